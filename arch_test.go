@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/testing/faultfs":   {"internal/vfs"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
-	"store/memory":               {".", "internal/ledger", "internal/notify", "internal/phase"},
+	"store/memory":               {"store/kv"},
 	"transcript/claude":          {".", "internal/jsonscan", "internal/vfs"},
 	"internal/jsonscan":          {},
 	"internal/record":            {"."},

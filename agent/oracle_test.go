@@ -195,7 +195,7 @@ func (o *oracle) retold(id string, since int64, all told) {
 	}
 }
 
-// moment is what a checkpoint holds now; "" is where the thread stands.
+// moment is what a checkpoint holds now; "" is where the thread is.
 func (o *oracle) moment(id string, at segno.CommitID) moment {
 	if at == "" {
 		w, err := o.agent.Status(o.ctx, id)

@@ -12,7 +12,7 @@ import (
 // MoveResult is what a move did.
 type MoveResult struct {
 	Plan  *Plan
-	Head  *segno.Checkpoint // where the thread stands now
+	Head  *segno.Checkpoint // where the thread is now
 	Link  *segno.Link       // the session to go on in; nil if the conversation stayed
 	Run   []string          // the command that does
 	Live  int               // the pid of the agent that still holds the session before, or 0

@@ -69,7 +69,7 @@ func Parse(line []byte) (Message, error) {
 // set keeps a top-level value.
 func (m *Message) set(key []byte, value Span) {
 	if bytes.IndexByte(key, '\\') >= 0 {
-		key = []byte(jsonscan.Decode(key))
+		key = []byte(jsonscan.Unescape(key))
 	}
 	switch string(key) {
 	case "id":

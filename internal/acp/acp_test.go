@@ -10,7 +10,7 @@ import (
 	. "github.com/dalsegno/segno/internal/acp"
 )
 
-// seeds are lines as they come, and some that should not.
+// seeds are lines of agents and clients, and malformed lines.
 func seeds() []string {
 	return []string{
 		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`,
@@ -43,7 +43,7 @@ func decode(t *testing.T, line []byte) decoded {
 	return m
 }
 
-// FuzzParse checks a look at any line against encoding/json.
+// FuzzParse compares with encoding/json.
 func FuzzParse(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add([]byte(s + "\n"))
@@ -90,7 +90,7 @@ func checkParse(t *testing.T, line []byte) {
 	checkSplice(t, m)
 }
 
-// checkSplice puts another session and another id in a message.
+// checkSplice replaces the session and the id of a message.
 func checkSplice(t *testing.T, m Message) {
 	const session, id = `"another \"<&>\""`, `"dur:1"`
 	edits := []Edit{{At: m.ID, With: []byte(id)}, {At: m.Session, With: []byte(session)}}
@@ -118,7 +118,7 @@ func sameValue(t *testing.T, key string, got, want []byte) {
 	}
 }
 
-// sessionID is params.sessionId, or else result.sessionId, where that is a string.
+// sessionID returns params.sessionId, or else result.sessionId, if that is a string.
 func sessionID(d decoded) string {
 	for _, in := range []string{"params", "result"} {
 		var o map[string]json.RawMessage
@@ -139,7 +139,7 @@ func str(v json.RawMessage) string {
 	return s
 }
 
-func TestSplicePutsIn(t *testing.T) {
+func TestSpliceInserts(t *testing.T) {
 	m, err := Parse([]byte(`{"a":{"b":1},"id":2}`))
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestSplicePutsIn(t *testing.T) {
 	}
 }
 
-func TestElementsAreThoseOfTheArray(t *testing.T) {
+func TestElements(t *testing.T) {
 	line := []byte(`{"params":{"prompt":[ {"text":"a,]"} ,[1,[2]], "x" , 3e1,null]}}` + "\n")
 	m, err := Parse(line)
 	if err != nil {
@@ -169,7 +169,7 @@ func TestElementsAreThoseOfTheArray(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMessageIsAnErrorToAnswerWith(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		code int
@@ -192,7 +192,7 @@ func TestWhatIsNoMessageIsAnErrorToAnswerWith(t *testing.T) {
 	}
 }
 
-func TestOurOwnMessagesAreMessages(t *testing.T) {
+func TestBuiltMessagesParse(t *testing.T) {
 	m, err := Parse(Request(`"segno:1"`, "session/new", Encode(map[string]string{"cwd": "/a<b>&c"})))
 	if err != nil || !m.IsRequest() || m.IDText() != `"segno:1"` || m.MethodName() != "session/new" || !bytes.Contains(m.Line, []byte("/a<b>&c")) {
 		t.Errorf("request: %s, %v", m.Line, err)

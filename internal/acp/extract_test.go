@@ -15,7 +15,7 @@ func TestIsID(t *testing.T) {
 	}
 }
 
-func TestSalvage(t *testing.T) {
+func TestExtractMessages(t *testing.T) {
 	const a, b = `{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","method":"x","params":{"a":[{"b":"}"}]}}`
 	for line, want := range map[string]struct {
 		found string

@@ -21,20 +21,20 @@ func (a *app) agent() *cobra.Command {
 		Use:   "agent [flags]",
 		Short: "serve segno's own agent to an editor, over the Agent Client Protocol",
 		Long: `Speaks the Agent Client Protocol on its standard streams. It is the agent of 'segno
-chat': the same tools, the same store, every step saved, and 'segno log' and 'segno
-undo' work on its turns. A session's id is its name, so that an agent that was started
-again loads any of them. A session's prompts wait for each other. Commands ask the editor
-for leave; a cancel meanwhile rejects them. A call whose result was lost in a crash is not
-made again; the agent is told that nobody knows.
+chat': it has the same tools and the same store, saves every step, and 'segno log' and
+'segno undo' work on its turns. A session's id is its name, so that a restarted agent can
+load any session. Prompts of a session run one after the other. Commands ask the editor
+for permission; a cancel rejects them. A call whose result was lost in a crash is not
+repeated; the model gets the information that its outcome is unknown.
 
-Behind 'segno acp --' the turns and the files are recorded by that; the agent then
-keeps its conversation in a thread of its own, which is not listed with the directory's.`,
+Behind 'segno acp --', that command records the turns and the files. The agent then keeps
+its conversation in a separate thread, which 'segno threads' does not list.`,
 		Example: "  segno agent\n  segno agent --model anthropic/claude-sonnet-4-5\n  segno acp -- segno agent",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), f) },
 	}
 	a.agentFlags(c, f)
-	c.Flags().StringVar(&f.session, "session", "", "the first new session goes on with this `NAME`")
+	c.Flags().StringVar(&f.session, "session", "", "the first new session continues the one of this `NAME`")
 	return c
 }
 
@@ -110,7 +110,7 @@ func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, 
 		if string(t.ID) == session && t.Workspace != "" {
 			return false, nil, nil
 		} else if string(t.ID) == session {
-			why = errors.New("it was begun without them")
+			why = errors.New("it began without them")
 			break
 		}
 	}

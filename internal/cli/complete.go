@@ -33,7 +33,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	if c.Name() == "undo" || c.Name() == "redo" {
 		return turnNames(h), none
 	}
-	names := []string{"@\twhere the thread stands", "@-\tits parent", "latest\twhat redo can reach"}
+	names := []string{"@\tthe head of the thread", "@-\tits parent", "latest\twhat redo can reach"}
 	for i := range h.all {
 		cp := &h.all[i]
 		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))

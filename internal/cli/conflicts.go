@@ -125,7 +125,7 @@ func (a *app) runConflicts(ctx context.Context) error {
 	return a.printLong(items, func(w io.Writer) error {
 		switch {
 		case pathsOf(plan) != "":
-			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows what it left", plan.Verb, " "+clean(plan.Args))
+			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+clean(plan.Args))
 		case len(items) == 0:
 			a.say("the last move left no conflicts")
 		}

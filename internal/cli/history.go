@@ -230,7 +230,7 @@ func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
 	if c := h.byID[id]; c != nil {
 		return c, nil
 	}
-	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the thread stands on a checkpoint that is not there").WithHint("run 'segno check'")
+	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").WithHint("run 'segno check'")
 }
 
 // turn returns the checkpoint that ends turn n; 0 is the base.

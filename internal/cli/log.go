@@ -20,12 +20,12 @@ func (a *app) log() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "the thread as a graph, newest first",
-		Long: `Shows every checkpoint of the thread, all lines, newest first: the turn, its age,
-the agent, the prompt, files modified, added and deleted, and shell calls. Of the
-steps of segno's own agent it shows only where a turn was broken off, waits, or
-stands; --json has all.
+		Long: `Shows every checkpoint of the thread, on all lines, newest first: the turn, its age, the
+agent, the prompt, files modified, added and deleted, and shell calls. Of the steps of
+segno's own agent it shows only the head and those where a turn was interrupted or waits;
+--json shows all.
 
-  @  where the thread stands     ○  a turn        ◆  pinned, or saved by hand
+  @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
   ×  interrupted or incomplete   ·  changed, but not by a turn`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,

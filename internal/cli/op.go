@@ -14,7 +14,7 @@ import (
 
 func (a *app) op() *cobra.Command {
 	c := &cobra.Command{
-		Use: "op", Short: "the operations on this directory, and taking them back",
+		Use: "op", Short: "list and undo the operations on this directory",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -24,7 +24,7 @@ func (a *app) op() *cobra.Command {
 
 func (a *app) opLog() *cobra.Command {
 	return &cobra.Command{
-		Use: "log", Short: "undo, redo, restore, fork, pin, unpin, switch and op undo, newest first", Args: cobra.NoArgs,
+		Use: "log", Short: "list the operations on this directory, newest first", Args: cobra.NoArgs,
 		Example: "  segno op log",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
@@ -98,9 +98,9 @@ func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
 func (a *app) opUndo() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "undo [OPERATION]", Short: "take an operation back, by default the newest",
-		Long: `Puts the thread, the files and the conversation back to where they were before an
-operation. What people changed since stays. It is refused once newer turns stand on it.`,
+		Use: "undo [OPERATION]", Short: "undo an operation, by default the newest",
+		Long: `Moves the thread, the files and the conversation back to their state before an operation.
+Later changes by other authors stay. It is refused after newer turns.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -108,7 +108,7 @@ operation. What people changed since stays. It is refused once newer turns stand
 		},
 	}
 	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "write over conflicts; what was there is saved first")
+	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts; the present content is saved first")
 	return c
 }
 
@@ -137,9 +137,9 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 
 // takeBack takes back an operation that moved no files.
 func (a *app) takeBack(ctx context.Context, m *timeline.Timeline, op segno.Operation) error {
-	text := fmt.Sprintf("op undo %s: %s %s is taken back", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
+	text := fmt.Sprintf("op undo %s: undid %s %s", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
 	if a.dryRun {
-		text = "would take back: " + string(op.Verb) + " " + clean(op.Args)
+		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
 	} else if err := m.UndoOperation(ctx, op); err != nil {
 		return err
 	}

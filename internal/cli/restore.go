@@ -16,13 +16,13 @@ func (a *app) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…]",
 		Short: "go to any checkpoint, or take its files, its conversation or some paths",
-		Long: `Makes the files and the conversation what they were at a checkpoint, exactly. The
-present is saved first, so nothing is lost. --files or --chat moves only that;
-paths move only those. Such a part move becomes a checkpoint of its own.
+		Long: `Makes the files and the conversation exactly as they were at a checkpoint. The present is
+saved first. --files or --chat moves only one of them; paths move only those. Such a
+partial move becomes a new checkpoint.
 
-A path is relative to where you are, or as segno prints it: relative to the
-workspace, and between double quotes with the escapes of C if it has characters
-that cannot be printed ("new\nline", "caf\351").`,
+A path is relative to the current directory, or as segno prints it: relative to the
+workspace, and in double quotes with the escapes of C if it has characters that cannot be
+printed ("new\nline", "caf\351").`,
 		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,

@@ -14,7 +14,7 @@ import (
 
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "where this directory stands", Args: cobra.NoArgs,
+		Use: "status", Short: "the state of this directory", Args: cobra.NoArgs,
 		Example: "  segno status --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runStatus(c.Context()) },
 	}
@@ -151,7 +151,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		changed := counts(s.Changed)
 		switch {
 		case s.ReadOnly:
-			changed = "it is not known what"
+			changed = "unknown cause"
 		case changed == "":
 			changed = "nothing"
 		}
@@ -172,7 +172,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		fmt.Fprintf(w, "waiting    %s found the store busy; the next command that moves or records applies it\n", plural(s.Waiting, "commit"))
 	}
 	if s.Moving {
-		fmt.Fprintln(w, "a move was broken off; the next command that moves or records completes it")
+		fmt.Fprintln(w, "a move was interrupted; the next command that moves or records completes it")
 	}
 	return nil
 }

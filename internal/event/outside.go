@@ -107,16 +107,16 @@ func (b Bounds) absolute(p string) string {
 	return filepath.Clean(p)
 }
 
-// contains reports whether a path lies in the workspace, by the directories that are
-// there, or in the agent's own files.
+// contains reports whether a path is inside the workspace, symlinks resolved, or among the
+// agent's own files.
 func (b Bounds) contains(p string) bool {
 	p = realPath(p)
 	dirs := []string{b.Root, realPath(filepath.Join(b.Agent, "plans")), realPath(filepath.Join(b.Agent, "projects")), "/dev"}
 	return slices.ContainsFunc(dirs, func(dir string) bool { return isWithin(dir, p) })
 }
 
-// isScratch reports whether a path lies in a directory for devices or temporary files,
-// where the workspace does not lie itself.
+// isScratch reports whether a path is inside a directory for devices or temporary files
+// that does not contain the workspace.
 func (b Bounds) isScratch(p string) bool {
 	p = realPath(b.absolute(p))
 	dirs := []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", os.TempDir()}

@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxPayload bounds what is read of one event. Claude Code sends a tool's whole
+// maxPayload is the size of the largest event. Claude Code sends a tool's whole
 // output, which its own limits keep far below.
 const maxPayload = 64 << 20
 
@@ -55,7 +55,7 @@ type Payload struct {
 	Trigger      string `json:"trigger"`
 	Nonce        string `json:"segno_nonce"` // of an event [Probe]
 
-	Raw []byte `json:"-"` // what was read
+	Raw []byte `json:"-"` // the event as it was read
 }
 
 // Probe is the name of an event that no agent sends: segno uses it to test its own hooks.

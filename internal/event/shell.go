@@ -85,9 +85,9 @@ const (
 
 // shellLexer splits the text of a shell command into tokens.
 type shellLexer struct {
-	text  string
-	at    int
-	heres []string // delimiters of here-documents that begin after this line
+	text     string
+	at       int
+	hereDocs []string // delimiters of here-documents that begin after this line
 }
 
 // next returns the next token, with the text of a word.
@@ -96,11 +96,12 @@ func (l *shellLexer) next() (shellKind, string) {
 		rest := l.text[l.at:]
 		switch c := rest[0]; {
 		case strings.IndexByte(" \t\r", c) >= 0:
-			l.at++
+			l.skip(" \t\r")
 		case strings.HasPrefix(rest, "\\\n"):
 			l.at += 2
 		case c == '#':
-			l.skip(func(c rune) bool { return c != '\n' })
+			comment, _, _ := strings.Cut(rest, "\n")
+			l.at += len(comment)
 		case c == '\n':
 			l.at++
 			l.skipHereDocuments()
@@ -109,16 +110,13 @@ func (l *shellLexer) next() (shellKind, string) {
 			l.at++
 			return shellBreak, ""
 		case strings.IndexByte("<>&", c) >= 0:
-			op := l.skip(func(c rune) bool { return strings.ContainsRune("<>&|", c) })
-			switch {
-			case op == "<<":
-				l.skip(func(c rune) bool { return strings.ContainsRune("- \t", c) })
-				l.heres = append(l.heres, l.word())
-			case strings.Contains(op, ">"):
+			if op := l.skip("<>&|"); strings.Contains(op, ">") {
 				return shellOutput, ""
-			default:
+			} else if op != "<<" {
 				return shellInput, ""
 			}
+			l.skip("- \t")
+			l.hereDocs = append(l.hereDocs, l.word())
 		default:
 			word := l.word()
 			isFileNumber := strings.Trim(word, "0123456789") == "" && l.at < len(l.text) && strings.IndexByte("<>", l.text[l.at]) >= 0
@@ -130,17 +128,17 @@ func (l *shellLexer) next() (shellKind, string) {
 	return shellEnd, ""
 }
 
-// skip skips the characters that belong to a class, and returns them.
-func (l *shellLexer) skip(class func(rune) bool) string {
+// skip skips the characters that are in a set, and returns them.
+func (l *shellLexer) skip(set string) string {
 	rest := l.text[l.at:]
-	skipped := rest[:len(rest)-len(strings.TrimLeftFunc(rest, class))]
+	skipped := rest[:len(rest)-len(strings.TrimLeft(rest, set))]
 	l.at += len(skipped)
 	return skipped
 }
 
 // skipHereDocuments skips the here-documents that begin at this line.
 func (l *shellLexer) skipHereDocuments() {
-	for _, end := range l.heres {
+	for _, end := range l.hereDocs {
 		for l.at < len(l.text) {
 			line, _, _ := strings.Cut(l.text[l.at:], "\n")
 			l.at = min(len(l.text), l.at+len(line)+1)
@@ -149,7 +147,7 @@ func (l *shellLexer) skipHereDocuments() {
 			}
 		}
 	}
-	l.heres = nil
+	l.hereDocs = nil
 }
 
 // word reads a word. It returns "" for one that the shell would expand.

@@ -53,7 +53,7 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 	work := context.WithoutCancel(ctx)
 	if !ok {
 		if err := h.Delegate(work, h.Stdin); err != nil {
-			log.Append("handing on", "", err)
+			log.Append("delegate to segno", "", err)
 		}
 		return
 	}
@@ -97,7 +97,7 @@ func (h ToolHook) expire(log Log, why Reason) {
 		return
 	}
 	RunBriefly(func() {
-		log.Append("tool boundary", "", fmt.Errorf("the event was not noted when %s ended the hook", why))
+		log.Append("tool boundary", "", fmt.Errorf("the event was not recorded when %s ended the hook", why))
 	})
 	h.Exit()
 }

@@ -11,7 +11,7 @@ var (
 	notOffered     = Meaning{"not offered", Lost, Fine, "the agent does not offer this"}
 	busySession    = Meaning{"busy session", Kept, Failed, "another program has this session open"}
 	noForkPoint    = Meaning{"no fork point", Kept, Failed, "the agent does not find the message to fork at"}
-	noDirectory    = Meaning{"no directory", Kept, Failed, "the session's directory is not there, or no absolute path"}
+	noDirectory    = Meaning{"no directory", Kept, Failed, "the session's directory does not exist or is not absolute"}
 
 	agentGone      = Meaning{"agent gone", Dead, Seen, "the agent's process ended"}
 	childGone      = Meaning{"child gone", Lost, Seen, "a process of the agent ended, and the session with it"}
@@ -23,10 +23,10 @@ var (
 
 	auth          = Meaning{"auth", Kept, Failed, "the agent asks for a login"}
 	usageLimit    = Meaning{"usage limit", Kept, Failed, "the account's limit is reached"}
-	rateLimit     = Meaning{"rate limit", Kept, Failed, "the model's provider takes no more requests for now"}
+	rateLimit     = Meaning{"rate limit", Kept, Failed, "the model's provider accepts no more requests for now"}
 	overload      = Meaning{"overload", Kept, Failed, "the model's provider is overloaded or has an error"}
 	connection    = Meaning{"connection", Kept, Failed, "the connection to the model broke"}
-	tooLong       = Meaning{"too long", Kept, Failed, "the conversation is longer than the model takes"}
+	tooLong       = Meaning{"too long", Kept, Failed, "the conversation is longer than the model accepts"}
 	outputCut     = Meaning{"output cut", Kept, Failed, "the model's answer was longer than allowed"}
 	rejected      = Meaning{"rejected", Kept, Failed, "the model's provider rejects the request"}
 	noResult      = Meaning{"no result", Kept, Seen, "the agent stopped without a result"}
@@ -36,7 +36,7 @@ var (
 	cancelled     = Meaning{"cancelled", Kept, Fine, "cancelled"}
 	refused       = Meaning{"refused", Kept, Failed, "the model refused; the agent drops the prompt from its context"}
 	cutShort      = Meaning{"cut short", Kept, Fine, "the agent reached a limit of the turn"}
-	empty         = Meaning{"empty", Kept, Fine, "the agent ended the turn without a word"}
+	empty         = Meaning{"empty", Kept, Fine, "the agent ended the turn without any output"}
 	modelNotAsked = Meaning{"empty at once", Lost, Failed, "the agent ended the turn without asking the model"}
 )
 

@@ -10,13 +10,13 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// read are the faces that were not provoked: they stand in an agent's published
-// code, were seen of agents that no recording is of, or are of no agent in
-// particular. Of a line: agent, version, method, then the error's JSON, the
-// result's fields or "exit"; then what is expected.
-var read = []struct {
+// documentedAnswers are the answers that no recording has: they are in an agent's published
+// code, were seen of agents without a recording, or are of no agent in
+// particular. A line has the agent, version, method, then the error's JSON, the
+// result's fields or "exit", then the expected meaning.
+var documentedAnswers = []struct {
 	agent, version, method string
-	face                   string
+	answer                 string
 	want                   string
 }{
 	{"@agentclientprotocol/codex-acp", "2.6.0", "session/load", `{"code":-32800,"message":"Request cancelled: Session 01a1 setup was cancelled"}`, "cancelled, kept, fine"},
@@ -93,18 +93,18 @@ var read = []struct {
 	{"any", "1", "session/resume", "", ""},
 }
 
-// outcome reads a face.
-func outcome(t *testing.T, agent, version, method, face string) Outcome {
+// outcome parses an answer.
+func outcome(t *testing.T, agent, version, method, answer string) Outcome {
 	t.Helper()
 	o := Outcome{Agent: agent, Version: version, Method: method, OutputTokens: -1}
-	if strings.HasPrefix(face, "{") {
+	if strings.HasPrefix(answer, "{") {
 		o.Err = new(acp.Error)
-		if err := json.Unmarshal([]byte(face), o.Err); err != nil {
+		if err := json.Unmarshal([]byte(answer), o.Err); err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
-	for field := range strings.SplitSeq(face, ";") {
+	for field := range strings.SplitSeq(answer, ";") {
 		switch key, value, _ := strings.Cut(field, "="); key {
 		case "stop":
 			o.Stop = value
@@ -131,10 +131,10 @@ func outcome(t *testing.T, agent, version, method, face string) Outcome {
 	return o
 }
 
-func TestWhatAgentsMaySend(t *testing.T) {
-	for _, r := range read {
-		t.Run(fmt.Sprintf("%s/%s/%s/%.60s", r.agent, r.version, r.method, r.face), func(t *testing.T) {
-			m := Classify(outcome(t, r.agent, r.version, r.method, r.face))
+func TestDocumentedAnswers(t *testing.T) {
+	for _, r := range documentedAnswers {
+		t.Run(fmt.Sprintf("%s/%s/%s/%.60s", r.agent, r.version, r.method, r.answer), func(t *testing.T) {
+			m := Classify(outcome(t, r.agent, r.version, r.method, r.answer))
 			got := ""
 			if m != (Meaning{}) {
 				got = fmt.Sprintf("%s, %s, %s", m.Name, m.Session, m.Turn)
@@ -146,8 +146,8 @@ func TestWhatAgentsMaySend(t *testing.T) {
 	}
 }
 
-// everything is all outcomes that are known.
-func everything(t *testing.T) []Outcome {
+// allOutcomes returns all known outcomes.
+func allOutcomes(t *testing.T) []Outcome {
 	t.Helper()
 	var all []Outcome
 	for agent := range recorded {
@@ -155,17 +155,17 @@ func everything(t *testing.T) []Outcome {
 			all = append(all, a.Outcome)
 		}
 	}
-	for _, r := range read {
-		all = append(all, outcome(t, r.agent, r.version, r.method, r.face))
+	for _, r := range documentedAnswers {
+		all = append(all, outcome(t, r.agent, r.version, r.method, r.answer))
 	}
 	return all
 }
 
-// TestEveryRowHasAFace shows that no row stands in another's shadow, and that each
-// version that a row names is tried.
-func TestEveryRowHasAFace(t *testing.T) {
+// TestEveryRowMatchesAnAnswer shows that no row is unreachable, and that each
+// version of a row has a test.
+func TestEveryRowMatchesAnAnswer(t *testing.T) {
 	tried := map[string]bool{}
-	for _, o := range everything(t) {
+	for _, o := range allOutcomes(t) {
 		if row := find(o); row != nil {
 			tried[fmt.Sprint(*row)] = true
 			tried[fmt.Sprint(*row)+o.Version] = true
@@ -177,13 +177,13 @@ func TestEveryRowHasAFace(t *testing.T) {
 		}
 		for _, version := range slices.Concat(row.observed, row.documented) {
 			if !tried[fmt.Sprint(row)+version] {
-				t.Errorf("row %d (%s): no face of %s %s reaches it: %+v", i, row.meaning.Name, row.agent, version, row)
+				t.Errorf("row %d (%s): no answer of %s %s reaches it: %+v", i, row.meaning.Name, row.agent, version, row)
 			}
 		}
 	}
 }
 
-func TestSeenRowsWereRecorded(t *testing.T) {
+func TestObservedRowsWereRecorded(t *testing.T) {
 	reached := map[string]bool{}
 	for agent := range recorded {
 		for _, a := range replay(t, agent) {
@@ -201,10 +201,10 @@ func TestSeenRowsWereRecorded(t *testing.T) {
 	}
 }
 
-// TestAPromptIsNeverThoughtUnseenLightly: what the turn has shown overrules a row,
-// only two rows say so at all, and an update overrules those of no agent.
-func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
-	for _, o := range everything(t) {
+// TestUpdatesOverruleNotStarted checks that effects of the turn overrule a row, that only two
+// rows declare a prompt as not started, and that any update overrules rows without an agent.
+func TestUpdatesOverruleNotStarted(t *testing.T) {
+	for _, o := range allOutcomes(t) {
 		m := Classify(o)
 		if o.Method != "session/prompt" {
 			if m.Turn == NotStarted || m.Turn == Seen {
@@ -236,7 +236,7 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 	}
 }
 
-func TestTheTableIsWellFormed(t *testing.T) {
+func TestTableIsWellFormed(t *testing.T) {
 	for i, row := range slices.Concat(tables()...) {
 		text := strings.Join(row.text, "") + row.agent
 		switch {
@@ -254,9 +254,9 @@ func TestTheTableIsWellFormed(t *testing.T) {
 	}
 }
 
-func FuzzOf(f *testing.F) {
-	for _, r := range read {
-		f.Add(r.agent, r.method, r.face, "said", uint8(0))
+func FuzzClassify(f *testing.F) {
+	for _, r := range documentedAnswers {
+		f.Add(r.agent, r.method, r.answer, "said", uint8(0))
 	}
 	f.Add("", "session/prompt", `{"code":-32603,"message":"x","data":{"a":[{"b":"session not found"}]}}`, "", uint8(3))
 	f.Fuzz(func(t *testing.T, agent, method, body, text string, flags uint8) {

@@ -108,7 +108,7 @@ func readObject(data []byte) (object, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is text after the object")
+		return nil, fmt.Errorf("unexpected text after the object")
 	}
 	return o, nil
 }

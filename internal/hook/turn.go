@@ -183,7 +183,7 @@ func (h *handler) source() segno.Source {
 	case h.Transcript == "":
 		return src
 	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it lies outside %s", projects))
+		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it is outside %s", projects))
 		return src
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {

@@ -36,7 +36,7 @@ func Valid(data []byte) bool {
 }
 
 // Members calls visit for each member of the object that begins at data[at], in order. key
-// is what stands between the key's quotes, escapes included. end is the byte behind the
+// is the raw text of the key, escapes included. end is the byte behind the
 // object. If data[at] begins no well-formed object, ok is false and end is the place of
 // the error; visit was called for the members before it.
 func Members(data []byte, at int, visit func(key []byte, value Span)) (end int, ok bool) {
@@ -77,15 +77,15 @@ func Find(data []byte, in Span, path ...string) Span {
 func KeyIs(key []byte, want string) bool {
 	for _, c := range key {
 		if c == '\\' {
-			return Decode(key) == want
+			return Unescape(key) == want
 		}
 	}
 	return string(key) == want
 }
 
-// Inside returns what stands between the quotes of a string value, undecoded. It is nil
-// for a value of another type.
-func Inside(value []byte) []byte {
+// RawText returns the bytes between the quotes of a string value, escapes included. It
+// returns nil for a value of another type.
+func RawText(value []byte) []byte {
 	if len(value) < 2 || value[0] != '"' {
 		return nil
 	}
@@ -93,11 +93,11 @@ func Inside(value []byte) []byte {
 }
 
 // Text decodes a string value. It returns "" for a value of another type.
-func Text(value []byte) string { return Decode(Inside(value)) }
+func Text(value []byte) string { return Unescape(RawText(value)) }
 
-// Decode decodes what [Inside] returned.
-func Decode(inside []byte) string {
-	text := string(inside)
+// Unescape decodes the escapes of a [RawText]. It replaces bytes that are not UTF-8.
+func Unescape(raw []byte) string {
+	text := string(raw)
 	if strings.IndexByte(text, '\\') < 0 && utf8.ValidString(text) {
 		return text
 	}
@@ -108,7 +108,7 @@ func Decode(inside []byte) string {
 	return out
 }
 
-// SkipSpace returns the place of the first byte at or behind i that is no white space.
+// SkipSpace returns the place of the first byte at or behind i that is not white space.
 func SkipSpace(data []byte, i int) int {
 	for i < len(data) && (data[i] == ' ' || data[i] == '\n' || data[i] == '\r' || data[i] == '\t') {
 		i++

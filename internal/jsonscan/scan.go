@@ -47,18 +47,9 @@ func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
 		var key Span
 		var ok bool
 		if open == '{' {
-			if i >= len(b) || b[i] != '"' {
+			if key, i, ok = scanKey(b, i); !ok {
 				return i, false
 			}
-			key.From = i + 1
-			if i, ok = scanString(b, i+1); !ok {
-				return i, false
-			}
-			key.To = i - 1
-			if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
-				return i, false
-			}
-			i = SkipSpace(b, i+1)
 		}
 		from := i
 		if i, ok = scanValue(b, i, depth+1); !ok {
@@ -79,6 +70,23 @@ func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
 			return i, false
 		}
 	}
+}
+
+// scanKey steps over a key, its colon and the white space behind that. key is the text
+// between the quotes.
+func scanKey(b []byte, i int) (key Span, next int, ok bool) {
+	if i >= len(b) || b[i] != '"' {
+		return key, i, false
+	}
+	key.From = i + 1
+	if i, ok = scanString(b, i+1); !ok {
+		return key, i, false
+	}
+	key.To = i - 1
+	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return key, i, false
+	}
+	return key, SkipSpace(b, i+1), true
 }
 
 // scanString steps over a string's text, which begins at b[i], and its closing quote. Most

@@ -1,5 +1,5 @@
-// Package ledger is the one implementation of how a commit is admitted to a thread and what it
-// makes of it. Every store applies a commit in the same order:
+// Package ledger is the one implementation of the rules by which a commit is admitted to a thread and
+// changes it. Every store applies a commit in the same order:
 //
 //  1. [Prepare], before any transaction: the commit is valid, and this is its digest.
 //  2. In the transaction the store looks for a commit of the same id. If there is one, [Repeat]
@@ -8,8 +8,8 @@
 //  4. [Next] returns where the thread is afterwards, [Node] the node to write, and [EndLink] the
 //     link of the chain that ends.
 //
-// The package has no state and reads nothing itself: the caller guarantees that what it passes is
-// what the transaction reads. [Batch] collects the objects that a commit brings.
+// The package has no state and reads nothing itself: the caller passes the values that its transaction
+// reads. [Batch] collects the objects that a commit brings.
 //
 // The table of cases in internal/testing/ledgertest holds for every store, also for one whose
 // admission is a single statement of SQL.

@@ -24,11 +24,12 @@ type Sink interface {
 	// itself, and then return no Data. It must not keep data.
 	Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error)
 	// Spill writes objects that no longer fit into [MaxInline]. It returns what the commit brings
-	// in their place: nothing for what is in a pack, or small references.
+	// in their place: nothing for an object in a pack, or small references. Some of the objects may be
+	// references that Encode returned.
 	Spill(ctx context.Context, objects []segno.Object) ([]segno.Object, error)
-	// Finish makes what was written durable, and returns the packs that the commit names.
+	// Finish makes all that the sink wrote durable, and returns the packs that the commit names.
 	Finish(ctx context.Context) (packs []string, err error)
-	// Drop removes what was written, as far as the store removes it at once.
+	// Drop removes all that the sink wrote, as far as the store removes it at once.
 	Drop() error
 }
 

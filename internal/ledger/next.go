@@ -3,7 +3,7 @@ package ledger
 import "github.com/dalsegno/segno"
 
 // Next returns where t's thread is once c is applied to it. parentTurn is the turn of c's parent,
-// see [Turn]; 0 without a parent. t and c are not changed; the result shares what they point to.
+// see [Turn]; 0 without a parent. t and c are not changed; the result shares their pointers.
 //
 //   - Head and tip go where c.Move sends them. Without a move a node becomes both.
 //   - The sequence number counts the thread's commits.

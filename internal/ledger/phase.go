@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/dalsegno/segno"
+import (
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
 
 // NextPhase returns the phase of a thread after c, which is applied to a thread in a phase.
 // Stores keep the phase with the thread's head, so that threads are found by it. It is
@@ -22,18 +26,11 @@ func NextPhase(before segno.Phase, c *segno.Commit) segno.Phase {
 
 // phaseAfterNode returns the phase of a line to which a node is added.
 func phaseAfterNode(before segno.Phase, cp *segno.Checkpoint, entries []segno.Entry) segno.Phase {
-	asks, answers := false, false
-	for i := range entries {
-		switch entries[i].Kind {
-		case segno.EntryInterrupt:
-			asks = true
-		case segno.EntryDecision, segno.EntryResult:
-			answers = true
-		}
-	}
+	asks := hasEntry(entries, segno.EntryInterrupt)
+	answers := hasEntry(entries, segno.EntryDecision) || hasEntry(entries, segno.EntryResult)
 	ofTurn := cp != nil && (cp.Kind == segno.CheckpointTurn || cp.Kind == segno.CheckpointStep)
 	switch {
-	case ofTurn && cp.Kind == segno.CheckpointTurn && !cp.Interrupted:
+	case ofTurn && endsTurn(cp):
 		return segno.PhaseDone
 	case asks && ofTurn && !answers:
 		return segno.PhaseWaiting
@@ -45,4 +42,10 @@ func phaseAfterNode(before segno.Phase, cp *segno.Checkpoint, entries []segno.En
 		return segno.PhaseDone // each save of a saver's thread is complete
 	}
 	return segno.PhaseOpen
+}
+
+func endsTurn(cp *segno.Checkpoint) bool { return cp.Kind == segno.CheckpointTurn && !cp.Interrupted }
+
+func hasEntry(entries []segno.Entry, kind segno.EntryKind) bool {
+	return slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind == kind })
 }

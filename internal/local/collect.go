@@ -138,7 +138,7 @@ func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
 	}
 	for _, t := range turns {
 		if err := s.Objects().Keep(ctx, t.Staged); err != nil {
-			return fmt.Errorf("keep what an open turn stands on: %w", err)
+			return fmt.Errorf("keep the objects of an open turn: %w", err)
 		}
 		p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: t.Before})
 	}

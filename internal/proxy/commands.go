@@ -25,7 +25,7 @@ type slash struct {
 func slashes() []slash {
 	return []slash{
 		{"checkpoints", "", "list this conversation's checkpoints", (*session).slashCheckpoints},
-		{"undo", "number of turns, --force", "take back the newest turns, files and conversation together", (*session).slashUndo},
+		{"undo", "number of turns, --force", "undo the newest turns, files and conversation together", (*session).slashUndo},
 		{"redo", "number of turns, --force", "do again what was undone", (*session).slashRedo},
 		{"restore", "checkpoint, --force", "go to a checkpoint, files and conversation together", (*session).slashRestore},
 		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},

@@ -8,7 +8,7 @@ import (
 
 // Graph is the tree of all threads and the objects that it reaches: what a collection keeps. It only
 // grows. A collection reads and traces most of it beside other writers, then keeps writers out and reads
-// what they committed meanwhile. Nothing that is committed later makes an earlier node unreachable.
+// their commits since. No later commit makes an earlier node unreachable.
 type Graph struct {
 	records *Records
 	queries GraphQueries
@@ -47,7 +47,7 @@ type Erasure struct {
 }
 
 // GraphQueries are the queries that differ between the databases. Their argument is the number of a commit,
-// and they may return more than what was written since.
+// and they may also return older rows.
 type GraphQueries struct {
 	Pointers   string // two ids: head and tip of each thread that is not deleted; the commit of each pin, twice
 	Operations string // id, workspace and record
@@ -91,7 +91,8 @@ func (g *Graph) Unreachable() (nodes []*GraphNode) {
 // ends of operations, the states of workspaces, the checkpoints of the policy, and all nodes of threads
 // that are not deleted, except for amended nodes and those that the policy's retention drops.
 func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
-	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations, g.readStates} {
+	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations,
+		g.readStates} {
 		if err := read(ctx, q, since); err != nil {
 			return err
 		}

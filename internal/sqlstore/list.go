@@ -20,10 +20,12 @@ const MaxPage = 128
 // Pages yields the checkpoints of a query, newest first. read returns up to count checkpoints that come
 // before a position, and the position to continue from, 0 at the end. firstPage is the size of the first
 // page of a query without a limit; each following page is four times as large, up to [MaxPage].
-func Pages(q *segno.CheckpointQuery, firstPage int, read func(before int64, count int) ([]segno.Checkpoint, int64, error)) iter.Seq2[segno.Checkpoint, error] {
+func Pages(q *segno.CheckpointQuery, firstPage int,
+	read func(before int64, count int) ([]segno.Checkpoint, int64, error)) iter.Seq2[segno.Checkpoint, error] {
 	return func(yield func(segno.Checkpoint, error) bool) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, "list checkpoints", "", "before needs a thread, and neither it nor limit is negative"))
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, "list checkpoints", "",
+				"before needs a thread, and neither it nor limit is negative"))
 			return
 		}
 		position, left := int64(math.MaxInt64), q.Limit
@@ -66,7 +68,8 @@ type CheckpointRow struct {
 // Scan scans a row: position, id, seq, thread, parent, checkpoint, the name of the pin, damage, and the
 // columns for more.
 func (c *CheckpointRow) Scan(r Row, more ...any) error {
-	err := r.Scan(append([]any{&c.Position, &c.id, &c.Node.Seq, &c.thread, &c.parent, &c.checkpoint, &c.pin, (*Text)(&c.Damage)}, more...)...)
+	err := r.Scan(append([]any{&c.Position, &c.id, &c.Node.Seq, &c.thread, &c.parent, &c.checkpoint, &c.pin, (*Text)(&c.Damage)},
+		more...)...)
 	c.Node.ID, c.Node.Thread, c.Node.Parent = segno.CommitID(c.id), segno.ThreadID(c.thread), segno.CommitID(c.parent)
 	return err
 }
@@ -139,9 +142,22 @@ func (w *Where) CheckpointConditions(db Database, q *segno.CheckpointQuery, term
 	}
 }
 
-// Chain returns the chain of a thread from its links, oldest first. A link ends when the next link that is
-// not detached starts. The error is [segno.KindCorrupt] if the link of the head is missing.
-func (r *Records) Chain(head segno.Head, links []segno.Link) ([]segno.Link, error) {
+// Chain returns the chain of a thread, oldest link first. The query has the columns record and place: the last
+// part of the place that the link was sealed to. A link ends when the next link that is not detached starts.
+// The error is [segno.KindCorrupt] if the link of the head is missing.
+func (r *Records) Chain(ctx context.Context, db Database, head segno.Head, query string) ([]segno.Link, error) {
+	links, err := List(ctx, db, "read chain", string(head.Thread), query, []any{db.ID(string(head.Thread))},
+		func(row Row) (segno.Link, error) {
+			var rec []byte
+			var place Text
+			if err := row.Scan(&rec, &place); err != nil {
+				return segno.Link{}, err
+			}
+			return r.Link(head.Thread, rec, "link", string(head.Thread), string(place))
+		})
+	if err != nil {
+		return nil, err
+	}
 	open, hasHead := -1, head.Link == segno.Link{}
 	for i := range links {
 		l := &links[i]
@@ -162,7 +178,8 @@ func (r *Records) Chain(head segno.Head, links []segno.Link) ([]segno.Link, erro
 
 // InPhase returns the first count threads that a query finds in a phase or in [segno.PhaseUnknown], by id.
 // The columns are id, record, head, seq and whether the row is sound.
-func (r *Records) InPhase(ctx context.Context, db Database, phases []segno.Phase, count int, query func(segno.Phase) (string, []any)) (found []phase.Found, err error) {
+func (r *Records) InPhase(ctx context.Context, db Database, phases []segno.Phase, count int,
+	query func(segno.Phase) (string, []any)) (found []phase.Found, err error) {
 	const op = "list threads"
 	for _, p := range phases {
 		text, args := query(p)

@@ -45,7 +45,7 @@ type CommitRecords struct {
 	Pin  []byte // the name
 }
 
-// EncodeCommit verifies a commit and encodes what it writes. The error is [segno.KindInvalid] for a commit
+// EncodeCommit verifies a commit and encodes its records. The error is [segno.KindInvalid] for a commit
 // that is not valid or has values without an encoding.
 func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	digest, err := ledger.Prepare(&c)

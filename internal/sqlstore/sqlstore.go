@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strconv"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -39,7 +40,7 @@ type Database interface {
 	ID(id string) any
 }
 
-// Text is a destination for columns of text or bytes. NULL is "". Unlike a string it can be scanned from
+// Text is a destination for columns of text, bytes or whole numbers. NULL is "". Unlike a string it can be scanned from
 // PostgreSQL's bytea, and unlike a []byte it costs one copy.
 type Text string
 
@@ -52,6 +53,8 @@ func (t *Text) Scan(value any) error {
 		*t = Text(v)
 	case []byte:
 		*t = Text(v)
+	case int64:
+		*t = Text(strconv.FormatInt(v, 10))
 	default:
 		return fmt.Errorf("a column of text has the type %T", value)
 	}

@@ -22,7 +22,7 @@ func (m *model) onStreamEvent(t streamEvent) tea.Cmd {
 	}
 	switch {
 	case t.err != nil && segno.KindOf(t.err) == segno.KindCancelled:
-		if m.notice = "stopped; everything so far is saved"; m.sent != "" {
+		if m.notice = "stopped; the work so far is saved"; m.sent != "" {
 			m.notice = "stopped before the turn began; you can edit the prompt"
 		}
 	case t.err != nil && segno.KindOf(t.err) == segno.KindInvalid && m.question.edited != "":

@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	m.stream.stop()
 	switch {
 	case ctx.Err() != nil:
-		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; everything so far is saved")
+		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; the work so far is saved")
 	case err != nil && !errors.Is(err, tea.ErrInterrupted):
 		return segno.NewError(segno.KindIO, "chat", "", err)
 	}

@@ -316,7 +316,7 @@ func TestARunIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.press(ctrlC)
-	s.sees("stopped; everything so far is saved", "  ✗ ")
+	s.sees("stopped; the work so far is saved", "  ✗ ")
 	s.send("recall x")
 	s.sees("x is 1")
 }

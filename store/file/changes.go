@@ -24,55 +24,68 @@ type change struct {
 func (s *Store) changesFile() string { return filepath.Join(s.dir, "changes") }
 
 // refresh reads the lines that other processes have added to changes, and the records that they
-// announce. If it cannot go on from where it was, it begins an index that is not complete.
+// announce. If it cannot continue where it stopped, it begins a new index, which is not complete.
 func (s *Store) refresh() error {
 	now, err := os.Stat(s.changesFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	x := s.index
-	if err != nil || x.changes == nil || !os.SameFile(x.changes, now) || now.Size() < x.read {
-		x = newIndex()
-		s.index = x
-		if x.complete = err != nil && !s.exists(); err != nil {
-			return nil
-		}
-	}
-	if x.changes = now; now.Size() == x.read {
+	switch x := s.index; {
+	case errors.Is(err, fs.ErrNotExist):
+		s.index = newIndex(s.threadsDir())
+		s.index.complete = !s.exists()
 		return nil
+	case err != nil:
+		return err
+	case x.changes == nil || !os.SameFile(x.changes, now) || now.Size() < x.read:
+		s.index = newIndex(s.threadsDir())
 	}
-	f, err := os.Open(s.changesFile())
+	s.index.changes = now
+	lines, err := s.readChanges(now.Size())
 	if err != nil {
 		return err
 	}
-	defer f.Close() // only read
-	data := make([]byte, now.Size()-x.read)
-	if _, err := f.ReadAt(data, x.read); err != nil {
-		return err
-	}
-	read := x.read + int64(bytes.LastIndexByte(data, '\n')) + 1 // the rest is still being written, or torn
-	var news []*thread
-	for line := range bytes.Lines(data[:read-x.read]) {
-		var c change
-		if fields, _, err := unseal(line); err != nil || json.Unmarshal(fields, &c) != nil {
-			continue // recover reads the logs anyway
-		}
+	announced := map[*thread]bool{}
+	for _, c := range lines {
 		if c.Erased {
-			x, news = newIndex(), nil
-			s.index, x.changes = x, now
+			read := s.index.read
+			s.index, announced = newIndex(s.threadsDir()), map[*thread]bool{}
+			s.index.changes, s.index.read = now, read
 			continue
 		}
-		t := x.thread(s.threadsDir(), c.Dir)
-		t.end, news = max(t.end, c.End), append(news, t)
+		t := s.index.thread(c.Dir)
+		t.end, announced[t] = max(t.end, c.End), true
 	}
-	x.read = read
-	for _, t := range news {
-		if x.complete && t.damage == nil {
+	for t := range announced {
+		if s.index.complete && t.damage == nil { // otherwise recover reads all logs
 			t.damage = s.load(t)
-			x.complete = isPermanent(t.damage)
+			s.index.complete = isPermanent(t.damage)
 		}
 	}
 	return nil
+}
+
+// readChanges returns the lines between the part of changes that was read and an offset. It skips a
+// line that is damaged or still being written.
+func (s *Store) readChanges(to int64) (lines []change, err error) {
+	if to == s.index.read {
+		return nil, nil
+	}
+	f, err := os.Open(s.changesFile())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // only read
+	data := make([]byte, to-s.index.read)
+	if _, err := f.ReadAt(data, s.index.read); err != nil {
+		return nil, err
+	}
+	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	s.index.read += int64(len(data))
+	for line := range bytes.Lines(data) {
+		var c change
+		if fields, _, err := unseal(line); err == nil && json.Unmarshal(fields, &c) == nil {
+			lines = append(lines, c)
+		}
+	}
+	return lines, nil
 }
 
 // recover reads all logs. It announces records that are not announced because their process was
@@ -88,19 +101,14 @@ func (s *Store) recover() error {
 	x := s.index
 	for _, dir := range dirs {
 		if !strings.HasPrefix(dir.Name(), ".") && dir.IsDir() {
-			x.thread(s.threadsDir(), dir.Name())
+			x.thread(dir.Name())
 		}
 	}
 	x.complete = true
 	for _, t := range x.threads {
-		f, err := s.fs.OpenFile(t.log(), os.O_RDONLY, 0)
-		if err == nil {
-			err = s.adopt(t, f, false)
-			f.Close() // only read
-		} else if t.end == 0 && errors.Is(err, fs.ErrNotExist) {
-			err = nil // a process was killed while it created the thread
-		} else {
-			err = t.shortened(err)
+		log, err := s.openLog(t, os.O_RDONLY)
+		if log != nil {
+			log.Close() // only read
 		}
 		t.damage = fail("read thread", t.dir, err)
 		x.complete = x.complete && isPermanent(t.damage)

@@ -41,12 +41,13 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 		return segno.Head{}, err
 	}
 	if repeated != nil {
-		head = clone(repeated.result)
+		head = cloneHead(repeated.result)
 	}
 	return head, nil
 }
 
-// reader is the [ledger.Reader] of a commit that brings packed objects.
+// reader is the [ledger.Reader] of a commit that brings packed objects. The index is up to date and the
+// store's lock is held, so what it finds stays true until the record is written.
 type reader struct {
 	s      *Store
 	packed map[segno.Hash]bool

@@ -162,7 +162,7 @@ const (
 )
 
 // raceOnHead has goroutines commit on the head until each has won often enough,
-// and prints what they won.
+// and prints the ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
 	s, err := Open(ctx, dir, Options{})
 	if err != nil {

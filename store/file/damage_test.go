@@ -369,6 +369,8 @@ func TestDamagedObject(t *testing.T) {
 	must(t, err)
 	damaged := segno.Staged{Objects: []segno.Object{{Name: name, Size: 4, Data: []byte("DATA")}}}
 	wantKind(t, s.Objects().Keep(t.Context(), damaged), segno.KindCorrupt)
+	_, err = s.Objects().Get(t.Context(), segno.Hash{})
+	wantKind(t, err, segno.KindNotFound)
 	must(t, s.Objects().Keep(t.Context(), staged))
 	for _, data := range []string{"dat", "", "DATA", "data\n"} {
 		write(t, s.objectFile(name), []byte(data))

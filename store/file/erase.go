@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -14,7 +13,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// erasure is what an Erase drops.
+// erasure is what an Erase drops: the content of deleted threads that no other thread, pin or operation
+// reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's log.
 type erasure struct {
 	s       *Store
 	deleted map[segno.ThreadID]*thread
@@ -140,7 +140,7 @@ func (e *erasure) rewriteLogs() error {
 	if err := s.announce(change{Erased: true}); err != nil {
 		return err
 	}
-	s.index = newIndex()
+	s.index = newIndex(s.threadsDir())
 	for t, log := range logs {
 		if err := vfs.Replace(s.fs, t.log(), log, 0o600); err != nil {
 			return err
@@ -186,16 +186,14 @@ func (e *erasure) strip(c *commitRecord) {
 }
 
 func (s *Store) removeObjects(names map[segno.Hash]bool) error {
-	var dirs []string
+	dirs := map[string]bool{}
 	for name := range names {
-		file := s.objectFile(name)
-		if err := s.fs.Remove(file); err != nil {
+		if err := s.fs.Remove(s.objectFile(name)); err != nil {
 			return err
 		}
-		dirs = append(dirs, filepath.Dir(file))
+		dirs[filepath.Dir(s.objectFile(name))] = true
 	}
-	slices.Sort(dirs)
-	for _, dir := range slices.Compact(dirs) {
+	for dir := range dirs {
 		if err := s.fs.SyncDir(dir); err != nil {
 			return err
 		}

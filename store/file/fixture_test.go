@@ -106,6 +106,14 @@ func checkFixture(t *testing.T, dir string) {
 	if got, err := s.Objects().Get(t.Context(), segno.HashOf([]byte(fixtureText))); err != nil || string(got) != fixtureText {
 		t.Fatalf("%q, %v", got, err)
 	}
+	checkFixtureLists(t, s)
+	storetest.Phases(t, s)
+	mustCommit(t, s, turnCommit(headOf(t, s, "a:b/C"), 8))
+	storetest.Phases(t, s)
+}
+
+func checkFixtureLists(t *testing.T, s *Store) {
+	t.Helper()
 	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Pinned: true}) {
 		if err != nil || c.ID != "base" || c.Label != "a pin" {
 			t.Fatal(c, err)
@@ -125,7 +133,4 @@ func checkFixture(t *testing.T, dir string) {
 	if diff := cmp.Diff([]segno.ThreadID{"a:b/C", "fork"}, ids); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
-	storetest.Phases(t, s)
-	mustCommit(t, s, turnCommit(headOf(t, s, "a:b/C"), 8))
-	storetest.Phases(t, s)
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// index is what a process has read of the store.
+// index is what a process has read of the store. It is a copy of the logs without the entries, which are
+// read again for each Load. It is replaced as a whole when an erasure has changed the logs.
 type index struct {
+	dir      string      // of all threads
 	changes  os.FileInfo // of the file changes; nil if there is none
 	read     int64       // of changes
 	complete bool        // every log was read
@@ -60,16 +62,16 @@ type commit struct {
 	entries    int
 }
 
-func newIndex() *index {
-	return &index{threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{}, pins: map[segno.CommitID]ordered[string]{},
+func newIndex(dir string) *index {
+	return &index{dir: dir, threads: map[string]*thread{}, commits: map[segno.CommitID]*commit{}, pins: map[segno.CommitID]ordered[string]{},
 		states: map[segno.WorkspaceID]ordered[segno.WorkspaceState]{}, operations: map[segno.OperationID]ordered[segno.Operation]{}}
 }
 
 // thread returns the thread in a directory, and adds it if the index does not have it.
-func (x *index) thread(parent, name string) *thread {
+func (x *index) thread(name string) *thread {
 	t := x.threads[name]
 	if t == nil {
-		t = &thread{dir: filepath.Join(parent, name)}
+		t = &thread{dir: filepath.Join(x.dir, name)}
 		x.threads[name] = t
 	}
 	return t
@@ -115,7 +117,7 @@ func (x *index) applyCommit(t *thread, r *record, end int64) error {
 	if c.Create != nil {
 		t.created, t.Exists = *c.Create, true
 	}
-	link := t.Head.Link
+	link := t.Link
 	if c.Link != nil {
 		t.links = append(t.links, *c.Link)
 		if !c.Link.Detached {

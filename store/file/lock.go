@@ -6,11 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // lockWait is how long a call waits for another process's lock: a writer holds it for an fsync or
@@ -18,37 +18,24 @@ import (
 const lockWait = 30 * time.Second
 
 // lock takes the store's lock, first among this process's goroutines, then among processes. The
-// returned unlock is never nil. flock(2) cannot wait and be cancelled, so lock tries again and again.
+// returned unlock is never nil.
 func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.writer <- struct{}{}:
 	case <-ctx.Done():
 		return func() {}, ctx.Err()
 	}
-	unlock = func() { <-s.writer }
 	f, err := s.fs.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return unlock, err
+		return func() { <-s.writer }, err
 	}
-	unlock = func() { f.Close(); <-s.writer }
-	for deadline := time.Now().Add(s.wait); ; {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return unlock, err
-		}
-		if time.Now().After(deadline) {
-			return unlock, segno.Errorf(segno.KindBusy, "lock store", s.dir, "another process keeps it locked").
-				WithHint("try again when the other process is done")
-		}
-		select {
-		case <-ctx.Done():
-			return unlock, ctx.Err()
-		case <-time.After(time.Millisecond):
-		}
+	if err = vfs.Lock(ctx, f, s.wait); errors.Is(err, vfs.ErrLocked) {
+		err = segno.NewError(segno.KindBusy, "lock store", s.dir, err).WithHint("try again when the other process is done")
 	}
+	return func() { f.Close(); <-s.writer }, err
 }
 
 // isReadOnly reports whether err is that of a disk or a directory on which this process cannot write.
 func isReadOnly(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

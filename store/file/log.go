@@ -99,20 +99,17 @@ func (t *thread) damaged(err error) error {
 		WithHint("put the log back from a backup; nothing was changed in it")
 }
 
-// openLog opens a log to append to it, and adopts the records that are not announced. It returns nil
-// if there is no log yet.
-func (s *Store) openLog(t *thread) (vfs.File, error) {
-	if t.damage != nil {
-		return nil, t.damage
-	}
-	f, err := s.fs.OpenFile(t.log(), os.O_RDWR|os.O_APPEND, 0)
+// openLog opens a log and adopts the records that are not announced. It returns nil if there is no log
+// yet: a process may have been killed while it created the thread.
+func (s *Store) openLog(t *thread, flag int) (vfs.File, error) {
+	f, err := s.fs.OpenFile(t.log(), flag, 0)
 	if t.end == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, t.shortened(err)
 	}
-	if err := s.adopt(t, f, true); err != nil {
+	if err := s.adopt(t, f, flag != os.O_RDONLY); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -175,8 +172,8 @@ func (s *Store) cutOff(t *thread, log vfs.File, torn []byte) error {
 	return log.Sync()
 }
 
-// append makes a record durable, announces it and applies it. log is nil for a thread that has no
-// log yet.
+// append makes a record durable, announces it and applies it, in that order: other processes must not see
+// a record that a power cut can still take. log is nil for a thread that has no log yet.
 func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry) error {
 	r.N, r.Order = t.n, s.index.order+1
 	if t.n == 0 {
@@ -190,7 +187,7 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 		return segno.Errorf(segno.KindInvalid, "append record", t.log(), "cannot encode it: %w", err)
 	}
 	if log == nil {
-		if err := s.mkdir(t.dir); err != nil {
+		if err := vfs.MkdirAllSynced(s.fs, t.dir); err != nil {
 			return err
 		}
 		if log, err = s.fs.OpenFile(t.log(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -21,7 +22,7 @@ type objects struct{ s *Store }
 func (s *Store) Objects() segno.Objects { return objects{s} }
 
 func (s *Store) objectFile(name segno.Hash) string {
-	text := name.String()
+	text := hex.EncodeToString(name[:])
 	return filepath.Join(s.dir, "objects", text[:2], text)
 }
 
@@ -33,7 +34,7 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	}
 	data, err := os.ReadFile(o.s.objectFile(name))
 	switch {
-	case name.IsZero(), errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound(op, name.String())
 	case err == nil && segno.HashOf(data) != name:
 		return nil, corrupt(o.s.objectFile(name), errors.New("its bytes do not match its name"))
@@ -53,7 +54,7 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 
 func (s *Store) hasObject(name segno.Hash) (bool, error) {
 	_, err := os.Lstat(s.objectFile(name))
-	if name.IsZero() || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
@@ -115,7 +116,7 @@ func (s *Store) keepObject(name segno.Hash, create func(file string) error) erro
 	case found:
 		return s.fs.SyncDir(filepath.Dir(file))
 	}
-	if err = s.mkdir(filepath.Dir(file)); err == nil {
+	if err = vfs.MkdirAllSynced(s.fs, filepath.Dir(file)); err == nil {
 		err = create(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,7 +166,7 @@ func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, e
 	dir := k.s.stagedFile("")
 	err := k.s.create()
 	if err == nil {
-		err = k.s.mkdir(dir)
+		err = vfs.MkdirAllSynced(k.s.fs, dir)
 	}
 	for _, o := range all {
 		if err == nil {

@@ -31,7 +31,7 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 		if err != nil {
 			return segno.Head{}, err
 		}
-		return clone(t.Head), nil
+		return cloneHead(t.Head), nil
 	})
 }
 
@@ -108,37 +108,37 @@ func readEntries(ctx context.Context, path []*commit, nodes []segno.Node) error 
 			logs[x.log] = log
 		}
 		line := make([]byte, x.end-x.at)
-		_, err := log.ReadAt(line, x.at)
-		if err == nil {
-			nodes[i].Entries, err = decodeEntries(line)
-		} else if !errors.Is(err, io.EOF) {
+		if _, err := log.ReadAt(line, x.at); err != nil && err != io.EOF {
 			return err
 		}
-		if err != nil {
+		var err error
+		if nodes[i].Entries, err = decodeEntries(line); err != nil {
 			return corrupt(string(x.ID), err)
 		}
 	}
 	return nil
 }
 
-// list calls all when the iteration begins, with the index locked. It yields the values that all
-// returns, then an error for each thread that is damaged and may have more.
-func list[T any](ctx context.Context, s *Store, op string, all func() (found []T, damage []error, err error)) iter.Seq2[T, error] {
+// list calls all when the iteration begins, with the index locked, and yields the values that all
+// returns. With damaged it then yields an error for each thread that cannot be read and may have more.
+func list[T any](ctx context.Context, s *Store, op string, damaged bool, all func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var damage []error
-		found, err := view(ctx, s, op, func() (found []T, err error) {
-			found, damage, err = all()
-			return found, err
+		var errs []error
+		found, err := view(ctx, s, op, func() ([]T, error) {
+			if damaged {
+				errs = s.index.damage()
+			}
+			return all()
 		})
 		if err != nil {
-			damage = []error{err}
+			errs = []error{err}
 		}
 		for _, x := range found {
 			if !yield(x, nil) {
 				return
 			}
 		}
-		for _, err := range damage {
+		for _, err := range errs {
 			var none T
 			if !yield(none, err) {
 				return
@@ -151,20 +151,17 @@ func list[T any](ctx context.Context, s *Store, op string, all func() (found []T
 // others first, and then an error for each.
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
-	return list(ctx, s, op, func() (found []segno.Checkpoint, damage []error, err error) {
+	return list(ctx, s, op, q.Thread == "", func() (found []segno.Checkpoint, err error) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			return nil, nil, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative")
+			return nil, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative")
 		}
 		threads := s.index.threads
-		if q.Pinned || q.Thread == "" {
-			damage = s.index.damage() // any thread may have pinned a checkpoint
-		}
 		if q.Thread != "" {
 			t, err := s.fresh(op, q.Thread)
 			if err != nil {
-				return nil, nil, ignoreNotFound(err)
+				return nil, ignoreNotFound(err)
 			}
-			threads, damage = map[string]*thread{"": t}, nil
+			threads = map[string]*thread{"": t}
 		}
 		var matches []*commit
 		for _, t := range threads {
@@ -180,7 +177,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			}
 			found = append(found, c)
 		}
-		return found, damage, nil
+		return found, nil
 	})
 }
 
@@ -207,15 +204,14 @@ func (s *Store) matching(t *thread, q *segno.CheckpointQuery) (found []*commit) 
 // Threads implements [segno.Store]. If threads are damaged, it yields the others first, and then
 // an error for each.
 func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	const op = "list threads"
 	if q.Phase != segno.PhaseUnknown && phase.Check(&q) == nil {
 		return phase.Threads(ctx, s, phaseIndex{s}, q)
 	}
-	return list(ctx, s, op, func() (found []segno.Thread, damage []error, err error) {
+	return list(ctx, s, "list threads", true, func() (found []segno.Thread, err error) {
 		if err := phase.Check(&q); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		threads, damage := s.intact(func(t *thread) bool {
+		threads := s.intact(func(t *thread) bool {
 			inChain := func(l segno.Link) bool { return l.Session == q.Session }
 			return q.Matches(&t.created) && (q.Session == "" || slices.ContainsFunc(t.links, inChain))
 		})
@@ -225,20 +221,18 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		for _, t := range limited(threads, q.Limit) {
 			found = append(found, t.created)
 		}
-		return found, damage, nil
+		return found, nil
 	})
 }
 
-// intact returns the threads that are neither deleted nor damaged and that match, and the errors
-// about the damaged ones.
-func (s *Store) intact(match func(*thread) bool) (found []*thread, damage []error) {
-	damage = s.index.damage()
+// intact returns the threads that are neither deleted nor damaged and that match.
+func (s *Store) intact(match func(*thread) bool) (found []*thread) {
 	for _, t := range s.index.threads {
 		if t.Exists && !t.Deleted && t.damage == nil && match(t) {
 			found = append(found, t)
 		}
 	}
-	return found, damage
+	return found
 }
 
 func limited[T any](all []T, limit int) []T {
@@ -261,14 +255,13 @@ type phaseIndex struct{ s *Store }
 func (i phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) ([]phase.Found, error) {
 	var damage []error
 	found, err := view(ctx, i.s, "list threads", func() (found []phase.Found, err error) {
-		threads, damaged := i.s.intact(func(t *thread) bool {
-			return t.created.ID > after && (t.Phase == p || t.Phase == segno.PhaseUnknown)
-		})
-		for _, t := range threads {
-			found = append(found, phase.Found{Thread: t.created, Phase: t.Phase, Head: t.Head.Head, Seq: t.Seq})
+		damage = i.s.index.damage()
+		for _, t := range i.s.intact(func(t *thread) bool { return t.Phase == p || t.Phase == segno.PhaseUnknown }) {
+			if t.created.ID > after {
+				found = append(found, phase.Found{Thread: t.created, Phase: t.Phase, Head: t.Head.Head, Seq: t.Seq})
+			}
 		}
 		slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
-		damage = damaged
 		return found, nil
 	})
 	return found, errors.Join(append(damage, err)...)
@@ -288,11 +281,11 @@ func (i phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 // Chain implements [segno.Chains].
 func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Link, error] {
 	const op = "read chain"
-	return list(ctx, s, op, func() ([]segno.Link, []error, error) {
+	return list(ctx, s, op, false, func() ([]segno.Link, error) {
 		t, err := s.fresh(op, id)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return clone(t.links), nil, nil
+		return clone(t.links), nil
 	})
 }

@@ -111,19 +111,38 @@ func encode(r *record, entries []segno.Entry) ([]byte, error) {
 	fields = append(fields[:len(fields)-1], entriesKey...)
 	separator := byte('[')
 	for _, e := range entries {
-		entry, err := marshal(entryRecord{Entry: e})
-		if err == nil && !(utf8.Valid(e.Body) && bytes.HasSuffix(entry[:len(entry)-1], e.Body)) {
-			text := entryRecord{Entry: e, Text: string(e.Body)}
-			text.Body = nil
-			entry, err = marshal(text)
+		r, body := entryRecord{Entry: e}, e.Body
+		if r.Body = nil; !isCompact(body) {
+			r.Text, body = string(body), nil
 		}
+		entry, err := marshal(r)
 		if err != nil {
 			return nil, err
 		}
 		fields = append(append(fields, separator), entry...)
+		if len(body) > 0 { // it is valid JSON, so that the encoder need not read it again
+			fields = append(append(fields[:len(fields)-1], `,"body":`...), body...)
+			fields = append(fields, '}')
+		}
 		separator = ','
 	}
 	return seal(append(fields, "]}"...)), nil
+}
+
+// isCompact reports whether JSON has no space between its tokens, so that it can be part of a line.
+func isCompact(body []byte) bool {
+	inString := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case c == '"':
+			inString = !inString
+		case c == '\\':
+			i++
+		case c <= ' ' && !inString:
+			return false
+		}
+	}
+	return utf8.Valid(body)
 }
 
 // marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: then the encoder

@@ -27,7 +27,6 @@ type Store struct {
 	clock    func() time.Time
 	wait     time.Duration // for another process's lock, at most
 	writer   chan struct{} // has room for the one goroutine of this process that holds the lock
-	durable  sync.Map      // directories whose names this process has synced
 	closed   atomic.Bool
 	notifier notify.Notifier
 
@@ -63,7 +62,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1), index: newIndex()}
+	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1)}
+	s.index = newIndex(s.threadsDir())
 	if err := s.begin(ctx, op); err != nil {
 		return nil, err
 	}
@@ -90,6 +90,7 @@ func (s *Store) formatFile() string { return filepath.Join(s.dir, "format.json")
 
 func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
+// exists reports whether the store exists. The directory threads is created last.
 func (s *Store) exists() bool {
 	_, err := os.Stat(s.threadsDir())
 	return err == nil
@@ -97,48 +98,20 @@ func (s *Store) exists() bool {
 
 // create creates the store if it does not exist.
 func (s *Store) create() error {
-	if _, created := s.durable.Load(s.threadsDir()); created {
+	if s.exists() {
 		return nil
 	}
-	if err := s.mkdir(s.dir); err != nil {
-		return err
+	data, err := json.Marshal(format{formatName, version})
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.dir)
 	}
-	if _, err := os.Stat(s.formatFile()); err != nil {
-		data, err := json.Marshal(format{formatName, version})
-		if err == nil {
-			err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
-		}
-		if err != nil {
-			return err
-		}
+	if err == nil {
+		err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
 	}
-	return s.mkdir(s.threadsDir())
-}
-
-// mkdir creates a directory and its missing parents durably. A directory of the store that exists
-// may have been created by a call that failed before it synced the name, so mkdir syncs each name
-// once in every process.
-func (s *Store) mkdir(dir string) error {
-	if _, synced := s.durable.Load(dir); synced {
-		return nil
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.threadsDir())
 	}
-	_, missing := os.Stat(dir)
-	if missing == nil && len(dir) <= len(s.dir) {
-		return nil
-	}
-	if err := s.mkdir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	if missing != nil {
-		if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	if err := s.fs.SyncDir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	s.durable.Store(dir, true)
-	return nil
+	return err
 }
 
 // Close implements [segno.Store].
@@ -162,6 +135,10 @@ func (s *Store) begin(ctx context.Context, op string) error {
 
 // enter returns with s.mu held, until leave is called, and with the index up to date. With write
 // the caller also holds the store's lock.
+//
+// A reader normally takes no lock on the disk, because changes announces durable records only. When the
+// index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
+// it could mistake a record that is being written for one that a crash has left.
 func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(), err error) {
 	err = s.begin(ctx, op)
 	if err == nil && write {
@@ -221,8 +198,8 @@ func (s *Store) update(
 		return head, err
 	}
 	defer leave()
-	t := s.index.thread(s.threadsDir(), nameOf(id))
-	log, err := s.openLog(t)
+	t := s.index.thread(nameOf(id))
+	log, err := s.openLog(t, os.O_RDWR|os.O_APPEND)
 	if err != nil {
 		return head, fail(op, string(id), err)
 	}
@@ -234,10 +211,10 @@ func (s *Store) update(
 	}
 	r, entries, err := decide(t)
 	if err == nil && r != nil {
-		err = s.append(t, log, r, entries)
+		err = s.append(t, log, r, entries) // from here on ctx is ignored: a record is written or not
 		s.notifier.Notify(id)
 	}
-	return clone(t.Head), fail(op, string(id), err)
+	return cloneHead(t.Head), fail(op, string(id), err)
 }
 
 // errNewer is the cause of errors about records that a newer version wrote.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
 )
 
 // mark begins an escape in a string that JSON cannot hold. It is not a character.
@@ -48,6 +50,14 @@ func unescape(s string) string {
 
 // clone returns a copy that shares nothing with v.
 func clone[T any](v T) T { return cloneText(v, func(s string) string { return s }) }
+
+// cloneHead is clone for a head, most of which have nothing to share.
+func cloneHead(h segno.Head) segno.Head {
+	if h.Link.Position == nil {
+		return h
+	}
+	return clone(h)
+}
 
 // cloneText is clone, with every string replaced by the result of text.
 func cloneText[T any](v T, text func(string) string) T {

@@ -58,12 +58,12 @@ func (s *Store) readWorkspace(file string) (w segno.WorkspaceRecord, err error) 
 // FindWorkspaces implements [segno.Workspaces].
 func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
 	all := len(paths) == 0 && inode == 0
-	return list(ctx, s, "find workspaces", func() (found []segno.WorkspaceRecord, _ []error, err error) {
+	return list(ctx, s, "find workspaces", false, func() (found []segno.WorkspaceRecord, err error) {
 		files, err := filepath.Glob(filepath.Join(s.dir, "workspaces", "*.json"))
 		for _, file := range files {
 			w, err := s.readWorkspace(file)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 			if all || slices.Contains(paths, w.Path) || inode != 0 && w.Inode == inode && w.Device == device {
 				found = append(found, w)
@@ -72,7 +72,7 @@ func (s *Store) FindWorkspaces(ctx context.Context, paths []string, device, inod
 		slices.SortFunc(found, func(a, b segno.WorkspaceRecord) int {
 			return cmp.Or(len(b.Path)-len(a.Path), cmp.Compare(a.ID, b.ID))
 		})
-		return found, nil, err
+		return found, err
 	})
 }
 
@@ -93,7 +93,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 		return segno.Errorf(segno.KindInvalid, op, string(w.ID), "cannot encode it: %w", err)
 	}
 	file := s.workspaceFile(w.ID)
-	if err = s.mkdir(filepath.Dir(file)); err == nil {
+	if err = vfs.MkdirAllSynced(s.fs, filepath.Dir(file)); err == nil {
 		err = vfs.Replace(s.fs, file, line, 0o600)
 	}
 	return fail(op, string(w.ID), err)
@@ -102,8 +102,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 // Operations implements [segno.Workspaces]. If threads are damaged, it yields the operations of the
 // others first, and then an error for each.
 func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[segno.Operation, error] {
-	return list(ctx, s, "read operations", func() (found []segno.Operation, damage []error, err error) {
-		damage = s.index.damage()
+	return list(ctx, s, "read operations", true, func() (found []segno.Operation, err error) {
 		var all []ordered[segno.Operation]
 		for _, o := range s.index.operations {
 			if o.value.Workspace == id {
@@ -116,6 +115,6 @@ func (s *Store) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[
 		for _, o := range all {
 			found = append(found, clone(o.value))
 		}
-		return found, damage, nil
+		return found, nil
 	})
 }

@@ -77,6 +77,8 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 	if s.batcher != nil {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
+	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
+	// made a record at this position, and apply returns KindConflict.
 	if next.rev, err = s.apply(ctx, ownLast(e.at.thread, ops)); err != nil {
 		return err
 	}
@@ -90,7 +92,8 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 }
 
 // apply makes changes in their order, and returns the revision that the last one made. The context
-// is checked only before the first change.
+// is checked only before the first change: a commit that is cancelled halfway could not report
+// whether it was made.
 func (s *Store) apply(ctx context.Context, ops []Op) (rev Rev, err error) {
 	if err := ctx.Err(); err != nil || len(ops) == 0 {
 		return "", err

@@ -20,7 +20,24 @@ const (
 // coder encodes and decodes the values of a store.
 type coder struct {
 	*record.Squeezer
-	seal *record.Sealer // nil without a key
+	seal         *record.Sealer // nil without a key
+	uncompressed bool           // for values that are never written anywhere
+}
+
+// Pack is [record.Squeezer.Pack].
+func (q *coder) Pack(rec []byte) []byte {
+	if q.uncompressed {
+		return append(binary.AppendUvarint([]byte{byte(record.Plain)}, uint64(len(rec))), rec...)
+	}
+	return q.Squeezer.Pack(rec)
+}
+
+// Small is [record.Squeezer.Small] with a new buffer.
+func (q *coder) Small(data []byte) ([]byte, record.Encoding) {
+	if q.uncompressed {
+		return append([]byte{}, data...), record.Plain
+	}
+	return q.Squeezer.Small(nil, data)
 }
 
 func checksum(key string, version byte, content []byte) uint32 {
@@ -85,7 +102,7 @@ func readFields(key string, fields []byte, read func(r *reader)) error {
 	return nil
 }
 
-// damaged is the error for a value that is not what was written under key.
+// damaged is the error for a value that differs from the value that was written under key.
 func damaged(key string, err error) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is damaged: %w", err)
 }

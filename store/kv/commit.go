@@ -12,12 +12,11 @@ import (
 type pending struct {
 	segno.Commit
 	digest     [16]byte
-	checkpoint []byte       // encoded, nil without one
-	body       []byte       // packed entries, nil without any
-	create     []byte       // an encoded thread
-	link       []byte       // an encoded link
-	packed     []keptObject // the objects of the packs that it names
-	repeated   bool         // it was made by an earlier call
+	checkpoint []byte // encoded, nil without one
+	body       []byte // packed entries, nil without any
+	create     []byte // an encoded thread
+	link       []byte // an encoded link
+	repeated   bool   // it was made by an earlier call
 }
 
 // Commit implements [segno.Store]. The first try assumes that the thread is as this store saw it
@@ -37,9 +36,6 @@ func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, re
 	p := &pending{Commit: c}
 	head, err = call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
 		if err = s.encode(p, digest); err != nil {
-			return head, err
-		}
-		if p.packed, err = s.readPacks(ctx, c.Staged.Packs); err != nil {
 			return head, err
 		}
 		err = s.besideErasures(ctx, &c, func() (err error) {
@@ -121,7 +117,7 @@ func (p *pending) continues(st *threadState) bool {
 		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// branch is the line of a node, and its turn.
+// branch is the line of a node, and its turn: what the record of a child needs to know.
 type branch struct {
 	line lineage
 	turn int
@@ -160,7 +156,7 @@ func (a *admission) HasOperation(id segno.OperationID) (bool, error) {
 }
 
 func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
-	return a.s.missingObject(a.ctx, names, a.p.packed)
+	return a.s.missingObject(a.ctx, names)
 }
 
 // findRepeated looks for a commit of p's id. If it is the same commit, findRepeated sets p.repeated
@@ -172,6 +168,8 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 	}
 	inherited := false
 	for _, l := range all {
+		// A look-up leads to the commit itself, to the copy of it that a fork inherited from a thread that has
+		// expired, to another commit that was faster, or to a position without a record.
 		e := found[l.position]
 		switch {
 		case e != nil && e.id == p.ID && l.area == areaLog:
@@ -198,19 +196,14 @@ func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, 
 // about to write the record: in p's thread one of the two will create it, in another thread p must
 // not be committed.
 func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
-	next, err := s.removeStale(ctx, l)
+	isNext, err := s.checkLookUp(ctx, l)
 	switch {
-	case err != nil || l.area == areaOld:
+	case err != nil:
 		return err
-	case l.pos == next && l.thread != p.Thread:
+	case isNext && l.thread != p.Thread:
 		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit of that id was begun in thread %s", l.thread)
-	case l.pos < next:
-		if found, err := s.read(ctx, []position{l.position}); err != nil || found[l.position] != nil {
-			return err
-		}
-		return missing(l.position.key())
 	}
-	return nil
+	return s.removeStale(ctx, l)
 }
 
 // repeatedResult returns the result that was recorded for p, if e is its record.
@@ -247,10 +240,10 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if err != nil {
 		return segno.Head{}, err
 	}
-	if next.line.runs == nil {
+	if next.line.runs == nil { // the commit moves the head to another node
 		next.line, next.turn = a.head.line, a.head.turn
 	}
-	ops := append(s.objectOps(p), s.lookUpOps(p, st, e)...)
+	ops := append(s.objectOps(&p.Commit), s.lookUpOps(p, st, e)...)
 	if p.Create != nil && s.options.TTL > 0 {
 		inherited, err := s.inherit(ctx, p, e, next)
 		if err != nil {
@@ -267,6 +260,7 @@ func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admis
 	if err := s.putRecord(ctx, st, next, e, ops); err != nil {
 		return segno.Head{}, err
 	}
+	// The key in openGroup is removed after the record, because a reader must find the thread until then.
 	if e.Phase == segno.PhaseDone && st.pos > 0 && st.Phase != segno.PhaseDone {
 		s.closeOpen(context.WithoutCancel(ctx), p.Thread, e.at.pos)
 	}
@@ -287,7 +281,7 @@ func (s *Store) recordOf(p *pending, st *threadState, a *admission) *logRecord {
 		e.linkPos = e.at.pos
 	}
 	if s.options.TTL > 0 {
-		e.objects = p.objects()
+		e.objects = objectsOf(&p.Commit)
 	}
 	if e.body = p.body; len(p.body) > inlineBody {
 		e.body, e.tag = nil, s.bodyTag(p.digest, p.body)

@@ -10,12 +10,13 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// removal is what Erase removes, or a collection.
+// removal is what Erase removes, or a collection. Records are never deleted: a node that goes becomes a
+// record without content, so that the positions of a log have no gaps.
 type removal struct {
 	segno.Collection
 	threads []*threadLog              // whose records change
 	names   map[segno.CommitID]string // of the pins that stay
-	gone    map[segno.CommitID]reach.Node
+	nodes   map[segno.CommitID]reach.Node
 	objects []segno.Hash
 	erase   bool // also remove what deleted threads have beside nodes
 }
@@ -27,8 +28,8 @@ type threadLog struct {
 }
 
 // Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy]
-// while another writer commits what it could remove, and the caller calls it again; commits of that
-// kind wait for it. The package comment lists the copies that the KV itself keeps.
+// during a commit that refers to values which Erase could remove; the caller then calls it again. Such
+// commits wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.removeWith(ctx, "erase", &p, func(all []*threadLog) (*removal, error) { return s.planErase(ctx, &p, all, nil) })
 }
@@ -54,7 +55,9 @@ func (s *Store) removeWith(ctx context.Context, op string, p *segno.CollectPolic
 	if p.DryRun {
 		return x.Collection, nil
 	}
-	return x.Collection, s.run(ctx, op, "", func() error { return s.remove(ctx, x) })
+	return x.Collection, s.run(ctx, op, "", func() error {
+		return s.remove(ctx, x, func() error { return s.renewErasing(ctx) })
+	})
 }
 
 // readLogs reads all threads, also those that are deleted.
@@ -118,8 +121,9 @@ func currentPins(all []*threadLog) map[segno.CommitID]string {
 	return pinNames(pins)
 }
 
-// planErase plans the removal of what only deleted threads reach, and goneToo.
-func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*threadLog, goneToo []*segno.Checkpoint) (*removal, error) {
+// planErase plans the removal of what only deleted threads reach. alsoRemoved are checkpoints outside
+// the tree whose objects are removed, too, unless a node that stays reaches them.
+func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*threadLog, alsoRemoved []*segno.Checkpoint) (*removal, error) {
 	nodes, err := readNodes(all)
 	if err != nil {
 		return nil, err
@@ -131,7 +135,7 @@ func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*th
 		}
 	}
 	kept := x.split(p, nodes)
-	only, err := reach.Objects(ctx, s.Objects(), p, kept, append(goneToo, reach.Checkpoints(x.gone)...))
+	only, err := reach.Objects(ctx, s.Objects(), p, kept, append(alsoRemoved, reach.Checkpoints(x.nodes)...))
 	if err != nil {
 		return nil, err
 	}
@@ -155,8 +159,8 @@ func (x *removal) split(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.N
 		roots = append(roots, p.Checkpoints[i].ID, p.Checkpoints[i].Parent)
 		kept = append(kept, &p.Checkpoints[i])
 	}
-	keptNodes, gone := reach.Split(nodes, roots)
-	x.gone, x.Checkpoints = gone, len(reach.Checkpoints(gone))
+	keptNodes, removed := reach.Split(nodes, roots)
+	x.nodes, x.Checkpoints = removed, len(reach.Checkpoints(removed))
 	return append(kept, reach.Checkpoints(keptNodes)...)
 }
 
@@ -176,12 +180,12 @@ func (s *Store) addObject(ctx context.Context, x *removal, h segno.Hash) error {
 	return nil
 }
 
-// remove removes objects, and rewrites the records of threads.
-func (s *Store) remove(ctx context.Context, x *removal) error {
+// remove removes objects, and rewrites the records of threads. It calls renew now and then.
+func (s *Store) remove(ctx context.Context, x *removal, renew func() error) error {
 	const renewAfter = 100
 	for i, h := range x.objects {
 		if i%renewAfter == 0 {
-			if err := s.renewErasing(ctx); err != nil {
+			if err := renew(); err != nil {
 				return err
 			}
 		}
@@ -190,7 +194,7 @@ func (s *Store) remove(ctx context.Context, x *removal) error {
 		}
 	}
 	for _, t := range x.threads {
-		if err := s.renewErasing(ctx); err != nil {
+		if err := renew(); err != nil {
 			return err
 		}
 		if err := s.removeFromThread(ctx, t, x); err != nil {
@@ -253,7 +257,7 @@ func (s *Store) removeFromRecord(ctx context.Context, e *logRecord, x *removal) 
 			return err
 		}
 	}
-	if _, gone := x.gone[e.id]; gone {
+	if _, removed := x.nodes[e.id]; removed {
 		e.node, e.checkpoint, e.objects, e.body, e.tag, e.parts = false, nil, nil, nil, "", 0
 	}
 	after := e.encode(s.code)

@@ -70,6 +70,8 @@ func (s *Store) inherit(ctx context.Context, p *pending, e *logRecord, next *thr
 	if err != nil {
 		return nil, err
 	}
+	// The copies have the positions 1 to n in the fork, the oldest first. They keep the ids, digests and
+	// sequence numbers of their commits, and the thread that made them.
 	n := uint64(len(line))
 	for i, old := range line {
 		c := *old

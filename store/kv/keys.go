@@ -96,7 +96,6 @@ const (
 )
 
 func commitGroup(id segno.CommitID) string { return "c{" + escape(string(id)) + "}" }
-func packKey(name string) string           { return "p{" + escape(name) + "}pack" }
 
 // The names of sessions and objects reveal something of the content. In a sealed store a keyed
 // hash replaces them.

@@ -7,24 +7,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A lease has a key of its own beside the log. The epoch that it raises is a record, so that a commit
+// A lease has a separate key beside the log. The epoch that it raises is a record, so that a commit
 // of an older epoch conflicts with it as with any other record. After a crash between the two there
 // is a lease that no caller received; the next owner writes its epoch.
 
 // Acquire implements [segno.Leaser].
-func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+func (s *Store) Acquire(ctx context.Context, l segno.Lease) (got segno.Lease, err error) {
 	const op = "acquire lease"
-	return call(ctx, s, op, string(l.Thread), func() (segno.Lease, error) {
+	err = s.retryConflicts(ctx, op, l.Thread, func(bool) (err error) {
 		if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-			return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
+			return segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
 		}
-		for {
-			got, err := s.acquire(ctx, l)
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
-				return got, err
-			}
-		}
+		got, err = s.acquire(ctx, l)
+		return err
 	})
+	return got, err
 }
 
 func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
@@ -52,20 +49,22 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 			return l, err
 		}
 	}
+	return l, s.raiseEpoch(ctx, st, epoch)
+}
+
+func (s *Store) raiseEpoch(ctx context.Context, st *threadState, epoch uint64) error {
 	for st.Epoch < epoch {
 		e := s.nextRecord(st)
 		e.Epoch = epoch
-		if err = s.appendRecord(ctx, st, e); err == nil {
-			break
+		err := s.appendRecord(ctx, st, e)
+		if !isKind(err, segno.KindConflict) {
+			return err
 		}
-		if segno.KindOf(err) != segno.KindConflict {
-			return l, err
-		}
-		if st, err = s.readVisible(ctx, l.Thread, true); err != nil {
-			return l, err
+		if st, err = s.readVisible(ctx, st.Head.Thread, true); err != nil {
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
 
 // readLease reads a thread's lease, also one that has expired; the zero Lease if there is none.
@@ -104,14 +103,7 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 
 // Release implements [segno.Leaser]. The lease keeps its key, because of the epoch.
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
-	return s.run(ctx, "release lease", string(l.Thread), func() error {
-		for retry := false; ; retry = true {
-			err := s.release(ctx, l, retry)
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
-				return err
-			}
-		}
-	})
+	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
 // release gives a lease up. retry says that an earlier try conflicted with a change, which may have

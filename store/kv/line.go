@@ -66,102 +66,99 @@ func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*
 			return found, err
 		}
 	}
-	return nil, s.checkLost(ctx, all)
-}
-
-// checkLost returns an error if a look-up leads to a position that the thread has passed and that
-// has no record: the KV has lost the record. A look-up beyond the end of its thread is of a commit
-// that was never made.
-func (s *Store) checkLost(ctx context.Context, all []lookUp) error {
 	for _, l := range all {
-		if l.area != areaLog {
-			continue
-		}
-		st, err := s.readState(ctx, l.thread, false)
-		if err != nil {
-			return err
-		}
-		if l.pos > st.pos {
-			continue
-		}
-		if found, err := s.read(ctx, []position{l.position}); err != nil {
-			return err
-		} else if found[l.position] == nil {
-			return missing(l.position.key())
+		if _, err := s.checkLookUp(ctx, l); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // walk follows a line from its newest node; nil if that node is not at end. If the line is not
 // known walk assumes that it is the log before end, which saves a round trip where that is true.
-func (s *Store) walk(ctx context.Context, end lineEnd, want segno.CommitID, last int) (got []*logRecord, err error) {
-	line, known := end.line, end.line != nil
-	if !known {
-		line = []run{{end.thread, end.area, 1, end.pos}}
+func (s *Store) walk(ctx context.Context, end lineEnd, id segno.CommitID, last int) ([]*logRecord, error) {
+	w := walker{Store: s, want: id, last: last, seen: map[position]*logRecord{}}
+	isEnd := func() bool {
+		e := w.seen[end.position]
+		return e != nil && e.id == id && e.node
 	}
-	seen := map[position]*logRecord{}
-	for want != "" && (last == 0 || len(got) < last) {
-		n := maxKeys
-		switch {
-		case last == 1:
-			n = 1
-		case last > 0:
-			n = last - len(got) + 8 // some records of the log may not be on the line
-		}
-		positions, rest := splitNewest(line, n)
-		if len(positions) == 0 {
-			return nil, damaged(end.key(), fmt.Errorf("its line has no record of commit %s", want))
-		}
-		if err := s.readUnseen(ctx, positions, seen); err != nil {
+	if end.line == nil {
+		if _, _, err := w.readNext(ctx, []run{{end.thread, end.area, 1, end.pos}}); err != nil || !isEnd() {
 			return nil, err
 		}
-		if len(got) == 0 {
-			first := seen[positions[0]]
-			if first == nil || first.id != want || !first.node {
-				return nil, nil
-			}
-			if !known {
-				if err := s.completeLine(ctx, first, seen); err != nil {
-					return nil, err
-				}
-				line, known = first.line.runs, true
-				s.positions.put(want, lineEnd{end.position, line})
-				continue
-			}
+		e := w.seen[end.position]
+		if err := s.completeLine(ctx, e, w.seen); err != nil {
+			return nil, err
 		}
-		for _, p := range positions {
-			e := seen[p]
-			switch {
-			case want == "" || last > 0 && len(got) == last:
-			case e == nil:
-				return nil, missing(p.key())
-			case e.node && e.id == want:
-				got, want = append(got, e), e.parent
-			}
-			delete(seen, p)
+		end.line = e.line.runs
+		s.positions.put(id, end)
+	}
+	for line := end.line; !w.done(); {
+		positions, rest, err := w.readNext(ctx, line)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(positions) == 0:
+			return nil, damaged(end.key(), fmt.Errorf("its line has no record of commit %s", w.want))
+		case len(w.got) == 0 && (positions[0] != end.position || !isEnd()):
+			return nil, nil
+		}
+		if err := w.take(positions); err != nil {
+			return nil, err
 		}
 		line = rest
 	}
-	return got, nil
+	return w.got, nil
 }
 
-// readUnseen reads those records that are not in seen yet.
-func (s *Store) readUnseen(ctx context.Context, positions []position, seen map[position]*logRecord) error {
+// walker is a walk in progress.
+type walker struct {
+	*Store
+	want segno.CommitID // the next node of the line
+	last int            // how many nodes at most, or 0
+	got  []*logRecord
+	seen map[position]*logRecord // what was read and is not yet taken
+}
+
+func (w *walker) done() bool { return w.want == "" || w.last > 0 && len(w.got) == w.last }
+
+// readNext splits the next positions off a line and reads those records that it has not seen.
+func (w *walker) readNext(ctx context.Context, line []run) (positions []position, rest []run, err error) {
+	n := maxKeys
+	switch {
+	case w.last == 1:
+		n = 1
+	case w.last > 0:
+		n = w.last - len(w.got) + 8 // some records of the log may not be on the line
+	}
+	positions, rest = splitNewest(line, n)
 	var unseen []position
 	for _, p := range positions {
-		if _, ok := seen[p]; !ok {
+		if _, ok := w.seen[p]; !ok {
 			unseen = append(unseen, p)
 		}
 	}
-	if len(unseen) == 0 {
-		return nil
-	}
-	found, err := s.read(ctx, unseen)
+	found, err := w.read(ctx, unseen)
 	for _, p := range unseen {
-		seen[p] = found[p]
+		w.seen[p] = found[p]
 	}
-	return err
+	return positions, rest, err
+}
+
+// take takes the nodes of the line from what was read.
+func (w *walker) take(positions []position) error {
+	for _, p := range positions {
+		e := w.seen[p]
+		delete(w.seen, p)
+		switch {
+		case w.done():
+		case e == nil:
+			return missing(p.key())
+		case e.node && e.id == w.want:
+			w.got, w.want = append(w.got, e), e.parent
+		}
+	}
+	return nil
 }
 
 // loadEntries decodes the entries of found into line.
@@ -208,7 +205,7 @@ func inParallel(n int, work func(from, to int) error) error {
 	return errors.Join(errs...)
 }
 
-// readBodies returns the packed entries of records. Those that have values of their own are read
+// readBodies returns the packed entries of records. Those in separate values are read
 // together.
 func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, error) {
 	bodies := make([][]byte, len(found))

@@ -18,6 +18,9 @@ type run struct {
 // lineage lists the runs that contain a line. A record does not repeat all of them: base is the
 // position, in the same log, of a record that has the first cut runs. So the size of a record does
 // not depend on how many forks its line passes through.
+//
+// For example a thread B that forks from the third record of A, and has two records, has the runs
+// A 1–3 and B 1–2.
 type lineage struct {
 	runs []run // all of them, the newest last
 	base uint64
@@ -39,11 +42,12 @@ func (l lineage) extend(at position) lineage {
 	}
 	sameLog := last.thread == at.thread && last.area == at.area
 	switch {
-	case !sameLog:
+	case !sameLog: // the first record of a fork has all runs
 		out.base, out.cut = 0, 0
 	case out.base == 0 && n > maxRuns:
 		out.base, out.cut = last.to, n-1
 	}
+	// Another line of the same thread may have the records in the gap.
 	if sameLog && last.to < at.pos && at.pos-last.to <= maxGap {
 		out.runs[n-1].to = at.pos
 	} else {
@@ -77,7 +81,8 @@ func (s *Store) completeLine(ctx context.Context, e *logRecord, seen map[positio
 	return nil
 }
 
-// splitNewest splits the newest n positions off a line.
+// splitNewest splits the newest n positions off a line. A reader of a long line calls it again with
+// rest, until it has found all it wants.
 func splitNewest(line []run, n int) (newest []position, rest []run) {
 	rest = slices.Clone(line)
 	for len(rest) > 0 && len(newest) < n {

@@ -42,7 +42,8 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	}
 }
 
-// listing merges the records of threads, newest first.
+// listing merges the records of threads, newest first. It reads each thread in chunks, so that a short
+// list of a long thread is cheap.
 type listing struct {
 	s       *Store
 	streams []*stream
@@ -175,7 +176,7 @@ func (l *listing) openPinned(ctx context.Context, threads map[segno.ThreadID]*th
 		case e == nil && mustExist(p.position, threads):
 			return missing(p.position.key())
 		case e == nil && l.s.options.TTL > 0:
-			if _, err := l.s.removeStale(ctx, p); err != nil {
+			if err := l.s.removeStale(ctx, p); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,7 @@ type logRecord struct {
 	checkpoint []byte       // an encoded checkpoint, nil without one
 	objects    []segno.Hash // that the commit names, in a store whose threads expire
 
-	body  []byte // the packed entries; nil without entries, or if they have values of their own
+	body  []byte // the packed entries; nil without entries, or if they are in separate values
 	tag   string // names those values
 	parts int    // how many there are
 }

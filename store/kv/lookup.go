@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A look-up is a key that leads to a record. It is in a group of its own, outside its thread, and is
+// A look-up is a key that leads to a record. It is in a group outside its thread, and is
 // written before the record. So a look-up may lead to nothing, or to another commit, if its writer
 // lost or died: a look-up is valid only if the record confirms it.
 
@@ -34,8 +34,9 @@ func (s *Store) lookUpOp(group string, at position) Op {
 	return Op{Key: key, Val: s.code.frame(key, content), If: RevAny, TTL: 2 * s.options.TTL}
 }
 
-func (s *Store) decodeLookUp(key string, val []byte) (lookUp, error) {
-	content, err := s.code.unframe(key, val)
+func (s *Store) decodeLookUp(item Item) (lookUp, error) {
+	key := item.Key
+	content, err := s.code.unframe(key, item.Val)
 	if err != nil {
 		return lookUp{}, err
 	}
@@ -55,16 +56,21 @@ func (s *Store) decodeLookUp(key string, val []byte) (lookUp, error) {
 }
 
 // listLookUps reads a group of look-ups.
-func (s *Store) listLookUps(ctx context.Context, group string) (all []lookUp, err error) {
-	for item, err := range s.kv.List(ctx, group, "", 0) {
+func (s *Store) listLookUps(ctx context.Context, group string) ([]lookUp, error) {
+	return listDecoded(ctx, s.kv, group, s.decodeLookUp)
+}
+
+// listDecoded decodes all values of a group.
+func listDecoded[T any](ctx context.Context, kv KV, group string, decode func(Item) (T, error)) (all []T, err error) {
+	for item, err := range kv.List(ctx, group, "", 0) {
 		if err != nil {
 			return nil, err
 		}
-		l, err := s.decodeLookUp(item.Key, item.Val)
+		x, err := decode(item)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, l)
+		all = append(all, x)
 	}
 	return all, nil
 }
@@ -82,18 +88,32 @@ func (s *Store) readLookUps(ctx context.Context, group string) (all []lookUp, fo
 	return all, found, err
 }
 
-// removeStale removes a look-up to a position without a record, if no writer can be about to write
-// it: an expired thread has left the look-up. It returns the position of the thread's next record.
-func (s *Store) removeStale(ctx context.Context, l lookUp) (next uint64, err error) {
-	st, err := s.readState(ctx, l.thread, false)
-	if err != nil {
-		return 0, err
+// checkLookUp returns an error if a look-up leads to a position that the thread has passed and that
+// has no record: the KV has lost the record. isNext reports that the thread's next record may be the
+// one that the look-up was written for.
+func (s *Store) checkLookUp(ctx context.Context, l lookUp) (isNext bool, err error) {
+	if l.area == areaOld {
+		return false, nil
 	}
-	next = st.pos + 1
-	if l.area == areaOld || l.pos > next {
+	st, err := s.readState(ctx, l.thread, false)
+	if err != nil || l.pos > st.pos {
+		return err == nil && l.pos == st.pos+1, err
+	}
+	found, err := s.read(ctx, []position{l.position}) // it may have been written since the look-up was read
+	if err == nil && found[l.position] == nil {
+		err = missing(l.position.key())
+	}
+	return false, err
+}
+
+// removeStale removes a look-up to a position without a record, if no writer can be about to write
+// it: an expired thread has left the look-up.
+func (s *Store) removeStale(ctx context.Context, l lookUp) error {
+	st, err := s.readState(ctx, l.thread, false)
+	if err == nil && (l.area == areaOld || l.pos > st.pos+1) {
 		err = s.kv.Delete(ctx, l.key, RevAny)
 	}
-	return next, err
+	return err
 }
 
 // find returns the record of a node, with all runs of its line, or nil if there is none.

@@ -23,7 +23,7 @@ type Map struct {
 	puts   uint64
 }
 
-// mapGroup is one group of keys.
+// mapGroup is one group of keys. It is dropped with its last key.
 type mapGroup struct {
 	keys    []string // sorted
 	items   map[string]mapItem
@@ -58,7 +58,8 @@ func (m *Map) begin(ctx context.Context) (end func(), err error) {
 	return m.mu.Unlock, nil
 }
 
-// group returns a group, which is empty if it does not exist or has expired.
+// group returns a group, which is empty if it does not exist or has expired. An empty group is not in
+// m.groups; apply adds it with its first key.
 func (m *Map) group(name string) *mapGroup {
 	g := m.groups[name]
 	if g != nil && !g.expires.IsZero() && !m.clock().Before(g.expires) {
@@ -225,4 +226,17 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 		revs[i] = m.apply(o)
 	}
 	return revs, nil
+}
+
+// written returns the keys with a prefix and a suffix, and when each was last put or checked.
+func (m *Map) written(prefix, suffix string) map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]time.Time{}
+	for _, key := range m.keys(prefix) {
+		if strings.HasPrefix(key, prefix) && strings.HasSuffix(key, suffix) {
+			found[key] = m.group(Group(key)).items[key].written
+		}
+	}
+	return found
 }

@@ -2,13 +2,8 @@ package kv
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"hash/crc32"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -22,7 +17,6 @@ import (
 
 // keptObject is an object as it is stored.
 type keptObject struct {
-	name  segno.Hash
 	code  record.Encoding
 	size  int64
 	parts int
@@ -64,7 +58,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := keptObject{name: name}
+	var x keptObject
 	if err := s.code.decode(key, val, func(r *reader) {
 		x.read(r)
 		x.data = r.b
@@ -97,29 +91,21 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	return call(ctx, o.s, "look for object", name.String(), func() (bool, error) {
-		missing, err := o.s.missingObject(ctx, []segno.Hash{name}, nil)
+		missing, err := o.s.missingObject(ctx, []segno.Hash{name})
 		return err == nil && missing.IsZero(), err
 	})
 }
 
-// missingObject returns the first of names that is neither in the store nor in packed, or the zero
-// hash.
-func (s *Store) missingObject(ctx context.Context, names []segno.Hash, packed []keptObject) (segno.Hash, error) {
-	inPack := make(map[segno.Hash]bool, len(packed))
-	for _, x := range packed {
-		inPack[x.name] = true
-	}
-	var keys []string
-	var asked []segno.Hash
-	for _, h := range names {
-		if !inPack[h] {
-			keys, asked = append(keys, s.objectKey(h)), append(asked, h)
-		}
+// missingObject returns the first of names that is not in the store, or the zero hash.
+func (s *Store) missingObject(ctx context.Context, names []segno.Hash) (segno.Hash, error) {
+	keys := make([]string, len(names))
+	for i, h := range names {
+		keys[i] = s.objectKey(h)
 	}
 	vals, err := s.getAll(ctx, keys)
 	for i, val := range vals {
 		if val == nil {
-			return asked[i], nil
+			return names[i], nil
 		}
 	}
 	return segno.Hash{}, err
@@ -129,59 +115,44 @@ func (s *Store) missingObject(ctx context.Context, names []segno.Hash, packed []
 // long as a thread does, and at least an hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	return o.s.run(ctx, op, "", func() (err error) {
-		p := &pending{Commit: segno.Commit{Staged: staged}}
-		if p.packed, err = o.s.readPacks(ctx, staged.Packs); err != nil {
-			return err
-		}
-		missing, err := o.s.missingObject(ctx, ledger.Objects(&p.Commit), p.packed)
+	return o.s.run(ctx, op, "", func() error {
+		c := segno.Commit{Staged: staged}
+		missing, err := o.s.missingObject(ctx, ledger.Objects(&c))
 		if err == nil && !missing.IsZero() {
 			err = segno.Errorf(segno.KindNotFound, op, missing.String(), "the object does not exist")
 		}
 		if err == nil {
-			_, err = o.s.apply(ctx, o.s.objectOps(p))
+			_, err = o.s.apply(ctx, ownLast("", o.s.objectOps(&c)))
 		}
 		return err
 	})
 }
 
-// objects returns all objects that a commit brings or names, each once.
-func (p *pending) objects() []segno.Hash {
-	c := p.Commit
-	c.Needs = slices.Clone(c.Needs)
-	for _, x := range p.packed {
-		c.Needs = append(c.Needs, x.name)
+// objectOps write the objects that a commit brings, and extend the time to live of all objects that
+// it names. The checks of objects that must exist come first: a KV that makes changes one by one then
+// writes nothing if one does not exist.
+func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
+	ttl := s.objectTTL()
+	for _, h := range ledger.Objects(c) {
+		ops = append(ops, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
 	}
 	for _, o := range c.Staged.Objects {
-		c.Needs = append(c.Needs, o.Name)
+		if key := s.objectKey(o.Name); o.Data != nil {
+			ops = append(ops, Op{Key: key, Val: s.code.frame(key, o.Data), If: RevAny, TTL: ttl})
+		}
 	}
-	return c.Refs()
+	return ops
 }
 
-// objectOps write staged objects, and extend the time to live of all objects that a commit names.
-// The checks of objects that must exist come first: a KV that makes changes one by one then writes
-// nothing if one does not exist.
-func (s *Store) objectOps(p *pending) []Op {
-	ttl := s.objectTTL()
-	brought := map[segno.Hash][]byte{}
-	for _, x := range p.packed {
-		brought[x.name] = x.encode()
-	}
-	for _, o := range p.Staged.Objects {
+// objectsOf returns all objects that a commit brings or names.
+func objectsOf(c *segno.Commit) []segno.Hash {
+	all := ledger.Objects(c)
+	for _, o := range c.Staged.Objects {
 		if o.Data != nil {
-			brought[o.Name] = o.Data
+			all = append(all, o.Name)
 		}
 	}
-	var checks, puts []Op
-	for _, h := range p.objects() {
-		key := s.objectKey(h)
-		if content, ok := brought[h]; ok {
-			puts = append(puts, Op{Key: key, Val: s.code.frame(key, content), If: RevAny, TTL: ttl})
-		} else {
-			checks = append(checks, Op{Do: ActCheck, Key: key, If: RevSome, TTL: ttl})
-		}
-	}
-	return append(checks, puts...)
+	return all
 }
 
 // objectTTL is how long an object lives after a commit has named it.
@@ -192,67 +163,62 @@ func (s *Store) objectTTL() time.Duration {
 	return max(2*s.options.TTL, time.Hour)
 }
 
-// readPacks reads the lists of objects that packs contain.
-func (s *Store) readPacks(ctx context.Context, packs []string) (all []keptObject, err error) {
-	for _, name := range packs {
-		key := packKey(name)
-		val, _, err := s.get(ctx, key)
-		if err == nil && val == nil {
-			err = segno.NewError(segno.KindNotFound, "read pack", name, nil)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := s.code.decode(key, val, func(r *reader) {
-			for len(r.b) > 0 {
-				x := keptObject{name: r.hash()}
-				x.read(r)
-				all = append(all, x)
-			}
-		}); err != nil {
+// Batch implements [segno.Objects].
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink(o)) }
+
+// sink writes the bulk of a batch: [ledger.Sink].
+type sink struct{ s *Store }
+
+// Has implements [ledger.Sink].
+func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
+	return objects(k).Has(ctx, name)
+}
+
+// Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
+func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
+	x := keptObject{size: int64(len(data))}
+	x.data, x.code = k.s.code.Small(data)
+	o := segno.Object{Name: name, Size: x.size, Data: x.encode()}
+	if len(o.Data) <= maxValue {
+		return o, nil
+	}
+	return k.writeParts(ctx, o)
+}
+
+// Spill implements [ledger.Sink]: all objects become references.
+func (k sink) Spill(ctx context.Context, all []segno.Object) (_ []segno.Object, err error) {
+	for i, o := range all {
+		if all[i], err = k.writeParts(ctx, o); err != nil {
 			return nil, err
 		}
 	}
 	return all, nil
 }
 
-// Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{s: o.s}) }
-
-// sink writes the bulk of a batch: [ledger.Sink].
-type sink struct {
-	s *Store
-
-	mu   sync.Mutex // guards what follows
-	bulk []keptObject
-}
-
-func (k *sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	return objects{k.s}.Has(ctx, name)
-}
-
-func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
-	x := keptObject{name: name, size: int64(len(data))}
-	x.data, x.code = k.s.code.Small(nil, data)
-	o := segno.Object{Name: name, Size: x.size}
-	if len(x.data) > maxValue-64 {
-		return o, k.writeParts(ctx, x)
+// writeParts writes the bytes of an object to values outside the object's own, and returns the object
+// as it is kept then.
+func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, error) {
+	x := new(keptObject)
+	r := reader{b: o.Data}
+	x.read(&r)
+	if x.parts > 0 {
+		return o, nil // Encode has written them
 	}
-	o.Data = x.encode()
-	return o, nil
-}
-
-func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
-	for _, o := range all {
-		x := keptObject{name: o.Name}
-		r := reader{b: o.Data}
-		x.read(&r)
-		x.data = r.b
-		if err := k.writeParts(ctx, x); err != nil {
-			return nil, err
+	data := r.b
+	x.sum = k.s.code.seal.Cuts(data, crc32.ChecksumIEEE)
+	err := k.s.run(ctx, "put object", o.Name.String(), func() error {
+		for ; x.parts == 0 || len(data) > 0; x.parts++ {
+			n := min(len(data), maxValue)
+			key := k.s.objectPart(o.Name, x.sum, x.parts)
+			if _, err := k.s.apply(ctx, []Op{{Key: key, Val: k.s.code.frame(key, data[:n]), If: RevAny, TTL: k.s.stagedTTL()}}); err != nil {
+				return err
+			}
+			data = data[n:]
 		}
-	}
-	return nil, nil
+		return nil
+	})
+	o.Data = x.encode()
+	return o, err
 }
 
 // stagedTTL is how long bulk waits for its commit in a store whose threads expire.
@@ -264,48 +230,10 @@ func (s *Store) stagedTTL() time.Duration {
 	return max(day, s.objectTTL())
 }
 
-// writeParts writes the bytes of an object that will be in a pack.
-func (k *sink) writeParts(ctx context.Context, x keptObject) error {
-	s, data := k.s, x.data
-	x.data, x.sum = nil, s.code.seal.Cuts(data, crc32.ChecksumIEEE)
-	err := s.run(ctx, "put object", x.name.String(), func() error {
-		for ; x.parts == 0 || len(data) > 0; x.parts++ {
-			n := min(len(data), maxValue)
-			key := s.objectPart(x.name, x.sum, x.parts)
-			if _, err := s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, data[:n]), If: RevAny, TTL: s.stagedTTL()}}); err != nil {
-				return err
-			}
-			data = data[n:]
-		}
-		return nil
-	})
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.bulk = append(k.bulk, x)
-	return err
+// Finish has nothing to do: the parts are durable already. It fails if the store is closed.
+func (k sink) Finish(ctx context.Context) ([]string, error) {
+	return nil, k.s.run(ctx, "stage objects", "", func() error { return nil })
 }
 
-// Finish writes the lists of the objects that are bulk.
-func (k *sink) Finish(ctx context.Context) (packs []string, err error) {
-	const maxListed = 8 << 10
-	return call(ctx, k.s, "stage objects", "", func() ([]string, error) {
-		for bulk := k.bulk; len(bulk) > 0; {
-			n := min(len(bulk), maxListed)
-			var list writer
-			for _, x := range bulk[:n] {
-				list.fixed(x.name[:])
-				list.fixed(x.encode())
-			}
-			name := strings.ToLower(rand.Text())
-			key := packKey(name)
-			if _, err := k.s.apply(ctx, []Op{{Key: key, Val: k.s.code.frame(key, list.b), If: RevAny, TTL: k.s.stagedTTL()}}); err != nil {
-				return nil, fmt.Errorf("writing pack %s: %w", name, err)
-			}
-			packs, bulk = append(packs, name), bulk[n:]
-		}
-		return packs, nil
-	})
-}
-
-// Drop leaves bulk without a commit; see the package comment.
-func (k *sink) Drop() error { return nil }
+// Drop leaves the parts without a commit; see the package comment.
+func (k sink) Drop() error { return nil }

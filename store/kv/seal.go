@@ -57,7 +57,7 @@ func (s *Store) readMark(ctx context.Context) (record.Mark, error) {
 // isNew reports whether the store has no values at all. Values that an expired thread or an
 // interrupted commit left count, because they would stay readable without the key.
 func (s *Store) isNew(ctx context.Context) (bool, error) {
-	for _, prefix := range []string{threadsGroup, pinsGroup, "c{", "s{", "o{", "p{"} {
+	for _, prefix := range []string{threadsGroup, pinsGroup, "c{", "s{", "o{"} {
 		for _, err := range s.kv.List(ctx, prefix, "", 1) {
 			return false, err
 		}

@@ -75,19 +75,19 @@ func TestSealedStore(t *testing.T) {
 }
 
 // TestPlainValues puts each value of a store without a key into the same store with one:
-// whoever needs it is told, and nothing else is told otherwise.
+// a read that needs it returns an error, and other reads the same as before.
 func TestPlainValues(t *testing.T) {
 	sealed, unsealed := kv.NewMap(noon), kv.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
 	for m, o := range map[*kv.Map]kv.Options{sealed: o, unsealed: {}} {
 		s := mustOpen(t, m, o)
-		for _, step := range story() {
+		for _, step := range steps() {
 			if err := step(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	whole, errs := reading(t, mustOpen(t, sealed, o))
+	whole, errs := readEach(t, mustOpen(t, sealed, o))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -102,12 +102,12 @@ func TestPlainValues(t *testing.T) {
 		}
 		n++
 		set(t, sealed, item.Key, item.Val)
-		said, errs := reading(t, mustOpen(t, sealed, o))
-		blames(t, item.Key, item.Key, errs)
-		if len(errs) == 0 && !unread(item.Key) {
+		contents, errs := readEach(t, mustOpen(t, sealed, o))
+		checkErrorsName(t, item.Key, item.Key, errs)
+		if len(errs) == 0 && !isUnused(item.Key) {
 			t.Fatalf("%s is in plain and nobody was told", item.Key)
 		}
-		for what, now := range said {
+		for what, now := range contents {
 			if now != whole[what] {
 				t.Fatalf("%s: %s is %s instead of %s", item.Key, what, now, whole[what])
 			}
@@ -125,13 +125,13 @@ func TestSwappedValues(t *testing.T) {
 	m := kv.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
 	s := mustOpen(t, m, o)
-	for _, step := range story() {
+	for _, step := range steps() {
 		if err := step(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	record := func(thread string, pos int) string { return fmt.Sprintf("t{%s}log/%020d", thread, pos) }
-	whole, errs := reading(t, mustOpen(t, m, o))
+	whole, errs := readEach(t, mustOpen(t, m, o))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -146,7 +146,7 @@ func TestSwappedValues(t *testing.T) {
 		}
 		set(t, m, x[0], second)
 		set(t, m, x[1], first)
-		said, errs := reading(t, mustOpen(t, m, o))
+		contents, errs := readEach(t, mustOpen(t, m, o))
 		if len(errs) == 0 {
 			t.Fatalf("%v changed places and nobody was told", x)
 		}
@@ -155,7 +155,7 @@ func TestSwappedValues(t *testing.T) {
 				t.Fatalf("%v: %v (kind %q)", x, err, segno.KindOf(err))
 			}
 		}
-		for what, now := range said {
+		for what, now := range contents {
 			if now != whole[what] {
 				t.Fatalf("%v: %s is %s instead of %s", x, what, now, whole[what])
 			}

@@ -42,11 +42,12 @@ type Store struct {
 	hasOperation func(segno.OperationID) bool
 
 	notifier notify.Notifier
-	gate     sync.RWMutex // held shared by each call under way
+	calls    sync.RWMutex // held shared by each call under way
 	closed   bool
 
-	phasesMade atomic.Bool  // phasesKey exists
-	lastStamp  atomic.Int64 // the highest stamp that was read or written
+	phasesMade atomic.Bool // phasesKey exists
+	stampMu    sync.Mutex  // guards lastStamp
+	lastStamp  int64       // the highest stamp that was read or written
 	states     cache[segno.ThreadID, *threadState]
 	positions  cache[segno.CommitID, lineEnd]
 }
@@ -91,15 +92,15 @@ func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, segno.NewError(segno.KindCancelled, op, "", err)
 	}
-	s.gate.RLock()
+	s.calls.RLock()
 	if s.closed {
-		s.gate.RUnlock()
+		s.calls.RUnlock()
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
-	return s.gate.RUnlock, nil
+	return s.calls.RUnlock, nil
 }
 
-// call runs one call. Its errors name what was being done, and to what.
+// call runs one call. Its errors name the operation and its object.
 func call[T any](ctx context.Context, s *Store, op, name string, do func() (T, error)) (T, error) {
 	end, err := s.begin(ctx, op)
 	if err != nil {
@@ -119,8 +120,12 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 
 // sequence yields what one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
+	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
+}
+
+func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		all, err := call(ctx, s, op, name, list)
+		all, err := list()
 		for _, x := range all {
 			if !yield(x, nil) {
 				return
@@ -133,7 +138,7 @@ func sequence[T any](ctx context.Context, s *Store, op, name string, list func()
 	}
 }
 
-// fail adds what was being done to err, unless err has that already.
+// fail adds the operation and its object to err, unless err names them.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
@@ -152,8 +157,8 @@ func fail(op, name string, err error) error {
 
 // Close implements [segno.Store].
 func (s *Store) Close() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
+	s.calls.Lock()
+	defer s.calls.Unlock()
 	s.closed = true
 	s.notifier.NotifyAll()
 	return nil
@@ -180,18 +185,25 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 // are removed when the thread expires.
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	defer s.notifier.Notify(id)
-	return s.run(ctx, "delete thread", string(id), func() error {
+	return s.retryConflicts(ctx, "delete thread", id, func(retry bool) error {
+		st, err := s.readVisible(ctx, id, retry)
+		if retry && isKind(err, segno.KindNotFound) {
+			return nil // the conflict was with this call's own record, which was written twice
+		}
+		if err != nil {
+			return err
+		}
+		e := s.nextRecord(st)
+		e.Deleted = true
+		return s.appendRecord(ctx, st, e)
+	})
+}
+
+// retryConflicts runs a call that changes a thread again as long as it conflicts with another change.
+func (s *Store) retryConflicts(ctx context.Context, op string, id segno.ThreadID, do func(retry bool) error) error {
+	return s.run(ctx, op, string(id), func() error {
 		for retry := false; ; retry = true {
-			st, err := s.readVisible(ctx, id, retry)
-			if retry && isKind(err, segno.KindNotFound) {
-				return nil // the conflict was with this call's own record, which was written twice
-			}
-			if err == nil {
-				e := s.nextRecord(st)
-				e.Deleted = true
-				err = s.appendRecord(ctx, st, e)
-			}
-			if !isKind(err, segno.KindConflict) || ctx.Err() != nil {
+			if err := do(retry); !isKind(err, segno.KindConflict) || ctx.Err() != nil {
 				return err
 			}
 		}
@@ -278,23 +290,20 @@ func (s *Store) remember(st *threadState) {
 	}
 }
 
+// observeStamp makes later stamps greater than stamp.
 func (s *Store) observeStamp(stamp int64) {
-	for {
-		last := s.lastStamp.Load()
-		if stamp <= last || s.lastStamp.CompareAndSwap(last, stamp) {
-			return
-		}
-	}
+	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
 }
 
 // nextStamp returns a time after all that this store has seen. It orders lists across threads and
 // nothing else.
 func (s *Store) nextStamp() int64 {
-	for {
-		last := s.lastStamp.Load()
-		now := max(s.options.Clock().UnixNano(), last+1)
-		if s.lastStamp.CompareAndSwap(last, now) {
-			return now
-		}
-	}
+	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
+}
+
+func (s *Store) advanceStamp(next func(last int64) int64) int64 {
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = next(s.lastStamp)
+	return s.lastStamp
 }

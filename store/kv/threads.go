@@ -43,19 +43,10 @@ func (s *Store) decodeListed(item Item) (x listedThread, err error) {
 	})
 }
 
-// listThreads reads threadsGroup or openGroup.
-func (s *Store) listThreads(ctx context.Context, group string) (all []listedThread, err error) {
-	for item, err := range s.kv.List(ctx, group, "", 0) {
-		if err != nil {
-			return nil, err
-		}
-		x, err := s.decodeListed(item)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, x)
-	}
-	return all, nil
+// listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out
+// which of them exist.
+func (s *Store) listThreads(ctx context.Context, group string) ([]listedThread, error) {
+	return listDecoded(ctx, s.kv, group, s.decodeListed)
 }
 
 // readStates reads the states of threads, in one round trip if the head keys are exact.

@@ -115,6 +115,8 @@ func (st *threadState) after(e *logRecord) (*threadState, error) {
 			next.Link = *l
 		}
 	}
+	// The line of the head follows the head. After a move to another node it is not known here; the caller
+	// sets it, or the next commit reads it.
 	switch {
 	case e.node && e.Head.Head == e.id:
 		next.line, next.turn = e.line, e.lineTurn

@@ -7,8 +7,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/notifytest"
 )
 
-// TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
-func TestOwnCommitsAreHeardOf(t *testing.T) {
+func TestCommitsNotifyWaitingCallers(t *testing.T) {
 	s, err := Open(t.Context(), NewMap(time.Now), Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,10 +15,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// The benchmarks measure what the design promises as ratios to the bare work, taken in
-// the same run: a slow disk slows all sides.
+// The benchmarks measure ratios to the bare work of the same run, as the design states them: a slow disk slows
+// all sides.
 
-// message is an agent's message of about two kilobytes, as a model writes it.
+// message returns a message of an agent of about two kilobytes, as a model writes it.
 func message(r *rand.Rand, i int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -29,8 +29,9 @@ func message(r *rand.Rand, i int) segno.Entry {
 		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
 	}
 	body, err := json.Marshal(map[string]any{
-		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1", "stop_reason": "tool_use",
-		"usage": map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
+		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1",
+		"stop_reason": "tool_use",
+		"usage":       map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
 		"content": []any{map[string]any{"type": "text", "text": text.String()},
 			map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%016x", r.Uint64()), "name": "Read",
 				"input": map[string]any{"file_path": fmt.Sprintf("/home/dev/project/internal/pkg%d/file%d.go", r.IntN(9), r.IntN(99))}}},
@@ -51,7 +52,8 @@ func messages(n int) (all []segno.Entry, payload int) {
 }
 
 func stepOf(head segno.Head, e segno.Entry, i int) segno.Commit {
-	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Entries: []segno.Entry{e},
+	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+		Entries:    []segno.Entry{e},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: i + 1, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
@@ -61,8 +63,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// TestAStepIsSmall wants a thousand steps of a 2 KB message, with all tables and
-// indexes, to take less than their payload.
+// TestAStepIsSmall verifies that a thousand steps of a 2 KB message, with all tables and indexes, occupy less
+// than their payload.
 func TestAStepIsSmall(t *testing.T) {
 	s := openStore(t, Options{})
 	head, err := s.Commit(t.Context(), base("thread"))
@@ -83,8 +85,8 @@ func TestAStepIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkPut commits 1,000 steps of 2 KB, each beside a bare INSERT of the same bytes
-// in the same server, and beside a bare append and fsync of them.
+// BenchmarkPut commits 1,000 steps of 2 KB. It compares each with an INSERT of the same bytes in the same
+// server, and with an append and fsync of them.
 func BenchmarkPut(b *testing.B) {
 	const n, some = 1000, 100
 	all, payload := messages(n)
@@ -125,7 +127,8 @@ func BenchmarkPut(b *testing.B) {
 			ours = append(ours, time.Since(begun))
 		}
 		var bare int64
-		if err := s.pool.QueryRow(b.Context(), `SELECT pg_total_relation_size($1::regclass)`, s.options.Schema+".bare").Scan(&bare); err != nil {
+		if err := s.pool.QueryRow(b.Context(), `SELECT pg_total_relation_size($1::regclass)`, s.options.Schema+".bare").
+			Scan(&bare); err != nil {
 			b.Fatal(err)
 		}
 		us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }

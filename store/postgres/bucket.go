@@ -95,7 +95,8 @@ func (s *Store) getBody(ctx context.Context, op, owner, name string) (data []byt
 			return s.pool.QueryRow(ctx, s.sql(`SELECT data FROM {}bodies WHERE name = $1`), name).Scan(&data)
 		})
 	case s.options.Bucket == nil:
-		return nil, segno.Errorf(segno.KindRefused, op, owner, "its body is in a bucket, and the store was opened without one").WithHint("set Options.Bucket")
+		return nil, segno.Errorf(segno.KindRefused, op, owner, "its body is in a bucket, and the store was opened without one").
+			WithHint("set Options.Bucket")
 	default:
 		data, err = s.options.Bucket.Get(ctx, name)
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +150,8 @@ func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 
 // deleteBodies deletes those of some bodies that no row names.
 func (s *Store) deleteBodies(ctx context.Context, op string, names []string) error {
-	rows, err := s.pool.Query(ctx, s.sql(`SELECT x FROM unnest($1::text[]) x WHERE x <> '' AND NOT EXISTS (SELECT FROM {}objects WHERE body = x)
+	rows, err := s.pool.Query(ctx, s.sql(`SELECT x FROM unnest($1::text[]) x WHERE x <> '' AND NOT EXISTS (SELECT FROM {}objects
+		WHERE body = x)
 		AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`), names)
 	if err != nil {
 		return err
@@ -158,7 +160,8 @@ func (s *Store) deleteBodies(ctx context.Context, op string, names []string) err
 	if err != nil {
 		return err
 	}
-	if _, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed); err != nil || s.options.Bucket == nil {
+	if _, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed); err != nil ||
+		s.options.Bucket == nil {
 		return err
 	}
 	for _, name := range unnamed {

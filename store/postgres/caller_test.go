@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/retryrig"
 )
 
-// openAgain opens a store as a program does that may start while the server is down. Its
-// store gives up soon, so that the agent and its caller have to try again.
+// openAgain opens a store as a program does that may start while the server is down. Its store gives up soon,
+// so the agent and its caller must retry.
 func openAgain(ctx context.Context, url string, _ func() error) (retryrig.Store, error) {
 	for {
 		s, err := Open(ctx, url, Options{Patience: time.Millisecond})

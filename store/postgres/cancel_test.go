@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// TestADeadlineWhileAnotherWrites: a commit that waits for a lock ends with its context, and
-// says how the context ended.
+// TestADeadlineWhileAnotherWrites verifies that a commit that waits for a lock ends with its context, and that
+// the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	s := openStore(t, Options{Patience: time.Minute})
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	}
 	for what, call := range map[string]func(context.Context) error{
 		"commit": func(ctx context.Context) error {
-			_, err := s.Commit(ctx, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
+			_, err := s.Commit(ctx, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 			return err
 		},
 		"head": func(ctx context.Context) error { _, err := s.Head(ctx, "thread"); return err },
@@ -43,7 +45,7 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	}
 }
 
-// TestAFullDiskOfTheServer: what PostgreSQL reports when its disk is full wraps ENOSPC.
+// TestAFullDiskOfTheServer verifies that the error of a server with a full disk wraps ENOSPC.
 func TestAFullDiskOfTheServer(t *testing.T) {
 	s := openStore(t, Options{})
 	err := s.fail(t.Context(), "commit", "x", &pgconn.PgError{Code: "53100", Message: "could not extend file"})

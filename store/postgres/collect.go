@@ -34,13 +34,15 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	})
 }
 
-func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool, deleteBodies func(*collection) error) (segno.Collection, error) {
+func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool,
+	deleteBodies func(*collection) error) (segno.Collection, error) {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return segno.Collection{}, err
 	}
 	defer s.calls.End()
 	now := s.options.now()
-	x := &collection{s: s, Graph: sqlstore.NewGraph(&s.records, graphQueries, s.Objects(), p, erase), old: now.Add(-minAge).Unix(), start: now.Unix()}
+	x := &collection{s: s, Graph: sqlstore.NewGraph(&s.records, graphQueries, s.Objects(), p, erase),
+		old: now.Add(-minAge).Unix(), start: now.Unix()}
 	err := x.run(ctx, p)
 	if err == nil && !p.DryRun {
 		err = deleteBodies(x)
@@ -112,7 +114,8 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 		}
 	}
 	x.Collection = segno.Collection{}
-	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers brought something new each time").WithHint("try again when there is less going on")
+	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers brought something new each time").
+		WithHint("try again when there is less going on")
 }
 
 // exclusively runs f while no other process commits or keeps objects. Commits with a number up to last are
@@ -144,8 +147,8 @@ func (x *collection) readObjects(ctx context.Context) error {
 	})
 }
 
-// count counts what is not kept, and returns it: nodes, old objects, and the young objects that an erasure
-// deletes.
+// count counts and returns the nodes and the old objects that are not kept, and the young objects that an
+// erasure deletes.
 func (x *collection) count() (nodes []*sqlstore.GraphNode, old, young [][]byte) {
 	x.Collection = segno.Collection{Kept: len(x.objects)}
 	nodes = x.Unreachable()
@@ -185,8 +188,10 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	if err := x.s.execAll(ctx, tx, []change{
-		{`UPDATE {}commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL, body = NULL WHERE n = ANY($1::bigint[])`, []any{numbers}},
-		{`DELETE FROM {}terms t USING unnest($1::bigint[], $2::bigint[]) AS x(term, n) WHERE t.term = x.term AND t.n = x.n`, []any{terms, termNumbers}},
+		{`UPDATE {}commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL, body = NULL WHERE n = ANY($1::bigint[])`,
+			[]any{numbers}},
+		{`DELETE FROM {}terms t USING unnest($1::bigint[], $2::bigint[]) AS x(term, n) WHERE t.term = x.term AND t.n = x.n`,
+			[]any{terms, termNumbers}},
 		{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads t WHERE hidden
 			AND NOT EXISTS (SELECT FROM {}commits c WHERE c.thread = t.n AND c.line IS NOT NULL))`, nil},
 	}); err != nil {
@@ -201,7 +206,8 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 // deleteObjects deletes objects, but not those that were kept again since a time.
 func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byte, since int64) error {
 	isDeleted := make(map[segno.Hash]bool, len(names))
-	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2 RETURNING name, coalesce(body, '')`,
+	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[])
+		AND born <= $2 RETURNING name, coalesce(body, '')`,
 		[]any{names, since}, func(r sqlstore.Row) error {
 			var name []byte
 			var body string
@@ -225,12 +231,13 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 // erase deletes what deleted threads leave besides nodes, and notes the bodies of nodes that are about to be
 // deleted. The id of a thread remains.
 func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
-	err := querier{x.s, tx}.Query(ctx, `SELECT body FROM {}commits WHERE n = ANY($1::bigint[]) AND body IS NOT NULL`, []any{nodes}, func(r sqlstore.Row) error {
-		var body string
-		err := r.Scan(&body)
-		x.bodies = append(x.bodies, body)
-		return err
-	})
+	err := querier{x.s, tx}.Query(ctx, `SELECT body FROM {}commits WHERE n = ANY($1::bigint[]) AND body IS NOT NULL`, []any{nodes},
+		func(r sqlstore.Row) error {
+			var body string
+			err := r.Scan(&body)
+			x.bodies = append(x.bodies, body)
+			return err
+		})
 	if err != nil {
 		return err
 	}
@@ -240,7 +247,8 @@ func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error 
 		if err != nil {
 			return err
 		}
-		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL WHERE id = $2 AND hidden`,
+		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL
+			WHERE id = $2 AND hidden`,
 			[]any{rec, []byte(id)}})
 	}
 	return x.s.execAll(ctx, tx, append(changes,

@@ -91,7 +91,8 @@ func (s *Store) execute(ctx context.Context, w *encodedCommit) (head segno.Head,
 	if head, err := s.explain(context.WithoutCancel(ctx), w); err == nil {
 		return head, nil // the commit was applied
 	}
-	return segno.Head{}, segno.Errorf(segno.KindIO, "commit", string(w.ID), "the connection was lost, and the commit may have been made or not: %w", oneLine(err)).
+	return segno.Head{}, segno.Errorf(segno.KindIO, "commit", string(w.ID),
+		"the connection was lost, and the commit may have been made or not: %w", oneLine(err)).
 		WithHint("repeat the commit under the same id")
 }
 
@@ -197,7 +198,8 @@ func (s *Store) explain(ctx context.Context, w *encodedCommit) (segno.Head, erro
 		return segno.Head{}, err
 	}
 	if !w.expired.IsZero() {
-		return segno.Head{}, segno.Errorf(segno.KindNotFound, "commit", string(c.ID), "object %s was staged more than a day ago", w.expired).
+		return segno.Head{}, segno.Errorf(segno.KindNotFound, "commit", string(c.ID), "object %s was staged more than a day ago",
+			w.expired).
 			WithHint("stage the objects again")
 	}
 	if err := ledger.Admit(&at, c, found); err != nil {

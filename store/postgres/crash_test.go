@@ -37,7 +37,7 @@ func ownServer(t *testing.T) *serverrig.Server {
 	return own
 }
 
-// turn is a commit that brings an object and a body that say which commit they are of.
+// turn returns a commit with an object and a body that contain the commit's id.
 func turn(ctx context.Context, s *Store, head segno.Head, id segno.CommitID) (segno.Commit, error) {
 	b := s.Objects().Batch()
 	defer b.Close()
@@ -51,17 +51,19 @@ func turn(ctx context.Context, s *Store, head segno.Head, id segno.CommitID) (se
 	}
 	body, err := json.Marshal("said in " + string(id))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Staged: staged,
-		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Key: segno.TurnKey("key of " + id), State: &segno.Document{Type: "test/1", Data: name}}}, err
+		Entries: []segno.Entry{{Kind: segno.EntryMessage, Body: body}},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Key: segno.TurnKey("key of " + id),
+			State: &segno.Document{Type: "test/1", Data: name}}}, err
 }
 
 func base(thread segno.ThreadID) segno.Commit {
-	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
+	return segno.Commit{ID: "base of " + segno.CommitID(thread), Thread: thread, Create: &segno.Thread{ID: thread},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 }
 
-// whole wants every acknowledged commit of a thread to be there with all it brought, and
-// nothing of any other but whole.
-func whole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []segno.CommitID) {
+// verifyWhole verifies that every acknowledged commit of a thread exists with all its parts, and that no other
+// commit exists in part.
+func verifyWhole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []segno.CommitID) {
 	t.Helper()
 	head, err := s.Head(t.Context(), thread)
 	if err != nil {
@@ -107,9 +109,8 @@ func whole(t *testing.T, s *Store, thread segno.ThreadID, acknowledged []segno.C
 	}
 }
 
-// TestTheServerIsKilled kills the server while writers commit, and starts it again. The
-// writers' store goes on by itself: each commit is made once, or its error says that
-// nobody knows.
+// TestTheServerIsKilled kills the server while writers commit, and starts it again. The store of the writers
+// recovers: each commit is applied once, or its error says that the outcome is unknown.
 func TestTheServerIsKilled(t *testing.T) {
 	rounds, writers := 3, 3
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -147,12 +148,12 @@ func TestTheServerIsKilled(t *testing.T) {
 	close(stop)
 	group.Wait()
 	for k := range writers {
-		whole(t, s, segno.ThreadID(fmt.Sprint("thread ", k)), done[k])
+		verifyWhole(t, s, segno.ThreadID(fmt.Sprint("thread ", k)), done[k])
 		t.Logf("writer %d: %d commits", k, len(done[k]))
 	}
 }
 
-// writeUntil commits until stop is closed, and returns what was acknowledged.
+// writeUntil commits until stop is closed, and returns the acknowledged commits.
 func writeUntil(t *testing.T, s *Store, head segno.Head, k int, stop chan struct{}, acknowledged chan int) (done []segno.CommitID) {
 	for i := 0; ; i++ {
 		select {
@@ -176,8 +177,8 @@ func writeUntil(t *testing.T, s *Store, head segno.Head, k int, stop chan struct
 	}
 }
 
-// TestTheServerStaysAway: a call gives up when its patience or its context ends, and the
-// error says which.
+// TestTheServerStaysAway verifies that a call fails when its patience or its context ends, and that the error
+// says which of them.
 func TestTheServerStaysAway(t *testing.T) {
 	own := ownServer(t)
 	s := openAt(t, own.URL, Options{Patience: 50 * time.Millisecond}, func(*pgxpool.Config) {})
@@ -212,12 +213,12 @@ func TestTheServerStaysAway(t *testing.T) {
 	if _, err = s.Commit(t.Context(), c); err != nil {
 		t.Errorf("once it is back: %v", err)
 	}
-	whole(t, s, "thread", []segno.CommitID{"next"})
+	verifyWhole(t, s, "thread", []segno.CommitID{"next"})
 }
 
-// commitForEver is another process: it commits onto the head of one thread, whoever else
-// does, and prints what was acknowledged.
-func commitForEver(ctx context.Context, url, schema string) error {
+// commitUntilKilled runs in another process: it commits on the head of a thread, beside other writers, and prints
+// the acknowledged commits.
+func commitUntilKilled(ctx context.Context, url, schema string) error {
 	s, err := Open(ctx, url, Options{Schema: schema})
 	if err != nil {
 		return err
@@ -242,7 +243,7 @@ func commitForEver(ctx context.Context, url, schema string) error {
 	return err
 }
 
-// TestTwoProcesses has two processes commit onto one thread until both are killed.
+// TestTwoProcesses makes two processes commit on one thread until both are killed.
 func TestTwoProcesses(t *testing.T) {
 	s := openStore(t, Options{})
 	if _, err := s.Commit(t.Context(), base("thread")); err != nil {
@@ -273,7 +274,7 @@ func TestTwoProcesses(t *testing.T) {
 					cmd.Process.Kill()
 				}
 			}
-			cmd.Wait() // killed: that is no news
+			cmd.Wait() // the error is the kill
 			if said.Len() > 0 {
 				t.Errorf("a process said: %s", said.String())
 			}
@@ -287,5 +288,5 @@ func TestTwoProcesses(t *testing.T) {
 	if n := len(slices.Compact(slices.Clone(acknowledged))); n != len(acknowledged) {
 		t.Errorf("%d commits were acknowledged twice", len(acknowledged)-n)
 	}
-	whole(t, s, "thread", acknowledged)
+	verifyWhole(t, s, "thread", acknowledged)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestDamageIsNamed breaks one record at a time. What is broken is corrupt, never
-// missing, and the error names it.
+// TestDamageIsNamed damages one record at a time. A read returns KindCorrupt, never KindNotFound, and names
+// the record.
 func TestDamageIsNamed(t *testing.T) {
 	noisy := noise(600 << 10)
 	for name, x := range map[string]struct {
@@ -19,17 +19,20 @@ func TestDamageIsNamed(t *testing.T) {
 		"entries":    {`UPDATE {}commits SET entries = '\xff' WHERE id = 'next'`, "next", loadNext},
 		"torn entry": {`UPDATE {}commits SET entries = substr(entries, 1, 20) WHERE id = 'next'`, "next", loadNext},
 		"checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", loadNext},
-		"listed checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", func(ctx context.Context, s *Store) error {
+		"listed checkpoint": {`UPDATE {}commits SET checkpoint = '\x0001ff' WHERE id = 'next'`, "next", func(ctx context.Context,
+			s *Store) error {
 			for _, err := range s.Checkpoints(ctx, segno.CheckpointQuery{}) {
 				return err
 			}
 			return nil
 		}},
-		"a checkpoint of noughts": {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex') WHERE id = 'next'`, "next", loadNext},
-		"a checkpoint that is gone, without entries": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", func(ctx context.Context, s *Store) error {
-			_, err := s.Load(ctx, "next", segno.Window{})
-			return err
-		}},
+		"a checkpoint of noughts": {`UPDATE {}commits SET checkpoint = decode(repeat('00', length(checkpoint)), 'hex')
+			WHERE id = 'next'`, "next", loadNext},
+		"a checkpoint that is gone, without entries": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next",
+			func(ctx context.Context, s *Store) error {
+				_, err := s.Load(ctx, "next", segno.Window{})
+				return err
+			}},
 		"a checkpoint that is gone": {`UPDATE {}commits SET checkpoint = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries that are gone":     {`UPDATE {}commits SET entries = NULL WHERE id = 'next'`, "next", loadNext},
 		"entries cut short":         {`UPDATE {}commits SET entries = substr(entries, 1, 3) WHERE id = 'next'`, "next", loadNext},
@@ -38,8 +41,10 @@ func TestDamageIsNamed(t *testing.T) {
 		"a gap":                     {`UPDATE {}commits SET line = NULL WHERE id = 'middle'`, "next", loadNext},
 		"a body":                    {`UPDATE {}bodies SET data = '\x00'`, "large", loadLarge},
 		"a body gone":               {`DELETE FROM {}bodies`, "large", loadLarge},
-		"an object":                 {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
-		"object empty":              {`UPDATE {}objects SET data = '' WHERE size = 14`, segno.HashOf([]byte("object of next")).String(), getNext},
+		"an object": {`UPDATE {}objects SET data = '\x00616263' WHERE size = 14`,
+			segno.HashOf([]byte("object of next")).String(), getNext},
+		"object empty": {`UPDATE {}objects SET data = '' WHERE size = 14`,
+			segno.HashOf([]byte("object of next")).String(), getNext},
 		"the head session": {`UPDATE {}threads SET session = '\xff'`, "thread", func(ctx context.Context, s *Store) error {
 			_, err := s.Head(ctx, "thread")
 			return err
@@ -57,7 +62,7 @@ func TestDamageIsNamed(t *testing.T) {
 			if err := x.read(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
-			meddle(t, s, x.damage)
+			execute(t, s, x.damage)
 			err := x.read(t.Context(), s)
 			if segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v (%v); want it to be damage and to name %q", err, segno.KindOf(err), x.want)
@@ -66,7 +71,7 @@ func TestDamageIsNamed(t *testing.T) {
 	}
 }
 
-// fill makes a thread of four commits; "large" has entries that are a body.
+// fill creates a thread of four commits; the entries of "large" are a body.
 func fill(t *testing.T, s *Store, large string) {
 	t.Helper()
 	head, err := s.Commit(t.Context(), base("thread"))
@@ -100,8 +105,8 @@ func getNext(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestABucketWithoutItsBody: what is missing in the bucket is damage, and a store that
-// was opened without the bucket says so.
+// TestABucketWithoutItsBody verifies that a body that is missing in the bucket is damage, and that a store
+// that was opened without the bucket returns an error about that.
 func TestABucketWithoutItsBody(t *testing.T) {
 	bucket := new(memoryBucket)
 	s := openStore(t, Options{Bucket: bucket})

@@ -1,61 +1,51 @@
-// Package postgres is segno's store for many machines: one PostgreSQL database for
-// everything small, and a bucket for what is large.
+// Package postgres is segno's store for many machines: a PostgreSQL database, and a bucket for large objects.
 //
-// A store is a schema of the database. All programs that open it see one store, with
-// the same guarantees as one process has: what a call acknowledged is on the server's
-// disk, unless the server is told to answer earlier, and of many writers on one head one
-// wins. PostgreSQL 12 or later has all that is used; the tests run on what Debian has, 15.
-// Nothing needs an extension, a session's state or a notification, so a connection
-// pooler in transaction mode may stand between, if the URL says
-// default_query_exec_mode=exec or cache_describe. Without a pooler
-// plan_cache_mode=force_generic_plan in the URL spares a young store some planning.
+// A store is a schema of the database. All programs that open the schema see one store, with the guarantees that
+// one process has. An acknowledged call is on the server's disk, unless the server is configured to answer earlier.
+// Of several writers that expect the same head, one succeeds. The store needs PostgreSQL 12 or later; the tests use
+// Debian's version, 15. It needs no extension, no session state and no notification. So a connection pooler in
+// transaction mode may be used, if the URL contains default_query_exec_mode=exec or cache_describe. Without
+// a pooler, plan_cache_mode=force_generic_plan in the URL saves a new store some planning.
 //
 // # Round trips
 //
-// A commit is one statement, whatever it carries: it compares and moves the head,
-// checks the epoch and the commit's id, and inserts all rows, or none. A commit that is
-// refused takes a second statement, which says why. Head is one statement and Load
-// another, however long the line and however many forks it passes through. A
-// connection prepares a statement when it uses it first, which is one more round trip.
+// A commit is one statement: it compares and moves the head, compares the epoch and the commit's id, and inserts
+// all rows or none. A commit that is refused needs a second statement, which reads the reason. Head is one
+// statement and Load another, however long the line and however many forks it passes through. The first use of a
+// statement on a connection prepares it, which is one more round trip.
 //
 // # Bodies
 //
-// Objects and entries that take more than 256 KB as they are kept are bodies: they are
-// written to the bucket before the commit that names them, or without a bucket to a
-// table. Bodies are never written over: their names hold the SHA-256 of what is in
-// them, when they were written, and a random part. One that no row names is dropped by a
-// collection after a day; a commit that is made a day later than its objects were
-// staged is refused.
+// Objects and entries whose encoding exceeds 256 KB are bodies: the store writes them before the commit that names
+// them, to the bucket, or to a table if there is no bucket. A body is never overwritten: its name contains the
+// SHA-256 of its bytes, the time when it was written, and a random part. A collection deletes the bodies that no
+// row names after a day. Therefore a commit is refused if its objects were staged more than a day ago.
 //
 // # Erasing
 //
-// [Store.Erase] deletes rows, and objects of the bucket. PostgreSQL keeps the bytes of
-// deleted rows elsewhere, and removing them there is the database administrator's task: in
-// the tables until VACUUM FULL rewrites them (VACUUM alone only lets other rows take their
-// place), in the write-ahead log until its segments are recycled, and in replicas, archives
-// of the log and backups. A bucket that keeps versions of its objects keeps theirs.
+// [Store.Erase] deletes rows, and objects of the bucket. PostgreSQL keeps the bytes of deleted rows elsewhere, and
+// the database administrator must remove them there: from the tables with VACUUM FULL (VACUUM alone only lets other
+// rows overwrite them), from the write-ahead log when its segments are recycled, and from replicas, archives of the
+// log and backups. A bucket that keeps versions of its objects keeps the deleted ones.
 //
 // # Sealed stores
 //
-// With [Options.Key] each record is sealed to its place: a thread's id, a commit's with
-// its thread and its parent, an object's name. So it opens in no other row and in no
-// other store, and a node proves what it follows. What rows are looked up by, sessions, terms,
-// paths, objects, are keyed hashes. The store's mark, a salt and a check value, is in a
-// table of its own, and its version is one that a segno without seals refuses. What
-// rows say in the clear, such as seq, is not sealed to them.
+// With [Options.Key] each record is sealed to its place: the record of a thread to the thread's id, those of a
+// commit to its thread and its parent, an object to its name. A record opens in no other row and in no other store,
+// so a node proves which commit it follows. Sessions, terms, paths and the names of objects, by which queries find
+// rows, are keyed hashes. A separate table has the mark of the key, a salt and a check value. The version is one
+// that a segno that does not know seals refuses. Other columns, such as seq, are neither encrypted nor sealed.
 //
 // # Damage
 //
-// Each record has a checksum, and what a record, a head or a number says must be there is
-// [segno.KindCorrupt] if it is not. The rest of a row, such as seq or a lease, and the
-// indexes are PostgreSQL's to keep: make the cluster with data checksums. A store that was
-// replaced by an older copy is that copy.
+// Each record has a checksum. A missing row that a record, a head or a number refers to is [segno.KindCorrupt].
+// PostgreSQL protects the other columns, such as seq or a lease, and the indexes: create the cluster with data
+// checksums. A store cannot detect that it was replaced by an older copy.
 //
 // # Lost connections
 //
-// A connection that ends in the middle of a commit leaves it unknown whether the commit
-// was made. Commits are known by their id, so the store asks again and gets either the
-// result or a place to try anew, until [Options.Patience] or the context ends. Only then
-// is the error [segno.KindIO] with a hint to repeat the commit; the error
+// If a connection ends during a commit, the client does not know whether the commit was applied. Commits have ids,
+// so the store asks again: it gets the result of the commit, or it may try again, until [Options.Patience] or the
+// context ends. Then the error is [segno.KindIO] with the hint to repeat the commit. The error
 // [segno.KindCancelled] always means that nothing was written.
 package postgres

@@ -30,7 +30,8 @@ WITH RECURSIVE
 SELECT c.id, c.depth, c.seq, c.checkpoint, c.entries, c.body, s.thread,
 	CASE WHEN c.depth = s.low THEN (SELECT p.id FROM {}commits p WHERE p.n = c.parent) END, c.parent IS NULL
 FROM named s, LATERAL (
-	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool OR checkpoint IS NULL THEN entries END AS entries, CASE WHEN $3::bool OR checkpoint IS NULL THEN body END AS body
+	SELECT id, depth, seq, parent, checkpoint, CASE WHEN $3::bool OR checkpoint IS NULL THEN entries END AS entries,
+		CASE WHEN $3::bool OR checkpoint IS NULL THEN body END AS body
 	FROM {}commits c WHERE c.line = s.line AND c.depth BETWEEN s.low AND s.top OFFSET 0) c`
 
 // Load implements [segno.Store].
@@ -70,7 +71,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 // its head, the commit was lost.
 func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID) error {
 	var isHead bool
-	err := s.row(ctx, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1) AND NOT hidden)`, []any{[]byte(at)}, &isHead)
+	err := s.row(ctx, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1) AND NOT hidden)`,
+		[]any{[]byte(at)}, &isHead)
 	switch {
 	case err != nil:
 		return err
@@ -85,7 +87,8 @@ func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window)
 	var last segno.ThreadID // few threads have many nodes: their ids are shared
 	return nodes, querier{s, s.pool}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, func(r sqlstore.Row) error {
 		var n sqlstore.Node
-		if err := r.Scan(&id, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread, &parent, &n.IsRoot); err != nil {
+		if err := r.Scan(&id, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread,
+			&parent, &n.IsRoot); err != nil {
 			return err
 		}
 		if string(last) != string(thread) {

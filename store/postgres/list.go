@@ -27,10 +27,11 @@ func hashOrNull(name string) []byte {
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	return sqlstore.Pages(&q, sqlstore.MaxPage, func(before int64, count int) (found []segno.Checkpoint, next int64, err error) {
 		query, args := s.checkpointQuery(&q, before, count)
-		rows, err := sqlstore.List(ctx, database{s}, "list checkpoints", string(q.Thread), query, args, func(r sqlstore.Row) (sqlstore.CheckpointRow, error) {
-			var row sqlstore.CheckpointRow
-			return row, row.Scan(r)
-		})
+		rows, err := sqlstore.List(ctx, database{s}, "list checkpoints", string(q.Thread), query, args,
+			func(r sqlstore.Row) (sqlstore.CheckpointRow, error) {
+				var row sqlstore.CheckpointRow
+				return row, row.Scan(r)
+			})
 		if err != nil {
 			return nil, 0, err
 		}
@@ -144,21 +145,9 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		if err != nil {
 			return nil, err
 		}
-		links, err := sqlstore.List(ctx, database{s}, "read chain", string(thread), `SELECT l.record, c.id
+		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, c.id
 			FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
-			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`, []any{[]byte(thread)},
-			func(r sqlstore.Row) (segno.Link, error) {
-				var rec []byte
-				var id sqlstore.Text
-				if err := r.Scan(&rec, &id); err != nil {
-					return segno.Link{}, err
-				}
-				return s.records.Link(thread, rec, "link", string(thread), string(id))
-			})
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(head, links)
+			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`)
 	})
 }
 
@@ -170,6 +159,7 @@ func findWorkspaces(paths [][]byte, device, inode int64) (string, []any) {
 		hashes[i] = h[:]
 	}
 	return `SELECT id, record, state, true FROM {}workspaces WHERE record IS NOT NULL AND
-		(sha256(path) = ANY($1::bytea[]) OR $3::bigint <> 0 AND inode = $3 AND device = $2::bigint OR $3 = 0 AND cardinality($1::bytea[]) = 0)
+		(sha256(path) = ANY($1::bytea[]) OR $3::bigint <> 0 AND inode = $3 AND device = $2::bigint OR $3 = 0
+			AND cardinality($1::bytea[]) = 0)
 		ORDER BY length(path) DESC, id`, []any{hashes, device, inode}
 }

@@ -23,13 +23,13 @@ const (
 	childSchema = "SEGNO_TEST_SCHEMA"
 )
 
-// server is one PostgreSQL for all tests but those that kill theirs.
+// server is the PostgreSQL server of all tests except those that kill a server.
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {
 	retryrig.Main(map[string]retryrig.Opener{"postgres": openAgain})
 	if url := os.Getenv(childURL); url != "" {
-		if err := commitForEver(context.Background(), url, os.Getenv(childSchema)); err != nil {
+		if err := commitUntilKilled(context.Background(), url, os.Getenv(childSchema)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -61,11 +61,11 @@ func TestMain(m *testing.M) {
 
 var schemas atomic.Int64
 
-// newSchema is the name of a schema that is not there.
+// newSchema returns the name of a schema that does not exist.
 func newSchema() string { return fmt.Sprintf("test_%d", schemas.Add(1)) }
 
-// openStore opens a store for tests of anything but durability: the server answers before
-// its disk does.
+// openStore opens a store for tests that do not depend on durability: the server answers before its disk has
+// the data.
 func openStore(t testing.TB, o Options) *Store {
 	t.Helper()
 	return openAt(t, server.URL+"&synchronous_commit=off", o, func(*pgxpool.Config) {})
@@ -84,20 +84,20 @@ func openAt(t testing.TB, url string, o Options, adjust func(*pgxpool.Config)) *
 	return s
 }
 
-// sizeOf is how many bytes the store's tables take, with their indexes and what lies
-// outside of rows.
+// sizeOf returns how many bytes the store's tables occupy, with their indexes and overflow tables.
 func sizeOf(t testing.TB, s *Store) (sum int64) {
 	t.Helper()
 	err := s.pool.QueryRow(t.Context(), `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, s.options.Schema).Scan(&sum)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, s.options.Schema).
+		Scan(&sum)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return sum
 }
 
-// meddle changes the database behind the store's back.
-func meddle(t testing.TB, s *Store, query string, args ...any) {
+// execute changes the database without the store.
+func execute(t testing.TB, s *Store, query string, args ...any) {
 	t.Helper()
 	tag, err := s.pool.Exec(t.Context(), s.sql(query), append([]any{pgx.QueryExecModeExec}, args...)...)
 	if err != nil {

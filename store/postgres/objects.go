@@ -51,8 +51,8 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) 
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
 
-// sink is the [ledger.Sink] of the store. What it writes ahead of a commit are bodies. A body that no
-// commit names is deleted by a collection, so there is nothing to drop.
+// sink is the [ledger.Sink] of the store. Before a commit it writes only bodies. A collection deletes a body
+// that no commit names, so Drop has nothing to do.
 type sink struct{ objects }
 
 // Encode implements [ledger.Sink]: a large object becomes a body.
@@ -63,7 +63,8 @@ func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (o segno
 	}
 	defer k.s.calls.End()
 	stored := k.s.records.ObjectName(name)
-	o = segno.Object{Name: name, Size: int64(len(data)), Data: k.s.records.EncodeObject([]byte{stagedInline}, stored, data, k.s.records.Compressor.Small)}
+	o = segno.Object{Name: name, Size: int64(len(data)), Data: k.s.records.EncodeObject([]byte{stagedInline}, stored, data,
+		k.s.records.Compressor.Small)}
 	if len(o.Data) > maxInRow {
 		var body string
 		body, err = k.s.putBody(ctx, stored, o.Data[1:])
@@ -119,7 +120,8 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		return err
 	}
 	if !expired.IsZero() {
-		return segno.Errorf(segno.KindNotFound, op, expired.String(), "it was staged more than a day ago").WithHint("stage the objects again")
+		return segno.Errorf(segno.KindNotFound, op, expired.String(), "it was staged more than a day ago").
+			WithHint("stage the objects again")
 	}
 	var found [][]byte
 	for _, x := range staged.Objects {
@@ -147,15 +149,18 @@ func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte
 		}
 		for _, name := range found {
 			if !slices.ContainsFunc(present, func(x []byte) bool { return bytes.Equal(x, name) }) {
-				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name), "the object was collected after the batch found it").
+				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name),
+					"the object was collected after the batch found it").
 					WithHint("run the command again")
 			}
 		}
-		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born, found); err != nil {
+		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born,
+			found); err != nil {
 			return err
 		}
 		names, sizes, datas, bodies := columns(brought)
-		_, err = tx.Exec(ctx, s.sql(fmt.Sprintf(insertObjects, "$1::bigint")+` FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::text[]) AS x(name, size, data, body)
+		_, err = tx.Exec(ctx, s.sql(fmt.Sprintf(insertObjects, "$1::bigint")+`
+			FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::text[]) AS x(name, size, data, body)
 			ON CONFLICT (name) DO UPDATE SET born = greatest(objects.born, excluded.born)`), born, names, sizes, datas, bodies)
 		return err
 	})

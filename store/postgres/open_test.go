@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestOpenedAtOnce: many open a store that is not there, and it is made once.
+// TestOpenedAtOnce opens a store that does not exist from many goroutines: it is created once.
 func TestOpenedAtOnce(t *testing.T) {
 	for range 4 {
 		o := Options{Schema: newSchema()}
@@ -40,9 +41,9 @@ func TestOpenedAtOnce(t *testing.T) {
 	}
 }
 
-func TestANewerStoreIsLeftAlone(t *testing.T) {
+func TestOpenRefusesANewerStore(t *testing.T) {
 	s := openStore(t, Options{})
-	meddle(t, s, `UPDATE {}meta SET version = 99`)
+	execute(t, s, `UPDATE {}meta SET version = 99`)
 	_, err := Open(t.Context(), server.URL, s.options)
 	if segno.KindOf(err) != segno.KindNewer || !strings.Contains(err.Error(), "99") {
 		t.Errorf("opening: %v", err)
@@ -56,8 +57,8 @@ func TestANewerStoreIsLeftAlone(t *testing.T) {
 func TestAMigrationThatFailsLeavesNothing(t *testing.T) {
 	s := openStore(t, Options{})
 	o := Options{Schema: newSchema()}
-	meddle(t, s, `CREATE SCHEMA `+o.Schema)
-	meddle(t, s, `CREATE TABLE `+o.Schema+`.objects (mine text)`)
+	execute(t, s, `CREATE SCHEMA `+o.Schema)
+	execute(t, s, `CREATE TABLE `+o.Schema+`.objects (mine text)`)
 	if _, err := Open(t.Context(), server.URL, o); err == nil {
 		t.Fatal("a schema with another's tables was taken over")
 	}
@@ -68,7 +69,7 @@ func TestAMigrationThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeOpened(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	for _, x := range []struct {
 		url, schema string
 		want        segno.Kind
@@ -90,8 +91,8 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// TestBehindAPooler commits and reads in the modes that leave no statement prepared on a
-// connection, which is what a pooler between transactions asks for.
+// TestBehindAPooler commits and reads in the modes that leave no prepared statement on a connection, as a
+// pooler in transaction mode requires.
 func TestBehindAPooler(t *testing.T) {
 	for _, mode := range []string{"exec", "cache_describe", "describe_exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -125,7 +126,8 @@ func TestBehindAPooler(t *testing.T) {
 				t.Error(err)
 			}
 			found := ""
-			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta, IDPrefix: "every", Before: 99, Limit: 3}) {
+			for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Thread: "thread", Meta: c.Checkpoint.Meta,
+				IDPrefix: "every", Before: 99, Limit: 3}) {
 				found += fmt.Sprint(c.ID, err)
 			}
 			for x, err := range s.Threads(t.Context(), segno.ThreadQuery{Session: "s", TopLevel: true, Limit: 1}) {
@@ -144,5 +146,40 @@ func TestBehindAPooler(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOpenPool opens a store on a pool that the test has opened, and which remains open after the store.
+func TestOpenPool(t *testing.T) {
+	pool, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	s, err := OpenPool(t.Context(), pool, Options{Schema: newSchema()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := s.Commit(t.Context(), base("thread"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	next, err := turn(t.Context(), s, head, "next")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(cancelled, next); segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("a commit with a cancelled context: %v", err)
+	}
+	if got, err := s.Head(t.Context(), "thread"); err != nil || got != head {
+		t.Errorf("the head is %+v, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := pool.Ping(t.Context()); err != nil {
+		t.Errorf("the pool after the store was closed: %v", err)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestPhasesOfAnOlderStore: a store of version 1 is upgraded, and its threads are found by
-// phase.
+// TestPhasesOfAnOlderStore verifies that Open upgrades a store of version 1, and that queries by phase find
+// its threads.
 func TestPhasesOfAnOlderStore(t *testing.T) {
 	s := openStore(t, Options{})
 	fill(t, s, "text")
-	meddle(t, s, `ALTER TABLE {}threads DROP COLUMN phase`)
-	meddle(t, s, `UPDATE {}meta SET version = 1`)
+	execute(t, s, `ALTER TABLE {}threads DROP COLUMN phase`)
+	execute(t, s, `UPDATE {}meta SET version = 1`)
 	s = openStore(t, s.options)
 	storetest.Phases(t, s)
 	var unknown, all int

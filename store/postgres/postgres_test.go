@@ -22,9 +22,9 @@ func testStore(t *testing.T, bucket func(*testing.T) Bucket) {
 	room := openStore(t, Options{})
 	storetest.Test(t, func(t *testing.T) segno.Store {
 		o := Options{Clock: clock.Now, Bucket: bucket(t)}
-		if !strings.Contains(t.Name(), "/scale/") { // those weigh the tables
+		if !strings.Contains(t.Name(), "/scale/") { // those measure the tables
 			o.Schema = room.options.Schema
-			t.Cleanup(func() { sweep(t, room) })
+			t.Cleanup(func() { emptyStore(t, room) })
 		}
 		return openStore(t, o)
 	}, storetest.Options{
@@ -41,7 +41,7 @@ func testStore(t *testing.T, bucket func(*testing.T) Bucket) {
 	})
 }
 
-// rawRows is the content of all rows, and of all that is in the bucket.
+// rawRows returns the bytes of all rows and of all objects in the bucket.
 func rawRows(t *testing.T, s *Store) []byte {
 	var raw bytes.Buffer
 	conn, err := s.pool.Acquire(t.Context())
@@ -69,9 +69,9 @@ func rawRows(t *testing.T, s *Store) []byte {
 
 var allTables = [...]string{"threads", "commits", "terms", "pins", "links", "workspaces", "operations", "objects", "bodies"}
 
-// sweep empties a store: a new one costs a tenth of a second.
-func sweep(t *testing.T, s *Store) {
-	ctx := context.WithoutCancel(t.Context()) // a cleanup's has ended
+// emptyStore empties a store: to create a new one takes a tenth of a second.
+func emptyStore(t *testing.T, s *Store) {
+	ctx := context.WithoutCancel(t.Context()) // the context of a cleanup has ended
 	for _, table := range allTables {
 		if _, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}`+table)); err != nil {
 			t.Error(err)
@@ -79,7 +79,7 @@ func sweep(t *testing.T, s *Store) {
 	}
 }
 
-// noise is text that hardly compresses, the same every time.
+// noise returns text that hardly compresses, always the same.
 func noise(n int) string {
 	var b strings.Builder
 	for h := segno.HashOf(nil); b.Len() < n; h = segno.HashOf(h[:]) {
@@ -88,13 +88,12 @@ func noise(n int) string {
 	return b.String()[:n]
 }
 
-// TestStoreWithABucket holds a store that writes its bodies to a bucket to the same
-// clauses.
+// TestStoreWithABucket runs the conformance tests on a store that writes its bodies to a bucket.
 func TestStoreWithABucket(t *testing.T) { testStore(t, inMemory) }
 
-// TestOnlyWhatIsLargeIsInTheBucket: objects and entries above 256 KB are, and come back;
-// a collection drops them a day after nothing names them any more.
-func TestOnlyWhatIsLargeIsInTheBucket(t *testing.T) {
+// TestOnlyLargeObjectsAreInTheBucket verifies that objects and entries above 256 KB are in the bucket and can be
+// read, and that a collection deletes them a day after the last row that named them.
+func TestOnlyLargeObjectsAreInTheBucket(t *testing.T) {
 	clock := storetest.NewClock()
 	bucket := inMemory(t)
 	s := openStore(t, Options{Bucket: bucket, Clock: clock.Now})
@@ -117,7 +116,10 @@ func TestOnlyWhatIsLargeIsInTheBucket(t *testing.T) {
 	}
 	collect := func(want int) {
 		t.Helper()
-		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint, func(segno.Hash) bool) error { return nil }})
+		_, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint,
+			func(segno.Hash) bool) error {
+			return nil
+		}})
 		if names := namesIn(t, bucket); err != nil || len(names) != want {
 			t.Fatalf("after a collection the bucket holds %v, %v", names, err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestNULIsAByteLikeAnother: PostgreSQL's text cannot hold it, and nothing here is text.
+// TestNULIsAByteLikeAnother verifies ids with NUL, which PostgreSQL's text cannot hold.
 func TestNULIsAByteLikeAnother(t *testing.T) {
 	s := openStore(t, Options{})
 	const nul = "\x00a\x00"
@@ -32,7 +32,8 @@ func TestNULIsAByteLikeAnother(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul, Name: nul}}); err != nil {
+	if head, err = s.Commit(t.Context(), segno.Commit{ID: nul + "pin", Thread: nul, Expect: nul, Pin: &segno.Pin{Checkpoint: nul,
+		Name: nul}}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(*c.Link, head.Link); diff != "" || head.Head != nul {
@@ -63,8 +64,8 @@ func TestNULIsAByteLikeAnother(t *testing.T) {
 	}
 }
 
-// TestLeasesGoByTheServersClock: without a clock of their own all machines ask one.
-func TestLeasesGoByTheServersClock(t *testing.T) {
+// TestLeasesUseTheServersClock verifies that stores without Options.Clock use the clock of the server.
+func TestLeasesUseTheServersClock(t *testing.T) {
 	s := openStore(t, Options{})
 	if _, err := s.Commit(t.Context(), base("thread")); err != nil {
 		t.Fatal(err)
@@ -82,12 +83,11 @@ func TestLeasesGoByTheServersClock(t *testing.T) {
 	}
 }
 
-// TestCollectingBesideWriters: writers name objects that were kept long ago, at any
-// moment of collections that would drop them. Each commit has all it names, or is
-// refused and names what is gone.
+// TestCollectingBesideWriters makes writers name objects that were kept long ago while collections delete
+// unused objects. Each commit has all its objects, or is refused and names the missing one.
 func TestCollectingBesideWriters(t *testing.T) {
 	clock := storetest.NewClock()
-	s := openStore(t, Options{Clock: clock.Now, MaxConns: 6})
+	s := openAt(t, server.URL+"&synchronous_commit=off&pool_max_conns=6", Options{Clock: clock.Now}, func(*pgxpool.Config) {})
 	const writers, rounds = 4, 50
 	var group sync.WaitGroup
 	stop := make(chan struct{})
@@ -100,7 +100,10 @@ func TestCollectingBesideWriters(t *testing.T) {
 			default:
 			}
 			clock.Advance(2 * time.Hour)
-			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint, func(segno.Hash) bool) error { return nil }})
+			done, err := s.Collect(t.Context(), segno.CollectPolicy{Trace: func(context.Context, segno.Objects, segno.Checkpoint,
+				func(segno.Hash) bool) error {
+				return nil
+			}})
 			if err != nil && segno.KindOf(err) != segno.KindBusy {
 				t.Errorf("collecting: %v", err)
 			}
@@ -141,8 +144,8 @@ func TestCollectingBesideWriters(t *testing.T) {
 	}
 }
 
-// commitOld keeps an object and commits a checkpoint that names it, again and again until
-// no collection came between.
+// commitOld keeps an object and commits a checkpoint that names it, and repeats both if a collection deleted
+// the object between them.
 func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head, error) {
 	for try := 0; ; try++ {
 		b := s.Objects().Batch()
@@ -167,10 +170,10 @@ func commitOld(t *testing.T, s *Store, head segno.Head, data string) (segno.Head
 	}
 }
 
-// TestWritersInEachOthersWay: many threads at once bring the same objects in many
-// orders, and move one workspace. All commits are made.
-func TestWritersInEachOthersWay(t *testing.T) {
-	s := openAt(t, server.URL, Options{MaxConns: 8}, func(*pgxpool.Config) {})
+// TestConflictingWriters makes many threads commit the same objects in different orders, and change one
+// workspace. All commits succeed.
+func TestConflictingWriters(t *testing.T) {
+	s := openAt(t, server.URL+"&pool_max_conns=8", Options{}, func(*pgxpool.Config) {})
 	const writers, rounds = 8, 8
 	var group sync.WaitGroup
 	errs := make([]error, writers)
@@ -184,7 +187,8 @@ func TestWritersInEachOthersWay(t *testing.T) {
 					err = errors.Join(err, putErr)
 				}
 				staged, stageErr := b.Stage(t.Context())
-				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+				c := segno.Commit{ID: segno.CommitID(fmt.Sprint("writer ", k, " round ", i)), Thread: head.Thread, Parent: head.Head,
+					Expect: head.Head,
 					Staged: staged, Workspace: &segno.WorkspaceState{Workspace: "w", Thread: head.Thread}, Checkpoint: &segno.Checkpoint{}}
 				if err = errors.Join(err, stageErr); err == nil {
 					head, err = s.Commit(t.Context(), c)

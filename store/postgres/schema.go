@@ -129,7 +129,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		return err
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('segno schema ' || $1::text, 0))`, s.options.Schema); err != nil {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('segno schema ' || $1::text, 0))`,
+			s.options.Schema); err != nil {
 			return err
 		}
 		// While this transaction waited, another process may have created the tables. The next

@@ -12,8 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing, with a bucket and
-// without.
+// TestSealed runs the conformance tests about sealing, with a bucket and without.
 func TestSealed(t *testing.T) {
 	for name, bucket := range map[string]func(*testing.T) Bucket{"table": func(*testing.T) Bucket { return nil }, "bucket": inMemory} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +35,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// dump is every value of every row of a schema's tables, and what is in the bucket.
+// dump returns every value of every row of a schema's tables, and the objects of the bucket.
 func dump(t *testing.T, o Options) []byte {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), server.URL)
@@ -82,13 +81,13 @@ func dump(t *testing.T, o Options) []byte {
 	return all.Bytes()
 }
 
-// TestSealedStore holds a store with a key to the clauses of any store.
+// TestSealedStore runs the conformance tests on a store with a key.
 func TestSealedStore(t *testing.T) {
 	clock := storetest.NewClock()
 	room := openStore(t, Options{Key: storetest.SealedKey()})
 	again := func(t *testing.T, s segno.Store) segno.Store { return openStore(t, s.(*Store).options) }
 	storetest.TestSome(t, 4, func(t *testing.T) segno.Store {
-		t.Cleanup(func() { sweep(t, room) })
+		t.Cleanup(func() { emptyStore(t, room) })
 		return openStore(t, Options{Clock: clock.Now, Schema: room.options.Schema, Key: storetest.SealedKey()})
 	}, storetest.Options{
 		Clock: clock,
@@ -102,14 +101,15 @@ func TestSealedStore(t *testing.T) {
 	})
 }
 
-// swap exchanges a column of two rows.
+// swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
-	return `UPDATE {}` + table + ` x SET ` + column + ` = y.` + column + ` FROM {}` + table + ` y WHERE (x.` + one + ` AND y.` + other + `) OR (x.` + other + ` AND y.` + one + `)`
+	return `UPDATE {}` + table + ` x SET ` + column + ` = y.` + column + ` FROM {}` + table + ` y WHERE (x.` + one + ` AND y.` + other +
+		`) OR (x.` + other + ` AND y.` + one + `)`
 }
 
-// TestSealedRowsStayWhereTheyAre: what is moved to another row, or put there in plain, is
-// damage and is named, and what has nothing to do with it is read as before.
-func TestSealedRowsStayWhereTheyAre(t *testing.T) {
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
+// KindCorrupt and names the record, and other records are read as before.
+func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	name := segno.HashOf([]byte("object of next")).String()
 	loadMiddle := func(ctx context.Context, s *Store) error { return load(ctx, s, "middle") }
 	thread := func(ctx context.Context, s *Store) error {
@@ -132,16 +132,20 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 		"entries of two commits":     {swap("commits", "entries", "id = 'next'", "id = 'far'"), "next", loadNext, loadMiddle},
 		"entries along a line":       {swap("commits", "entries", "id = 'next'", "id = 'middle'"), "middle", loadNext, getNext},
 		"checkpoints of two threads": {swap("commits", "checkpoint", "id = 'next'", "id = 'far'"), "next", loadNext, loadMiddle},
-		"another parent":             {`UPDATE {}commits SET depth = depth + 9, line = -1, parent = (SELECT n FROM {}commits WHERE id = 'far') WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"seqs along a line":          {`UPDATE {}commits SET seq = 99 WHERE id = 'middle'`, "next", loadNext, loadMiddle},
-		"a commit's id":              {`UPDATE {}commits SET id = CASE WHEN id = 'next' THEN 'nexu'::bytea ELSE 'next'::bytea END WHERE id = 'next'`, "nexu", func(ctx context.Context, s *Store) error { return load(ctx, s, "nexu") }, loadMiddle},
-		"plain entries":              {`UPDATE {}commits SET entries = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"a plain checkpoint":         {`UPDATE {}commits SET checkpoint = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
-		"an object's bytes":          {swap("objects", "data", "size = 14", "size = 16"), name, getNext, loadNext},
-		"a plain object":             {`UPDATE {}objects SET data = '\x00' || 'object of next'::bytea WHERE size = 14`, name, getNext, loadNext},
+		"another parent": {`UPDATE {}commits SET depth = depth + 9, line = -1, parent = (SELECT n FROM {}commits
+			WHERE id = 'far') WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"seqs along a line": {`UPDATE {}commits SET seq = 99 WHERE id = 'middle'`, "next", loadNext, loadMiddle},
+		"a commit's id": {`UPDATE {}commits SET id = CASE WHEN id = 'next' THEN 'nexu'::bytea ELSE 'next'::bytea END
+			WHERE id = 'next'`, "nexu", func(ctx context.Context, s *Store) error { return load(ctx, s, "nexu") }, loadMiddle},
+		"plain entries":      {`UPDATE {}commits SET entries = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"a plain checkpoint": {`UPDATE {}commits SET checkpoint = '\x0000' WHERE id = 'next'`, "next", loadNext, loadMiddle},
+		"an object's bytes":  {swap("objects", "data", "size = 14", "size = 16"), name, getNext, loadNext},
+		"a plain object": {`UPDATE {}objects SET data = '\x00' || 'object of next'::bytea WHERE size = 14`, name, getNext,
+			loadNext},
 		"the records of two threads": {swap("threads", "record", "id = 'thread'", "id = 'other'"), "thread", thread, loadNext},
 		"a plain thread":             {`UPDATE {}threads SET record = '' WHERE id = 'thread'`, "thread", thread, loadNext},
-		"another's head session": {swap("threads", "session", "id = 'thread'", "id = 'other'"), "thread", func(ctx context.Context, s *Store) error {
+		"another's head session": {swap("threads", "session", "id = 'thread'", "id = 'other'"), "thread", func(ctx context.Context,
+			s *Store) error {
 			_, err := s.Head(ctx, "thread")
 			return err
 		}, loadNext},
@@ -153,7 +157,8 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 			}
 			return nil
 		}, loadNext},
-		"pins":        {swap("pins", "name", "n = (SELECT n FROM {}commits WHERE id = 'next')", "n = (SELECT n FROM {}commits WHERE id = 'far')"), "", pins, loadNext},
+		"pins": {swap("pins", "name", "n = (SELECT n FROM {}commits WHERE id = 'next')",
+			"n = (SELECT n FROM {}commits WHERE id = 'far')"), "", pins, loadNext},
 		"a plain pin": {`UPDATE {}pins SET name = 'plain'`, "", pins, loadNext},
 		"an operation": {`UPDATE {}operations SET workspace = 'other'`, "op", func(ctx context.Context, s *Store) error {
 			for _, err := range s.Operations(ctx, "other") {
@@ -187,7 +192,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			meddle(t, s, x.damage)
+			execute(t, s, x.damage)
 			if err := x.read(t.Context(), s); segno.KindOf(err) != segno.KindCorrupt || !strings.Contains(err.Error(), x.want) {
 				t.Errorf("%v (%v); want it to be damage and to name %q", err, segno.KindOf(err), x.want)
 			}
@@ -198,7 +203,7 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// fillSealed makes two threads with one of everything.
+// fillSealed creates two threads with one record of each kind.
 func fillSealed(t *testing.T, s *Store) {
 	t.Helper()
 	fill(t, s, "large")
@@ -217,7 +222,8 @@ func fillSealed(t *testing.T, s *Store) {
 	if head, err = s.Commit(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far", Name: "two"}, Link: &segno.Link{Agent: "claude", Session: "third"}}); err != nil {
+	if _, err = s.Commit(t.Context(), segno.Commit{ID: "pin", Thread: "other", Expect: head.Head, Pin: &segno.Pin{Checkpoint: "far",
+		Name: "two"}, Link: &segno.Link{Agent: "claude", Session: "third"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}); err != nil {
@@ -225,16 +231,17 @@ func fillSealed(t *testing.T, s *Store) {
 	}
 }
 
-// TestASealedStoreIsLeftAlone by a segno that knows nothing of seals: to it the version
-// is a newer one.
-func TestASealedStoreIsLeftAlone(t *testing.T) {
+// TestOlderVersionRefusesASealedStore verifies that a segno that does not know seals sees a sealed store as a newer
+// version.
+func TestOlderVersionRefusesASealedStore(t *testing.T) {
 	s := openStore(t, Options{Key: storetest.SealedKey()})
 	var version int
 	if err := s.pool.QueryRow(t.Context(), s.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil || version <= 1<<16 {
 		t.Fatalf("the version is %d, %v", version, err)
 	}
 	plain := openStore(t, Options{})
-	if err := plain.pool.QueryRow(t.Context(), plain.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil || version != schemaVersion {
+	if err := plain.pool.QueryRow(t.Context(), plain.sql(`SELECT version FROM {}meta`)).Scan(&version); err != nil ||
+		version != schemaVersion {
 		t.Fatalf("the version without a key is %d, %v", version, err)
 	}
 }

@@ -36,19 +36,18 @@ func TestNoDamageIsSilent(t *testing.T) {
 		for i := 0; i < len(keys); i += min(step, max(1, len(keys)-1)) {
 			for _, value := range x.values {
 				flip := fmt.Sprintf(`UPDATE {}%[1]s SET %[2]s = set_byte(%[2]s, length(%[2]s) / 2, get_byte(%[2]s, length(%[2]s) / 2) # 4) WHERE %[3]s = $1`, x.table, value, x.key)
-				meddle(t, s, flip, keys[i])
+				execute(t, s, flip, keys[i])
 				if silent := trial.Silent(t.Context(), s); silent != "" {
 					t.Errorf("%s of row %d of %s: %s", value, keys[i], x.table, silent)
 				}
-				meddle(t, s, flip, keys[i])
+				execute(t, s, flip, keys[i])
 			}
 		}
 	}
 }
 
-// TestALostRowIsNotSilent takes each row of a thread away, one at a time. Its commit's id is
-// nowhere else, so the commit is not found; but the thread's list and its state, or its chain,
-// are damaged.
+// TestALostRowIsNotSilent deletes each row of a thread, one at a time. No other row has the id of its commit,
+// so Load returns KindNotFound for it; but the list of the thread and its state, or its chain, are damaged.
 func TestALostRowIsNotSilent(t *testing.T) {
 	s := openStore(t, Options{})
 	storetest.NewTrial(t, s)
@@ -75,20 +74,20 @@ func TestALostRowIsNotSilent(t *testing.T) {
 		}}},
 	} {
 		const rowsOf = ` WHERE thread = (SELECT n FROM {}threads WHERE id = '` + thread + `')`
-		meddle(t, s, `CREATE TABLE {}kept_`+x.table+` AS TABLE {}`+x.table)
+		execute(t, s, `CREATE TABLE {}kept_`+x.table+` AS TABLE {}`+x.table)
 		for _, seq := range numbers(t, s, `SELECT seq FROM {}`+x.table+rowsOf) {
-			meddle(t, s, `DELETE FROM {}`+x.table+rowsOf+` AND seq = $1`, seq)
+			execute(t, s, `DELETE FROM {}`+x.table+rowsOf+` AND seq = $1`, seq)
 			for what, read := range x.reads {
 				if err := read(); segno.KindOf(err) != segno.KindCorrupt {
 					t.Errorf("row %d of %s: %s: %v", seq, x.table, what, err)
 				}
 			}
-			meddle(t, s, `INSERT INTO {}`+x.table+` SELECT * FROM {}kept_`+x.table+rowsOf+` AND seq = $1`, seq)
+			execute(t, s, `INSERT INTO {}`+x.table+` SELECT * FROM {}kept_`+x.table+rowsOf+` AND seq = $1`, seq)
 		}
 	}
 }
 
-// numbers are the first columns of a query's rows.
+// numbers returns the first column of a query's rows.
 func numbers(t *testing.T, s *Store, query string) (all []int64) {
 	t.Helper()
 	rows, err := s.pool.Query(t.Context(), s.sql(query))

@@ -39,7 +39,8 @@ func (s *Store) statement(w *encodedCommit) (string, []any) {
 	b := new(statement)
 	id := b.arg("bytea", []byte(w.ID))
 	b.require("NOT EXISTS (SELECT FROM {}commits WHERE id = %s)", id)
-	b.add("WITH parent AS MATERIALIZED (SELECT n, thread, line, depth, turn FROM {}commits WHERE id = %s AND line IS NOT NULL)", b.arg("bytea", []byte(w.Parent)))
+	b.add("WITH parent AS MATERIALIZED (SELECT n, thread, line, depth, turn FROM {}commits WHERE id = %s AND line IS NOT NULL)",
+		b.arg("bytea", []byte(w.Parent)))
 	if w.Parent != "" {
 		b.require("EXISTS (SELECT FROM parent)")
 	}
@@ -47,7 +48,8 @@ func (s *Store) statement(w *encodedCommit) (string, []any) {
 		b.require("(SELECT count(*) FROM {}objects WHERE name = ANY(%[1]s)) = cardinality(%[1]s)", b.arg("bytea[]", w.needs))
 	}
 	if w.Pin != nil {
-		b.add(", pinned AS MATERIALIZED (SELECT n FROM {}commits WHERE id = %s AND checkpoint IS NOT NULL)", b.arg("bytea", []byte(w.Pin.Checkpoint)))
+		b.add(", pinned AS MATERIALIZED (SELECT n FROM {}commits WHERE id = %s AND checkpoint IS NOT NULL)",
+			b.arg("bytea", []byte(w.Pin.Checkpoint)))
 		b.require("EXISTS (SELECT FROM pinned)")
 	}
 	if w.Operation != nil {
@@ -123,7 +125,8 @@ func (b *statement) createThread(w *encodedCommit, head, tip string) {
 	b.add(", thread AS (INSERT INTO {}threads (id, head, tip, seq, turn, changed, link, session, workspace, whole, record, phase)"+
 		" SELECT %s, %s, %s, 1, %s, nextval('{}commit_numbers'), %s, %s, %s, %s, %s, %s WHERE %s ON CONFLICT (id) DO NOTHING"+returning,
 		b.arg("bytea", []byte(w.Thread)), head, tip, turn, link, session,
-		b.arg("bytea", hashOrNull(string(w.Create.Workspace))), b.arg("bytea", hashOrNull(string(w.Create.ParentThread))), b.arg("bytea", w.Encoded.Thread),
+		b.arg("bytea", hashOrNull(string(w.Create.Workspace))), b.arg("bytea", hashOrNull(string(w.Create.ParentThread))),
+		b.arg("bytea", w.Encoded.Thread),
 		b.arg("smallint", nextPhases(&w.Commit.Commit)[segno.PhaseUnknown]), strings.Join(b.conditions, " AND "))
 }
 
@@ -151,9 +154,11 @@ func (b *statement) insertCommit(w *encodedCommit, id string) {
 		" SELECT t.changed, %[1]s, t.n, t.seq, p.n, %[2]s, %[3]s, %[4]s, nullif(t.turn, %[4]s), nullif(t.epoch, 0), t.link,"+
 		" nullif(t.head, %[1]s), nullif(t.tip, %[1]s), %[5]s, %[6]s, %[7]s, nullif(%[8]s, '')"+
 		" FROM thread t LEFT JOIN parent p ON true)",
-		id, line, depth, turn, b.arg("bytea", w.Digest), b.arg("bytea", w.Encoded.Checkpoint), b.arg("bytea", w.Encoded.Entries), b.arg("text", w.body))
+		id, line, depth, turn, b.arg("bytea", w.Digest), b.arg("bytea", w.Encoded.Checkpoint), b.arg("bytea", w.Encoded.Entries),
+		b.arg("text", w.body))
 	if len(w.Terms) > 0 {
-		b.add(", found AS (INSERT INTO {}terms (term, n) SELECT DISTINCT x, t.changed FROM thread t, unnest(%s) x)", b.arg("bigint[]", w.Terms))
+		b.add(", found AS (INSERT INTO {}terms (term, n) SELECT DISTINCT x, t.changed FROM thread t, unnest(%s) x)",
+			b.arg("bigint[]", w.Terms))
 	}
 }
 

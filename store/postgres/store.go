@@ -29,7 +29,7 @@ type Store struct {
 	pool     *pgxpool.Pool
 	ownsPool bool
 	records  sqlstore.Records
-	isSealed bool // the database says so
+	isSealed bool // as the database records
 	watch    *watch
 	calls    sqlstore.Calls
 }
@@ -57,9 +57,6 @@ type Options struct {
 	// Clock returns the time for the age of objects and of leases. nil is time.Now for objects and
 	// the server's clock for leases. No order depends on it.
 	Clock func() time.Time
-	// MaxConns is the largest number of connections that [Open] makes. 0 is the number in the URL,
-	// or 4, or the number of CPUs if that is greater.
-	MaxConns int32
 	// Patience is how long a call retries while the server cannot be reached; 0 is 5 seconds. The
 	// end of the call's context ends it earlier.
 	Patience time.Duration
@@ -100,7 +97,8 @@ func (o *Options) now() time.Time {
 }
 
 // Open opens the store in a database and creates its schema if it is missing. url is a connection string
-// as PostgreSQL's own programs accept it: "postgres://user:password@host:port/database". The error is
+// as PostgreSQL's own programs accept it: "postgres://user:password@host:port/database". Its parameter
+// pool_max_conns limits the connections; without it there are at most 4, or as many as CPUs. The error is
 // [segno.KindNewer] for a store that a newer segno wrote; Open does not change it.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o, func(*pgxpool.Config) {})
@@ -127,9 +125,6 @@ func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Confi
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, segno.NewError(segno.KindInvalid, "open store", "", err)
-	}
-	if o.MaxConns > 0 {
-		config.MaxConns = o.MaxConns
 	}
 	config.MinConns = 0
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Patience)

@@ -12,7 +12,8 @@ import (
 // Head implements [segno.Store].
 func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
 	var h headRow
-	err := s.row(ctx, "read head", string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads WHERE id = $1 AND NOT hidden`,
+	err := s.row(ctx, "read head", string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads WHERE id = $1
+		AND NOT hidden`,
 		[]any{[]byte(thread)}, &h.head, &h.tip, &h.seq, &h.turn, &h.epoch, &h.link)
 	if err != nil {
 		return segno.Head{}, err
@@ -23,7 +24,8 @@ func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, er
 // Delete implements [segno.Store].
 func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	const op = "delete thread"
-	deleted, err := database{s}.Change(ctx, op, string(thread), `UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`, []byte(thread))
+	deleted, err := database{s}.Change(ctx, op, string(thread), `UPDATE {}threads SET hidden = true WHERE id = $1 AND NOT hidden`,
+		[]byte(thread))
 	if err == nil && !deleted {
 		err = notFound(op, string(thread))
 	}
@@ -112,7 +114,8 @@ func (s *Store) readLease(ctx context.Context, op string, thread segno.ThreadID)
 	var owner []byte
 	var expires, epoch, clock *int64
 	err = s.row(ctx, op, string(thread), `SELECT t.owner, t.expires, t.epoch, `+leaseNow+`
-		FROM (SELECT) one LEFT JOIN {}threads t ON t.id = $2 AND NOT t.hidden`, []any{s.clockNow(), []byte(thread)}, &owner, &expires, &epoch, &clock)
+		FROM (SELECT) one LEFT JOIN {}threads t ON t.id = $2 AND NOT t.hidden`, []any{s.clockNow(), []byte(thread)}, &owner, &expires,
+		&epoch, &clock)
 	if err != nil {
 		return l, now, err
 	}
@@ -160,7 +163,8 @@ func (s *Store) poll(ctx context.Context) (soon bool, err error) {
 		thread segno.ThreadID
 		seq    int64
 	}
-	found, err := sqlstore.List(ctx, database{s}, "wait for thread", s.name, `SELECT id, seq FROM {}threads WHERE id = ANY($1) AND NOT hidden`, []any{ids},
+	found, err := sqlstore.List(ctx, database{s}, "wait for thread", s.name, `SELECT id, seq FROM {}threads WHERE id = ANY($1)
+		AND NOT hidden`, []any{ids},
 		func(r sqlstore.Row) (at position, err error) {
 			err = r.Scan((*sqlstore.Text)(&at.thread), &at.seq)
 			return at, err

@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/notifytest"
 )
 
-// TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
-func TestOwnCommitsAreHeardOf(t *testing.T) {
+// TestOwnCommitsNeedNoPolling verifies that a commit of the same Store wakes a waiting caller without polling.
+func TestOwnCommitsNeedNoPolling(t *testing.T) {
 	s := openStore(t, Options{})
 	if err := notifytest.Check(t.Context(), s, &s.watch.notifier); err != nil {
 		t.Error(err)

@@ -14,11 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// wire stands between a store and its server: it counts round trips, and can lose
-// answers.
+// wire is between a store and its server: it counts round trips, and can lose answers.
 type wire struct {
-	trips atomic.Int64 // how often an answer was waited for
-	lose  atomic.Bool  // the next answer is read to its end and not passed on
+	trips atomic.Int64 // how often the client waited for an answer
+	lose  atomic.Bool  // the next answer is read and not passed on
 }
 
 type wireConn struct {
@@ -51,7 +50,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 		c.waiting = false
 		c.w.trips.Add(1)
 		if c.w.lose.CompareAndSwap(true, false) {
-			// ReadyForQuery is the end of an answer; what was done is done by then.
+			// ReadyForQuery is the end of an answer: the statement has been executed.
 			for n < 6 || string(p[n-6:n-1]) != "Z\x00\x00\x00\x05" {
 				if n, err = c.Conn.Read(p); err != nil {
 					return 0, err
@@ -64,7 +63,7 @@ func (c *wireConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// counted is how many round trips f takes on a connection that knows its statements.
+// counted returns how many round trips f needs on a connection that has prepared its statements.
 func (w *wire) counted(t *testing.T, f func()) int64 {
 	t.Helper()
 	f()
@@ -75,7 +74,7 @@ func (w *wire) counted(t *testing.T, f func()) int64 {
 
 func TestRoundTrips(t *testing.T) {
 	w := new(wire)
-	s := openAt(t, server.URL, Options{MaxConns: 1}, w.adjust)
+	s := openAt(t, server.URL+"&pool_max_conns=1", Options{}, w.adjust)
 	head, err := s.Commit(t.Context(), base("thread"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +120,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// readAll loads the thread's line from its head and returns how long its bodies are.
+// readAll loads the thread's line from its head and returns the length of its bodies.
 func readAll(t *testing.T, s *Store) (sum int) {
 	t.Helper()
 	at, err := s.Head(t.Context(), "thread")
@@ -140,19 +139,19 @@ func readAll(t *testing.T, s *Store) (sum int) {
 	return sum
 }
 
-// TestAnAnswerIsLost: the commit was made, and the connection ended before anybody was
-// told. It is made once, and its writer gets the head.
+// TestAnAnswerIsLost loses the answer of the server to a commit. The commit is applied once, and its writer
+// gets the head.
 func TestAnAnswerIsLost(t *testing.T) {
 	for _, patience := range []time.Duration{time.Nanosecond, 10 * time.Second} {
 		w := new(wire)
-		s := openAt(t, server.URL, Options{Patience: patience, MaxConns: 1}, w.adjust)
+		s := openAt(t, server.URL+"&pool_max_conns=1", Options{Patience: patience}, w.adjust)
 		head, err := s.Commit(t.Context(), base("thread"))
 		for i := 0; err == nil && i < 6; i++ {
 			var c segno.Commit
 			if c, err = turn(t.Context(), s, head, segno.CommitID(fmt.Sprint("turn ", i))); err != nil {
 				break
 			}
-			// A new connection prepares the statement first, and then that answer is lost.
+			// A new connection prepares the statement first: the answer to that is lost.
 			w.lose.Store(i%2 == 1 || patience > time.Second)
 			head, err = s.Commit(t.Context(), c)
 			if w.lose.Load() {
@@ -165,12 +164,12 @@ func TestAnAnswerIsLost(t *testing.T) {
 		if err != nil {
 			t.Fatalf("patience %v: %v", patience, err)
 		}
-		whole(t, s, "thread", []segno.CommitID{"turn 5"})
+		verifyWhole(t, s, "thread", []segno.CommitID{"turn 5"})
 		if head.Seq != 7 {
 			t.Errorf("7 commits have seq %d", head.Seq)
 		}
 		if patience > time.Second {
-			for range 2 { // once while it is prepared, once when it is done
+			for range 2 { // once for the preparation, once for the execution
 				l := take(t, s)
 				w.lose.Store(true)
 				if err := s.Release(t.Context(), l); err != nil {

@@ -60,7 +60,8 @@ func (k *sink) learnNames(ctx context.Context) error {
 	}
 	return k.s.read(ctx, "read object names", "", func(ctx context.Context, c *conn) error {
 		var count int
-		if _, err := c.row(ctx, `SELECT (SELECT coalesce(sum(objects), 0) FROM packs) + (SELECT coalesce(max(n), 0) FROM small)`, nil, &count); err != nil {
+		if _, err := c.row(ctx, `SELECT (SELECT coalesce(sum(objects), 0) FROM packs) + (SELECT coalesce(max(n), 0) FROM small)`, nil,
+			&count); err != nil {
 			return err
 		}
 		if count > fraction*k.asked {

@@ -21,13 +21,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The benchmarks measure what the design promises as ratios to the bare work,
-// taken in the same run: a slow disk slows both sides.
+// The benchmarks measure ratios to the bare work of the same run, as the design states them: a slow disk slows
+// both sides.
 
-// step is an agent's message of about two kilobytes, as a model writes it.
+// step returns a message of an agent of about two kilobytes, as a model writes it.
 func step(r *rand.Rand, i int) segno.Entry { return stepOfText(r, i, 1500) }
 
-// stepOfText is an agent's message with a text of some size.
+// stepOfText returns a message of an agent with a text of some size.
 func stepOfText(r *rand.Rand, i, size int) segno.Entry {
 	words := strings.Fields(`the function returns an error when file is missing so we should check path before reading it and
 		then wrap context that caller can see which record was damaged test passes now let me look at server handler next change
@@ -38,8 +38,9 @@ func stepOfText(r *rand.Rand, i, size int) segno.Entry {
 		text.WriteByte(" \n.,"[min(3, r.IntN(12)/3)])
 	}
 	body, err := json.Marshal(map[string]any{
-		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1", "stop_reason": "tool_use",
-		"usage": map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
+		"role": "assistant", "id": fmt.Sprintf("msg_%016x%08x", r.Uint64(), r.Uint32()), "model": "claude-test-1",
+		"stop_reason": "tool_use",
+		"usage":       map[string]int{"input_tokens": r.IntN(90000), "output_tokens": r.IntN(900), "cache_read_input_tokens": r.IntN(90000)},
 		"content": []any{map[string]any{"type": "text", "text": text.String()},
 			map[string]any{"type": "tool_use", "id": fmt.Sprintf("toolu_%016x", r.Uint64()), "name": "Read",
 				"input": map[string]any{"file_path": fmt.Sprintf("/home/dev/project/internal/pkg%d/file%d.go", r.IntN(9), r.IntN(99))}}},
@@ -93,8 +94,8 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// TestAStepIsSmall wants steps of any size, with all tables and indexes, to take little more
-// than their compressed messages do.
+// TestAStepIsSmall verifies that steps of any size, with all tables and indexes, occupy little more than their
+// compressed messages.
 func TestAStepIsSmall(t *testing.T) {
 	const n = 500
 	for _, size := range []int{1500, 2500, 3500, 5000} {
@@ -182,12 +183,13 @@ func BenchmarkLoadHead(b *testing.B) {
 	}
 }
 
-// turn is a checkpoint as the recorder makes it, with all tiers.
+// turn returns a checkpoint with all tiers, as the recorder creates it.
 func turn(i int) *segno.Checkpoint {
 	h := func(s string) segno.Hash { return segno.HashOf(fmt.Append(nil, s, i)) }
 	return &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i, Time: time.Unix(1767225600+int64(i), 0), Agent: "claude",
-		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer", Key: segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
-		Files: segno.Counts{Added: 1, Modified: 3}, Shell: 2,
+		Prompt: "please look at the failing test in the parser and make it pass without touching the lexer",
+		Key:    segno.TurnKey(fmt.Sprintf("%08x-7b1d-4c3e-9f00-a1b2c3d4e5f6", i)),
+		Files:  segno.Counts{Added: 1, Modified: 3}, Shell: 2,
 		Session: &segno.Position{Agent: "claude", Session: "5d41402a-bc4b-4a76-b971-9d911017c592", Dir: "/home/dev/project",
 			Path: "/home/dev/.claude/projects/-home-dev-project/5d41402a-bc4b-4a76-b971-9d911017c592.jsonl",
 			Leaf: fmt.Sprintf("%08x-1111-4222-8333-444455556666", i), Offset: int64(i) * 51234,
@@ -201,7 +203,8 @@ func BenchmarkList100(b *testing.B) {
 	s := benchStore(b)
 	head := begin(b, s)
 	for i := range 1000 {
-		head = mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(i)})
+		head = mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head,
+			Expect: head.Head, Checkpoint: turn(i)})
 	}
 	for b.Loop() {
 		n := 0
@@ -217,7 +220,7 @@ func BenchmarkList100(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen opens, reads a head, commits a turn and closes: what a hook does.
+// BenchmarkOpen opens a store, reads a head, commits a turn and closes the store, as a hook does.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s, err := openDir(b.Context(), dir, Options{})
@@ -242,7 +245,8 @@ func BenchmarkOpen(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: turn(n)})
+		mustCommit(b, s, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+			Checkpoint: turn(n)})
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
@@ -252,8 +256,8 @@ func BenchmarkOpen(b *testing.B) {
 	b.ReportMetric(float64(all.Microseconds())/float64(n), "µs/all")
 }
 
-// BenchmarkFirstSnapshot puts the Go tree, 15,000 files, into a new store from
-// two goroutines and commits it, beside reading and hashing the same files.
+// BenchmarkFirstSnapshot puts the Go tree, 15,000 files, into a new store from two goroutines and commits it.
+// It compares that with reading and hashing the same files.
 func BenchmarkFirstSnapshot(b *testing.B) {
 	tree := goTree(b)
 	tree.walk(b, func([]byte) {})
@@ -277,7 +281,8 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		stage := time.Since(t)
-		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Checkpoint: turn(1)})
+		mustCommit(b, s, segno.Commit{ID: "snapshot", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+			Checkpoint: turn(1)})
 		all := time.Since(t)
 		b.ReportMetric(float64(cpuTime(b)-cpu)/float64(bareCPU), "×cpu")
 		ratios = append(ratios, float64(all)/float64(bare))
@@ -288,13 +293,13 @@ func BenchmarkFirstSnapshot(b *testing.B) {
 		b.ReportMetric(float64((stage - put).Milliseconds()), "ms-stage")
 		b.ReportMetric(float64((all - stage).Milliseconds()), "ms-commit")
 		b.ReportMetric(float64(sizeOf(b, s.dir))/float64(size), "×bytes")
-		if err := errors.Join(s.Close(), os.RemoveAll(s.dir)); err != nil { // else every round writes to memory never used before
+		if err := errors.Join(s.Close(), os.RemoveAll(s.dir)); err != nil { // otherwise every round uses new page cache
 			b.Fatal(err)
 		}
 	}
 }
 
-// fileTree is the paths of a tree's files.
+// fileTree lists the paths of the files of a tree.
 type fileTree []string
 
 func goTree(b *testing.B) (tree fileTree) {
@@ -310,8 +315,7 @@ func goTree(b *testing.B) (tree fileTree) {
 	return tree
 }
 
-// walk reads every file, two at a time, hands each to f, and says how long it
-// took and how many bytes there were.
+// walk reads every file, two at a time, and passes each to f. It returns the time and the number of bytes.
 func (tree fileTree) walk(b *testing.B, f func([]byte)) (time.Duration, int64) {
 	var next, bytes atomic.Int64
 	var group sync.WaitGroup
@@ -330,7 +334,7 @@ func (tree fileTree) walk(b *testing.B, f func([]byte)) (time.Duration, int64) {
 	return time.Since(t), bytes.Load()
 }
 
-// cpuTime is what the process has used; it does not feel the machine's other work.
+// cpuTime returns the CPU time of the process, which does not depend on the load of the machine.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -27,7 +27,7 @@ type cachedLine struct {
 	nodes []sqlstore.Node
 }
 
-// get returns what is cached of a line, or nil.
+// get returns the cached nodes of a line, or nil.
 func (c *cache) get(line int64) []sqlstore.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *cache) get(line int64) []sqlstore.Node {
 	return l.nodes
 }
 
-// put replaces what is cached of a line, and evicts the lines that were not used for the longest time.
+// put replaces the cached nodes of a line, and evicts the lines that were not used for the longest time.
 func (c *cache) put(line int64, nodes []sqlstore.Node) {
 	added := cachedLine{line: line, nodes: nodes, size: memorySize(nodes)}
 	c.mu.Lock()
@@ -70,7 +70,8 @@ func memorySize(nodes []sqlstore.Node) (size int) {
 	const nodeSize = 256
 	for i := range nodes {
 		n := &nodes[i]
-		size += nodeSize + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.Records[sqlstore.Checkpoint]) + len(n.Records[sqlstore.Entries])
+		size += nodeSize + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.Records[sqlstore.Checkpoint]) +
+			len(n.Records[sqlstore.Entries])
 	}
 	return size
 }

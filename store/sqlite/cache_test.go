@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// grove is two openings of one store in which lines grow, branch, and are left, moved,
-// deleted and collected.
-type grove struct {
+// twoStores is two Stores on one database, in which random commits lengthen, branch, move, delete and collect
+// lines.
+type twoStores struct {
 	*testing.T
 	rnd    *rand.Rand
 	dir    string
@@ -29,8 +29,9 @@ type grove struct {
 	ids    []segno.CommitID
 }
 
-func newGrove(t *testing.T, seed uint64) *grove {
-	g := &grove{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), now: time.Unix(1e9, 0), heads: map[segno.ThreadID]segno.Head{}}
+func newTwoStores(t *testing.T, seed uint64) *twoStores {
+	g := &twoStores{T: t, rnd: rand.New(rand.NewPCG(seed, 7)), dir: t.TempDir(), now: time.Unix(1e9, 0),
+		heads: map[segno.ThreadID]segno.Head{}}
 	g.o.Clock = func() time.Time { return g.now }
 	if seed%2 == 1 {
 		g.o.Key = storetest.SealedKey()
@@ -42,9 +43,9 @@ func newGrove(t *testing.T, seed uint64) *grove {
 	return g
 }
 
-func (g *grove) some() segno.CommitID { return g.ids[g.rnd.IntN(len(g.ids))] }
+func (g *twoStores) some() segno.CommitID { return g.ids[g.rnd.IntN(len(g.ids))] }
 
-func (g *grove) commit(c segno.Commit) {
+func (g *twoStores) commit(c segno.Commit) {
 	g.Helper()
 	c.ID = segno.CommitID(fmt.Sprint("c", len(g.ids)))
 	head, err := g.stores[g.rnd.IntN(2)].Commit(g.Context(), c)
@@ -52,13 +53,13 @@ func (g *grove) commit(c segno.Commit) {
 	case err == nil:
 		g.heads[c.Thread] = head
 		g.ids = append(g.ids, c.ID)
-	case c.Create == nil || segno.KindOf(err) != segno.KindNotFound: // its parent may be collected
+	case c.Create == nil || segno.KindOf(err) != segno.KindNotFound: // a collection may have removed its parent
 		g.Fatal(err)
 	}
 }
 
-// create makes a thread, most times as a fork.
-func (g *grove) create() {
+// create creates a thread, usually as a fork.
+func (g *twoStores) create() {
 	g.Helper()
 	thread := segno.ThreadID(fmt.Sprint("t", len(g.names)))
 	c := segno.Commit{Thread: thread, Create: &segno.Thread{ID: thread}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
@@ -70,8 +71,8 @@ func (g *grove) create() {
 	g.commit(c)
 }
 
-// act does one thing with a thread.
-func (g *grove) act(head segno.Head) {
+// act makes one random change to a thread.
+func (g *twoStores) act(head segno.Head) {
 	g.Helper()
 	s := g.stores[g.rnd.IntN(2)]
 	switch k := g.rnd.IntN(16); {
@@ -102,9 +103,9 @@ func (g *grove) act(head segno.Head) {
 	}
 }
 
-// look loads a line from a store that has loaded it before, and from one just opened,
-// and writes to what it got.
-func (g *grove) look(at segno.CommitID) {
+// look loads a line from a store that has it in its cache and from one that was just opened, compares them,
+// and then overwrites both results.
+func (g *twoStores) look(at segno.CommitID) {
 	g.Helper()
 	whole := segno.Window{Entries: true}
 	got, err := g.stores[g.rnd.IntN(2)].Load(g.Context(), at, whole)
@@ -130,8 +131,7 @@ func (g *grove) look(at segno.CommitID) {
 	}
 }
 
-// TestLoadAgain loads lines again and again: what a store keeps of those it loaded
-// before must not show.
+// TestLoadAgain loads lines repeatedly: the cache must not change any result.
 func TestLoadAgain(t *testing.T) {
 	seeds := uint64(4)
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -139,7 +139,7 @@ func TestLoadAgain(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			g := newGrove(t, seed)
+			g := newTwoStores(t, seed)
 			g.create()
 			for range 300 {
 				head, there := g.heads[g.names[g.rnd.IntN(len(g.names))]]
@@ -154,9 +154,9 @@ func TestLoadAgain(t *testing.T) {
 	}
 }
 
-// TestLoadAtOnce has many load the same lines, and one lengthen them.
+// TestLoadAtOnce loads the same lines from many goroutines while one goroutine lengthens them.
 func TestLoadAtOnce(t *testing.T) {
-	g := newGrove(t, 2)
+	g := newTwoStores(t, 2)
 	g.create()
 	for range 30 {
 		g.act(g.heads["t0"])
@@ -168,7 +168,7 @@ func TestLoadAtOnce(t *testing.T) {
 			for _, at := range ids {
 				line, err := g.stores[0].Load(t.Context(), at, segno.Window{Entries: true})
 				switch {
-				case segno.KindOf(err) == segno.KindNotFound: // a move, or collected
+				case segno.KindOf(err) == segno.KindNotFound: // the head moved, or a collection removed the line
 				case err != nil || line.Commits[len(line.Commits)-1].ID != at:
 					t.Errorf("%s: %v", at, err)
 				}
@@ -181,8 +181,8 @@ func TestLoadAtOnce(t *testing.T) {
 	group.Wait()
 }
 
-// TestLoadAfterACollection has a row's number used again by another line: what is kept
-// of the old one is not read as the new one's.
+// TestLoadAfterACollection makes a new line reuse the row number of a collected line. The cached old line must
+// not be returned for the new one.
 func TestLoadAfterACollection(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -216,7 +216,7 @@ func TestLoadAfterACollection(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded fills the cache with lines that are used and such that are not.
+// TestCacheIsBounded fills the cache with a line that is used repeatedly and lines that are not.
 func TestCacheIsBounded(t *testing.T) {
 	var c cache
 	nodes := func(size int) []sqlstore.Node {

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestADeadlineWhileAnotherWrites: a commit that waits for another process's write ends with
-// its context, and says how the context ended.
+// TestADeadlineWhileAnotherWrites verifies that a commit that startWaiting for another process ends with its context,
+// and that the error wraps the context's error.
 func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -26,7 +26,8 @@ func TestADeadlineWhileAnotherWrites(t *testing.T) {
 	defer c.sql.ExecContext(context.WithoutCancel(t.Context()), "ROLLBACK")
 	late, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer end()
-	_, err := s.Commit(late, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
+	_, err := s.Commit(late, segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 	if segno.KindOf(err) != segno.KindCancelled || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the commit fails with %v of kind %q", err, segno.KindOf(err))
 	}

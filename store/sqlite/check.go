@@ -18,7 +18,7 @@ type checker struct {
 
 	s           *Store
 	c           *conn
-	ctx         context.Context // of the caller, who may cancel
+	ctx         context.Context // of the caller, which may cancel it
 	queryCtx    context.Context // of the queries
 	report      func(error) bool
 	isStopped   bool
@@ -61,7 +61,8 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
 			err = errors.Join(err, endErr)
 		}()
-		for _, check := range []func() error{k.checkDatabase, k.checkThreads, k.checkPhases, k.checkCommits, k.checkRecords, k.checkPacks, k.checkObjects} {
+		for _, check := range []func() error{k.checkDatabase, k.checkThreads, k.checkPhases, k.checkCommits, k.checkRecords,
+			k.checkPacks, k.checkObjects} {
 			if err := check(); err != nil {
 				return err
 			}
@@ -112,17 +113,18 @@ func (k *checker) checkPhases() error {
 		return nil
 	}
 	return k.each(`SELECT t.id FROM threads t WHERE NOT t.hidden AND
-		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, func(r sqlstore.Row) error {
-		var id string
-		if err := r.Scan(&id); err != nil {
-			return err
-		}
-		return k.found(corrupt("check thread", id, errors.New("its phase is missing")))
-	})
+		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`,
+		func(r sqlstore.Row) error {
+			var id string
+			if err := r.Scan(&id); err != nil {
+				return err
+			}
+			return k.found(corrupt("check thread", id, errors.New("its phase is missing")))
+		})
 }
 
 // checkCommits decodes every node and verifies its place: one deeper than its parent, on the parent's line or
-// the first of its own, and later in its thread.
+// the first of a new one, and later in its thread.
 func (k *checker) checkCommits() error {
 	return k.each(`SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
@@ -134,7 +136,8 @@ func (k *checker) checkCommits() error {
 		nodes := make([]sqlstore.Node, 1)
 		n := &nodes[0]
 		var isPlaced bool
-		if err := r.Scan(&n.ID, &n.Seq, &n.Thread, &n.Parent, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &isPlaced); err != nil {
+		if err := r.Scan(&n.ID, &n.Seq, &n.Thread, &n.Parent, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries],
+			&isPlaced); err != nil {
 			return err
 		}
 		var line *segno.Line
@@ -163,7 +166,8 @@ func (k *checker) checkRecords() error {
 		query  string // id, number, workspace, record
 		decode func(id string, n int64, workspace segno.WorkspaceID, rec []byte) error
 	}{
-		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ segno.WorkspaceID, rec []byte) error {
+		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ segno.WorkspaceID,
+			rec []byte) error {
 			_, err := k.s.decodeLink(segno.ThreadID(id), n, rec)
 			return err
 		}},
@@ -171,15 +175,18 @@ func (k *checker) checkRecords() error {
 			_, err := records.Operation(segno.OperationID(id), workspace, rec)
 			return err
 		}},
-		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID,
+			rec []byte) error {
 			_, err := records.Workspace(segno.WorkspaceID(id), rec, nil)
 			return err
 		}},
-		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID,
+			rec []byte) error {
 			_, err := records.State(segno.WorkspaceID(id), rec)
 			return err
 		}},
-		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ segno.WorkspaceID,
+			rec []byte) error {
 			_, err := records.Pin(segno.CommitID(id), rec)
 			return err
 		}},

@@ -23,7 +23,7 @@ const minAge = time.Hour
 // it drops no object.
 //
 // Most of the work is done beside other writers: finding what is reached, and writing the used part of a pack
-// that is mostly unused to a new one. Then one transaction looks at what came since, and deletes the rest. It
+// that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
 // removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
@@ -44,12 +44,13 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 }
 
 var graphQueries = sqlstore.GraphQueries{
-	Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip WHERE NOT t.hidden AND t.changed > ?1
+	Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip
+		WHERE NOT t.hidden AND t.changed > ?1
 		UNION ALL SELECT c.id, c.id FROM pins x JOIN commits c ON c.n = x.n`,
 	Operations: `SELECT id, workspace, record FROM operations WHERE ?1 >= 0`,
 }
 
-// collection is a run of Collect or Erase, and what it found to delete.
+// collection is a run of Collect or Erase, with the objects that it found to delete.
 type collection struct {
 	*sqlstore.Graph
 	segno.Collection

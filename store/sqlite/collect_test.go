@@ -16,7 +16,7 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// traceState reaches what a checkpoint names itself and nothing else.
+// traceState is a Trace that visits the objects that a checkpoint names, and nextStep none.
 func traceState(_ context.Context, _ segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
 	for _, h := range c.Refs() {
 		visit(h)
@@ -24,12 +24,11 @@ func traceState(_ context.Context, _ segno.Objects, c segno.Checkpoint, visit fu
 	return nil
 }
 
-// packedTurns puts count objects of 100 KB into one pack and commits a turn for
-// each of those wanted.
-func packedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...int) ([]segno.Hash, segno.Head) {
+// commitPackedTurns puts count objects of 100 KB into one pack and commits a turn for each of the wanted ones.
+func commitPackedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...int) ([]segno.Hash, segno.Head) {
 	t.Helper()
 	b := s.Objects().Batch()
-	r := testRand(uint64(sizeOf(t, s.dir))) // so that no two packs are alike
+	r := testRand(uint64(sizeOf(t, s.dir))) // no two packs are equal
 	var names []segno.Hash
 	for range count {
 		name, err := b.Put(t.Context(), bulk(r)[:100_000])
@@ -56,7 +55,8 @@ func packedTurns(t *testing.T, s *Store, head segno.Head, count int, wanted ...i
 
 func pinState(t *testing.T, s *Store, head segno.Head, name segno.Hash) segno.Head {
 	t.Helper()
-	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head,
+	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head,
+		Expect:     head.Head,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, State: &segno.Document{Type: "x", Data: name}}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,17 +85,17 @@ func collect(t *testing.T, s *Store) segno.Collection {
 	return done
 }
 
-// TestCollectPacks drops packs that are all dead, rewrites those that mostly are,
-// and leaves the others.
+// TestCollectPacks verifies that a collection deletes unused packs, rewrites mostly unused ones, and keeps the
+// others.
 func TestCollectPacks(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
 	clock := storetest.NewClock()
 	s := openIn(t, dir, Options{Clock: clock.Now})
 	defer s.Close()
-	dead, head := packedTurns(t, s, head, 12)
-	mostly, head := packedTurns(t, s, head, 12, 3, 7)
-	half, _ := packedTurns(t, s, head, 12, 0, 1, 2, 3, 4, 5, 6)
+	dead, head := commitPackedTurns(t, s, head, 12)
+	mostly, head := commitPackedTurns(t, s, head, 12, 3, 7)
+	half, _ := commitPackedTurns(t, s, head, 12, 0, 1, 2, 3, 4, 5, 6)
 	before := packNames(t, s)
 	reader := openIn(t, dir, Options{Clock: clock.Now}) // has the old packs open
 	defer reader.Close()
@@ -140,7 +140,8 @@ func TestCollectPacks(t *testing.T) {
 	}
 }
 
-// TestSweep removes what broken-off batches left, once it is old, and nothing else.
+// TestSweep verifies that a collection removes the packs of batches that were never committed, once they are
+// old, and no other file.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -178,8 +179,8 @@ func TestSweep(t *testing.T) {
 	readFile(t, filepath.Join(dir, "index"))
 }
 
-// TestCollectBesideCommits collects while others commit what a moment ago nothing
-// reached. No commit that succeeded may miss an object.
+// TestCollectBesideCommits collects while other goroutines commit objects that nothing used until then. A
+// commit that succeeds must have all its objects.
 func TestCollectBesideCommits(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -208,7 +209,7 @@ func TestCollectBesideCommits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i%3 == 0 { // so that it is old when the next one finds it
+		if i%3 == 0 { // the next collection finds it old
 			if err := s.Objects().Keep(t.Context(), staged); err != nil && segno.KindOf(err) != segno.KindNotFound {
 				t.Fatal(err)
 			}
@@ -239,16 +240,16 @@ func TestCollectBesideCommits(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCollectFaults fails each operation of a collection: it drops all it should
-// or is told it did not, and a later one finishes.
+// TestCollectFaults fails each operation of a collection. The collection succeeds or returns an error, and a
+// later one completes.
 func TestCollectFaults(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()
 		head := seed(t, dir)
 		clock := storetest.NewClock()
 		s := openIn(t, dir, Options{Clock: clock.Now})
-		_, head = packedTurns(t, s, head, 12)
-		mostly, _ := packedTurns(t, s, head, 12, 3)
+		_, head = commitPackedTurns(t, s, head, 12)
+		mostly, _ := commitPackedTurns(t, s, head, 12, 3)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

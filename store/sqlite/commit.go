@@ -46,8 +46,8 @@ type commitTx struct {
 	number   int64 // of this commit
 	exists   bool  // the store has a commit of the same id
 	parent   node
-	hasChild bool // the parent's line continues
-	nodes    map[segno.CommitID]node
+	hasChild bool                     // the parent's line continues
+	targets  map[segno.CommitID]int64 // the numbers of the commits that HasNode found
 }
 
 // node is a commit's place in the tree; the zero node is above every root.
@@ -85,7 +85,8 @@ func (t *commitTx) apply() (segno.Head, error) {
 	}
 	after := &threadRow{Thread: ledger.Next(&before.Thread, &t.Commit.Commit, t.parent.turn), n: before.n, link: before.link,
 		head: t.numberOf(before.head, before.Head.Head, t.target().Head), tip: t.numberOf(before.tip, before.Tip, t.target().Tip)}
-	for _, write := range []func(before, after *threadRow) error{t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
+	for _, write := range []func(before, after *threadRow) error{
+		t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
 		if err := write(before, after); err != nil {
 			return segno.Head{}, err
 		}
@@ -95,16 +96,12 @@ func (t *commitTx) apply() (segno.Head, error) {
 
 // readPlace reads in one query what a commit needs to know of the other commits.
 func (t *commitTx) readPlace() error {
-	t.nodes = map[segno.CommitID]node{}
 	p := &t.parent
 	_, err := t.tx.row(t.ctx, `SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
 			coalesce(p.n, 0), iif(p.n IS NULL, 0, p.line), iif(p.n IS NULL, 0, p.depth),
 			iif(p.n IS NULL, 0, p.turn), EXISTS (SELECT 1 FROM commits c WHERE c.line = p.line AND c.depth = p.depth + 1)
 		FROM (SELECT 1) LEFT JOIN commits p ON p.id = ?2 AND p.line IS NOT NULL`, []any{string(t.ID), string(t.Parent)},
 		&t.number, &t.exists, &p.n, &p.line, &p.depth, &p.turn, &t.hasChild)
-	if p.n != 0 {
-		t.nodes[t.Parent] = *p
-	}
 	return err
 }
 
@@ -149,18 +146,20 @@ func (t *commitTx) idOf(n int64) (id segno.CommitID, err error) {
 	return id, err
 }
 
-// HasNode implements [ledger.Reader]. It keeps the node for numberOf.
+// HasNode implements [ledger.Reader]. It keeps the commit's number for numberOf.
 func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
-	if _, ok := t.nodes[id]; ok {
+	if id == t.Parent && t.parent.n != 0 {
 		return true, nil
 	}
-	var at node
-	found, err := t.tx.row(t.ctx, `SELECT n, line, depth, turn FROM commits WHERE id = ? AND line IS NOT NULL`,
-		[]any{string(id)}, &at.n, &at.line, &at.depth, &at.turn)
+	var n int64
+	found, err := t.tx.row(t.ctx, `SELECT n FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(id)}, &n)
 	if err != nil || !found {
 		return false, errors.Join(err, missedRow(t.ctx, t.tx, "find commit", "commits", string(id)))
 	}
-	t.nodes[id] = at
+	if t.targets == nil {
+		t.targets = map[segno.CommitID]int64{}
+	}
+	t.targets[id] = n
 	return true, nil
 }
 
@@ -207,8 +206,10 @@ func (t *commitTx) numberOf(before int64, at, target segno.CommitID) int64 {
 		return before
 	case segno.Self:
 		return t.number
+	case t.Parent:
+		return t.parent.n
 	}
-	return t.nodes[target].n
+	return t.targets[target]
 }
 
 // readThreadRow reads the thread of a commit.
@@ -221,7 +222,8 @@ func (s *Store) readThreadRow(ctx context.Context, c *conn, id segno.ThreadID) (
 			coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		WHERE t.id = ?`, []any{string(id)},
-		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner, &lease.expires, &t.Phase)
+		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner,
+		&lease.expires, &t.Phase)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +247,8 @@ func (t *commitTx) insertThread(_, after *threadRow) error {
 		return nil
 	}
 	r, err := t.tx.exec(t.ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace), (&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace),
+		(&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
 	if err == nil {
 		after.n, err = r.LastInsertId()
 	}
@@ -262,7 +265,8 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec), before.link); err != nil {
+		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec),
+			before.link); err != nil {
 			return err
 		}
 	}
@@ -294,7 +298,8 @@ func (t *commitTx) insertCommit(_, after *threadRow) error {
 	_, err := t.tx.exec(t.ctx, `INSERT INTO commits
 			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn, after.head, after.tip,
+		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn,
+		after.head, after.tip,
 		int64(after.Epoch), after.link, t.Digest, blob(t.Encoded.Checkpoint), blob(t.Encoded.Entries))
 	if err != nil {
 		return err
@@ -350,7 +355,8 @@ func (t *commitTx) writeRecords(_, _ *threadRow) (err error) {
 		if t.s.records.Sealer != nil {
 			name = t.Encoded.Pin
 		}
-		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`, string(p.Checkpoint), name)
+		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`,
+			string(p.Checkpoint), name)
 	}
 	if err == nil && t.Workspace != nil {
 		_, err = t.tx.exec(t.ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state`,

@@ -123,7 +123,8 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 		n    int64
 		name string
 	}
-	plain, err := sqlstore.List(ctx, database{s}, op, "", `SELECT n, name FROM packs WHERE name LIKE '%`+plainSuffix+`' AND born <= ? ORDER BY n`,
+	plain, err := sqlstore.List(ctx, database{s}, op, "", `SELECT n, name FROM packs WHERE name LIKE '%`+plainSuffix+`' AND born <= ?
+		ORDER BY n`,
 		[]any{s.options.Clock().Add(-minAge).Unix()}, func(r sqlstore.Row) (p pack, err error) { return p, r.Scan(&p.n, &p.name) })
 	if err != nil {
 		return err

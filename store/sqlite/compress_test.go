@@ -16,13 +16,13 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// text is data that compresses well and that no other n has.
+// text returns data that compresses well and differs for each n.
 func text(n, size int) []byte {
 	line := fmt.Sprintf("line %d of a file that a first snapshot stores\n", n)
 	return bytes.Repeat([]byte(line), size/len(line)+1)
 }
 
-// plainStore makes a store with a few plain packs and returns their objects.
+// plainStore writes a few plain packs and returns their objects.
 func plainStore(t *testing.T, s *Store, packs int) (all map[segno.Hash][]byte, staged segno.Staged) {
 	t.Helper()
 	all = map[segno.Hash][]byte{}
@@ -68,8 +68,8 @@ func plainNames(t *testing.T, s *Store) (plain []string) {
 	return plain
 }
 
-// TestLargeBatchIsPlainThenCompressed stores a large batch from several goroutines, and
-// compresses it step by step once it is an hour old.
+// TestLargeBatchIsPlainThenCompressed stores a large batch from several goroutines, and compresses it step by
+// step once it is an hour old.
 func TestLargeBatchIsPlainThenCompressed(t *testing.T) {
 	for what, key := range map[string][]byte{"open": nil, "sealed": storetest.SealedKey()} {
 		t.Run(what, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestLargeBatchIsPlainThenCompressed(t *testing.T) {
 	}
 }
 
-// TestOrdinaryBatchIsCompressed: a batch below the limit has no plain pack.
+// TestOrdinaryBatchIsCompressed verifies that a batch below the limit has no plain pack.
 func TestOrdinaryBatchIsCompressed(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -174,8 +174,8 @@ func TestAbandonedPlainPacksAreRemoved(t *testing.T) {
 	}
 }
 
-// TestCommitStagedBeforeCompression commits a batch that was staged with packs that were
-// compressed meanwhile, as the end of a long turn does.
+// TestCommitStagedBeforeCompression commits a batch whose packs were compressed after it was staged, as at the
+// end of a long turn.
 func TestCommitStagedBeforeCompression(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -198,7 +198,8 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	for name := range all {
 		needs = append(needs, name)
 	}
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "late", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: needs,
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "late", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+		Needs:      needs,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +207,8 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	checkClean(t, s)
 }
 
-// TestCompressFaults fails each operation of a compression, one at a time and from it on:
-// no object is lost, the caller receives the error, and a later compression completes.
+// TestCompressFaults fails each operation of a compression, one at a time and from it on: no object is lost,
+// the caller receives the error, and a later compression completes.
 func TestCompressFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -254,8 +255,8 @@ func TestCompressFaults(t *testing.T) {
 	}
 }
 
-// TestCompressLeavesDamage: an object that is damaged stays where it is, and the rest of
-// its pack and the other packs are compressed.
+// TestCompressLeavesDamage verifies that a damaged object remains in its pack, and that the other objects and
+// packs are compressed.
 func TestCompressLeavesDamage(t *testing.T) {
 	clock := storetest.NewClock()
 	s := openIn(t, t.TempDir(), Options{Clock: clock.Now})
@@ -288,9 +289,9 @@ func TestCompressLeavesDamage(t *testing.T) {
 	}
 }
 
-// compressAndSay compresses pack after pack, two hours after they came, and prints a line
+// compressAndPrint compresses one pack after another, two hours after they were written, and prints a line
 // before each.
-func compressAndSay(ctx context.Context, dir string) error {
+func compressAndPrint(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{Clock: func() time.Time { return time.Now().Add(2 * time.Hour) }})
 	if err != nil {
 		return err
@@ -304,7 +305,7 @@ func compressAndSay(ctx context.Context, dir string) error {
 	return s.Close()
 }
 
-// TestKilledWhileCompressing kills a process that compresses, at any moment.
+// TestKilledWhileCompressing kills a process at random moments while it compresses.
 func TestKilledWhileCompressing(t *testing.T) {
 	for round := range 6 {
 		dir := t.TempDir()
@@ -337,8 +338,8 @@ func TestKilledWhileCompressing(t *testing.T) {
 	}
 }
 
-// readWhilePlain reads all objects over and over until no pack is plain, and then once
-// more. It prints a line after the first round.
+// readWhilePlain reads all objects repeatedly until no pack is plain, and then once more. It prints a line
+// after the first round.
 func readWhilePlain(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
@@ -374,7 +375,7 @@ func readWhilePlain(ctx context.Context, dir string) error {
 	}
 }
 
-// TestReadWhileCompressing has another process read all objects while they move.
+// TestReadWhileCompressing makes another process read all objects while they move.
 func TestReadWhileCompressing(t *testing.T) {
 	dir := t.TempDir()
 	clock := storetest.NewClock()

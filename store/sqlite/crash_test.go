@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// child starts this test binary on a store.
+// child starts this test binary as another process on a store.
 func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.Builder) {
 	t.Helper()
 	self, err := os.Executable()
@@ -41,7 +41,7 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 	return cmd, bufio.NewScanner(out), &said
 }
 
-// bulk is data that does not compress, too much to go into a transaction.
+// bulk returns random data that is too much for a transaction.
 func bulk(r *rand.Rand) []byte {
 	data := make([]byte, 1100<<10)
 	for i := 0; i+8 <= len(data); i += 8 {
@@ -50,9 +50,9 @@ func bulk(r *rand.Rand) []byte {
 	return data
 }
 
-// commitForEver commits turns, some with packs, some on new lines, and prints the
-// id of each once it is acknowledged.
-func commitForEver(ctx context.Context, dir string) error {
+// commitUntilKilled commits turns until the process is killed, some with packs, some on new lines, and prints the
+// id of each after it is acknowledged.
+func commitUntilKilled(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
@@ -60,7 +60,8 @@ func commitForEver(ctx context.Context, dir string) error {
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
 	head, err := s.Head(ctx, "thread")
 	if segno.KindOf(err) == segno.KindNotFound {
-		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+		head, err = s.Commit(ctx, segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	}
 	if err != nil {
 		return err
@@ -79,9 +80,11 @@ func commitForEver(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged, Needs: []segno.Hash{name},
-			Entries:    []segno.Entry{step(r, i)},
-			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1", Data: name}}}
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+			Needs:   []segno.Hash{name},
+			Entries: []segno.Entry{step(r, i)},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, State: &segno.Document{Type: "test/1",
+				Data: name}}}
 		if i%5 == 4 {
 			c.Parent = "base"
 		}
@@ -92,8 +95,8 @@ func commitForEver(ctx context.Context, dir string) error {
 	}
 }
 
-// TestKilled kills a process that commits, at any moment. All it was told is
-// durable must be there, and nothing may be damaged.
+// TestKilled kills a committing process at random moments. Each acknowledged commit must exist, and nothing
+// may be damaged.
 func TestKilled(t *testing.T) {
 	rounds := 6
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -123,7 +126,7 @@ func TestKilled(t *testing.T) {
 				kill()
 			}
 		}
-		cmd.Wait() // killed: that is no news
+		cmd.Wait() // the error is the kill
 		if timer != nil {
 			timer.Stop()
 		}
@@ -163,8 +166,8 @@ func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 			t.Fatalf("commit %s was acknowledged and is gone", id)
 		}
 	}
-	// Commits nobody was told of may have come after the newest acknowledged one, one a
-	// kill; the head is the last of them.
+	// After the newest acknowledged commit there may be one commit for each kill whose
+	// acknowledgement was lost. The head is the last of them.
 	if head.Head != newest.ID || head.Seq != newest.Seq {
 		t.Fatalf("the head is %s, %d; the newest commit is %s, %d", head.Head, head.Seq, newest.ID, newest.Seq)
 	}
@@ -185,11 +188,11 @@ func checkClean(t *testing.T, s *Store) segno.Checked {
 
 const (
 	racers    = 4
-	raceTurns = 25 // each racer's
+	raceTurns = 25 // of each goroutine
 )
 
-// raceOnHead has goroutines commit on the head until each has won often enough,
-// and prints what they won.
+// raceOnHead commits on the head from several goroutines until each has succeeded often enough, and prints the
+// ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
 	s, err := openDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
 	if err != nil {
@@ -222,12 +225,13 @@ func raceOne(ctx context.Context, s *Store) error {
 	return err
 }
 
-// TestTwoProcesses has two processes of four writers each commit on one head.
+// TestTwoProcesses makes two processes with four writers each commit on one head.
 func TestTwoProcesses(t *testing.T) {
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{})
 	defer s.Close()
-	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
+	if _, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 		t.Fatal(err)
 	}
 	var won []segno.CommitID
@@ -283,8 +287,8 @@ func printLock(_ context.Context, dir string) error {
 	return err
 }
 
-// TestOpenedTwice: a process that opens a store which it has open already keeps the lock of
-// the first. SQLite removes the log of a database only if no other process has that lock.
+// TestOpenedTwice verifies that a process that opens the same store twice keeps the lock of the first opening.
+// SQLite removes the log of a database only if no other process has that lock.
 func TestOpenedTwice(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)

@@ -13,8 +13,8 @@ import (
 
 func testRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// complaints is what Check says.
-func complaints(t *testing.T, s *Store) (all []error) {
+// checkErrors returns the errors that Check reports.
+func checkErrors(t *testing.T, s *Store) (all []error) {
 	t.Helper()
 	done, err := s.Check(t.Context(), segno.CheckPolicy{}, func(err error) bool {
 		all = append(all, err)
@@ -32,8 +32,8 @@ func complaints(t *testing.T, s *Store) (all []error) {
 	return all
 }
 
-// TestDamage spoils one record at a time: reading it says it is corrupt, never
-// that it is missing, and Check finds it.
+// TestDamage damages one record at a time. A read returns KindCorrupt, never KindNotFound, and Check reports
+// the damage.
 func TestDamage(t *testing.T) {
 	readLine := func(t *testing.T, s *Store) error {
 		_, err := s.Load(t.Context(), "one", segno.Window{Entries: true})
@@ -49,13 +49,17 @@ func TestDamage(t *testing.T) {
 		query string
 		read  func(t *testing.T, s *Store) error
 	}{
-		"a checkpoint's encoding":      {`UPDATE commits SET checkpoint = x'09' || substr(checkpoint, 2) WHERE id = 'one'`, readLine},
-		"a checkpoint cut short":       {`UPDATE commits SET checkpoint = substr(checkpoint, 1, length(checkpoint) - 3) WHERE id = 'one'`, readLine},
-		"a checkpoint's byte":          {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 24) || x'2a' || substr(checkpoint, 26) WHERE id = 'one'`, readLine},
-		"a byte of entries":            {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26) WHERE id = 'one'`, readLine},
+		"a checkpoint's encoding": {`UPDATE commits SET checkpoint = x'09' || substr(checkpoint, 2) WHERE id = 'one'`, readLine},
+		"a checkpoint cut short": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, length(checkpoint) - 3)
+			WHERE id = 'one'`, readLine},
+		"a checkpoint's byte": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 24) || x'2a' || substr(checkpoint, 26)
+			WHERE id = 'one'`, readLine},
+		"a byte of entries": {`UPDATE commits SET entries = substr(entries, 1, 24) || x'2a' || substr(entries, 26)
+			WHERE id = 'one'`, readLine},
 		"a checkpoint of noughts":      {`UPDATE commits SET checkpoint = zeroblob(length(checkpoint)) WHERE id = 'one'`, readLine},
 		"a checkpoint all but cut off": {`UPDATE commits SET checkpoint = substr(checkpoint, 1, 2) WHERE id = 'one'`, readLine},
-		"a checkpoint that is gone, without entries": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, func(t *testing.T, s *Store) error {
+		"a checkpoint that is gone, without entries": {`UPDATE commits SET checkpoint = NULL WHERE id = 'one'`, func(t *testing.T,
+			s *Store) error {
 			_, err := s.Load(t.Context(), "one", segno.Window{})
 			return err
 		}},
@@ -68,8 +72,12 @@ func TestDamage(t *testing.T) {
 		"entries":                   {`UPDATE commits SET entries = substr(entries, 1, 20) WHERE id = 'one'`, readLine},
 		"a parent":                  {`UPDATE commits SET parent = 99, line = n WHERE id = 'one'`, nil},
 		"a depth":                   {`UPDATE commits SET depth = 7 WHERE id = 'one'`, nil},
-		"a link":                    {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error { _, err := s.Head(t.Context(), "thread"); return err }},
-		"a head":                    {`UPDATE threads SET head = 99`, nil},
+		"a link": {`UPDATE links SET record = x'0505'`, func(t *testing.T, s *Store) error {
+			_,
+				err := s.Head(t.Context(), "thread")
+			return err
+		}},
+		"a head": {`UPDATE threads SET head = 99`, nil},
 		"a thread": {`UPDATE threads SET record = x'ff'`, func(t *testing.T, s *Store) error {
 			for _, err := range s.Threads(t.Context(), segno.ThreadQuery{}) {
 				return err
@@ -92,14 +100,14 @@ func TestDamage(t *testing.T) {
 			if x.read != nil {
 				wantKind(t, x.read(t, s), segno.KindCorrupt)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Fatal("check found nothing")
 			}
 		})
 	}
 }
 
-// seedDamage makes a store with one of everything.
+// seedDamage creates a store with one record of each kind.
 func seedDamage(t *testing.T, dir string) {
 	t.Helper()
 	head := seed(t, dir)
@@ -115,21 +123,22 @@ func seedDamage(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	_, err = s.Commit(t.Context(), segno.Commit{ID: "one", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-		Entries:    []segno.Entry{step(testRand(1), 1)},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: name}},
-		Link:       &segno.Link{Agent: "claude", Session: "s"},
-		Operation:  &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}})
+		Entries: []segno.Entry{step(testRand(1), 1)},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Prompt: strings.Repeat("a prompt ", 20),
+			State: &segno.Document{Type: "x", Data: name}},
+		Link:      &segno.Link{Agent: "claude", Session: "s"},
+		Operation: &segno.Operation{ID: "op", Workspace: "w", Thread: "thread"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all := complaints(t, s); len(all) > 0 {
+	if all := checkErrors(t, s); len(all) > 0 {
 		t.Fatal(all)
 	}
 }
 
-// TestPackDamage flips, cuts and removes a pack: what it held is corrupt.
+// TestPackDamage flips, cuts and removes a pack: reading its objects returns KindCorrupt.
 func TestPackDamage(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, file string){
+	for name, damage := range map[string]func(t *testing.T, file string){
 		"a byte of a record": func(t *testing.T, file string) {
 			data := readFile(t, file)
 			data[1<<20] ^= 1
@@ -159,13 +168,13 @@ func TestPackDamage(t *testing.T) {
 			if err != nil || len(packs) != 1 {
 				t.Fatal(packs, err)
 			}
-			spoil(t, packs[0])
+			damage(t, packs[0])
 			s = openIn(t, dir, Options{})
 			defer s.Close()
 			if _, err := s.Objects().Get(t.Context(), names[2]); name != "a byte of the index" {
 				wantKind(t, err, segno.KindCorrupt)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Fatal("check found nothing")
 			}
 			for _, name := range names[:2] {
@@ -177,7 +186,7 @@ func TestPackDamage(t *testing.T) {
 	}
 }
 
-// TestStagedPackDamage commits nothing of a pack that is not what was staged.
+// TestStagedPackDamage verifies that a commit fails if its pack differs from the staged one.
 func TestStagedPackDamage(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -197,26 +206,28 @@ func TestStagedPackDamage(t *testing.T) {
 		return staged, filepath.Join(dir, "packs", staged.Packs[0]+packSuffix)
 	}
 	for i, x := range []struct {
-		spoil func(file string)
-		want  segno.Kind
+		damage func(file string)
+		want   segno.Kind
 	}{
 		{func(file string) { writeFile(t, file, readFile(t, file)[:1<<20]) }, segno.KindCorrupt},
 		{func(file string) { _ = os.Remove(file) }, segno.KindNotFound},
 	} {
 		staged, file := stage()
-		x.spoil(file)
-		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
+		x.damage(file)
+		_, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint(i)), Thread: "thread", Parent: head.Head,
+			Expect: head.Head, Staged: staged,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn}})
 		wantKind(t, err, x.want)
 	}
 	for _, name := range []string{"../segno.db", "", ".", "..", "/etc/passwd", "a/b"} {
-		_, err := s.Commit(t.Context(), segno.Commit{ID: "hostile", Thread: "thread", Expect: head.Head, Staged: segno.Staged{Packs: []string{name}}})
+		_, err := s.Commit(t.Context(), segno.Commit{ID: "hostile", Thread: "thread", Expect: head.Head,
+			Staged: segno.Staged{Packs: []string{name}}})
 		wantKind(t, err, segno.KindInvalid)
 	}
 	checkClean(t, s)
 }
 
-// TestCheckStops ends a check when its caller has seen enough.
+// TestCheckStops verifies that Check ends when report returns false.
 func TestCheckStops(t *testing.T) {
 	dir := t.TempDir()
 	seedDamage(t, dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
-// A store that only who has the key can read.
+// A store that cannot be read without its key.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "segno")
 	if err != nil {
@@ -21,7 +21,7 @@ func ExampleOpen() {
 	defer os.RemoveAll(dir)
 	ctx, file := context.Background(), filepath.Join(dir, "agent.db")
 
-	key := make([]byte, 32) // a program keeps it elsewhere, and gives it each time
+	key := make([]byte, 32) // a real program stores the key elsewhere
 	rand.Read(key)
 	store, err := sqlite.Open(ctx, file, sqlite.Options{Key: key})
 	if err != nil {

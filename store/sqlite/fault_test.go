@@ -14,19 +14,20 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// seed makes a store with a thread of one turn and returns its head.
+// seed creates a store with a thread of one turn and returns its head.
 func seed(t *testing.T, dir string) segno.Head {
 	t.Helper()
 	s := openIn(t, dir, Options{})
 	defer s.Close()
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return head
 }
 
-// commitPacks commits two packs' worth of objects.
+// commitPacks commits enough objects for two packs.
 func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.Hash, error) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, uint64(head.Seq)))
@@ -53,14 +54,14 @@ func commitPacks(t *testing.T, s *Store, head segno.Head) (segno.Head, []segno.H
 		}
 		all.Objects, all.Packs = append(all.Objects, staged.Objects...), append(all.Packs, staged.Packs...)
 	}
-	next, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint("commit ", head.Seq)), Thread: "thread", Parent: head.Head, Expect: head.Head,
+	next, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(fmt.Sprint("commit ", head.Seq)), Thread: "thread",
+		Parent: head.Head, Expect: head.Head,
 		Staged: all, Needs: names, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}})
 	return next, names, err
 }
 
-// TestPackFaults fails each operation of a commit with packs, one at a time and
-// from it on. Afterwards the store is the old one or the new one, and somebody
-// was told.
+// TestPackFaults fails each operation of a commit with packs, one at a time and from it on. Afterwards the
+// store has all of the commit or nothing of it, and the caller got an error in the second case.
 func TestPackFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 0; ; n++ {
@@ -97,7 +98,7 @@ func TestPackFaults(t *testing.T) {
 				}
 			}
 			checkClean(t, s)
-			if err != nil { // and the same work goes through when it is done again
+			if err != nil { // a second attempt succeeds
 				if _, _, err := commitPacks(t, s, head); err != nil {
 					t.Fatalf("operation %d, again: %v", n, err)
 				}
@@ -113,8 +114,8 @@ func TestPackFaults(t *testing.T) {
 	}
 }
 
-// TestPackOrder is the order of what makes a pack durable: the data before its
-// name, both before the commit.
+// TestPackOrder verifies the order in which a pack becomes durable: its data before its directory entry, and
+// both before the commit.
 func TestPackOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	faults := faultfs.FailAt(-1)
@@ -140,7 +141,7 @@ func TestPackOrder(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the database at every page of a commit.
+// TestDiskFull makes the disk full at every page of a commit.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)

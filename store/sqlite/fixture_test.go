@@ -16,12 +16,14 @@ var makeFixture = flag.Bool("fixture", false, "write testdata for the present ve
 
 const fixtureText = "an object that was put when this version was new, long enough to be compressed, to be compressed, to be compressed"
 
-// fixtureCheckpoint is spelt out: a fixture must not change with the domain.
+// fixtureCheckpoint lists all values, because a fixture must not change with the domain.
 func fixtureCheckpoint(state segno.Hash) *segno.Checkpoint {
 	return &segno.Checkpoint{ID: "one", Thread: "thread", Parent: "base", Seq: 2,
-		Kind: segno.CheckpointTurn, Turn: 7, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "claude", Prompt: "fix\x00 the bug\xff", Label: "a label",
+		Kind: segno.CheckpointTurn, Turn: 7, Time: time.Unix(1767225600, 123456789).UTC(), Agent: "claude",
+		Prompt: "fix\x00 the bug\xff", Label: "a label",
 		Key: "key", Interrupted: true, Shared: true, Amends: "older", Files: segno.Counts{Added: 1, Modified: 2, Deleted: 3}, Shell: 4,
-		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: segno.HashOf(nil),
+		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60,
+			SHA256: segno.HashOf(nil),
 			Digest: []byte{0, 1, 255}, Log: state, Sidecars: state, Version: "2.1"},
 		Workspace: &segno.Snapshot{Workspace: "w", Root: "/root\xff", Tree: state, Times: state, Files: 3, Bytes: 1 << 61,
 			Unread: []string{"a", "b\xffc"}, Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
@@ -62,7 +64,8 @@ func writeFixture(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	plain := func(dst, data []byte) ([]byte, record.Encoding) { return append(dst, data...), record.Plain }
-	for _, compress := range []func(dst, data []byte) ([]byte, record.Encoding){s.records.Compressor.Small, s.records.Compressor.Fast, plain} {
+	for _, compress := range []func(dst, data []byte) ([]byte, record.Encoding){s.records.Compressor.Small, s.records.Compressor.Fast,
+		plain} {
 		data := []byte(fixtureText + string(rune('a'+len(p.entries))))
 		name := segno.HashOf(data)
 		if err := p.add(name, int64(len(data)), s.records.EncodeObject(nil, name, data, compress)); err != nil {
@@ -74,15 +77,17 @@ func writeFixture(t *testing.T, dir string) {
 	}
 	staged.Packs = []string{p.name}
 	_, err = s.Commit(t.Context(), segno.Commit{ID: "one", Thread: "thread", Parent: head.Head, Expect: head.Head, Staged: staged,
-		Checkpoint: fixtureCheckpoint(name), Entries: fixtureEntries(), Link: fixtureLink(), Pin: &segno.Pin{Checkpoint: "base", Name: "a pin"},
+		Checkpoint: fixtureCheckpoint(name), Entries: fixtureEntries(), Link: fixtureLink(), Pin: &segno.Pin{Checkpoint: "base",
+			Name: "a pin"},
 		Workspace: &segno.WorkspaceState{Workspace: "w", Thread: "thread", By: "one"},
-		Operation: &segno.Operation{ID: "op", Workspace: "w", Thread: "thread", Verb: segno.VerbRestore, Args: "x", Before: segno.Pointers{Head: "base"}}})
+		Operation: &segno.Operation{ID: "op", Workspace: "w", Thread: "thread", Verb: segno.VerbRestore, Args: "x",
+			Before: segno.Pointers{Head: "base"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestFixtures reads a store of every version there was.
+// TestFixtures reads a store of every version.
 func TestFixtures(t *testing.T) {
 	if *makeFixture {
 		writeFixture(t, filepath.Join("testdata", "v1"))

@@ -81,7 +81,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 // readWhole reads a whole line: from the cache as far as it goes, and the rest from the database.
 func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.CommitID) (nodes []sqlstore.Node, cacheAs int64, err error) {
 	var line, depth int64
-	if ok, err := c.row(queryCtx, `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(at)}, &line, &depth); !ok {
+	if ok, err := c.row(queryCtx, `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(at)}, &line,
+		&depth); !ok {
 		return nil, 0, err
 	}
 	if cached := s.lines.get(line); cached != nil {
@@ -108,7 +109,8 @@ func (c *conn) nodes(ctx, queryCtx context.Context, query string, args ...any) (
 		var n sqlstore.Node
 		var parent int64
 		var isID *bool
-		if err := r.Scan(&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Thread, &parent, &n.Parent, &isID); err != nil {
+		if err := r.Scan(&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Thread,
+			&parent, &n.Parent, &isID); err != nil {
 			return err
 		}
 		if isID == nil || !*isID {

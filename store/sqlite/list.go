@@ -31,7 +31,8 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 // verifySeqs looks for gaps in the numbers of a thread's commits: from the oldest of a page to newest, the
 // oldest of the page before it, and at the end of the list from the thread's first. Numbers are never freed.
 // verifySeqs returns the oldest number of the page.
-func (s *Store) verifySeqs(ctx context.Context, thread segno.ThreadID, page []segno.Checkpoint, newest int64, isLast bool) (oldest int64, err error) {
+func (s *Store) verifySeqs(ctx context.Context, thread segno.ThreadID, page []segno.Checkpoint, newest int64,
+	isLast bool) (oldest int64, err error) {
 	const op = "list checkpoints"
 	oldest = page[len(page)-1].Seq
 	if isLast {
@@ -51,7 +52,8 @@ func (s *Store) verifySeqs(ctx context.Context, thread segno.ThreadID, page []se
 }
 
 // checkpointPage returns up to count checkpoints before a position, and the position to continue from.
-func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, before int64, count int) (found []segno.Checkpoint, next int64, err error) {
+func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, before int64, count int) (found []segno.Checkpoint,
+	next int64, err error) {
 	const op = "list checkpoints"
 	query, args := s.checkpointQuery(q, before, count)
 	rows := 0
@@ -113,8 +115,10 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 	limit := where.Arg(count)
 	return fmt.Sprintf(`SELECT c.n, c.id, c.seq, coalesce(t.id, ''), coalesce(p.id, ''), c.checkpoint, coalesce(pin.name, ''),
 			CASE WHEN t.hidden THEN NULL
-				WHEN ((SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n) IS NOT 1 THEN '%s'
-				WHEN (CASE WHEN c.parent = 0 THEN c.depth = 0 ELSE c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n) END) IS NOT 1 THEN '%s' END,
+				WHEN ((SELECT x.n FROM commits x WHERE x.id = c.id) = c.n AND (SELECT y.n FROM threads y
+					WHERE y.id = t.id) = t.n) IS NOT 1 THEN '%s'
+				WHEN (CASE WHEN c.parent = 0 THEN c.depth = 0 ELSE c.depth = p.depth + 1
+					AND (c.line = p.line OR c.line = c.n) END) IS NOT 1 THEN '%s' END,
 			coalesce(t.hidden, 0), CASE WHEN t.hidden THEN t.owner END, coalesce(t.expires, 0), coalesce(t.epoch, 0)
 		FROM %s LEFT JOIN threads t ON t.n = c.thread
 			LEFT JOIN commits p ON p.n = c.parent LEFT JOIN pins pin ON pin.n = c.n
@@ -210,7 +214,8 @@ func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.Thre
 	}
 	return x.s.records.InPhase(ctx, database{x.s}, phases, count, func(p segno.Phase) (string, []any) {
 		if !x.s.hasPhases {
-			return columns + ` FROM threads t` + heads + `WHERE NOT t.hidden AND t.id > ? ORDER BY t.id LIMIT ?`, []any{string(after), count}
+			return columns + ` FROM threads t` + heads + `WHERE NOT t.hidden AND t.id > ? ORDER BY t.id LIMIT ?`, []any{string(after),
+				count}
 		}
 		return columns + ` AND x.id = t.id AND NOT t.hidden FROM phases x JOIN threads t ON t.n = x.thread` + heads +
 			`WHERE x.phase = ? AND x.id > ? ORDER BY x.id LIMIT ?`, []any{p, string(after), count}
@@ -240,20 +245,8 @@ func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segn
 		if err != nil {
 			return nil, err
 		}
-		links, err := sqlstore.List(ctx, database{s}, "read chain", string(thread), `SELECT l.n, l.record FROM links l
-			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`, []any{string(thread)},
-			func(r sqlstore.Row) (segno.Link, error) {
-				var n int64
-				var rec []byte
-				if err := r.Scan(&n, &rec); err != nil {
-					return segno.Link{}, err
-				}
-				return s.decodeLink(thread, n, rec)
-			})
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(head, links)
+		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, l.n FROM links l
+			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`)
 	})
 }
 

@@ -71,7 +71,8 @@ func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) ([]byte
 
 func (s *Store) findObject(ctx context.Context, op string, stored, name segno.Hash) (at objectRow, err error) {
 	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, &at.size, &at.pack, &at.at, &at.length, &at.packName, &at.data)
+		found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, &at.size, &at.pack, &at.at, &at.length,
+			&at.packName, &at.data)
 		if err == nil && !found {
 			if err = missedObject(ctx, c, op, stored, name); err == nil {
 				err = notFound(op, name.String())
@@ -137,7 +138,8 @@ func hasStored(ctx context.Context, c *conn, stored segno.Hash) (bool, error) {
 }
 
 func errCollected(op string, name segno.Hash) error {
-	return segno.Errorf(segno.KindNotFound, op, name.String(), "the object was collected after the batch found it").WithHint("run the command again")
+	return segno.Errorf(segno.KindNotFound, op, name.String(), "the object was collected after the batch found it").
+		WithHint("run the command again")
 }
 
 // Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
@@ -263,7 +265,8 @@ func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64
 			e := &entries[i]
 			args = append(args, e.name[:], e.size, now, n, e.at, e.column())
 		}
-		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length) VALUES `+columns+strings.Repeat(", "+columns, rows-1), args...); err != nil {
+		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length)
+			VALUES `+columns+strings.Repeat(", "+columns, rows-1), args...); err != nil {
 			return err
 		}
 		entries = entries[rows:]
@@ -283,7 +286,8 @@ func insertPack(ctx context.Context, tx *conn, name string, born int64, objects 
 func (s *Store) packReplacement(ctx context.Context, name string) (replacement string, err error) {
 	id := packID(name)
 	err = s.read(ctx, "commit", name, func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`, []any{id + "-", id + ".", name}, &replacement)
+		found, err := c.row(ctx, `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`, []any{id + "-", id + ".", name},
+			&replacement)
 		if err == nil && !found {
 			err = notFound("commit", "pack "+name)
 		}

@@ -23,13 +23,14 @@ func wantKind(t *testing.T, err error, want segno.Kind) {
 	}
 }
 
-// TestOpenModes looks at who may read the store.
+// TestOpenModes verifies the permissions of the files.
 func TestOpenModes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "store")
 	s := openIn(t, dir, Options{})
 	defer s.Close()
 	seedPack(t, s)
-	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600, "packs": 0o700 | fs.ModeDir} {
+	for name, want := range map[string]fs.FileMode{"": 0o700 | fs.ModeDir, "segno.db": 0o600, "segno.db-wal": 0o600,
+		"packs": 0o700 | fs.ModeDir} {
 		fi, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func TestOpenModes(t *testing.T) {
 	}
 }
 
-// seedPack keeps a few small objects and a pack, and returns their names.
+// seedPack stores a few small objects and a pack, and returns their names.
 func seedPack(t *testing.T, s *Store) []segno.Hash {
 	t.Helper()
 	var names []segno.Hash
@@ -73,7 +74,7 @@ func seedPack(t *testing.T, s *Store) []segno.Hash {
 	return names
 }
 
-// TestOpenPaths opens stores in directories whose names mean something to a URI.
+// TestOpenPaths opens stores in directories whose names contain characters with a meaning in URIs.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a?b", "a#b", "a%20b", "a b", "é", "\xff", "file:x", "a&mode=ro", "100%"} {
 		dir := filepath.Join(t.TempDir(), name)
@@ -81,7 +82,7 @@ func TestOpenPaths(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
-		s := openIn(t, dir, Options{MustExist: true})
+		s := openIn(t, dir, Options{})
 		if _, err := s.Head(t.Context(), "thread"); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
@@ -91,7 +92,7 @@ func TestOpenPaths(t *testing.T) {
 	}
 }
 
-// TestOpenSettings asks every connection what it promises.
+// TestOpenSettings verifies the settings of every connection.
 func TestOpenSettings(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{BusyTimeout: 250 * time.Millisecond})
 	defer s.Close()
@@ -112,19 +113,71 @@ func TestOpenSettings(t *testing.T) {
 	}
 }
 
-// TestMustExist makes nothing where nothing is.
-func TestMustExist(t *testing.T) {
-	for _, o := range []Options{{MustExist: true}, {ReadOnly: true}} {
-		dir := filepath.Join(t.TempDir(), "store")
-		_, err := openDir(t.Context(), dir, o)
-		wantKind(t, err, segno.KindNotFound)
-		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-			t.Fatalf("the directory is there: %v", err)
-		}
+// TestReadOnlyDoesNotCreate opens a store that does not exist.
+func TestReadOnlyDoesNotCreate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	_, err := openDir(t.Context(), dir, Options{ReadOnly: true})
+	wantKind(t, err, segno.KindNotFound)
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the directory exists: %v", err)
 	}
 }
 
-// TestReadOnly reads everything and writes nothing.
+// TestOpenDB opens a store on a database that the test has opened, and which remains open after the store.
+func TestOpenDB(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.db")
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var heads []segno.Head
+	for range 2 { // the first one creates the store
+		s, err := OpenDB(t.Context(), db, Options{BusyTimeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, err := s.Head(t.Context(), "thread")
+		if segno.KindOf(err) == segno.KindNotFound {
+			head, err = s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: time.Now()}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, head)
+		c := <-s.writer
+		var timeout, synchronous string
+		_, err1 := c.row(t.Context(), "PRAGMA busy_timeout", nil, &timeout)
+		_, err2 := c.row(t.Context(), "PRAGMA synchronous", nil, &synchronous)
+		s.writer <- c
+		if err := errors.Join(err1, err2); err != nil || timeout != "1000" || synchronous != "2" {
+			t.Errorf("busy_timeout is %s and synchronous is %s, %v", timeout, synchronous, err)
+		}
+		checkClean(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.PingContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if heads[0] != heads[1] || heads[0].Head != "base" {
+		t.Errorf("%+v", heads)
+	}
+	db.SetMaxOpenConns(1)
+	_, err = OpenDB(t.Context(), db, Options{})
+	wantKind(t, err, segno.KindInvalid)
+	memory, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	_, err = OpenDB(t.Context(), memory, Options{})
+	wantKind(t, err, segno.KindInvalid)
+}
+
+// TestReadOnly verifies that a read-only store can be read and that each write fails.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -145,8 +198,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestOpenNewer refuses a store of a newer version, says what to do, and leaves
-// it as it is.
+// TestOpenNewer verifies that Open refuses a store of a newer version, with a hint, and does not change it.
 func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
@@ -191,9 +243,9 @@ func writeFile(t *testing.T, name string, data []byte) {
 	}
 }
 
-// TestOpenDamaged refuses databases that are none, and overwrites no evidence.
+// TestOpenDamaged verifies that Open refuses files that are not databases of segno, and does not change them.
 func TestOpenDamaged(t *testing.T) {
-	for name, spoil := range map[string]func(t *testing.T, file string){
+	for name, damage := range map[string]func(t *testing.T, file string){
 		"text":  func(t *testing.T, file string) { writeFile(t, file, []byte(strings.Repeat("not a database. ", 1000))) },
 		"zeros": func(t *testing.T, file string) { writeFile(t, file, make([]byte, 8192)) },
 		"a torn header": func(t *testing.T, file string) {
@@ -220,7 +272,7 @@ func TestOpenDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(dir, databaseName)
-			spoil(t, file)
+			damage(t, file)
 			before, _ := os.ReadFile(file)
 			for range 2 {
 				_, err := openDir(t.Context(), dir, Options{})
@@ -233,8 +285,7 @@ func TestOpenDamaged(t *testing.T) {
 	}
 }
 
-// TestBusy waits for another process's write lock as long as it was told, or as
-// long as its context lasts.
+// TestBusy verifies that a writer startWaiting for another process until the busy timeout or its context ends.
 func TestBusy(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir)
@@ -244,7 +295,8 @@ func TestBusy(t *testing.T) {
 	if _, err := c.exec(t.Context(), "BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
-	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
+	next := segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}
 
 	hasty := openIn(t, dir, Options{BusyTimeout: 20 * time.Millisecond})
 	defer hasty.Close()
@@ -275,7 +327,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestOpenTogether has many make the same store at once.
+// TestOpenTogether creates the same store from many goroutines at once.
 func TestOpenTogether(t *testing.T) {
 	for range 10 {
 		dir := filepath.Join(t.TempDir(), "store")

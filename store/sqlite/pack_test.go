@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// FuzzPackIndex reads packs that anybody may have written.
+// FuzzPackIndex reads hostile packs.
 func FuzzPackIndex(f *testing.F) {
 	f.Add([]byte("segnopk1"))
 	f.Add(smallPack(f))
@@ -26,7 +26,7 @@ func FuzzPackIndex(f *testing.F) {
 	})
 }
 
-// smallPack is a sealed pack of three objects.
+// smallPack returns the bytes of a finished pack of three objects.
 func smallPack(t testing.TB) []byte {
 	t.Helper()
 	dir := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestPhasesOfAnOlderStore: threads of a store of version 1 are found by phase, also where
-// the store cannot be upgraded, and the phases are recorded once they were asked for.
+// TestPhasesOfAnOlderStore verifies that queries by phase work on a store of version 1, also where it cannot
+// be upgraded, and that the store records the phases that a query found.
 func TestPhasesOfAnOlderStore(t *testing.T) {
 	for name, readOnly := range map[string]bool{"upgraded": false, "read-only": true} {
 		t.Run(name, func(t *testing.T) {
@@ -35,9 +35,8 @@ func TestPhasesOfAnOlderStore(t *testing.T) {
 	}
 }
 
-// TestPhasesBesideAnOlderProcess: a process that opened a store of version 1 goes on to commit
-// after another process has upgraded the store. No thread gets lost from the phases, and none
-// keeps a phase that its newest commit changed.
+// TestPhasesBesideAnOlderProcess continues to commit with a process that opened a store of version 1 before
+// another process upgraded it. Each thread has one phase, and never that of an older commit.
 func TestPhasesBesideAnOlderProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1"))); err != nil {
@@ -101,7 +100,8 @@ func TestPhasesBesideAnOlderProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn := segno.Commit{ID: "a turn", Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
+	turn := segno.Commit{ID: "a turn", Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1}}
 	if _, err := s.Commit(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}

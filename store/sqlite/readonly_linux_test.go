@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readOnlyMount returns a directory on a medium, and what makes it read-only. Where the test
-// may not mount one, file modes have to do.
+// readOnlyMount returns a directory on a medium and a function that makes it read-only. If the test may not
+// mount, the function changes file modes instead.
 func readOnlyMount(t *testing.T) (dir string, seal func()) {
 	dir = t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=16m"); err == nil {
@@ -45,9 +45,9 @@ func readOnlyMount(t *testing.T) (dir string, seal func()) {
 	return dir, func() { mode(0o400, 0o500) }
 }
 
-// TestAStoreOnAReadOnlyMedium: a store that was closed in order opens, and so does a copy of
-// a store in use, whose newest commits are in SQLite's log. Without the log's index the log
-// cannot be read, and that is an error, not the older state. Nothing can be written.
+// TestAStoreOnAReadOnlyMedium opens a store that was closed in order, and a copy of a store in use, whose
+// newest commits are in SQLite's log. Without the index of the log SQLite cannot read the log: Open returns an
+// error, not the older state. Every write fails.
 func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 	for name, c := range map[string]struct {
 		drop string // a file that the copy lacks
@@ -62,13 +62,14 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 			from := t.TempDir()
 			head := seed(t, from)
 			s := openIn(t, from, Options{})
-			if _, err := s.Commit(t.Context(), segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
+			if _, err := s.Commit(t.Context(), segno.Commit{ID: "next", Thread: "thread", Parent: head.Head, Expect: head.Head,
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1}}); err != nil {
 				t.Fatal(err)
 			}
 			if !c.open {
-				shut(t, s)
+				closeStore(t, s)
 			} else {
-				defer shut(t, s)
+				defer closeStore(t, s)
 			}
 			dir, seal := readOnlyMount(t)
 			if err := os.CopyFS(filepath.Join(dir, "store"), os.DirFS(from)); err != nil {
@@ -93,7 +94,7 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer shut(t, copied)
+			defer closeStore(t, copied)
 			got, err := copied.Head(t.Context(), "thread")
 			if err != nil || got.Head != c.want {
 				t.Errorf("the head is %q, %v, want %q", got.Head, err, c.want)

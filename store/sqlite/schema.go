@@ -113,7 +113,8 @@ const phaseTriggers = `
 CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
 	INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
 CREATE TRIGGER phases_commit AFTER UPDATE OF seq ON threads BEGIN
-	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
+	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id;` +
+	` INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
 CREATE TRIGGER phases_delete AFTER UPDATE OF hidden ON threads BEGIN
 	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; END;
 `
@@ -182,7 +183,8 @@ func addPhases(ctx context.Context, c *conn) error {
 	if isSealed {
 		version |= sealedVersion
 	}
-	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n FROM threads WHERE NOT hidden;
+	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
+		FROM threads WHERE NOT hidden;
 		PRAGMA user_version=%d;`, version))
 	return err
 }
@@ -217,7 +219,8 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
-		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
+		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;",
+			applicationID, version))
 		return err
 	})
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestSealed holds a store with a key to the clauses about sealing. All there is are the
-// files: the database, its log and the packs.
+// TestSealed runs the conformance tests about sealing on the files: the database, its log and the packs.
 func TestSealed(t *testing.T) {
 	storetest.TestSealed(t, func(t *testing.T) storetest.Place {
 		dir := t.TempDir()
@@ -32,7 +31,7 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// contents is the names and the bytes of all files.
+// contents returns the names and the bytes of all files.
 func contents(t *testing.T, dir string) []byte {
 	t.Helper()
 	var all bytes.Buffer
@@ -51,13 +50,13 @@ func contents(t *testing.T, dir string) []byte {
 	return all.Bytes()
 }
 
-// TestSealedLog looks at the files while a store is open, when what was written last is
-// in the log.
+// TestSealedLog looks for plain text in the files while a store is open, when the newest records are in the
+// log.
 func TestSealedLog(t *testing.T) {
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{Key: storetest.SealedKey()})
 	defer s.Close()
-	seedDamageOf(t, s)
+	seedSealed(t, s)
 	all := contents(t, dir)
 	if !bytes.Contains(all, []byte("segno.db-wal\n")) {
 		t.Fatal("there is no log")
@@ -69,7 +68,7 @@ func TestSealedLog(t *testing.T) {
 	}
 }
 
-// TestSealedStore holds a store with a key to the clauses of any store.
+// TestSealedStore runs the conformance tests on a store with a key.
 func TestSealedStore(t *testing.T) {
 	clock := storetest.NewClock()
 	o := Options{Clock: clock.Now, Key: storetest.SealedKey()}
@@ -85,13 +84,14 @@ func TestSealedStore(t *testing.T) {
 	})
 }
 
-// seedDamageOf makes two threads with one of everything.
-func seedDamageOf(t *testing.T, s *Store) {
+// seedSealed creates two threads with one record of each kind.
+func seedSealed(t *testing.T, s *Store) {
 	t.Helper()
 	seedPack(t, s)
 	for _, thread := range []segno.ThreadID{"thread", "other"} {
 		id := func(what string) segno.CommitID { return segno.CommitID(what + " of " + string(thread)) }
-		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread, Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+		head, err := s.Commit(t.Context(), segno.Commit{ID: id("base"), Thread: thread, Create: &segno.Thread{ID: thread,
+			Title: "a title"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 		for i, what := range []string{"one", "two", "three"} {
 			if err != nil {
 				t.Fatal(err)
@@ -105,35 +105,39 @@ func seedDamageOf(t *testing.T, s *Store) {
 				t.Fatal(err)
 			}
 			c := segno.Commit{ID: id(what), Thread: thread, Parent: head.Head, Expect: head.Head, Staged: staged,
-				Entries:    []segno.Entry{step(testRand(uint64(i)), 1)},
-				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20), State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
-				Link:       &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
-				Pin:        &segno.Pin{Checkpoint: id(what), Name: "a pin"},
-				Operation:  &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
-				Workspace:  &segno.WorkspaceState{Workspace: segno.WorkspaceID(thread), Thread: thread}}
+				Entries: []segno.Entry{step(testRand(uint64(i)), 1)},
+				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20),
+					State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
+				Link:      &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
+				Pin:       &segno.Pin{Checkpoint: id(what), Name: "a pin"},
+				Operation: &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
+				Workspace: &segno.WorkspaceState{Workspace: segno.WorkspaceID(thread), Thread: thread}}
 			if head, err = s.Commit(t.Context(), c); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: segno.WorkspaceID(thread), Path: "/home/" + string(thread), Inode: 7}); err != nil {
+		if err := s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: segno.WorkspaceID(thread), Path: "/home/" + string(thread),
+			Inode: 7}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Acquire(t.Context(), segno.Lease{Thread: thread, Owner: "the owner", Expires: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := s.Acquire(t.Context(), segno.Lease{Thread: thread, Owner: "the owner",
+			Expires: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// swap exchanges a column of two rows.
+// swap returns a statement that exchanges a column of two rows.
 func swap(table, column, one, other string) string {
-	return `CREATE TEMP TABLE two AS SELECT (SELECT ` + column + ` FROM ` + table + ` WHERE ` + other + `) AS first, (SELECT ` + column + ` FROM ` + table + ` WHERE ` + one + `) AS second;
-		UPDATE ` + table + ` SET ` + column + ` = CASE WHEN ` + one + ` THEN (SELECT first FROM two) ELSE (SELECT second FROM two) END WHERE ` + one + ` OR ` + other
+	return `CREATE TEMP TABLE two AS SELECT (SELECT ` + column + ` FROM ` + table + ` WHERE ` + other + `) AS first, (SELECT ` +
+		column + ` FROM ` + table + ` WHERE ` + one + `) AS second;
+		UPDATE ` + table + ` SET ` + column + ` = CASE WHEN ` + one + ` THEN (SELECT first FROM two) ELSE (SELECT second FROM two) END
+			WHERE ` + one + ` OR ` + other
 }
 
-// TestSealedRowsStayWhereTheyAre: what is moved to another row, or put there in plain, is
-// damage and is named; Check finds it, and what has nothing to do with it is read as
-// before.
-func TestSealedRowsStayWhereTheyAre(t *testing.T) {
+// TestSealedRecordsOpenOnlyInTheirRow moves records to other rows, or replaces them by plain ones. A read returns
+// KindCorrupt and names the record, Check reports it, and other records are read as before.
+func TestSealedRecordsOpenOnlyInTheirRow(t *testing.T) {
 	loads := func(id segno.CommitID) func(t *testing.T, s *Store) error {
 		return func(t *testing.T, s *Store) error {
 			_, err := s.Load(t.Context(), id, segno.Window{Entries: true})
@@ -184,49 +188,67 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 	}
 	object := segno.HashOf([]byte("object of one")).String()
 	smallOf := func(what string) string {
-		return `n IN (SELECT at FROM objects WHERE pack = 0 AND size = ` + map[string]string{"one": "13", "three": "15"}[what] + ` ORDER BY at LIMIT 1)`
+		return `n IN (SELECT at FROM objects WHERE pack = 0 AND size = ` + map[string]string{"one": "13", "three": "15"}[what] +
+			` ORDER BY at LIMIT 1)`
 	}
 	for what, x := range map[string]struct {
 		damage, want string
 		read, sound  func(t *testing.T, s *Store) error
 	}{
-		"entries of two threads":   {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread", loads("three of thread"), loads("two of thread")},
-		"entries along a line":     {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"checkpoints along a line": {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread", loads("three of thread"), loads("one of thread")},
-		"another parent":           {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"entries of two threads": {swap("commits", "entries", "id = 'three of thread'", "id = 'three of other'"), "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"entries along a line": {swap("commits", "entries", "id = 'two of thread'", "id = 'three of thread'"), "of thread",
+			loads("three of thread"), loads("one of thread")},
+		"checkpoints along a line": {swap("commits", "checkpoint", "id = 'two of thread'", "id = 'three of thread'"), "of thread",
+			loads("three of thread"), loads("one of thread")},
+		"another parent": {`UPDATE commits SET parent = (SELECT n FROM commits WHERE id = 'two of other')
+			WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
 		"a whole line below it": {`UPDATE commits SET parent = p.n, line = commits.n, depth = p.depth + 1
-			FROM (SELECT n, depth FROM commits WHERE id = 'two of other') p WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"seqs along a line":         {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread", loads("three of thread"), loads("one of thread")},
-		"another's thread":          {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other') WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"another id":                {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"), loads("two of thread")},
-		"plain entries":             {`UPDATE commits SET entries = x'0000' WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"a plain checkpoint":        {`UPDATE commits SET checkpoint = x'0000' WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"entries as a checkpoint":   {`UPDATE commits SET checkpoint = entries WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
-		"the records of threads":    {swap("threads", "record", "id = 'thread'", "id = 'other'"), "", threads, loads("three of thread")},
-		"a plain thread":            {`UPDATE threads SET record = x'' WHERE id = 'thread'`, "thread", threads, loads("three of thread")},
-		"links of one thread":       {swap("links", "record", "n = 2", "n = 3"), "thread", chain, loads("three of thread")},
-		"another's head session":    {`UPDATE threads SET link = (SELECT link FROM threads WHERE id = 'other') WHERE id = 'thread'`, "thread", heads, loads("three of thread")},
-		"a plain link":              {`UPDATE links SET record = x''`, "thread", heads, loads("three of thread")},
-		"a small object's bytes":    {swap("small", "data", smallOf("one"), smallOf("three")), object, gets("object of one"), loads("three of thread")},
-		"a plain object":            {`UPDATE small SET data = x'00' || 'object of one' WHERE ` + smallOf("one"), object, gets("object of one"), loads("three of thread")},
-		"pins":                      {swap("pins", "name", "n = 2", "n = 3"), "", pins, loads("three of thread")},
-		"a plain pin":               {`UPDATE pins SET name = 'a pin'`, "", pins, loads("three of thread")},
-		"operations":                {swap("operations", "record", "n = 1", "n = 2"), "", operationsOf("w"), loads("three of thread")},
-		"an operation's workspace":  {`UPDATE operations SET workspace = 'other' WHERE n = 1`, "", operationsOf("other"), loads("three of thread")},
-		"the states of workspaces":  {swap("workspaces", "state", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
-		"the records of workspaces": {swap("workspaces", "record", "id = 'thread'", "id = 'other'"), "thread", workspaces, loads("three of thread")},
-		"a state for a record":      {`UPDATE workspaces SET record = state`, "thread", workspaces, loads("three of thread")},
-		"a plain state":             {`UPDATE workspaces SET state = x'00'`, "thread", workspaces, loads("three of thread")},
+			FROM (SELECT n, depth FROM commits WHERE id = 'two of other') p WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"seqs along a line": {`UPDATE commits SET seq = 99 WHERE id = 'one of thread'`, "two of thread",
+			loads("three of thread"), loads("one of thread")},
+		"another's thread": {`UPDATE commits SET seq = 99, thread = (SELECT n FROM threads WHERE id = 'other')
+			WHERE id = 'three of thread'`, "three of thread", loads("three of thread"), loads("two of thread")},
+		"another id": {`UPDATE commits SET id = 'another' WHERE id = 'three of thread'`, "another", loads("another"),
+			loads("two of thread")},
+		"plain entries": {`UPDATE commits SET entries = x'0000' WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"a plain checkpoint": {`UPDATE commits SET checkpoint = x'0000' WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"entries as a checkpoint": {`UPDATE commits SET checkpoint = entries WHERE id = 'three of thread'`, "three of thread",
+			loads("three of thread"), loads("two of thread")},
+		"the records of threads": {swap("threads", "record", "id = 'thread'", "id = 'other'"), "", threads, loads("three of thread")},
+		"a plain thread":         {`UPDATE threads SET record = x'' WHERE id = 'thread'`, "thread", threads, loads("three of thread")},
+		"links of one thread":    {swap("links", "record", "n = 2", "n = 3"), "thread", chain, loads("three of thread")},
+		"another's head session": {`UPDATE threads SET link = (SELECT link FROM threads WHERE id = 'other') WHERE id = 'thread'`,
+			"thread", heads, loads("three of thread")},
+		"a plain link": {`UPDATE links SET record = x''`, "thread", heads, loads("three of thread")},
+		"a small object's bytes": {swap("small", "data", smallOf("one"), smallOf("three")), object, gets("object of one"),
+			loads("three of thread")},
+		"a plain object": {`UPDATE small SET data = x'00' || 'object of one' WHERE ` + smallOf("one"), object,
+			gets("object of one"), loads("three of thread")},
+		"pins":        {swap("pins", "name", "n = 2", "n = 3"), "", pins, loads("three of thread")},
+		"a plain pin": {`UPDATE pins SET name = 'a pin'`, "", pins, loads("three of thread")},
+		"operations":  {swap("operations", "record", "n = 1", "n = 2"), "", operationsOf("w"), loads("three of thread")},
+		"an operation's workspace": {`UPDATE operations SET workspace = 'other' WHERE n = 1`, "", operationsOf("other"),
+			loads("three of thread")},
+		"the states of workspaces": {swap("workspaces", "state", "id = 'thread'", "id = 'other'"), "thread", workspaces,
+			loads("three of thread")},
+		"the records of workspaces": {swap("workspaces", "record", "id = 'thread'", "id = 'other'"), "thread", workspaces,
+			loads("three of thread")},
+		"a state for a record": {`UPDATE workspaces SET record = state`, "thread", workspaces, loads("three of thread")},
+		"a plain state":        {`UPDATE workspaces SET state = x'00'`, "thread", workspaces, loads("three of thread")},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
 			o := Options{Key: storetest.SealedKey()}
 			s := openIn(t, dir, o)
-			seedDamageOf(t, s)
+			seedSealed(t, s)
 			if err := x.sound(t, s); err != nil {
 				t.Fatal(err)
 			}
-			if all := complaints(t, s); len(all) > 0 {
+			if all := checkErrors(t, s); len(all) > 0 {
 				t.Fatal(all)
 			}
 			if err := s.Close(); err != nil {
@@ -243,25 +265,26 @@ func TestSealedRowsStayWhereTheyAre(t *testing.T) {
 			if err := x.sound(t, s); err != nil {
 				t.Errorf("what has nothing to do with it: %v", err)
 			}
-			if len(complaints(t, s)) == 0 {
+			if len(checkErrors(t, s)) == 0 {
 				t.Error("check found nothing")
 			}
 		})
 	}
 }
 
-// TestSealedPacks: a collection moves bulk that is sealed to another pack; where it is
-// swapped there, or taken for plain, it is damage.
+// TestSealedPacks moves sealed objects to another pack by a collection. Objects that are swapped there, or
+// marked as plain, are damage.
 func TestSealedPacks(t *testing.T) {
 	dir := t.TempDir()
 	clock := storetest.NewClock()
 	o := Options{Key: storetest.SealedKey(), Clock: clock.Now}
 	s := openIn(t, dir, o)
-	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
+	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "thread", Create: &segno.Thread{ID: "thread"},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	names, _ := packedTurns(t, s, head, 12, 3, 7)
+	names, _ := commitPackedTurns(t, s, head, 12, 3, 7)
 	before := packNames(t, s)
 	clock.Advance(2 * time.Hour)
 	if done := collect(t, s); done.Objects != 10 {
@@ -291,7 +314,7 @@ func TestSealedPacks(t *testing.T) {
 				t.Errorf("%s: %v does not name %s", what, err, name)
 			}
 		}
-		if all := complaints(t, s); len(all) != 2 {
+		if all := checkErrors(t, s); len(all) != 2 {
 			t.Errorf("%s: check says %v", what, all)
 		}
 		raw(t, file, `DELETE FROM objects; INSERT INTO objects SELECT * FROM was; DROP TABLE was`)
@@ -301,8 +324,8 @@ func TestSealedPacks(t *testing.T) {
 	}
 }
 
-// TestSealedVersion: to a segno that knows nothing of seals a sealed store is a newer one,
-// and one without a key is what it was.
+// TestSealedVersion verifies that a segno that does not know seals sees a sealed store as a newer version, and
+// that a store without a key has the old version.
 func TestSealedVersion(t *testing.T) {
 	for want, key := range map[int][]byte{schemaVersion: nil, schemaVersion | 1<<16: storetest.SealedKey()} {
 		s := openIn(t, t.TempDir(), Options{Key: key})
@@ -311,14 +334,15 @@ func TestSealedVersion(t *testing.T) {
 		if err := s.db.QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != want {
 			t.Errorf("the version is %d, %v", version, err)
 		}
-		if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'").Scan(&tables); err != nil || tables == 1 != (key != nil) {
+		if err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM sqlite_schema WHERE name = 'seal'").
+			Scan(&tables); err != nil || tables == 1 != (key != nil) {
 			t.Errorf("%d tables for a mark, %v", tables, err)
 		}
 	}
 }
 
-// BenchmarkSealed is what a key costs: commits of steps and loads of a line of 1,000, with
-// and without one, by turns.
+// BenchmarkSealed measures the cost of a key: it alternates between stores with and without one, committing
+// steps and loading a line of 1,000.
 func BenchmarkSealed(b *testing.B) {
 	all := steps(1000)
 	open := func(key []byte) *Store {

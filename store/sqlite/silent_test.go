@@ -23,13 +23,13 @@ func TestNoDamageIsSilent(t *testing.T) {
 		damages = 5000
 	}
 	for n := range damages {
-		data, what := spoil(slices.Clone(whole), n)
-		isNotSilent(t, trial, data, what)
+		data, what := damage(slices.Clone(whole), n)
+		readDamaged(t, trial, data, what)
 	}
 }
 
-// TestNoDamageToThreadsIsSilent flips bits in the page of the threads, whose rows say more
-// than others in the clear: each bit under SEGNO_SOAK.
+// TestNoDamageToThreadsIsSilent flips bits in the page of the threads, whose rows have more unencrypted
+// columns than others: each bit under SEGNO_SOAK.
 func TestNoDamageToThreadsIsSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
 	const page = pageSize
@@ -41,11 +41,11 @@ func TestNoDamageToThreadsIsSilent(t *testing.T) {
 	for bit := 0; bit < 8*page; bit += step {
 		data := slices.Clone(whole)
 		data[begin+bit/8] ^= 1 << (bit % 8)
-		isNotSilent(t, trial, data, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8))
+		readDamaged(t, trial, data, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8))
 	}
 }
 
-// trialDatabase makes a store for a trial and returns its database.
+// trialDatabase creates a store for a trial and returns its database.
 func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,8 +57,8 @@ func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
 	return trial, readFile(t, filepath.Join(dir, databaseName))
 }
 
-// isNotSilent opens a damaged database and reads it.
-func isNotSilent(t *testing.T, trial *storetest.Trial, data []byte, what string) {
+// readDamaged opens and reads a damaged database.
+func readDamaged(t *testing.T, trial *storetest.Trial, data []byte, what string) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, databaseName), data)
@@ -75,8 +75,8 @@ func isNotSilent(t *testing.T, trial *storetest.Trial, data []byte, what string)
 	_ = s.Close() // a damaged database may not close
 }
 
-// spoil damages a database in the n-th way.
-func spoil(data []byte, n int) (_ []byte, what string) {
+// damage damages a database in the n-th way.
+func damage(data []byte, n int) (_ []byte, what string) {
 	const page = pageSize
 	rnd := rand.New(rand.NewPCG(uint64(n), 3))
 	switch n % 4 {
@@ -93,7 +93,7 @@ func spoil(data []byte, n int) (_ []byte, what string) {
 	return data[:at], fmt.Sprintf("the end from byte %d of page %d", at%page, at/page+1)
 }
 
-// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace's row.
+// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace.
 func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
 	const row = "workspace/work"
@@ -102,10 +102,10 @@ func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	}
 	data := slices.Clone(whole)
 	data[bytes.Index(whole, []byte(row))] ^= 2
-	isNotSilent(t, trial, data, "the workspace's id")
+	readDamaged(t, trial, data, "the workspace's id")
 }
 
-// TestALostLogIsNotSilent opens what a killed process left, without the log.
+// TestALostLogIsNotSilent opens the files of a killed process without the log.
 func TestALostLogIsNotSilent(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	s := openIn(t, from, Options{})

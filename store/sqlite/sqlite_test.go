@@ -61,7 +61,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// limitPages lets the database have that many pages, but no fewer than it has.
+// limitPages limits the size of the database to a number of pages, but not below its present size.
 func limitPages(t *testing.T, s *Store, pages int) {
 	c := <-s.writer
 	defer func() { s.writer <- c }()
@@ -70,8 +70,8 @@ func limitPages(t *testing.T, s *Store, pages int) {
 	}
 }
 
-// rawFiles is the content of all files below a directory: the database with its log and its
-// free pages, and the packs.
+// rawFiles returns the bytes of all files below a directory: the database with its log and its free pages, and
+// the packs.
 func rawFiles(t testing.TB, dir string) (raw []byte) {
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -70,10 +70,8 @@ type Options struct {
 	Packs string
 	// FS writes the packs; nil is the operating system.
 	FS vfs.FS
-	// MustExist makes Open return [segno.KindNotFound] instead of creating a store.
-	MustExist bool
-	// ReadOnly implies MustExist and makes every write return [segno.KindRefused]. It also opens a
-	// store on a medium or in a directory that cannot be written.
+	// ReadOnly makes Open return [segno.KindNotFound] instead of creating a store, and every write
+	// [segno.KindRefused]. It also opens a store on a medium or in a directory that cannot be written.
 	ReadOnly bool
 	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
 	// processes. A store is sealed from its creation or never; a wrong key is
@@ -98,7 +96,6 @@ func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	o.MustExist = o.MustExist || o.ReadOnly
 	return o
 }
 
@@ -192,7 +189,7 @@ func (s *Store) prepareFile() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if s.options.MustExist {
+	if s.options.ReadOnly {
 		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "there is no store")
 	}
 	if err := s.checkOrphanedPacks(); err != nil {

@@ -107,7 +107,8 @@ func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (l segno.Lea
 // readLease reads the lease of a thread that is not deleted.
 func (s *Store) readLease(ctx context.Context, tx *conn, op string, thread segno.ThreadID) (*leaseRow, error) {
 	l := &leaseRow{thread: thread}
-	found, err := tx.row(ctx, `SELECT hidden, owner, expires, epoch FROM threads WHERE id = ?`, []any{string(thread)}, &l.hidden, &l.owner, &l.expires, &l.epoch)
+	found, err := tx.row(ctx, `SELECT hidden, owner, expires, epoch FROM threads WHERE id = ?`, []any{string(thread)}, &l.hidden,
+		&l.owner, &l.expires, &l.epoch)
 	if err == nil && found {
 		err = l.verify(op, s.records.Sealer != nil)
 	} else if err == nil {
@@ -136,7 +137,8 @@ func (s *Store) writeLease(ctx context.Context, tx *conn, l segno.Lease) error {
 	if l.Owner != "" {
 		row.owner = s.records.Sealer.Seal(row.owner, "lease", string(l.Thread))
 	}
-	_, err := tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`, row.column(), row.expires, int64(l.Epoch), string(l.Thread))
+	_, err := tx.exec(ctx, `UPDATE threads SET owner = ?, expires = ?, epoch = ? WHERE id = ?`, row.column(), row.expires,
+		int64(l.Epoch), string(l.Thread))
 	return err
 }
 

@@ -44,7 +44,8 @@ func missedNode(ctx context.Context, c *conn, op, id string) error {
 		return err
 	}
 	var isNode bool
-	_, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM commits WHERE id = ? AND (checkpoint IS NOT NULL OR entries IS NOT NULL))`, []any{id}, &isNode)
+	_, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM commits WHERE id = ? AND (checkpoint IS NOT NULL OR entries IS NOT NULL))`,
+		[]any{id}, &isNode)
 	if err == nil && isNode {
 		err = corrupt(op, id, errPlace)
 	}
@@ -117,20 +118,21 @@ func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Ha
 // checkSchema compares the schema with that of this package: a damaged condition of an index would hide rows.
 func checkSchema(ctx context.Context, c *conn, schema string) error {
 	parts := 0
-	err := c.rows(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil, func(r sqlstore.Row) error {
-		var name, text string
-		if err := r.Scan(&name, &text); err != nil {
-			return err
-		}
-		if text == sealSchema || strings.Contains(phaseTriggers, text+";") {
+	err := c.rows(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil,
+		func(r sqlstore.Row) error {
+			var name, text string
+			if err := r.Scan(&name, &text); err != nil {
+				return err
+			}
+			if text == sealSchema || strings.Contains(phaseTriggers, text+";") {
+				return nil
+			}
+			parts++
+			if !strings.Contains(schema, text+";") {
+				return corrupt("open store", name, errors.New("its part of the schema is damaged"))
+			}
 			return nil
-		}
-		parts++
-		if !strings.Contains(schema, text+";") {
-			return corrupt("open store", name, errors.New("its part of the schema is damaged"))
-		}
-		return nil
-	})
+		})
 	if err == nil && parts != strings.Count(schema, "CREATE ") {
 		err = corrupt("open store", "", fmt.Errorf("the schema has %d parts", parts))
 	}
@@ -140,7 +142,7 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 // checkSize detects a database file whose last page was cut off in its middle: SQLite reads the lost part as
 // zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process
 // closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
-// process rely on theirs.
+// process rely on their locks.
 func checkSize(ctx context.Context, c *conn, file string) error {
 	// The newest pages of a database with a log are in the log.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
@@ -190,7 +192,8 @@ const headQuery = `SELECT t.hidden, t.seq, t.turn, t.epoch, t.link, coalesce(h.i
 		t.seq = 0 OR m.head = t.head AND m.tip = t.tip AND m.high = t.turn AND m.link = t.link
 			AND NOT EXISTS (SELECT 1 FROM commits y WHERE y.thread = t.n AND y.seq > t.seq),
 		(SELECT z.id FROM threads z NOT INDEXED WHERE z.n = t.n) = ?1
-			AND (t.head = 0 OR (SELECT x.n FROM commits x WHERE x.id = h.id) = t.head) AND (t.tip = 0 OR (SELECT x.n FROM commits x WHERE x.id = p.id) = t.tip)
+			AND (t.head = 0 OR (SELECT x.n FROM commits x WHERE x.id = h.id) = t.head) AND (t.tip = 0 OR (SELECT x.n FROM commits x
+				WHERE x.id = p.id) = t.tip)
 	FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
 		LEFT JOIN commits m ON m.thread = t.n AND m.seq = t.seq
 	WHERE t.id = ?1`

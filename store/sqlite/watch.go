@@ -21,7 +21,7 @@ type watch struct {
 // wakeAllPause is the shortest time between two wake-ups of all callers after a change.
 const wakeAllPause = 500 * time.Millisecond
 
-// changeWatcher finds out what was committed on other connections.
+// changeWatcher detects commits on other connections.
 type changeWatcher struct {
 	conn     *conn     // nil until it is needed
 	version  int64     // of the database's data at the last poll

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/notify"
 )
 
-// waits has n wait for the thread, and returns what they get.
-func waits(ctx context.Context, s *Store, n int, thread segno.ThreadID, after int64) <-chan error {
+// startWaiting starts n callers that wait for a thread, and returns their errors.
+func startWaiting(ctx context.Context, s *Store, n int, thread segno.ThreadID, after int64) <-chan error {
 	const patience = 10 * time.Second
 	got := make(chan error, n)
 	for range n {
@@ -26,8 +26,8 @@ func waits(ctx context.Context, s *Store, n int, thread segno.ThreadID, after in
 	return got
 }
 
-// made makes a thread.
-func made(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
+// createThread creates a thread.
+func createThread(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 	t.Helper()
 	head, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(id + ", base"), Thread: id, Create: &segno.Thread{ID: id},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
@@ -37,26 +37,27 @@ func made(t *testing.T, s *Store, id segno.ThreadID) segno.Head {
 	return head
 }
 
-// follows is a step on a head.
-func follows(head segno.Head, id segno.CommitID) segno.Commit {
-	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}
+// nextStep returns a step on a head.
+func nextStep(head segno.Head, id segno.CommitID) segno.Commit {
+	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep}}
 }
 
-func shut(t *testing.T, s *Store) {
+func closeStore(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestOwnCommitsNeedNoLookout has nobody look: what this Store commits wakes by itself.
-func TestOwnCommitsNeedNoLookout(t *testing.T) {
+// TestOwnCommitsNeedNoPolling verifies that a commit of the same Store wakes waiting callers without polling.
+func TestOwnCommitsNeedNoPolling(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
 	s.watch.poller = notify.NewSharedPoller(func(context.Context) (bool, error) { return false, nil })
-	head := made(t, s, "t")
+	head := createThread(t, s, "t")
 	wake := func(what string, do func() error) {
 		t.Helper()
-		got := waits(t.Context(), s, 3, "t", head.Seq)
+		got := startWaiting(t.Context(), s, 3, "t", head.Seq)
 		if err := do(); err != nil {
 			t.Fatal(err)
 		}
@@ -74,31 +75,31 @@ func TestOwnCommitsNeedNoLookout(t *testing.T) {
 		}
 	}
 	base := head.Head
-	wake("a step", commit(follows(head, "step")))
+	wake("a step", commit(nextStep(head, "step")))
 	wake("an undo", commit(segno.Commit{ID: "undo", Move: &segno.Move{Head: base, Tip: "step"}}))
 	wake("a delete", func() error { return s.Delete(t.Context(), "t") })
-	shut(t, s)
+	closeStore(t, s)
 }
 
-// TestOneLookoutForAll has many wait and counts the connections that takes.
-func TestOneLookoutForAll(t *testing.T) {
+// TestOneCallerPollsForAll counts the connections while many callers wait.
+func TestOneCallerPollsForAll(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
-	defer shut(t, other)
+	defer closeStore(t, other)
 	const threads, each = 20, 5
 	var all []<-chan error
 	var heads []segno.Head
 	for i := range threads {
-		head := made(t, s, segno.ThreadID(fmt.Sprint("t", i)))
+		head := createThread(t, s, segno.ThreadID(fmt.Sprint("t", i)))
 		heads = append(heads, head)
-		all = append(all, waits(t.Context(), s, each, head.Thread, head.Seq))
+		all = append(all, startWaiting(t.Context(), s, each, head.Thread, head.Seq))
 	}
 	if n := s.db.Stats().OpenConnections; n > 1+1+maxReaders {
 		t.Errorf("%d connections for %d who wait", n, threads*each)
 	}
 	var group sync.WaitGroup
 	for i, got := range all {
-		_, err := other.Commit(t.Context(), follows(heads[i], segno.CommitID(fmt.Sprint("c", i))))
+		_, err := other.Commit(t.Context(), nextStep(heads[i], segno.CommitID(fmt.Sprint("c", i))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,20 +112,19 @@ func TestOneLookoutForAll(t *testing.T) {
 		})
 	}
 	group.Wait()
-	shut(t, s)
+	closeStore(t, s)
 }
 
-// TestTheLookoutIsHandedOn has who keeps the lookout leave, over and over, while
-// another waits.
-func TestTheLookoutIsHandedOn(t *testing.T) {
+// TestPollingPassesToAnotherCaller repeatedly ends the caller that polls while another caller startWaiting.
+func TestPollingPassesToAnotherCaller(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
-	defer shut(t, other)
-	head := made(t, s, "t")
+	defer closeStore(t, other)
+	head := createThread(t, s, "t")
 	for i := range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		leaves := waits(ctx, s, 2, "t", head.Seq)
-		stays := waits(t.Context(), s, 2, "t", head.Seq)
+		leaves := startWaiting(ctx, s, 2, "t", head.Seq)
+		stays := startWaiting(t.Context(), s, 2, "t", head.Seq)
 		cancel()
 		for range 2 {
 			if err := <-leaves; segno.KindOf(err) != segno.KindCancelled {
@@ -132,7 +132,7 @@ func TestTheLookoutIsHandedOn(t *testing.T) {
 			}
 		}
 		var err error
-		head, err = other.Commit(t.Context(), follows(head, segno.CommitID(fmt.Sprint("c", i))))
+		head, err = other.Commit(t.Context(), nextStep(head, segno.CommitID(fmt.Sprint("c", i))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,20 +142,20 @@ func TestTheLookoutIsHandedOn(t *testing.T) {
 			}
 		}
 	}
-	shut(t, s)
+	closeStore(t, s)
 }
 
-// TestADeleteAmidCommits deletes a thread in one Store while another thread moves there
-// all the time: who waits in the other Store learns it.
-func TestADeleteAmidCommits(t *testing.T) {
+// TestDeleteAmongCommits deletes a thread in one Store while another thread changes constantly. A caller that
+// startWaiting in another Store gets KindNotFound.
+func TestDeleteAmongCommits(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
-	defer shut(t, other)
-	head, busy := made(t, s, "t"), made(t, other, "busy")
-	got := waits(t.Context(), s, 1, "t", head.Seq)
+	defer closeStore(t, other)
+	head, busy := createThread(t, s, "t"), createThread(t, other, "busy")
+	got := startWaiting(t.Context(), s, 1, "t", head.Seq)
 	for i := 0; ; i++ {
 		var err error
-		if busy, err = other.Commit(t.Context(), follows(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
+		if busy, err = other.Commit(t.Context(), nextStep(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
 			t.Fatal(err)
 		}
 		if i == 20 {
@@ -168,20 +168,20 @@ func TestADeleteAmidCommits(t *testing.T) {
 			if i < 20 || segno.KindOf(err) != segno.KindNotFound {
 				t.Errorf("after %d commits: %v", i, err)
 			}
-			shut(t, s)
+			closeStore(t, s)
 			return
 		default:
 		}
 	}
 }
 
-// TestWhoWaitsForOthersIsLeftAlone counts how often those who wait for other threads
-// look while one is busy.
-func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
+// TestCallersOfIdleThreadsSleep counts how often callers read the heads of idle threads while another
+// thread is busy.
+func TestCallersOfIdleThreadsSleep(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
-	head := made(t, s, "quiet")
+	head := createThread(t, s, "quiet")
 	looks := make(chan struct{}, 1000)
-	busy := made(t, s, "busy")
+	busy := createThread(t, s, "busy")
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -194,7 +194,7 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 	start := time.Now()
 	for i := range 300 {
 		var err error
-		if busy, err = s.Commit(t.Context(), follows(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
+		if busy, err = s.Commit(t.Context(), nextStep(busy, segno.CommitID(fmt.Sprint("c", i)))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,27 +206,27 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 	if n := len(looks); n > most {
 		t.Errorf("it was looked at %d times, want at most %d", n, most)
 	}
-	shut(t, s)
+	closeStore(t, s)
 }
 
-// TestALookoutThatFails closes the lookout's connection under who has it: he hears of
-// it, and the next one has a lookout again.
-func TestALookoutThatFails(t *testing.T) {
+// TestPollingRecoversFromAnError closes the connection of the poller: one caller gets the error, and the next one polls
+// on a new connection.
+func TestPollingRecoversFromAnError(t *testing.T) {
 	dir := t.TempDir()
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
-	defer shut(t, other)
-	head := made(t, s, "t")
+	defer closeStore(t, other)
+	head := createThread(t, s, "t")
 	if _, err := s.poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.watch.conn.close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waits(t.Context(), s, 1, "t", head.Seq); err == nil {
+	if err := <-startWaiting(t.Context(), s, 1, "t", head.Seq); err == nil {
 		t.Error("nobody hears that nothing is looked at")
 	}
-	got := waits(t.Context(), s, 2, "t", head.Seq)
-	if _, err := other.Commit(t.Context(), follows(head, "c")); err != nil {
+	got := startWaiting(t.Context(), s, 2, "t", head.Seq)
+	if _, err := other.Commit(t.Context(), nextStep(head, "c")); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -234,11 +234,11 @@ func TestALookoutThatFails(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	shut(t, s)
+	closeStore(t, s)
 }
 
-// BenchmarkLookout is what it costs to find that nobody has committed.
-func BenchmarkLookout(b *testing.B) {
+// BenchmarkPoll measures a poll that finds no commit.
+func BenchmarkPoll(b *testing.B) {
 	s := benchStore(b)
 	for b.Loop() {
 		if _, err := s.poll(b.Context()); err != nil {

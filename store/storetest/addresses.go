@@ -22,6 +22,7 @@ func invalidIDs() []string {
 	return []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"}
 }
 
+// addressTests are about the names of threads and namespaces of a saver.
 var addressTests = []test{
 	{"hostile addresses", "threads and namespaces can be any UTF-8; no two addresses share a checkpoint", func(f *fixture) {
 		all := []saver.ThreadKey{{Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
@@ -51,7 +52,7 @@ var addressTests = []test{
 		f.remove(saver.ThreadKey{Thread: "a/b"})
 		f.exists(saver.ThreadKey{Thread: "a_b"}, true)
 	}},
-	{"namespaces are separate", "each namespace is saved, loaded, listed and deleted separately, or deleted with its thread", func(f *fixture) {
+	{"namespaces are separate", "a namespace is saved, listed and deleted separately, or deleted with its thread", func(f *fixture) {
 		root := f.begin(f.address(), "root")
 		one, two, other := part(root.ThreadKey, "a:b"), part(root.ThreadKey, "two"), saver.ThreadKey{Thread: root.Thread + ":a"}
 		f.notFound(one)
@@ -92,6 +93,7 @@ var addressTests = []test{
 	}},
 }
 
+// idTests are about the ids and names that a store accepts.
 var idTests = []test{
 	{"hostile ids", "ids and names can be any UTF-8, and are returned unchanged", testHostileIDs},
 	{"prefixes", "a prefix is compared byte by byte and is not a pattern", func(f *fixture) {

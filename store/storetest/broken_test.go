@@ -21,17 +21,17 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// brokenEnv names the broken kind that a child of TestBroken holds to the clauses.
+// brokenEnv is the fault that a child process of TestBroken tests.
 const brokenEnv = "SEGNO_STORETEST_BROKEN"
 
-// brokenSaver is a saver with one thing wrong.
+// brokenSaver is a saver with one fault.
 type brokenSaver struct {
-	*notebook
-	how string
+	*mapSaver
+	fault string
 }
 
 func (b brokenSaver) rename(a saver.ThreadKey) saver.ThreadKey {
-	switch b.how {
+	switch b.fault {
 	case "one name for a/b and a_b":
 		a.Thread = strings.ReplaceAll(a.Thread, "/", "_")
 	case "namespaces joined with a colon":
@@ -45,9 +45,9 @@ func (b brokenSaver) rename(a saver.ThreadKey) saver.ThreadKey {
 func (b brokenSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, error) {
 	at := s.ThreadKey
 	s.ThreadKey = b.rename(at)
-	switch b.how {
+	switch b.fault {
 	case "the last writer wins":
-		if now, err := b.notebook.Load(ctx, s.ThreadKey); err == nil {
+		if now, err := b.mapSaver.Load(ctx, s.ThreadKey); err == nil {
 			s.ID = now.ID
 		}
 	case "answers count again":
@@ -56,21 +56,21 @@ func (b brokenSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot
 		}
 		s.Decisions = nil
 	case "a removed value stays":
-		if now, err := b.notebook.Load(ctx, s.ThreadKey); err == nil {
+		if now, err := b.mapSaver.Load(ctx, s.ThreadKey); err == nil {
 			kept := map[string]json.RawMessage{}
 			maps.Copy(kept, now.State)
 			maps.Copy(kept, s.State)
 			s.State = kept
 		}
 	}
-	got, err := b.notebook.Save(ctx, s)
-	switch b.how {
+	got, err := b.mapSaver.Save(ctx, s)
+	switch b.fault {
 	case "references are kept":
-		if p := b.pages[s.ThreadKey]; err == nil {
+		if p := b.records[s.ThreadKey]; err == nil {
 			p.Messages, p.State, p.Meta = s.Messages, s.State, s.Meta
 		}
 	case "created at every save":
-		if p := b.pages[s.ThreadKey]; err == nil {
+		if p := b.records[s.ThreadKey]; err == nil {
 			p.Created = p.Updated
 		}
 	}
@@ -79,8 +79,8 @@ func (b brokenSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot
 }
 
 func (b brokenSaver) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapshot, error) {
-	got, err := b.notebook.Load(ctx, b.rename(at))
-	if b.how == "a missing thread is empty" && segno.KindOf(err) == segno.KindNotFound {
+	got, err := b.mapSaver.Load(ctx, b.rename(at))
+	if b.fault == "a missing thread is empty" && segno.KindOf(err) == segno.KindNotFound {
 		return saver.Snapshot{ThreadKey: at}, nil
 	}
 	got.ThreadKey = at
@@ -88,24 +88,24 @@ func (b brokenSaver) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapsh
 }
 
 func (b brokenSaver) Exists(ctx context.Context, at saver.ThreadKey) (bool, error) {
-	return b.notebook.Exists(ctx, b.rename(at))
+	return b.mapSaver.Exists(ctx, b.rename(at))
 }
 
 func (b brokenSaver) Delete(ctx context.Context, at saver.ThreadKey) error {
-	if _, err := b.Load(ctx, at); b.how == "deleting nothing is an error" && err != nil {
+	if _, err := b.Load(ctx, at); b.fault == "deleting nothing is an error" && err != nil {
 		return err
 	}
-	if b.how == "namespaces outlive their thread" {
-		delete(b.pages, at)
+	if b.fault == "namespaces outlive their thread" {
+		delete(b.records, at)
 		return nil
 	}
-	return b.notebook.Delete(ctx, b.rename(at))
+	return b.mapSaver.Delete(ctx, b.rename(at))
 }
 
 func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[saver.Info, error] {
 	return func(yield func(saver.Info, error) bool) {
-		for i, err := range b.notebook.List(ctx, namespace) {
-			if b.how == "colons are not listed" && strings.Contains(i.Thread, ":") {
+		for i, err := range b.mapSaver.List(ctx, namespace) {
+			if b.fault == "colons are not listed" && strings.Contains(i.Thread, ":") {
 				continue
 			}
 			if !yield(i, err) {
@@ -115,15 +115,15 @@ func (b brokenSaver) List(ctx context.Context, namespace string) iter.Seq2[saver
 	}
 }
 
-// brokenStore is a store with one thing wrong.
+// brokenStore is a store with one fault.
 type brokenStore struct {
 	*memory.Store
-	how string
+	fault string
 }
 
 func (b brokenStore) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	wide := q
-	switch b.how {
+	switch b.fault {
 	case "a store: the limit comes first":
 		wide.Meta, wide.Step = nil, 0
 	case "a store: one pair of meta is enough":
@@ -139,15 +139,15 @@ func (b brokenStore) Checkpoints(ctx context.Context, q segno.CheckpointQuery) i
 	return func(yield func(segno.Checkpoint, error) bool) {
 		n := 0
 		for c, err := range b.Store.Checkpoints(ctx, wide) {
-			fits := err != nil || q.Matches(&c)
-			if b.how == "a store: one pair of meta is enough" && err == nil && len(q.Meta) > 1 {
-				narrow := q
+			matches := err != nil || q.Matches(&c)
+			if b.fault == "a store: one pair of meta is enough" && err == nil && len(q.Meta) > 1 {
+				single := q
 				for key, value := range q.Meta {
-					narrow.Meta = map[string]string{key: value}
-					fits = fits || narrow.Matches(&c)
+					single.Meta = map[string]string{key: value}
+					matches = matches || single.Matches(&c)
 				}
 			}
-			if !fits || q.Limit > 0 && n == q.Limit {
+			if !matches || q.Limit > 0 && n == q.Limit {
 				continue
 			}
 			n++
@@ -161,7 +161,7 @@ func (b brokenStore) Checkpoints(ctx context.Context, q segno.CheckpointQuery) i
 func (b brokenStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	head, err := b.Store.Head(ctx, c.Thread)
 	if err == nil {
-		switch b.how {
+		switch b.fault {
 		case "a store: no comparison":
 			c.Expect = head.Head
 		case "a store: no fence":
@@ -172,14 +172,16 @@ func (b brokenStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, er
 			}
 		}
 	}
-	if b.how == "a store: entries come back sorted" {
-		c.Entries = slices.SortedFunc(slices.Values(c.Entries), func(x, y segno.Entry) int { return strings.Compare(string(x.Body), string(y.Body)) })
+	if b.fault == "a store: entries come back sorted" {
+		c.Entries = slices.SortedFunc(slices.Values(c.Entries), func(x, y segno.Entry) int {
+			return strings.Compare(string(x.Body), string(y.Body))
+		})
 	}
 	return b.Store.Commit(ctx, c)
 }
 
 func (b brokenStore) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	switch b.how {
+	switch b.fault {
 	case "a store: parts are top level":
 		q.TopLevel = false
 	case "a store: every part is returned":
@@ -190,7 +192,7 @@ func (b brokenStore) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2
 
 func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	line, err := b.Store.Load(ctx, at, w)
-	if b.how == "a store: an answer is lost" && err == nil {
+	if b.fault == "a store: an answer is lost" && err == nil {
 		for i := range line.Commits {
 			for k := range line.Commits[i].Entries {
 				if e := &line.Commits[i].Entries[k]; e.Kind == segno.EntryDecision {
@@ -199,7 +201,7 @@ func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window
 			}
 		}
 	}
-	if b.how == "a store: meta is lost" && err == nil {
+	if b.fault == "a store: meta is lost" && err == nil {
 		for i := range line.Commits {
 			if line.Commits[i].Checkpoint != nil {
 				line.Commits[i].Checkpoint.Meta = nil
@@ -209,9 +211,9 @@ func (b brokenStore) Load(ctx context.Context, at segno.CommitID, w segno.Window
 	return line, err
 }
 
-// Wait looks before it listens, and what lands between is lost.
+// Wait reads the head before it waits, so that it can miss a commit in between.
 func (b brokenStore) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	if b.how != "a store: a wake-up is lost" {
+	if b.fault != "a store: a wake-up is lost" {
 		return b.Store.Wait(ctx, thread, after)
 	}
 	head, err := b.Store.Head(ctx, thread)
@@ -230,11 +232,11 @@ func broken() map[string][]string {
 	return map[string][]string{
 		"one name for a/b and a_b":            {"saver/hostile_addresses"},
 		"namespaces joined with a colon":      {"saver/hostile_addresses"},
-		"the last writer wins":                {"saver/a_stale_save", "saver/one_of_K_saves", "saver/a_thread_begins_once"},
+		"the last writer wins":                {"saver/a_stale_save", "saver/one_of_K_saves"},
 		"answers count again":                 {"interrupt/single_use"},
-		"a removed value stays":               {"saver/state"},
+		"a removed value stays":               {"saver/state_and_meta"},
 		"references are kept":                 {"saver/a_loaded_value_is_a_copy"},
-		"created at every save":               {"saver/created_is_kept"},
+		"created at every save":               {"saver/times"},
 		"a missing thread is empty":           {"saver/nothing_there"},
 		"deleting nothing is an error":        {"saver/delete_missing_is_fine"},
 		"namespaces outlive their thread":     {"saver/namespaces_are_separate", "saver/delete"},
@@ -246,46 +248,47 @@ func broken() map[string][]string {
 		"a store: no fence":                   {"lease/fencing", "state/a_saver_beside_a_lease"},
 		"a store: undo forgets the tip":       {"commit/moves", "travel/any_journey"},
 		"a store: entries come back sorted":   {"saver/messages", "values/bodies"},
-		"a store: pages overlap":              {"list/pages", "list/any_query_of_checkpoints", "travel/any_journey"},
+		"a store: pages overlap":              {"list/any_query_of_checkpoints", "travel/any_journey"},
 		"a store: parts are top level":        {"list/any_query_of_threads", "saver/namespaces_are_separate"},
 		"a store: every part is returned":     {"list/any_query_of_threads"},
 		"a store: a wake-up is lost":          {"watch/no_lost_wake-up"},
 		"a store: an answer is lost":          {"interrupt/several_wait_at_once", "state/an_answer_is_recorded"},
-		"a store: meta is lost":               {"values/every_field", "saver/meta_is_of_one_checkpoint"},
+		"a store: meta is lost":               {"values/every_field", "saver/state_and_meta"},
 	}
 }
 
-// TestBroken holds what is broken to the clauses, each in a process of its own, and
-// wants it to be found.
+// TestBroken runs the tests on savers and stores that have one fault each, and requires that the tests
+// find it. Each runs in a separate process, because its tests must fail.
 func TestBroken(t *testing.T) {
-	if how := os.Getenv(brokenEnv); how != "" {
-		holdBroken(t, how)
+	if fault := os.Getenv(brokenEnv); fault != "" {
+		testFault(t, fault)
 		return
 	}
-	for how, clauses := range broken() {
-		t.Run(how, func(t *testing.T) {
+	for fault, tests := range broken() {
+		t.Run(fault, func(t *testing.T) {
 			var out bytes.Buffer
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+only(clauses), "-test.timeout=60s", "-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.checks=1000")
-			child.Env = append(os.Environ(), brokenEnv+"="+how, "SEGNO_SOAK=1") // what is asked by chance is asked whole
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run="+runPattern(tests), "-test.timeout=60s",
+				"-rapid.nofailfile", "-rapid.shrinktime=0s", "-rapid.checks=1000")
+			child.Env = append(os.Environ(), brokenEnv+"="+fault, "SEGNO_SOAK=1") // every combination of a random test
 			child.Stdout, child.Stderr = &out, &out
 			if err := child.Run(); err == nil {
-				t.Errorf("nobody found it")
+				t.Errorf("no test found the fault")
 			}
-			for _, c := range clauses {
-				if !strings.Contains(out.String(), "--- FAIL: TestBroken/"+c+" ") {
-					t.Errorf("%s did not find it:\n%s", c, out.String())
+			for _, x := range tests {
+				if !strings.Contains(out.String(), "--- FAIL: TestBroken/"+x+" ") {
+					t.Errorf("%s did not find the fault:\n%s", x, out.String())
 				}
 			}
 		})
 	}
 }
 
-// only is a pattern for these clauses.
-func only(clauses []string) string {
+// runPattern returns a pattern for -test.run that selects these tests.
+func runPattern(tests []string) string {
 	var patterns []string
-	for _, c := range clauses {
+	for _, x := range tests {
 		pattern := "^TestBroken$"
-		for part := range strings.SplitSeq(c, "/") {
+		for part := range strings.SplitSeq(x, "/") {
 			pattern += "/^" + regexp.QuoteMeta(part) + "$"
 		}
 		patterns = append(patterns, pattern)
@@ -293,11 +296,11 @@ func only(clauses []string) string {
 	return strings.Join(patterns, "|")
 }
 
-func holdBroken(t *testing.T, how string) {
+func testFault(t *testing.T, fault string) {
 	clock := storetest.NewClock()
-	if strings.HasPrefix(how, "a store: ") {
-		storetest.Test(t, func(*testing.T) segno.Store { return brokenStore{memory.New(clock.Now), how} }, storetest.Options{Clock: clock})
+	if strings.HasPrefix(fault, "a store: ") {
+		storetest.Test(t, func(*testing.T) segno.Store { return brokenStore{memory.New(clock.Now), fault} }, storetest.Options{Clock: clock})
 		return
 	}
-	storetest.TestSaver(t, func(*testing.T) saver.Saver { return brokenSaver{newNotebook(time.Now), how} }, storetest.SaverOptions{})
+	storetest.TestSaver(t, func(*testing.T) saver.Saver { return brokenSaver{newMapSaver(time.Now), fault} }, storetest.SaverOptions{})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// ownershipTests are about the compare-and-swap of the head.
 var ownershipTests = []test{
 	{"one of K wins", "of K concurrent commits on one head one succeeds; the others get the actual head and write nothing", func(f *fixture) {
 		raceCommits(f, f.store)
@@ -30,6 +31,7 @@ var ownershipTests = []test{
 	}},
 }
 
+// secondStoreTests open the store twice, as two processes do.
 var secondStoreTests = []test{
 	{"one of K wins in two stores", "two openings of a store exclude each other like two goroutines", func(f *fixture) {
 		raceCommits(f, f.store, f.secondStore())
@@ -70,8 +72,9 @@ func raceCommits(f *fixture, stores ...segno.Store) {
 	f.same("the checkpoints", f.find(segno.CheckpointQuery{Thread: head.Thread}), line)
 }
 
+// commitTests are about the effects of one commit.
 var commitTests = []test{
-	{"the same commit twice", "an equal commit under a known id returns the first result and changes nothing", func(f *fixture) {
+	{"the same commit twice", "a known id with equal content returns the first result, with other content a conflict", func(f *fixture) {
 		head := f.newThread()
 		c := f.turn(head)
 		c.Staged = f.stage("an object")
@@ -82,24 +85,18 @@ var commitTests = []test{
 		later.Link = &segno.Link{Agent: "claude", Session: "s2", Start: epoch.Add(time.Hour)}
 		now := f.commit(later)
 		f.same("the result after another commit", f.commit(c), first)
-		f.same("the head", f.head(head.Thread), now)
-		f.same("the line", f.line(now.Head, 0), []segno.CommitID{head.Head, c.ID, now.Head})
-	}},
-	{"the same id, other content", "a commit with a known id and other content is a conflict without an actual head", func(f *fixture) {
-		head := f.newThread()
-		c := f.turn(head)
-		first := f.commit(c)
-		other := c
-		other.Entries = []segno.Entry{{Kind: segno.EntryNote, Body: []byte(`"forged"`)}}
-		err := f.commitErr(other)
+		forged := c
+		forged.Entries = []segno.Entry{{Kind: segno.EntryNote, Body: []byte(`"forged"`)}}
+		err := f.commitErr(forged)
 		f.kind(err, segno.KindConflict)
-		var late *segno.ConflictError
-		if errors.As(err, &late) {
+		if late := new(segno.ConflictError); errors.As(err, &late) {
 			f.Fatalf("%v is a ConflictError: the caller would retry without end", err)
 		}
 		f.same("the entries", f.load(first.Head)[1].Entries, c.Entries)
+		f.same("the head", f.head(head.Thread), now)
+		f.same("the line", f.line(now.Head, 0), []segno.CommitID{head.Head, c.ID, now.Head})
 	}},
-	{"missing references", "a commit with a missing thread, parent, object or move target is refused and writes nothing", testMissingReferences},
+	{"missing references", "a commit that names a missing thread, commit or object is refused and writes nothing", testMissingReferences},
 	{"moves", "a move changes head and tip and removes no commit", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)
 		line := f.line(head.Head, 0)

@@ -2,35 +2,17 @@ package storetest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
 )
 
+// contentTests are about the messages and values of a checkpoint.
 var contentTests = []test{
-	{"messages", "messages can be added, changed, removed and replaced", func(f *fixture) {
-		s := f.begin(f.address(), "one", "two", "three")
-		for _, change := range []func(m []json.RawMessage) []json.RawMessage{
-			func(m []json.RawMessage) []json.RawMessage { return append(m, message("four")) },
-			func(m []json.RawMessage) []json.RawMessage { m[1] = message("two, changed"); return m },
-			func(m []json.RawMessage) []json.RawMessage { return m[:2] },
-			func([]json.RawMessage) []json.RawMessage {
-				return []json.RawMessage{message("a summary"), message("a question")}
-			},
-			func(m []json.RawMessage) []json.RawMessage { return append(m, message("an answer")) },
-			func([]json.RawMessage) []json.RawMessage { return nil },
-			func(m []json.RawMessage) []json.RawMessage { return append(m, message("again")) },
-		} {
-			want := with(s)
-			want.Messages = change(want.Messages)
-			s = f.save(want)
-			f.same("the messages", viewOf(s).Messages, viewOf(want).Messages)
-			f.isLatest(s)
-			s = f.latest(s.ThreadKey)
-		}
-	}},
-	{"state", "values can be set, changed, set to null and removed; the others stay", func(f *fixture) {
+	{"messages", "messages can be added, changed in place, removed and replaced; older checkpoints keep theirs", testMessages},
+	{"state and meta", "values can be set, changed, set to null and removed; Meta is of one checkpoint only", func(f *fixture) {
 		s := saver.Snapshot{ThreadKey: f.address()}
 		for _, state := range []map[string]json.RawMessage{
 			values("a", `1`, "b", `{"x":[]}`, "", `"the empty key"`, "k\x00\u00e9", `"v"`),
@@ -40,10 +22,14 @@ var contentTests = []test{
 			values("b", `{"x":[]}`, "late", `"AAEC/w=="`),
 			nil,
 		} {
-			want := saver.Snapshot{State: state}
-			s.State = state
+			s.State, s.Meta = state, nil
+			if len(state) > 1 {
+				s.Meta = pairs{"number of values": fmt.Sprint(len(state)), "\x00é": ""}
+			}
+			want := s
 			s = f.save(s)
-			f.same("the state", viewOf(f.latest(s.ThreadKey)).State, viewOf(want).State)
+			want.Step = s.Step
+			f.sameContent("the loaded checkpoint", f.latest(s.ThreadKey), want)
 			f.isLatest(s)
 		}
 	}},
@@ -55,29 +41,6 @@ var contentTests = []test{
 		}
 		f.isLatest(f.save(with(f.save(s), "more")))
 		f.isLatest(f.save(with(f.latest(s.ThreadKey), "more")))
-	}},
-	{"a changed message", "Save finds messages that changed in place; the older checkpoint keeps its own", func(f *fixture) {
-		for name, change := range map[string]func(m []json.RawMessage) []json.RawMessage{
-			"replaced":          func(m []json.RawMessage) []json.RawMessage { m[1] = message("TWO"); return m },
-			"overwritten":       func(m []json.RawMessage) []json.RawMessage { copy(m[0], message("ONE")); return m },
-			"removed":           func(m []json.RawMessage) []json.RawMessage { return slices.Delete(m, 1, 2) },
-			"swapped":           func(m []json.RawMessage) []json.RawMessage { m[0], m[1] = m[1], m[0]; return m },
-			"inserted":          func(m []json.RawMessage) []json.RawMessage { return slices.Insert(m, 0, message("zero")) },
-			"changed and added": func(m []json.RawMessage) []json.RawMessage { m[2] = message("THREE"); return append(m, m[0]) },
-		} {
-			first := f.begin(f.address(), "one", "two", "three")
-			want := viewOf(first)
-			changed := first
-			changed.Messages = change(slices.Clone(first.Messages))
-			saved := f.save(changed)
-			f.same(name+": the result of Save", viewOf(saved).Messages, viewOf(changed).Messages)
-			f.isLatest(saved)
-			if old, ok := f.saver.(Traveler); ok {
-				kept, err := old.At(f.Context(), first.ThreadKey, want.ID)
-				f.ok(err)
-				f.same(name+": the older checkpoint", viewOf(kept).Messages, want.Messages)
-			}
-		}
 	}},
 	{"invalid JSON", "invalid JSON is refused, and its save stores nothing", func(f *fixture) {
 		s := f.begin(f.address(), "one")
@@ -164,4 +127,35 @@ func testCopies(f *fixture) {
 	copy(saved.State["todos"], `[{"id":3,`)
 	f.save(saved)
 	f.same("a value changed in place and saved again", string(f.latest(a).State["todos"]), `[{"id":3,"done":false}]`)
+}
+
+func testMessages(f *fixture) {
+	s := f.begin(f.address(), "one", "two", "three")
+	type messages = []json.RawMessage
+	for name, change := range []func(m messages) messages{
+		func(m messages) messages { return append(m, message("four")) },
+		func(m messages) messages { m[1] = message("two, changed"); return m },
+		func(m messages) messages { copy(m[0], message("ONE")); return m },
+		func(m messages) messages { return slices.Delete(m, 1, 2) },
+		func(m messages) messages { m[0], m[1] = m[1], m[0]; return m },
+		func(m messages) messages { return slices.Insert(m, 0, message("zero")) },
+		func(m messages) messages { m[2] = message("THREE"); return append(m, m[0]) },
+		func(m messages) messages { return m[:2] },
+		func(messages) messages { return messages{message("a summary"), message("a question")} },
+		func(m messages) messages { return append(m, message("an answer")) },
+		func(messages) messages { return nil },
+		func(m messages) messages { return append(m, message("again")) },
+	} {
+		id, before := s.ID, texts(s)
+		changed := with(s)
+		changed.Messages = change(changed.Messages)
+		want := texts(changed)
+		s = f.save(changed)
+		f.same(fmt.Sprint("the messages after change ", name), texts(s), want)
+		f.isLatest(s)
+		if _, ok := f.saver.(Traveler); ok {
+			f.same("the messages of the older checkpoint", texts(f.at(s.ThreadKey, id)), before)
+		}
+		s = f.latest(s.ThreadKey)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
@@ -92,11 +93,13 @@ func (in inventory) readAbilities(ctx context.Context, s segno.Store, id segno.T
 // value, or a valid id if n is 0.
 func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string) inventory {
 	f.Helper()
-	body := func(field string, n int) json.RawMessage { return []byte(`"` + text(field, n) + `"`) }
+	body := func(field string, n int) json.RawMessage {
+		return []byte(`"` + strings.ReplaceAll(text(field, n), "\x00", `\u0000`) + `"`)
+	}
 	link := func(session string) *segno.Link {
-		return &segno.Link{Agent: text("link agent", 0), Session: segno.SessionID(session), Dir: text("link dir", 0), Path: text("link path", 400),
-			Start: epoch, Reason: text("reason", 0), Fidelity: segno.Fidelity(text("fidelity", 0)), Note: text("note", 400),
-			Position: &segno.Position{Path: text("link position", 0)}}
+		return &segno.Link{Agent: text("link agent", 0), Session: segno.SessionID(session), Dir: text("link dir", 0),
+			Path: text("link path", 400), Start: epoch, Reason: text("reason", 0), Fidelity: segno.Fidelity(text("fidelity", 0)),
+			Note: text("note", 400), Position: &segno.Position{Path: text("link position", 0)}}
 	}
 	create := f.base(id, "")
 	create.Create.Title, create.Create.Agent, create.Create.Name = text("title", 400), text("agent", 0), text("name", 0)
@@ -108,7 +111,8 @@ func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string)
 	turn.Needs = []segno.Hash{hash(bulk)}
 	turn.Link = link(text("session", 0))
 	turn.Entries = []segno.Entry{
-		{Kind: segno.EntryIntent, Turn: 1, Session: turn.Link.Session, Time: epoch, ID: text("intent", 0), Name: text("tool", 0), Body: body("body", 400)},
+		{Kind: segno.EntryIntent, Turn: 1, Session: turn.Link.Session, Time: epoch, ID: text("intent", 0), Name: text("tool", 0),
+			Body: body("body", 400)},
 		{Kind: segno.EntryState, Turn: 1, Time: epoch, Name: text("state key", 0), Body: body("value", 400)}}
 	cp := turn.Checkpoint
 	cp.Agent, cp.Prompt, cp.Label, cp.Key = text("agent", 0), text("prompt", 400), text("label", 0), segno.TurnKey(text("key", 0))
@@ -123,18 +127,21 @@ func (f *fixture) fill(id segno.ThreadID, text func(field string, n int) string)
 	long := f.turn(head)
 	long.Entries[0].Body, long.Link = body("long body", 600<<10), link(text("next session", 0))
 	long.Pin = &segno.Pin{Checkpoint: turn.ID, Name: text("pin", 400)}
-	in := inventory{threads: []segno.ThreadID{id}, commits: []segno.CommitID{create.ID, turn.ID, long.ID}, workspace: segno.WorkspaceID("w of " + id),
+	in := inventory{threads: []segno.ThreadID{id}, workspace: segno.WorkspaceID("w of " + id),
+		commits:  []segno.CommitID{create.ID, turn.ID, long.ID},
 		objects:  []segno.Hash{hash(small), hash(bulk), hash(tree(small, bulk))},
 		sessions: []segno.SessionID{turn.Link.Session, long.Link.Session},
-		queries:  []segno.CheckpointQuery{{Session: cp.Session.Session}, {Leaf: cp.Session.Leaf}, {Key: cp.Key}, {Meta: cp.Meta}, {Workspace: "w"}}}
+		queries: []segno.CheckpointQuery{{Session: turn.Link.Session}, {Leaf: cp.Session.Leaf}, {Key: cp.Key}, {Meta: cp.Meta},
+			{Workspace: "w"}}}
 	if _, ok := f.store.(segno.Workspaces); ok {
 		state := text("workspace file", 400)
 		long.Staged = f.stage(state, tree(state))
 		in.objects = append(in.objects, hash(state), hash(tree(state)))
 		long.Workspace = &segno.WorkspaceState{Workspace: in.workspace, Thread: id, By: turn.ID, Time: epoch,
 			Snapshot: &segno.Snapshot{Workspace: in.workspace, Root: text("root", 0), Tree: hash(tree(state))}}
-		long.Operation = &segno.Operation{ID: segno.OperationID("op " + id), Workspace: in.workspace, Thread: id, Verb: segno.VerbPin, Args: text("operation", 400),
-			Time: epoch, Pin: long.Pin, Unpinned: text("unpinned", 0), Before: segno.Pointers{Head: turn.ID, Session: turn.Link.Session}}
+		long.Operation = &segno.Operation{ID: segno.OperationID("op " + id), Workspace: in.workspace, Thread: id, Verb: segno.VerbPin,
+			Args: text("operation", 400), Time: epoch, Pin: long.Pin, Unpinned: text("unpinned", 0),
+			Before: segno.Pointers{Head: turn.ID, Session: turn.Link.Session}}
 	}
 	head = f.commit(long)
 	f.commit(f.move(head, turn.ID, head.Tip))
@@ -150,7 +157,7 @@ func (f *fixture) fillAround(in *inventory, text func(field string, n int) strin
 			Moved: []string{text("moved", 0)}}))
 	}
 	if x, ok := f.store.(segno.Leaser); ok {
-		lease := segno.Lease{Thread: in.threads[0], Owner: text("owner", 0), Expires: f.now().AddDate(1, 0, 0)}
+		lease := segno.Lease{Thread: in.threads[0], Owner: text("owner of the lease", 0), Expires: f.now().AddDate(1, 0, 0)}
 		f.ok(errOf(x.Acquire(f.Context(), lease)))
 	}
 }

@@ -39,7 +39,8 @@ func TestFoldFields(t *testing.T) {
 	save.Checkpoint.Kind, save.Checkpoint.Turn = segno.CheckpointSave, 2
 	entries := f.turn(f.commit(save))
 	entries.Checkpoint = nil
-	entries.Entries = append(entries.Entries, segno.Entry{Kind: segno.EntryNote, Body: []byte(`"no message"`)}, segno.Entry{Kind: "of the future", Body: []byte(`{}`)})
+	note, unknown := segno.Entry{Kind: segno.EntryNote, Body: []byte(`"no message"`)}, segno.Entry{Kind: "unknown", Body: []byte(`{}`)}
+	entries.Entries = append(entries.Entries, note, unknown)
 	f.commit(entries)
 	nodes, state := f.load(entries.ID), f.foldAt(save.ID)
 	clone := state.Clone()

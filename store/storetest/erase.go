@@ -30,7 +30,7 @@ func (s secret) text() string { return s.marker + s.noise }
 func (s secret) in(raw []byte) bool {
 	const window = 24
 	found := bytes.Contains(raw, []byte(s.marker))
-	for at := 0; at+window <= len(s.noise) && !found; at += 4096 {
+	for at := 0; at+window <= len(s.noise) && !found; at += max(4096, len(s.noise)/64) {
 		found = bytes.Contains(raw, []byte(s.noise[at:at+window]))
 	}
 	return found
@@ -64,6 +64,7 @@ func (f *fixture) erase(p segno.CollectPolicy) string {
 	return fmt.Sprint(done.Checkpoints, done.Objects)
 }
 
+// eraseTests search the raw bytes of the store for secrets, before and after a purge.
 var eraseTests = []test{
 	{"nothing is left", "a purge removes every byte of a thread, also of its parts, and no byte of other threads", func(f *fixture) {
 		kept := f.commit(f.files(f.newThread(), "kept", noise(2<<20)))
@@ -145,6 +146,7 @@ var eraseTests = []test{
 	{"writers meanwhile", "a commit during an erasure is refused, or all that it refers to stays", testWritersMeanwhile},
 }
 
+// leasedEraseTests are about a purge of a thread that an agent runs on.
 var leasedEraseTests = []test{
 	{"a leased thread", "a thread with a lease is not purged", func(f *fixture) {
 		head := f.newThread()

@@ -16,40 +16,40 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// notebook is somebody's own saver: the newest page of each thread, in a map.
-type notebook struct {
+// mapSaver is an example of a saver: it keeps the newest checkpoint of each thread in a map.
+type mapSaver struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	pages map[saver.ThreadKey]*page
-	saves int
-	gone  map[saver.ThreadKey]bool
+	mu      sync.Mutex
+	records map[saver.ThreadKey]*record
+	saves   int
+	deleted map[saver.ThreadKey]bool
 }
 
-type page struct {
+type record struct {
 	saver.Snapshot
-	place    int             // among all saves
-	answered map[string]bool // questions that wait no more
+	order    int             // its position among all saves
+	answered map[string]bool // closed questions
 }
 
-func newNotebook(now func() time.Time) *notebook {
-	return &notebook{now: now, pages: map[saver.ThreadKey]*page{}, gone: map[saver.ThreadKey]bool{}}
+func newMapSaver(now func() time.Time) *mapSaver {
+	return &mapSaver{now: now, records: map[saver.ThreadKey]*record{}, deleted: map[saver.ThreadKey]bool{}}
 }
 
-func failed(op string, a saver.ThreadKey, kind segno.Kind, err error) error {
+func newError(op string, a saver.ThreadKey, kind segno.Kind, err error) error {
 	return segno.NewError(kind, op, a.Thread, err)
 }
 
-// open begins a call; what it returns ends it.
-func (n *notebook) open(ctx context.Context, op string, a saver.ThreadKey) (end func(), err error) {
+// lock begins a call; the function that it returns ends it.
+func (m *mapSaver) lock(ctx context.Context, op string, a saver.ThreadKey) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, failed(op, a, segno.KindCancelled, err)
+		return nil, newError(op, a, segno.KindCancelled, err)
 	}
-	n.mu.Lock()
-	return n.mu.Unlock, nil
+	m.mu.Lock()
+	return m.mu.Unlock, nil
 }
 
-func (n *notebook) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, error) {
+func (m *mapSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, error) {
 	for _, id := range []string{s.Thread, cmp.Or(s.Namespace, "none")} {
 		if err := segno.CheckID("save", id); err != nil {
 			return s, err
@@ -57,39 +57,40 @@ func (n *notebook) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, 
 	}
 	for _, raw := range slices.Concat(s.Messages, slices.Collect(maps.Values(s.State))) {
 		if len(raw) > 0 && !json.Valid(raw) {
-			return s, failed("save", s.ThreadKey, segno.KindInvalid, errors.New("a value is no JSON"))
+			return s, newError("save", s.ThreadKey, segno.KindInvalid, errors.New("invalid JSON"))
 		}
 	}
-	end, err := n.open(ctx, "save", s.ThreadKey)
+	end, err := m.lock(ctx, "save", s.ThreadKey)
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	before := n.pages[s.ThreadKey]
+	before := m.records[s.ThreadKey]
 	switch {
 	case before == nil && s.ID != "":
-		return s, failed("save", s.ThreadKey, segno.KindNotFound, nil)
-	case before == nil && n.gone[s.ThreadKey]:
-		return s, failed("save", s.ThreadKey, segno.KindRefused, errors.New("it was deleted"))
+		return s, newError("save", s.ThreadKey, segno.KindNotFound, nil)
+	case before == nil && m.deleted[s.ThreadKey]:
+		return s, newError("save", s.ThreadKey, segno.KindRefused, errors.New("the thread was deleted"))
 	case before == nil:
-		before = &page{Snapshot: saver.Snapshot{Created: n.now()}, answered: map[string]bool{}}
+		before = &record{Snapshot: saver.Snapshot{Created: m.now()}, answered: map[string]bool{}}
 	case before.ID != s.ID:
-		return s, failed("save", s.ThreadKey, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.ThreadKey.ID(), Head: before.ID}})
+		actual := segno.Head{Thread: s.ThreadKey.ID(), Head: before.ID}
+		return s, newError("save", s.ThreadKey, segno.KindConflict, &segno.ConflictError{Actual: actual})
 	}
-	next := &page{answered: maps.Clone(before.answered)}
-	if s.Interrupts, err = next.waiting(before.Interrupts, s, n.now()); err != nil {
+	next := &record{answered: maps.Clone(before.answered)}
+	if s.Interrupts, err = next.waiting(before.Interrupts, s, m.now()); err != nil {
 		return s, err
 	}
-	n.saves++
+	m.saves++
 	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), len(s.Messages), nil
-	s.Created, s.Updated = before.Created, n.now()
-	next.Snapshot, next.place = copied(s), n.saves
-	n.pages[s.ThreadKey] = next
+	s.Created, s.Updated = before.Created, m.now()
+	next.Snapshot, next.order = copied(s), m.saves
+	m.records[s.ThreadKey] = next
 	return copied(s), nil
 }
 
-// waiting is what waits for an answer after s.
-func (p *page) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) ([]segno.Interrupt, error) {
+// waiting returns the open questions after s.
+func (p *record) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) ([]segno.Interrupt, error) {
 	drop := func(id string) {
 		open = slices.DeleteFunc(slices.Clone(open), func(i segno.Interrupt) bool { return i.ID == id })
 		p.answered[id] = true
@@ -97,7 +98,7 @@ func (p *page) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) 
 	for _, d := range s.Decisions {
 		i := slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == d.Interrupt })
 		if i < 0 {
-			return nil, failed("decide", s.ThreadKey, segno.KindConflict, errors.New("it waits for no decision"))
+			return nil, newError("decide", s.ThreadKey, segno.KindConflict, errors.New("the question is not open"))
 		}
 		if err := open[i].Check(d, now); err != nil {
 			return nil, err
@@ -116,26 +117,26 @@ func (p *page) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) 
 	return open, nil
 }
 
-func (n *notebook) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapshot, error) {
-	end, err := n.open(ctx, "load", at)
+func (m *mapSaver) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapshot, error) {
+	end, err := m.lock(ctx, "load", at)
 	if err != nil {
 		return saver.Snapshot{}, err
 	}
 	defer end()
-	if p := n.pages[at]; p != nil {
+	if p := m.records[at]; p != nil {
 		return copied(p.Snapshot), nil
 	}
-	return saver.Snapshot{}, failed("load", at, segno.KindNotFound, nil)
+	return saver.Snapshot{}, newError("load", at, segno.KindNotFound, nil)
 }
 
-func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[saver.Info, error] {
+func (m *mapSaver) List(ctx context.Context, namespace string) iter.Seq2[saver.Info, error] {
 	return func(yield func(saver.Info, error) bool) {
-		end, err := n.open(ctx, "list", saver.ThreadKey{Namespace: namespace})
+		end, err := m.lock(ctx, "list", saver.ThreadKey{Namespace: namespace})
 		if err != nil {
 			yield(saver.Info{}, err)
 			return
 		}
-		all := slices.SortedFunc(maps.Values(n.pages), func(a, b *page) int { return b.place - a.place })
+		all := slices.SortedFunc(maps.Values(m.records), func(a, b *record) int { return b.order - a.order })
 		end()
 		for _, p := range all {
 			info := saver.Info{ThreadKey: p.ThreadKey, ID: p.ID, Step: p.Step, Created: p.Created, Updated: p.Updated}
@@ -146,31 +147,31 @@ func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[saver.I
 	}
 }
 
-func (n *notebook) Delete(ctx context.Context, at saver.ThreadKey) error {
-	end, err := n.open(ctx, "delete", at)
+func (m *mapSaver) Delete(ctx context.Context, at saver.ThreadKey) error {
+	end, err := m.lock(ctx, "delete", at)
 	if err != nil {
 		return err
 	}
 	defer end()
-	for a := range n.pages {
+	for a := range m.records {
 		if a == at || at.Namespace == "" && a.Thread == at.Thread {
-			n.gone[a] = true
-			delete(n.pages, a)
+			m.deleted[a] = true
+			delete(m.records, a)
 		}
 	}
 	return nil
 }
 
-func (n *notebook) Exists(ctx context.Context, at saver.ThreadKey) (bool, error) {
-	end, err := n.open(ctx, "look", at)
+func (m *mapSaver) Exists(ctx context.Context, at saver.ThreadKey) (bool, error) {
+	end, err := m.lock(ctx, "exists", at)
 	if err != nil {
 		return false, err
 	}
 	defer end()
-	return n.pages[at] != nil, nil
+	return m.records[at] != nil, nil
 }
 
-// copied is s, sharing nothing with it.
+// copied returns a deep copy of s.
 func copied(s saver.Snapshot) saver.Snapshot {
 	s.Messages, s.State, s.Meta, s.Interrupts = slices.Clone(s.Messages), maps.Clone(s.State), maps.Clone(s.Meta), slices.Clone(s.Interrupts)
 	for i := range s.Messages {
@@ -185,26 +186,26 @@ func copied(s saver.Snapshot) saver.Snapshot {
 	return s
 }
 
-// A saver of one's own is held to the rules by one call in its test:
+// The test of a saver is one call:
 //
-//	func TestNotebook(t *testing.T) {
+//	func TestMapSaver(t *testing.T) {
 //		clock := storetest.NewClock()
-//		open := func(*testing.T) saver.Saver { return newNotebook(clock.Now) }
+//		open := func(*testing.T) saver.Saver { return newMapSaver(clock.Now) }
 //		storetest.TestSaver(t, open, storetest.SaverOptions{Clock: clock})
 //	}
 //
-// With -v it says which clauses it did not ask, and for want of what.
+// With -v it logs the names of the tests that need an interface or an option the saver does not have.
 func ExampleTestSaver() {
 	ctx := context.Background()
-	var notes saver.Saver = newNotebook(time.Now)
+	mine := newMapSaver(time.Now)
 	s := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "session-123"}}
 	s.Messages = append(s.Messages, json.RawMessage(`{"role":"user","content":"Create a project plan"}`))
-	if _, err := notes.Save(ctx, s); err != nil {
+	if _, err := mine.Save(ctx, s); err != nil {
 		fmt.Println(err)
 	}
-	_, err := notes.Save(ctx, s) // as if nothing had been saved
+	_, err := mine.Save(ctx, s) // a second first save
 	fmt.Println(segno.KindOf(err))
-	s, err = notes.Load(ctx, s.ThreadKey)
+	s, err = mine.Load(ctx, s.ThreadKey)
 	fmt.Println(s.Step, len(s.Messages), err)
 	// Output:
 	// conflict

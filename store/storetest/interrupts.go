@@ -43,38 +43,22 @@ func approve(i segno.Interrupt) segno.Decision {
 	return segno.Decision{Interrupt: i.ID, Kind: segno.Approve, Actor: "ann"}
 }
 
+// interruptTests are about questions to the user and the decisions on them.
 var interruptTests = []test{
-	{"several wait at once", "each question of a step waits, oldest first, until a decision names its id", func(f *fixture) {
-		s := f.asked(3)
+	{"several wait at once", "each question stays open, also if a save omits it, until a decision of any kind on its id", func(f *fixture) {
+		s := f.asked(4)
 		ids := waiting(s)
 		f.same("the open questions", waiting(f.latest(s.ThreadKey)), ids)
 		s = f.save(decided(s, approve(s.Interrupts[1])))
-		f.same("the open questions after the second decision", waiting(s), []string{ids[0], ids[2]})
+		f.same("the open questions after the second decision", waiting(s), []string{ids[0], ids[2], ids[3]})
 		f.isLatest(s)
-		s = f.save(decided(f.latest(s.ThreadKey), approve(s.Interrupts[0]), approve(s.Interrupts[1])))
-		f.same("open questions and decisions at the end", []int{len(f.latest(s.ThreadKey).Interrupts), len(s.Decisions)}, []int{0, 0})
-	}},
-	{"they stay open", "a question stays open through later saves, also through one that omits it", func(f *fixture) {
-		s := f.asked(1)
-		first := s.Interrupts
-		s = f.save(with(s, "more"))
-		s = f.save(with(f.latest(s.ThreadKey), "and more"))
-		f.same("the open questions", waiting(f.latest(s.ThreadKey)), []string{first[0].ID})
-		s.Interrupts = append(s.Interrupts[:1:1], f.question(s.ThreadKey, `{}`, segno.Approve))
-		s = f.save(with(s, "one more question"))
-		f.same("the number of open questions", len(waiting(f.latest(s.ThreadKey))), 2)
 		s.Interrupts = nil
 		s = f.save(with(s, "without the questions"))
-		f.same("from Load and Save", []int{len(waiting(f.latest(s.ThreadKey))), len(waiting(s))}, []int{2, 2})
-	}},
-	{"every decision", "approve, edit, reject and respond each close the question", func(f *fixture) {
-		for _, d := range []segno.Decision{{Kind: segno.Approve}, {Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`)},
-			{Kind: segno.Reject, Text: "no"}, {Kind: segno.Respond, Text: "it is done"}} {
-			s := f.asked(1)
-			d.Interrupt, d.Actor, d.Time = s.Interrupts[0].ID, "ann", f.now()
-			s = f.save(decided(f.latest(s.ThreadKey), d))
-			f.same("open questions after "+string(d.Kind), len(waiting(f.latest(s.ThreadKey))), 0)
-		}
+		f.same("from Save", len(waiting(s)), 3)
+		s = f.save(decided(f.latest(s.ThreadKey), segno.Decision{Interrupt: ids[0], Kind: segno.Edit, Args: []byte(`{"to":"b"}`)},
+			segno.Decision{Interrupt: ids[2], Kind: segno.Reject, Text: "no"},
+			segno.Decision{Interrupt: ids[3], Kind: segno.Respond, Text: "it is done"}))
+		f.same("open questions and decisions at the end", []int{len(f.latest(s.ThreadKey).Interrupts), len(s.Decisions)}, []int{0, 0})
 	}},
 	{"single use", "a second decision on a question is a conflict; a closed question stays closed", func(f *fixture) {
 		first := f.asked(1)

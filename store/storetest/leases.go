@@ -6,6 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// workspaceTests are about the records and operations of directory trees.
 var workspaceTests = []test{
 	{"records", "the record of a workspace is returned unchanged; PutWorkspace keeps its state", func(f *fixture) {
 		w := f.store.(segno.Workspaces)
@@ -16,7 +17,8 @@ var workspaceTests = []test{
 			Snapshot: &segno.Snapshot{Workspace: "w", Tree: hash("tree")}}
 		f.commit(c)
 		f.kind(errOf(w.Workspace(f.Context(), "w")), segno.KindNotFound)
-		rec := segno.WorkspaceRecord{ID: "w", Path: "/home/x\xff\n", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch, Moved: []string{"/old", "/older\xff"}}
+		rec := segno.WorkspaceRecord{ID: "w", Path: "/home/x\xff\n", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch,
+			Moved: []string{"/old", "/older\xff"}}
 		for range 2 {
 			f.ok(w.PutWorkspace(f.Context(), rec))
 			got, err := w.Workspace(f.Context(), "w")
@@ -58,8 +60,9 @@ var workspaceTests = []test{
 		}
 		var want []segno.Operation
 		for i := range 5 {
-			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1", Time: epoch.Add(-time.Duration(i) * time.Minute),
-				Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"}, After: segno.Pointers{Head: "h"},
+			c := operation(segno.Operation{ID: segno.OperationID(f.id("op")), Workspace: "w", Args: "1",
+				Time: epoch.Add(-time.Duration(i) * time.Minute), Undoes: "other", Pin: &segno.Pin{Checkpoint: head.Head, Name: "n"},
+				After:  segno.Pointers{Head: "h"},
 				Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: "s", Tree: hash("t")}})
 			f.commit(c)
 			want = append([]segno.Operation{*c.Operation}, want...)
@@ -103,6 +106,7 @@ func (f *fixture) newer(a, b segno.Lease) {
 	}
 }
 
+// leaseTests are about the single writer of a thread.
 var leaseTests = []test{
 	{"fencing", "a commit with an old epoch is refused, also one with an old head", func(f *fixture) {
 		old := f.newThread()
@@ -152,6 +156,7 @@ var leaseTests = []test{
 	}},
 }
 
+// otherLeaseTests open the store twice.
 var otherLeaseTests = []test{
 	{"a second store sees a lease", "a lease is in force for every opening of the store", func(f *fixture) {
 		other, head := f.secondStore().(segno.Leaser), f.newThread()
@@ -164,6 +169,7 @@ var otherLeaseTests = []test{
 	}},
 }
 
+// expiryTests move the clock beyond the end of a lease.
 var expiryTests = []test{
 	{"a lease expires", "an expired lease can be taken, and its old owner is fenced", func(f *fixture) {
 		head := f.newThread()

@@ -55,8 +55,9 @@ func (f *fixture) calls(ctx context.Context) map[string]func() error {
 	return calls
 }
 
+// errorTests are about the kind and the cause of an error.
 var errorTests = []test{
-	{"an ended context", "every call with an ended context is KindCancelled, changes nothing, and errors.Is finds the cause", func(f *fixture) {
+	{"an ended context", "a call with an ended context changes nothing and is KindCancelled; errors.Is finds the cause", func(f *fixture) {
 		cancelled, cancel := context.WithCancel(f.Context())
 		cancel()
 		late, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
@@ -74,6 +75,7 @@ var errorTests = []test{
 	}},
 }
 
+// fullDiskTests need a store whose disk the test can fill.
 var fullDiskTests = []test{
 	{"a full disk", "a write without space is KindIO, errors.Is finds ENOSPC, and the store works once there is space", func(f *fixture) {
 		noSpace := func(what string, err error) {
@@ -103,6 +105,7 @@ var fullDiskTests = []test{
 	}},
 }
 
+// closeTests are about calls during and after Close.
 var closeTests = []test{
 	{"after close", "after Close every call is KindInvalid; a second Close does nothing", func(f *fixture) {
 		calls := f.calls(f.Context())
@@ -135,22 +138,24 @@ var closeTests = []test{
 	}},
 }
 
+// reopenTests are about durability.
 var reopenTests = []test{
-	{"everything is there again", "all committed data survives closing and opening again", func(f *fixture) {
-		text := func(field string, n int) string { return "the " + field + noise(n) }
-		fill := f.fill("thread", text)
+	{"everything is there again", "all committed data survives closing and opening again, with NUL bytes in every field", func(f *fixture) {
+		const thread = "thread\x00"
+		text := func(field string, n int) string { return "\x00the " + field + noise(n) }
+		fill := f.fill(thread, text)
 		f.fillAround(&fill, text)
 		gone := f.newThread()
 		f.ok(f.store.Delete(f.Context(), gone.Thread))
-		full := f.fullTurn(f.head("thread"))
+		full := f.fullTurn(f.head(thread))
 		seq := f.commit(full).Seq
 		before := fill.read(f.Context(), f.store)
 		f.reopen()
 		f.same("the data", fill.read(f.Context(), f.store), before)
 		f.kind(errOf(f.store.Head(f.Context(), gone.Thread)), segno.KindNotFound)
-		f.same("a full checkpoint", f.checkpoints(segno.CheckpointQuery{Limit: 1, Thread: "thread"})[0], stored(full, seq))
+		f.same("a full checkpoint", f.checkpoints(segno.CheckpointQuery{Limit: 1, Thread: thread})[0], stored(full, seq))
 		f.commit(full)
-		f.turns(f.head("thread"), 1)
+		f.turns(f.head(thread), 1)
 	}},
 }
 
@@ -205,6 +210,7 @@ var costTests = []test{
 	}},
 }
 
+// sizeTests measure the size of the store.
 var sizeTests = []test{
 	{"bytes grow with the change", "a step needs as many bytes after thousands of steps as after a hundred", func(f *fixture) {
 		each := 1000

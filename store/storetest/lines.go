@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// lineTests are about the ancestors of a commit.
 var lineTests = []test{
 	{"what a load returns", "a line has the commit and its ancestors, oldest first, with entries on request", func(f *fixture) {
 		head := f.newThread()

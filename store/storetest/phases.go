@@ -1,9 +1,7 @@
 package storetest
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -33,6 +31,7 @@ func (f *fixture) phases(what, done, open, waiting string) {
 	}
 }
 
+// phaseTests are about the index of threads by phase.
 var phaseTests = []test{
 	{"by phase", "a thread is in the phase of its head; a deleted thread is in none", func(f *fixture) {
 		base := f.commit(f.base("t", ""))
@@ -54,33 +53,16 @@ var phaseTests = []test{
 			f.kind(lastErr(f.store.Threads(f.Context(), q)), segno.KindInvalid)
 		}
 	}},
-	{"pages by phase", "pages with After have each thread of a phase once while the threads change", func(f *fixture) {
-		var heads []segno.Head
-		var want, got []segno.ThreadID
-		for i := range 7 {
-			head := f.commit(f.step(f.commit(f.base(segno.ThreadID(fmt.Sprint("t", i)), ""))))
-			heads, want = append(heads, head), append(want, head.Thread)
-		}
-		for after := segno.ThreadID(""); ; {
-			page := f.threads(segno.ThreadQuery{Phase: segno.PhaseOpen, After: after, Limit: 2})
-			got = append(got, page...)
-			if len(page) < 2 {
-				break
-			}
-			after = page[1]
-			for i := range heads {
-				heads[i] = f.commit(f.step(heads[i]))
-			}
-		}
-		f.same("the pages", got, want)
-	}},
 	{"any phase", "after random commits every thread is found in the phase of its line", func(f *fixture) {
 		f.random(func(t *rapid.T) {
 			head := f.newThread()
 			for range rapid.IntRange(1, 12).Draw(t, "commits") {
 				head = f.randomCommit(t, head)
 			}
-			f.ok(checkPhases(f.Context(), f.store))
+			f.checkPhases()
+			for _, id := range f.threads(segno.ThreadQuery{}) {
+				f.ok(f.store.Delete(f.Context(), id))
+			}
 		})
 	}},
 	{"a phase among many threads", "the cost of finding waiting threads does not depend on the number of others", func(f *fixture) {
@@ -100,6 +82,7 @@ var phaseTests = []test{
 	}},
 }
 
+// reopenedPhaseTests read the index after the store was closed.
 var reopenedPhaseTests = []test{
 	{"by phase, opened again", "phases survive closing and opening", func(f *fixture) {
 		open := f.commit(f.step(f.commit(f.base("open", ""))))
@@ -147,36 +130,24 @@ func (f *fixture) randomCommit(t *rapid.T, head segno.Head) segno.Head {
 // is for stores that an older version wrote.
 func Phases(t *testing.T, s segno.Store) {
 	t.Helper()
-	if err := checkPhases(t.Context(), s); err != nil {
-		t.Fatal(err)
-	}
+	(&fixture{tester: t, store: s}).checkPhases()
 }
 
-func checkPhases(ctx context.Context, s segno.Store) error {
+func (f *fixture) checkPhases() {
+	f.Helper()
 	found := map[segno.ThreadID][]segno.Phase{}
 	for p := segno.PhaseDone; p <= segno.PhaseWaiting; p++ {
-		for t, err := range s.Threads(ctx, segno.ThreadQuery{Phase: p}) {
-			if err != nil {
-				return err
+		for after, more := segno.ThreadID(""), true; more; {
+			page := f.threads(segno.ThreadQuery{Phase: p, After: after, Limit: 20})
+			for _, id := range page {
+				after, found[id] = id, append(found[id], p)
 			}
-			found[t.ID] = append(found[t.ID], p)
+			more = len(page) == 20
 		}
 	}
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
-		if err != nil {
-			return err
-		}
-		head, err := s.Head(ctx, t.ID)
-		if err != nil {
-			return err
-		}
-		want, err := segno.ReadPhase(ctx, s, head.Head)
-		if err != nil {
-			return err
-		}
-		if !slices.Equal(found[t.ID], []segno.Phase{want}) {
-			return fmt.Errorf("thread %s is found in the phases %v; its line has phase %v", t.ID, found[t.ID], want)
-		}
+	for _, id := range f.threads(segno.ThreadQuery{}) {
+		want, err := segno.ReadPhase(f.Context(), f.store, f.head(id).Head)
+		f.ok(err)
+		f.same("the phases of thread "+string(id), found[id], []segno.Phase{want})
 	}
-	return nil
 }

@@ -74,7 +74,8 @@ func (m *listModel) addCheckpoint() {
 	c := m.turn(head)
 	c.Checkpoint.Time = epoch.Add(time.Duration(m.pick(7)-3) * time.Hour) // the order of a list does not depend on it
 	c.Checkpoint.Step = []int{0, 1, 2, 1 << 40}[m.pick(4)]
-	c.Checkpoint.Meta = []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}[m.pick(6)]
+	metas := []pairs{nil, {"source": "input"}, {"source": "loop"}, {"source": "loop", "n": "1"}, {"n": "1"}, unusualMeta()}
+	c.Checkpoint.Meta = metas[m.pick(len(metas))]
 	c.Checkpoint.Session = &segno.Position{Session: m.session[t.ID], Leaf: fmt.Sprint("leaf", m.pick(3))}
 	c.Checkpoint.Key = segno.TurnKey([]string{"", "key1", "key2"}[m.pick(3)])
 	if m.pick(2) == 0 {
@@ -140,84 +141,80 @@ func (m *listModel) expected(q segno.CheckpointQuery) (want []segno.Checkpoint) 
 	return want
 }
 
-// combinations calls visit with samples of all index combinations, and in a soak with all of them. An
-// index is at least 0 and less than its size.
-func combinations(f *fixture, sizes []int, visit func(at []int)) {
-	if !soak() {
-		f.random(func(t *rapid.T) {
-			at := make([]int, len(sizes))
-			for i, n := range sizes {
-				if rapid.Bool().Draw(t, "use") { // index 0 selects everything: few results match many conditions
-					at[i] = rapid.IntRange(0, n-1).Draw(t, fmt.Sprint("index ", i))
-				}
-			}
-			visit(at)
-		})
-		return
+// maybe returns one of the values, or the zero value, which selects everything: few results match many
+// conditions.
+func maybe[T any](t *rapid.T, field string, values ...T) (x T) {
+	if rapid.Bool().Draw(t, "use "+field) {
+		x = rapid.SampledFrom(values).Draw(t, field)
 	}
-	at := make([]int, len(sizes))
-	for i := 0; i < len(at); {
-		if i == 0 {
-			visit(at)
-		}
-		if at[i]++; at[i] < sizes[i] {
-			i = 0
-			continue
-		}
-		at[i] = 0
-		i++
+	return x
+}
+
+// compareQueries runs a random query many times; with SEGNO_SOAK a hundred times as often.
+func (m *listModel) compareQueries(query func(t *rapid.T) (found int)) {
+	rounds, found := 1, 0
+	if soak() {
+		rounds = 100
+	}
+	for range rounds {
+		m.random(func(t *rapid.T) { found += query(t) })
+	}
+	if found == 0 {
+		m.Fatal("all queries returned nothing")
 	}
 }
 
 func testAnyCheckpointQuery(f *fixture) {
 	m := f.newListModel()
-	threads, sessions := []segno.ThreadID{"", "missing", m.threads[0].ID}, []segno.SessionID{"", "s2"}
-	leaves, keys, workspaces := []string{"", "leaf1"}, []segno.TurnKey{"", "key1"}, []segno.WorkspaceID{"", "w1"}
-	steps, befores, limits := []int{0, 1, 1 << 40}, []int64{0, 4, 9}, []int{0, 2}
-	metas := []pairs{nil, {}, {"source": "loop"}, {"source": "loop", "n": "1"}, unusualMeta(), {"a\x00b": "\xff"}, {"": ""}, {"source": "loo"},
-		{"sourc": "loop"}, {"SOURCE": "loop"}, {"source": ""}, {"%": "%"}, {"": "", "missing": ""}}
-	prefixes, pinned := []string{"", "turn-1"}, []bool{false, true}
-	found := 0
-	sizes := []int{len(threads), len(sessions), len(leaves), len(keys), len(workspaces), len(steps), len(metas), len(prefixes), len(befores), len(limits), 2}
-	combinations(f, sizes, func(at []int) {
-		q := segno.CheckpointQuery{Thread: threads[at[0]], Session: sessions[at[1]], Leaf: leaves[at[2]], Key: keys[at[3]], Workspace: workspaces[at[4]],
-			Step: steps[at[5]], Meta: metas[at[6]], IDPrefix: prefixes[at[7]], Before: befores[at[8]], Limit: limits[at[9]], Pinned: pinned[at[10]]}
-		if q.Thread == "" {
-			q.Before = 0
+	m.compareQueries(func(t *rapid.T) int {
+		q := segno.CheckpointQuery{
+			Thread:    maybe(t, "thread", "missing", m.threads[0].ID, m.threads[1].ID, m.threads[2].ID),
+			Session:   maybe(t, "session", segno.SessionID("s2")),
+			Leaf:      maybe(t, "leaf", "leaf1"),
+			Key:       maybe(t, "key", segno.TurnKey("key1")),
+			Workspace: maybe(t, "workspace", segno.WorkspaceID("w1")),
+			Step:      maybe(t, "step", 1, 9, 1<<40),
+			IDPrefix:  maybe(t, "prefix", "turn-1", "base"),
+			Limit:     maybe(t, "limit", 1, 2, 7),
+			Pinned:    maybe(t, "pinned", true),
+			Meta: maybe(t, "meta", pairs{}, pairs{"source": "loop"}, pairs{"source": "loop", "n": "1"}, unusualMeta(), pairs{"a\x00b": "\xff"},
+				pairs{"": ""}, pairs{"source": "loo"}, pairs{"sourc": "loop"}, pairs{"SOURCE": "loop"}, pairs{"source": ""}, pairs{"%": "%"},
+				pairs{"": "", "missing": ""}),
+		}
+		if q.Thread != "" {
+			q.Before = maybe(t, "before", int64(1), 4, 9, 99)
 		}
 		want := m.expected(q)
 		f.same(fmt.Sprintf("%.300v", q), f.checkpoints(q), want)
-		found += len(want)
+		return len(want)
 	})
-	if found == 0 {
-		f.Fatal("no query returned a checkpoint")
-	}
 }
 
 func testAnyThreadQuery(f *fixture) {
 	m := f.newListModel()
-	parents := []segno.ThreadID{"", "missing"}
-	for _, t := range m.threads {
-		parents = append(parents, t.ID)
-	}
-	workspaces, sessions := []segno.WorkspaceID{"", "w1", "w3"}, []segno.SessionID{"", "s1", "s2", "s9"}
-	prefixes, limits := []string{"", "a", "b1", "c"}, []int{0, 1, 3}
-	combinations(f, []int{len(parents), 2, len(workspaces), len(sessions), len(prefixes), len(limits)}, func(at []int) {
-		q := segno.ThreadQuery{ParentThread: parents[at[0]], TopLevel: at[1] == 1, Workspace: workspaces[at[2]], Session: sessions[at[3]],
-			IDPrefix: prefixes[at[4]], Limit: limits[at[5]]}
+	m.compareQueries(func(t *rapid.T) int {
+		q := segno.ThreadQuery{
+			ParentThread: maybe(t, "parent", "missing", m.threads[0].ID, m.threads[1].ID, m.threads[2].ID, m.threads[3].ID),
+			TopLevel:     maybe(t, "top level", true),
+			Workspace:    maybe(t, "workspace", segno.WorkspaceID("w1"), "w3"),
+			Session:      maybe(t, "session", segno.SessionID("s1"), "s2", "s9"),
+			IDPrefix:     maybe(t, "prefix", "a", "b1", "c"),
+			Limit:        maybe(t, "limit", 1, 3),
+		}
 		var want []segno.Thread
-		for _, t := range m.threads {
+		for _, x := range m.threads {
 			if !slices.Contains([]bool{
-				q.ParentThread == "" || t.ParentThread == q.ParentThread,
-				!q.TopLevel || t.ParentThread == "",
-				q.Workspace == "" || t.Workspace == q.Workspace,
-				q.Session == "" || m.session[t.ID] == q.Session,
-				strings.HasPrefix(string(t.ID), q.IDPrefix),
+				q.ParentThread == "" || x.ParentThread == q.ParentThread,
+				!q.TopLevel || x.ParentThread == "",
+				q.Workspace == "" || x.Workspace == q.Workspace,
+				q.Session == "" || m.session[x.ID] == q.Session,
+				strings.HasPrefix(string(x.ID), q.IDPrefix),
 				q.Limit == 0 || len(want) < q.Limit,
 			}, false) {
-				want = append(want, t)
+				want = append(want, x)
 			}
 		}
 		f.same(fmt.Sprintf("%+v", q), all(f, f.store.Threads(f.Context(), q)), want)
+		return len(want)
 	})
 }

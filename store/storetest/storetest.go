@@ -9,18 +9,10 @@
 // assertion. A subtest that needs an interface or an option that is missing does not run; with -v
 // Test logs the names of those subtests.
 //
-// The groups of subtests:
-//
-//   - ownership, lease: of several concurrent writers one succeeds; a fenced writer is refused.
-//   - commit, line, workspace: a commit is atomic and idempotent; lines, moves and forks.
-//   - list: each field of a query, and random queries compared with a model.
-//   - ids, values, objects: data is returned unchanged, and as a copy.
-//   - errors: errors.Is finds the end of a context and a full disk.
-//   - close, reopen, scale: closing and opening again; costs in bytes and allocations.
-//   - watch, wait: waiting for a thread misses no commit, with [segno.Watcher] and without.
-//   - collect, retention: a collection keeps reachable data and drops the rest.
-//   - erase: a purged thread leaves no bytes; data that other threads reach stays.
-//   - saver, interrupt, history, travel, fork, state: a saver, also one on a store.
+// The groups are ownership and lease (one of several concurrent writers succeeds), commit, line, list, ids,
+// values, objects, errors, close, reopen, scale (costs in bytes and allocations), watch and wait (the same
+// tests with and without [segno.Watcher]), workspace, collect, retention and erase for a store, and saver,
+// interrupt, history, travel, fork, state and reopen for a saver.
 //
 // Random tests draw samples. If SEGNO_SOAK is set they try every combination, and the scale tests
 // are larger.

@@ -78,6 +78,7 @@ func (f *fixture) sameContent(what string, got, want saver.Snapshot) {
 	f.equal(what, got, want)
 }
 
+// historyTests are about the older checkpoints of a thread.
 var historyTests = []test{
 	{"missing checkpoints", "At does not find the checkpoints of other threads; a save after an old one is a conflict", func(f *fixture) {
 		saved, other := f.series(f.address(), 2), f.begin(f.address(), "of another thread")
@@ -92,18 +93,19 @@ var historyTests = []test{
 	}},
 }
 
+// travelTests move threads to older checkpoints.
 var travelTests = []test{
-	{"too far", "an undo or redo beyond the end is KindNotFound; a move to another thread's checkpoint is refused", func(f *fixture) {
+	{"refused moves", "a move beyond the end or to a missing checkpoint is KindNotFound; one to another thread is refused", func(f *fixture) {
 		saved, other := f.series(f.address(), 3), f.series(f.address(), 2)
 		a, v := saved[0].ThreadKey, f.saver.(Traveler)
 		for _, n := range []int{3, 99, 0, -1} {
 			f.kind(errOf(v.Undo(f.Context(), a, n)), segno.KindNotFound)
 			f.kind(errOf(v.Redo(f.Context(), a, n)), segno.KindNotFound)
 		}
+		f.kind(errOf(v.Undo(f.Context(), f.address(), 1)), segno.KindNotFound)
 		f.kind(errOf(v.Restore(f.Context(), a, "missing")), segno.KindNotFound)
 		f.kind(errOf(v.Restore(f.Context(), a, other[0].ID)), segno.KindRefused)
 		f.isLatest(saved[2])
-		f.kind(errOf(v.Undo(f.Context(), f.address(), 1)), segno.KindNotFound)
 	}},
 	{"undo of a decision", "undoing a decision opens its question again; the decision stays in the history", func(f *fixture) {
 		s := f.asked(1)
@@ -117,6 +119,7 @@ var travelTests = []test{
 	{"any journey", "after random saves, undos, redos, restores and forks every thread and checkpoint is that of a model", testJourney},
 }
 
+// forkTests begin threads at checkpoints of other threads.
 var forkTests = []test{
 	{"a fork is a copy", "a fork has the content and step of its checkpoint, is listed, and its saves follow it", func(f *fixture) {
 		s := f.save(f.rich(f.address()))
@@ -149,7 +152,8 @@ var forkTests = []test{
 		f.same("id and Created", []any{back.ID, back.Created}, []any{saved[1].ID, fork.Created})
 		f.sameContent("an ancestor by its id", f.at(fork.ThreadKey, saved[0].ID), saved[0])
 		f.save(with(back, "from there"))
-		f.same("Created from Load and List", []time.Time{f.latest(fork.ThreadKey).Created, f.infos("")[0].Created}, []time.Time{fork.Created, fork.Created})
+		f.same("Created from Load", f.latest(fork.ThreadKey).Created, fork.Created)
+		f.same("Created from List", f.infos("")[0].Created, fork.Created)
 		f.isLatest(saved[2])
 	}},
 	{"refused forks", "a fork to an existing thread is a conflict; one of a missing checkpoint is KindNotFound", func(f *fixture) {

@@ -58,6 +58,7 @@ func (f *fixture) wakes(head segno.Head, c segno.Commit, callers int) segno.Head
 	return now
 }
 
+// watchTests are about segno.Wait. They run with the store's Watcher and without it.
 var watchTests = []test{
 	{"already there", "Wait returns at once if the thread has a higher seq", func(f *fixture) {
 		head := f.turns(f.newThread(), 3)
@@ -97,7 +98,7 @@ var watchTests = []test{
 		want := woken{Head: f.turns(head, 1)}
 		f.same("the next head", <-got, want)
 	}},
-	{"no lost wake-up", "a caller that waits from head to head gets them in order, and misses no commit that begins meanwhile", testNoLostWakeUp},
+	{"no lost wake-up", "a caller that waits from head to head gets them in order and reaches the last one", testNoLostWakeUp},
 	{"delete", "the deletion of the thread ends a wait with KindNotFound", func(f *fixture) {
 		head := f.newThread()
 		got := f.beginWait(f.store, head)
@@ -119,6 +120,7 @@ var watchTests = []test{
 	}},
 }
 
+// otherWatchTests open the store twice.
 var otherWatchTests = []test{
 	{"another opening", "commits and deletions through another opening of the store end a wait", func(f *fixture) {
 		other, head := f.secondStore(), f.newThread()

@@ -18,10 +18,10 @@ import (
 
 // bigSession writes a transcript of at least size bytes in turns of about 20 KB:
 // prose, code with many escapes, tool output that is in the file twice.
-func bigSession(t testing.TB, home string, size int) *scribe {
+func bigSession(t testing.TB, home string, size int) *sessionWriter {
 	t.Helper()
 	n := 0
-	s := newScribe(t, home, func(m int) int { n++; return n % m })
+	s := newSessionWriter(t, home, func(m int) int { n++; return n % m })
 	code := strings.Repeat("\tif err := run(ctx, \"x\"); err != nil {\n\t\treturn fmt.Errorf(\"run: %w\", err)\n\t}\n", 40)
 	for written := 0; written < size; {
 		s.prompt(strings.Repeat("please make it so, and mind the details. ", 20))
@@ -42,7 +42,7 @@ func bigSession(t testing.TB, home string, size int) *scribe {
 func BenchmarkCut(b *testing.B) {
 	home := b.TempDir()
 	s := bigSession(b, home, 50<<20)
-	o := newShelf()
+	o := newMemoryObjects()
 	c := claude.New(home, claude.Options{})
 	got, err := c.Capture(context.Background(), s.source(), nil, o, nil)
 	if err != nil {
@@ -97,14 +97,13 @@ func copyFile(b *testing.B, from, to string) {
 	}
 }
 
-// BenchmarkPlaced compares what is stored of a cut of a 50 MB transcript with
-// storing it as any other, in memory, and reads it back from what it is derived
-// from.
-func BenchmarkPlaced(b *testing.B) {
+// BenchmarkCaptureCut compares the capture of a cut of a 50 MB transcript with
+// one that derives from nothing, in memory, and reads both back.
+func BenchmarkCaptureCut(b *testing.B) {
 	ctx := context.Background()
 	home := b.TempDir()
 	s := bigSession(b, home, 50<<20)
-	o := newShelf()
+	o := newMemoryObjects()
 	c := claude.New(home, claude.Options{})
 	got, err := c.Capture(ctx, s.source(), nil, o, nil)
 	if err != nil {
@@ -130,7 +129,7 @@ func BenchmarkPlaced(b *testing.B) {
 	})
 	b.Run("whole", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := c.Capture(ctx, src, nil, newShelf(), nil); err != nil {
+			if _, err := c.Capture(ctx, src, nil, newMemoryObjects(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -140,7 +139,7 @@ func BenchmarkPlaced(b *testing.B) {
 			for b.Loop() {
 				at.Path = ""
 				home := b.TempDir()
-				c := claude.New(home, claude.Options{FS: quick{vfs.OS}})
+				c := claude.New(home, claude.Options{FS: noSync{vfs.OS}})
 				if _, err := c.Cut(ctx, at, segno.Target{Session: "99999999-0000-4000-8000-000000000009", Dir: home}, o); err != nil {
 					b.Fatal(err)
 				}

@@ -83,7 +83,6 @@ func (t *capture) run(ctx context.Context) (err error) {
 }
 
 func (t *capture) try(ctx context.Context) error {
-	t.out = segno.Captured{}
 	if err := t.findNew(ctx); err != nil {
 		return err
 	}
@@ -95,16 +94,15 @@ func (t *capture) try(ctx context.Context) error {
 		return err
 	}
 	t.check = t.graph.sum
-	s, ok := t.readConversation()
-	if !ok {
+	if !t.readConversation() {
 		to, damage := t.to, t.graph.damage
 		if err := t.readGraph(ctx, 0, to); err != nil {
 			return err
 		}
 		t.to, t.graph.damage = to, damage
-		s, _ = t.readConversation()
+		t.readConversation()
 	}
-	if err := t.store(ctx, s); err != nil {
+	if err := t.store(ctx); err != nil {
 		return err
 	}
 	return t.finish(ctx)
@@ -137,9 +135,9 @@ func (t *capture) readGraph(ctx context.Context, from, to int64) error {
 	return err
 }
 
-// store puts the new bytes into the batch and fills in the positions. The bytes are cut
+// store puts the new bytes into the batch and completes the positions. The bytes are cut
 // where the position of an earlier turn needs a log that ends there.
-func (t *capture) store(ctx context.Context, s conversation) error {
+func (t *capture) store(ctx context.Context) error {
 	sum := crc32.New(castagnoli())
 	w := &logWriter{batch: t.batch}
 	at, err := t.from, error(nil)
@@ -154,57 +152,43 @@ func (t *capture) store(ctx context.Context, s conversation) error {
 	}
 	r := io.TeeReader(io.NewSectionReader(t.file, at, t.to-at), io.MultiWriter(sum, t.hash))
 	block := make([]byte, min(blockSize, max(t.to-at, 1)))
-	for _, e := range s.earlier {
-		p, err := t.storeTo(ctx, w, r, block, e.leaf, e.end)
-		if err != nil {
+	for i := range t.out.Earlier {
+		if err := t.storeTo(ctx, w, r, block, &t.out.Earlier[i].Position); err != nil {
 			return err
 		}
-		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(e.key), Prompt: e.prompt, Position: p})
 	}
-	p, err := t.storeTo(ctx, w, r, block, s.leaf, t.to)
-	if err != nil {
+	p := &t.out.Position
+	if err := t.storeTo(ctx, w, r, block, p); err != nil {
 		return err
 	}
 	if sum.Sum32() != t.check {
 		return errRewritten
 	}
-	if p.Digest, err = digest(t.file, t.hash, t.to); err != nil {
-		return err
-	}
-	t.out.Position, t.out.Prompt, t.out.Follows, t.out.Origin = p, s.prompt, s.follows, s.origin
-	if s.part != nil {
-		t.out.Key, t.out.Text = segno.TurnKey(s.part.key), s.part.text
-	}
-	return nil
+	p.Digest, err = digest(t.file, t.hash, t.to)
+	return err
 }
 
-// storeTo stores the next bytes of r, up to an offset, and returns the position there.
-func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, leaf string, offset int64) (segno.Position, error) {
-	for left := offset - w.end(); left > 0; {
+// storeTo stores the next bytes of r, up to p's offset, and completes p.
+func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
+	for left := p.Offset - w.end(); left > 0; {
 		piece := block[:min(int64(len(block)), left)]
 		if _, err := io.ReadFull(r, piece); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return segno.Position{}, errRewritten
+			return errRewritten
 		} else if err != nil {
-			return segno.Position{}, err
+			return err
 		}
 		if err := w.put(ctx, piece); err != nil {
-			return segno.Position{}, err
+			return err
 		}
 		left -= int64(len(piece))
 	}
-	log, err := w.close(ctx)
-	if err != nil {
-		return segno.Position{}, err
-	}
-	p := segno.Position{
-		Agent: t.c.agent, Session: t.src.Session, Dir: t.dir(), Path: t.src.Path,
-		Leaf: leaf, Offset: offset, Log: log, Version: t.graph.version,
-	}
-	t.hash.Sum(p.SHA256[:0])
+	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, t.graph.version
 	if p.Version == "" && t.prev != nil {
 		p.Version = t.prev.Version
 	}
-	return p, nil
+	t.hash.Sum(p.SHA256[:0])
+	p.Log, err = w.close(ctx)
+	return err
 }
 
 // dir returns the directory the session runs in: the first one that is known whose slug is

@@ -16,7 +16,7 @@
 //
 // # Objects
 //
-// A capture stores what is new in the transcript as chunks of at most 1 MiB and
+// A capture stores the new bytes of the transcript as chunks of at most 1 MiB and
 // one object, the log, that lists them and names the log before it:
 //
 //	segno-log 1

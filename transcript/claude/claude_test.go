@@ -20,18 +20,18 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// desk is a home with a session of a few turns in it.
-type desk struct {
-	*scribe
+// fixture is a home with a session of a few turns in it.
+type fixture struct {
+	*sessionWriter
 	home string
-	o    *shelf
+	o    *memoryObjects
 	c    *claude.Transcripts
 }
 
-func newDesk(t testing.TB, turns int) *desk {
+func newFixture(t testing.TB, turns int) *fixture {
 	home := t.TempDir()
-	d := &desk{scribe: newScribe(t, home, first), home: home, o: newShelf()}
-	d.c = claude.New(home, claude.Options{FS: quick{vfs.OS}, Objects: d.o})
+	d := &fixture{sessionWriter: newSessionWriter(t, home, first), home: home, o: newMemoryObjects()}
+	d.c = claude.New(home, claude.Options{FS: noSync{vfs.OS}, Objects: d.o})
 	for n := range turns {
 		d.turn(fmt.Sprintf("turn %d", n+1))
 	}
@@ -39,7 +39,7 @@ func newDesk(t testing.TB, turns int) *desk {
 	return d
 }
 
-func (d *desk) capture(t testing.TB, prev *segno.Position, known func(string) bool) segno.Captured {
+func (d *fixture) capture(t testing.TB, prev *segno.Position, known func(string) bool) segno.Captured {
 	t.Helper()
 	got, err := d.c.Capture(context.Background(), d.source(), prev, d.o, known)
 	if err != nil {
@@ -48,7 +48,7 @@ func (d *desk) capture(t testing.TB, prev *segno.Position, known func(string) bo
 	return got
 }
 
-func (d *desk) target() segno.Target { return segno.Target{Session: secondSession, Dir: d.dir} }
+func (d *fixture) target() segno.Target { return segno.Target{Session: secondSession, Dir: d.dir} }
 
 func wantKind(t testing.TB, err error, want segno.Kind) {
 	t.Helper()
@@ -59,7 +59,7 @@ func wantKind(t testing.TB, err error, want segno.Kind) {
 
 func TestFind(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	got, err := d.c.Find(ctx, firstSession)
 	if err != nil || got != d.source() {
 		t.Fatalf("found %+v, %v; want %+v", got, err, d.source())
@@ -72,9 +72,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A session that was moved is in two places; the one that was written last counts.
+// A session that was moved is in two places; the one written last counts.
 func TestFindTakesTheNewestFile(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	other := filepath.Join(d.home, "elsewhere")
 	if err := os.Mkdir(other, 0o700); err != nil {
 		t.Fatal(err)
@@ -97,10 +97,10 @@ func TestFindTakesTheNewestFile(t *testing.T) {
 	}
 }
 
-// The agent may have changed its directory; the session's is the one its file's
-// place is made of.
+// The agent may have changed its directory. The session's directory is the one from which
+// the name of its file's directory is made.
 func TestDirIsWhereTheSessionBelongs(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	home := d.dir
 	d.dir = filepath.Join(home, "sub")
 	d.turn("below")
@@ -116,7 +116,7 @@ func TestDirIsWhereTheSessionBelongs(t *testing.T) {
 }
 
 func TestCaptureStoresOnlyWhatIsNew(t *testing.T) {
-	d := newDesk(t, 200)
+	d := newFixture(t, 200)
 	p := d.capture(t, nil, nil).Position
 	before := d.o.size
 	d.turn("one more")
@@ -135,7 +135,7 @@ func TestCaptureStoresOnlyWhatIsNew(t *testing.T) {
 }
 
 func TestCaptureLeavesATornTail(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	whole := d.capture(t, nil, nil).Position
 	f, err := os.OpenFile(d.path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -154,14 +154,14 @@ func TestCaptureLeavesATornTail(t *testing.T) {
 			t.Error("the whole line was left")
 		}
 		if ok, err := d.c.EndsAt(context.Background(), d.source(), whole); err != nil || ok != (piece == "\n") {
-			t.Errorf("after %q it stands: %v, %v", piece, ok, err)
+			t.Errorf("after %q EndsAt: %v, %v", piece, ok, err)
 		}
 	}
 }
 
-// The agent takes records back now and then, by cutting them out of its file.
+// The agent sometimes removes records by cutting them out of its file.
 func TestCaptureOfARewrittenFileIsWhole(t *testing.T) {
-	d := newDesk(t, 3)
+	d := newFixture(t, 3)
 	p := d.capture(t, nil, nil).Position
 	data := d.bytes(t)
 	cut := bytes.LastIndexByte(data[:len(data)-1], '\n') + 1
@@ -183,7 +183,7 @@ func TestCaptureOfARewrittenFileIsWhole(t *testing.T) {
 }
 
 func TestDamageIsReportedWithItsPlace(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position
 	lines := d.count
 	d.turn("two")
@@ -191,10 +191,10 @@ func TestDamageIsReportedWithItsPlace(t *testing.T) {
 	for _, l := range d.lines {
 		at += int64(len(l))
 	}
-	d.say(`{"type":"user",`)
-	d.say("")
+	d.addLine(`{"type":"user",`)
+	d.addLine("")
 	for range 20 {
-		d.say("no JSON")
+		d.addLine("no JSON")
 	}
 	d.flush(t)
 	got := d.capture(t, &p, nil)
@@ -214,10 +214,10 @@ func TestDamageIsReportedWithItsPlace(t *testing.T) {
 	}
 }
 
-// A record of the line that cannot be read takes all before it away, without a
-// word from the agent. A cut says so.
+// If a record of the line cannot be read, the agent silently loses all records before it.
+// A cut reports that.
 func TestCutRefusesABrokenLine(t *testing.T) {
-	d := newDesk(t, 3)
+	d := newFixture(t, 3)
 	lines := bytes.SplitAfter(d.bytes(t), []byte("\n"))
 	for n := 1; n < len(lines)-2; n++ {
 		broken := slices.Clone(lines)
@@ -245,7 +245,7 @@ func uuidOf(line []byte) string {
 
 func TestCutRefuses(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	for name, c := range map[string]struct {
 		change func(p *segno.Position, to *segno.Target)
@@ -281,10 +281,10 @@ func TestCutRefuses(t *testing.T) {
 	}
 }
 
-// A path from an archive may name anything; a pipe would block for ever.
+// A path from an archive may name anything. A pipe must not block the process.
 func TestPathsThatAreNoFiles(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	pipe := filepath.Join(d.home, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -300,7 +300,7 @@ func TestPathsThatAreNoFiles(t *testing.T) {
 
 func TestCutTwiceIsOneCut(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	one, err := d.c.Cut(ctx, p, d.target(), d.o)
 	if err != nil {
@@ -324,12 +324,12 @@ func TestCutTwiceIsOneCut(t *testing.T) {
 }
 
 func TestCutSplicesTopLevelIdsOnly(t *testing.T) {
-	d := newDesk(t, 0)
+	d := newFixture(t, 0)
 	d.prompt("x")
-	d.say(`{"type":"a","sessionId":"%s","forkedFrom":{"sessionId":"%s"},"text":"\"sessionId\":\"%s\""}`, d.session, d.session, d.session)
-	d.say(`{ "sessionId" : "older" , "list":[{"sessionId":"%s"}],"type":"b"}`, d.session)
-	d.say(`{"type":"c","sessionId":7}`)
-	d.say(`broken "sessionId":"%s"`, d.session)
+	d.addLine(`{"type":"a","sessionId":"%s","forkedFrom":{"sessionId":"%s"},"text":"\"sessionId\":\"%s\""}`, d.session, d.session, d.session)
+	d.addLine(`{ "sessionId" : "older" , "list":[{"sessionId":"%s"}],"type":"b"}`, d.session)
+	d.addLine(`{"type":"c","sessionId":7}`)
+	d.addLine(`broken "sessionId":"%s"`, d.session)
 	d.answer("y")
 	d.flush(t)
 	src, err := d.c.Cut(context.Background(), d.capture(t, nil, nil).Position, d.target(), d.o)
@@ -355,7 +355,7 @@ func TestCutSplicesTopLevelIdsOnly(t *testing.T) {
 
 func TestCutTimesAndModes(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	old := time.Now().Add(-time.Hour).Truncate(time.Second)
 	if err := os.Chtimes(d.path, old, old); err != nil {
 		t.Fatal(err)
@@ -390,7 +390,7 @@ func TestCutTimesAndModes(t *testing.T) {
 
 // TestCutOfAVeryLongLine has one line of 12 MB in a turn.
 func TestCutOfAVeryLongLine(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	d.prompt(strings.Repeat("a long line ", 1<<20) + "\" é \n")
 	d.answer("read")
 	d.turn("after")
@@ -410,10 +410,10 @@ func TestCutOfAVeryLongLine(t *testing.T) {
 
 // TestManyCaptures reads a log of many small captures back.
 func TestManyCaptures(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position
 	for n := range 1000 {
-		d.say(`{"type":"mode","mode":"%d","sessionId":"%s"}`, n, d.session)
+		d.addLine(`{"type":"mode","mode":"%d","sessionId":"%s"}`, n, d.session)
 		d.flush(t)
 		p = d.capture(t, &p, nil).Position
 	}
@@ -433,14 +433,14 @@ func TestManyCaptures(t *testing.T) {
 // TestTraceNamesEverything cuts with nothing but the objects Trace named.
 func TestTraceNamesEverything(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	d.sidecar(t, "tasks", "1.json", "one")
 	d.sidecar(t, "session", "tool-results/long.txt", strings.Repeat("long ", 1<<19))
 	p := d.capture(t, nil, nil).Position
 	d.turn("three")
 	d.flush(t)
 	p = d.capture(t, &p, nil).Position
-	kept := newShelf()
+	kept := newMemoryObjects()
 	err := d.c.Trace(ctx, p, d.o, func(h segno.Hash) bool {
 		data, err := d.o.Get(ctx, h)
 		if err != nil {
@@ -472,13 +472,13 @@ func TestTraceNamesEverything(t *testing.T) {
 
 func TestStoredBytesThatAreDamaged(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	p.Path, d.path = "", d.path+".gone"
 	if err := os.Rename(strings.TrimSuffix(d.path, ".gone"), d.path); err != nil {
 		t.Fatal(err)
 	}
-	d.o.spoil(p.Log, func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
+	d.o.corrupt(p.Log, func(b []byte) []byte { b[len(b)/2] ^= 1; return b })
 	_, err := d.c.Cut(ctx, p, d.target(), d.o)
 	wantKind(t, err, segno.KindCorrupt)
 }

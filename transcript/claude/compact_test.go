@@ -9,14 +9,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The agents' own lines of a session that was resumed with /compact as its first
+// Recorded lines of a session that was resumed with /compact as its first
 // prompt: the boundary's logical parent is a record that was never written. The
-// turn after it follows the one before it, whether the capture read the file up to
-// there earlier or not.
+// turn after it follows the turn before it, whether or not an earlier capture read the file
+// up to there.
 func TestTurnAfterCompactFirst(t *testing.T) {
 	for _, version := range []string{"2.1.197", "2.1.330"} {
 		t.Run(version, func(t *testing.T) {
-			d := newDesk(t, 0)
+			d := newFixture(t, 0)
 			data, err := os.ReadFile("testdata/compact-first-" + version + ".jsonl")
 			if err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTurnAfterCompactFirst(t *testing.T) {
 // A prompt whose parent is not in the file continues the line of its session: a lost or
 // damaged line of the file must not cut off the turns before it.
 func TestPromptWhoseParentIsMissing(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	before := d.capture(t, nil, nil).Position
 	d.head = "99999999-aaaa-4bbb-8ccc-000000000000"
 	prompt := d.prompt("go on")

@@ -6,50 +6,36 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// conversation is what a capture finds out about the conversation.
-type conversation struct {
-	leaf    string
-	prompt  string    // the record that began the newest turn, "" if that turn is not new
-	part    *turnPart // of that record
-	follows string    // the leaf before that turn
-	origin  *segno.Origin
-	earlier []earlierTurn // oldest first
-}
-
-// earlierTurn is a turn that ended before the newest one began.
-type earlierTurn struct {
-	leaf, key, prompt string
-	end               int64
-}
-
-// readConversation reads the conversation from t's graph. ok is false if only the rest of
-// the file could show it.
-func (t *capture) readConversation() (s conversation, ok bool) {
+// readConversation sets all of t.out that the graph shows. Positions have a leaf and an
+// offset only. ok is false if only the rest of the file could show the conversation.
+func (t *capture) readConversation() (ok bool) {
 	g := t.graph
-	if s.leaf, ok = g.leaf(t.prevLeaf()); !ok {
-		return conversation{}, false
+	t.out = segno.Captured{}
+	t.out.Position.Offset = t.to
+	if t.out.Position.Leaf, ok = g.leaf(t.prevLeaf()); !ok {
+		return false
 	}
-	path, exit := g.path(s.leaf)
+	path, exit := g.path(t.out.Position.Leaf)
 	turns := g.turnsOf(path)
 	shared := len(path)
 	if t.prev == nil {
-		shared = t.findOrigin(path, &s)
+		shared = t.findOrigin(path)
 		if t.of == nil {
-			t.addEarlier(path, turns, shared, &s)
+			t.addEarlier(path, turns, shared)
 		}
 	}
 	if len(turns) == 0 || shared < turns[0].to || t.isCaptured(path[:turns[0].to]) {
-		return s, true
+		return true
 	}
 	prompt := &g.nodes[turns[0].prompt]
-	s.prompt, s.part = prompt.uuid, prompt.part
-	s.follows, ok = t.findFollowed(path[turns[0].to:], exit, &s)
+	t.out.Prompt, t.out.Key, t.out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
+	t.out.Follows, ok = t.findFollowed(path[turns[0].to:], exit)
 	if !ok && g.isWhole && t.prev != nil {
 		// The record above the prompt is not in the file. The session's own line is
 		// the likelier one, and it loses no turn.
-		s.follows = t.prev.Leaf
+		t.out.Follows = t.prev.Leaf
 	}
-	return s, ok || g.isWhole
+	return ok || g.isWhole
 }
 
 func (t *capture) prevLeaf() string {
@@ -61,10 +47,10 @@ func (t *capture) prevLeaf() string {
 
 // findOrigin returns the index in path, which runs from the newest record back, from which
 // on a known session has the records, too.
-func (t *capture) findOrigin(path []int, s *conversation) int {
+func (t *capture) findOrigin(path []int) int {
 	for at, i := range path {
 		if leaf := t.knownLeaf(i); leaf != "" {
-			s.origin = &segno.Origin{Leaf: leaf}
+			t.out.Origin = &segno.Origin{Leaf: leaf}
 			return at
 		}
 	}
@@ -83,17 +69,17 @@ func (t *capture) knownLeaf(i int) string {
 	return ""
 }
 
-// addEarlier adds the completed turns between the shared records and the newest turn.
-func (t *capture) addEarlier(path []int, turns []turn, shared int, s *conversation) {
+// addEarlier adds the completed turns between the shared records and the newest turn, oldest
+// first.
+func (t *capture) addEarlier(path []int, turns []turn, shared int) {
 	ends := t.graph.ends(path, turns)
 	for i := len(turns) - 1; i > 0; i-- {
 		if !turns[i].isAnswered || turns[i].to > shared {
 			continue
 		}
 		part := t.graph.nodes[turns[i].prompt].part
-		s.earlier = append(s.earlier, earlierTurn{
-			leaf: t.graph.nodes[turns[i].leaf].uuid, key: part.key, prompt: part.text, end: ends[i],
-		})
+		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
+		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
 	}
 }
 
@@ -125,7 +111,7 @@ func (t *capture) lastCapturedTurn() map[int]bool {
 
 // findFollowed returns the known leaf that a prompt follows, given the records
 // above it.
-func (t *capture) findFollowed(above []int, exit string, s *conversation) (leaf string, ok bool) {
+func (t *capture) findFollowed(above []int, exit string) (leaf string, ok bool) {
 	captured := t.lastCapturedTurn()
 	before := t.prevLeaf()
 	for _, i := range above {
@@ -133,7 +119,7 @@ func (t *capture) findFollowed(above []int, exit string, s *conversation) (leaf 
 		if captured[i] {
 			return before, true
 		}
-		if uuid == before || slices.ContainsFunc(s.earlier, func(e earlierTurn) bool { return e.leaf == uuid }) {
+		if uuid == before || slices.ContainsFunc(t.out.Earlier, func(e segno.TranscriptTurn) bool { return e.Position.Leaf == uuid }) {
 			return uuid, true
 		}
 		if leaf := t.knownLeaf(i); leaf != "" {

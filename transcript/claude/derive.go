@@ -68,12 +68,12 @@ func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32)
 	a := newReadAhead(ctx, io.LimitReader(in, t.of.Offset))
 	defer a.close()
 	m := &overlap{hash: sha256.New()}
-	theirs, own := a.lines(), newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
+	other, own := a.lines(), newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
 	both := io.MultiWriter(m.hash, sum)
 	var r record
-	var rewritten bytes.Buffer // a line of theirs with the session id of the cut
+	var rewritten bytes.Buffer // a line of the other transcript with the session id of the cut
 	ownLine, more := own.next()
-	for l := range theirs.all() {
+	for l := range other.all() {
 		if m.lines++; !more {
 			continue
 		}
@@ -83,13 +83,13 @@ func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32)
 			return nil, err
 		}
 		if bytes.Equal(rewritten.Bytes(), ownLine.bytes) {
-			both.Write(ownLine.bytes)
+			_, _ = both.Write(ownLine.bytes) // hashes return no error
 			m.keep = appendLine(m.keep, m.lines)
 			m.end = ownLine.offset + int64(len(ownLine.bytes))
 			ownLine, more = own.next()
 		}
 	}
-	if torn, err := theirs.end(); torn > 0 || err != nil {
+	if torn, err := other.end(); torn > 0 || err != nil {
 		return nil, errors.Join(errStale, err)
 	}
 	if !a.is(t.of) {

@@ -16,12 +16,12 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// TestCutFailsWhole fails every operation of a cut, once and for ever. The new
-// session is there whole or not at all, the source is untouched, an error is
-// always told, and doing it again works.
+// TestCutFailsWhole fails every operation of a cut, once and permanently. The new
+// session is complete or absent, the source is unchanged, Cut always returns an
+// error, and a second attempt succeeds.
 func TestCutFailsWhole(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 3)
+	d := newFixture(t, 3)
 	d.sidecar(t, "tasks", "1.json", "one")
 	d.sidecar(t, "session", "subagents/a.jsonl", "{}\n")
 	got := d.capture(t, nil, nil)
@@ -31,7 +31,7 @@ func TestCutFailsWhole(t *testing.T) {
 		for n := 0; ; n++ {
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			c := claude.New(d.home, claude.Options{FS: faults.Wrap(quick{vfs.OS})})
+			c := claude.New(d.home, claude.Options{FS: faults.Wrap(noSync{vfs.OS})})
 			to := segno.Target{Session: segno.SessionID(fmt.Sprintf("55555555-0000-4000-8000-%012d", n)), Dir: d.dir}
 			if forever {
 				to.Session = "66666666" + to.Session[8:]
@@ -60,8 +60,8 @@ func TestCutFailsWhole(t *testing.T) {
 	}
 }
 
-// checkWhole checks that a session is complete, with its sidecars, or not there.
-func checkWhole(t *testing.T, d *desk, p segno.Position, to segno.Target) {
+// checkWhole checks that a session is complete, with its sidecars, or absent.
+func checkWhole(t *testing.T, d *fixture, p segno.Position, to segno.Target) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(d.path), string(to.Session)+".jsonl"))
 	if err != nil {
@@ -70,7 +70,7 @@ func checkWhole(t *testing.T, d *desk, p segno.Position, to segno.Target) {
 	if int64(len(data)) != p.Offset {
 		t.Errorf("%s has %d bytes of %d", to.Session, len(data), p.Offset)
 	}
-	for _, path := range []string{d.place(to.Session, "tasks", "1.json"), d.place(to.Session, "session", "subagents/a.jsonl")} {
+	for _, path := range []string{d.sidecarPath(to.Session, "tasks", "1.json"), d.sidecarPath(to.Session, "session", "subagents/a.jsonl")} {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("%s is there without %s", to.Session, path)
 		}
@@ -80,12 +80,12 @@ func checkWhole(t *testing.T, d *desk, p segno.Position, to segno.Target) {
 // TestRelocateFailsWhole does the same to a relocation.
 func TestRelocateFailsWhole(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	d.sidecar(t, "session", "subagents/a.jsonl", "{}\n")
 	for n := 0; ; n++ {
 		faults := faultfs.FailAt(n)
 		dir := filepath.Join(d.home, fmt.Sprintf("other-%d", n))
-		c := claude.New(d.home, claude.Options{FS: faults.Wrap(quick{vfs.OS})})
+		c := claude.New(d.home, claude.Options{FS: faults.Wrap(noSync{vfs.OS})})
 		_, err := c.Relocate(ctx, d.source(), dir)
 		if !faults.Fired() {
 			break
@@ -103,10 +103,10 @@ func TestRelocateFailsWhole(t *testing.T) {
 	}
 }
 
-// TestOrderOfOperations is what a reviewer should see change: content is synced
-// before it is named, sidecars are there before the transcript.
+// TestOrderOfOperations pins the order of writes: content is synced
+// before it gets its name, and sidecars are written before the transcript.
 func TestOrderOfOperations(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	d.sidecar(t, "tasks", "1.json", "one")
 	p := d.capture(t, nil, nil).Position
 	faults := faultfs.FailAt(-1)

@@ -147,7 +147,7 @@ func (g *graph) add(r *record, l line) {
 		return
 	}
 	if r.version != nil && string(r.version) != g.version {
-		g.version = jsonscan.Decode(r.version)
+		g.version = jsonscan.Unescape(r.version)
 	}
 	if !r.isSidechain {
 		g.newest, g.pointerIsNew = i, false
@@ -159,7 +159,7 @@ func (g *graph) add(r *record, l line) {
 }
 
 // cwdText is the newest working directory.
-func (g *graph) cwdText() string { return jsonscan.Decode(g.cwd) }
+func (g *graph) cwdText() string { return jsonscan.Unescape(g.cwd) }
 
 // put stores the node of r. A uuid that occurs twice keeps its first place and
 // its last content, as in the agent's own map.
@@ -197,7 +197,7 @@ const noRecord = "00000000-0000-0000-0000-000000000000"
 // setPointer applies a last-prompt line with the value leaf.
 func (g *graph) setPointer(leaf []byte, explicit bool) {
 	p := &g.pointer
-	switch uuid := jsonscan.Inside(leaf); {
+	switch uuid := jsonscan.RawText(leaf); {
 	case string(uuid) == noRecord:
 		*p, g.pointerIsNew = pointer{}, false
 	case len(uuid) > 0:

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -22,34 +24,45 @@ type installer struct {
 	created []string // files and directories, to be removed if the session does not appear
 }
 
-// begin creates the new transcript under a temporary name that no agent reads.
-func (k *installer) begin() (err error) {
+// content is the session that an installer writes.
+type content interface {
+	// writeTranscript writes the transcript to the installer's out.
+	writeTranscript(ctx context.Context) error
+	sidecars(ctx context.Context) ([]sidecar, error)
+	openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
+}
+
+// install writes a session. The transcript has a temporary name that no agent reads until
+// all sidecars are durable.
+func (k *installer) install(ctx context.Context, session segno.SessionID, from content) (err error) {
+	defer k.cleanup()
 	if err := k.mkdir(filepath.Dir(k.path)); err != nil {
 		return err
 	}
-	k.out, err = createOutput(k.c.fs, k.path)
-	return err
-}
-
-// writeSidecars writes the sidecars of a session and makes their names durable.
-func (k *installer) writeSidecars(ctx context.Context, session segno.SessionID, list []sidecar, open func(sidecar) (io.ReadCloser, error)) error {
+	if k.out, err = createOutput(k.c.fs, k.path); err != nil {
+		return err
+	}
+	if err := from.writeTranscript(ctx); err != nil {
+		return err
+	}
+	if err := k.out.sync(); err != nil {
+		return err
+	}
+	list, err := from.sidecars(ctx)
+	if err != nil {
+		return err
+	}
 	dirs := map[string]bool{}
 	for _, s := range list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		name := k.c.sidecarFile(session, k.path, s.path)
-		if err := k.mkdir(filepath.Dir(name)); err != nil {
-			return err
-		}
 		dirs[filepath.Dir(name)] = true
-		in, err := open(s)
+		in, err := from.openSidecar(ctx, s)
 		if err != nil {
 			return err
 		}
 		err = k.writeSidecar(name, in)
 		in.Close()
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 	}
@@ -58,10 +71,13 @@ func (k *installer) writeSidecars(ctx context.Context, session segno.SessionID, 
 			return err
 		}
 	}
-	return nil
+	return k.publish()
 }
 
 func (k *installer) writeSidecar(name string, in io.Reader) error {
+	if err := k.mkdir(filepath.Dir(name)); err != nil {
+		return err
+	}
 	out, err := createOutput(k.c.fs, name)
 	if err != nil {
 		return err
@@ -120,7 +136,7 @@ func (k *installer) mkdir(dir string) error {
 	return k.c.fs.SyncDir(filepath.Dir(dir))
 }
 
-// cleanup removes what was created for a session that did not appear.
+// cleanup removes the files of a session that did not appear.
 func (k *installer) cleanup() {
 	if k.out != nil {
 		k.out.close()
@@ -128,4 +144,77 @@ func (k *installer) cleanup() {
 	for _, name := range slices.Backward(k.created) {
 		_ = k.c.fs.Remove(name) // a directory that has other files remains
 	}
+}
+
+// Relocate copies a session, under its own id, to where the agent looks for the
+// sessions of dir. The copy ends with the last whole line. The original remains. If
+// the session is there already, Relocate accepts it if it has the same bytes, else the
+// error is [segno.KindConflict].
+func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
+	const op = "relocate session"
+	src, err := c.resolve(ctx, op, src)
+	if err != nil {
+		return segno.Source{}, err
+	}
+	to := segno.Source{Session: src.Session, Dir: dir}
+	if to.Path, err = c.path(src.Session, dir); err != nil {
+		return segno.Source{}, segno.NewError(segno.KindInvalid, op, dir, err)
+	}
+	if to.Path == src.Path {
+		_, err := os.Stat(src.Path)
+		return to, ioError(op, src.Path, err)
+	}
+	k := &relocation{installer{c: c, op: op, path: to.Path}, src}
+	if err := k.install(ctx, src.Session, k); err != nil {
+		return segno.Source{}, ioError(op, src.Path, err)
+	}
+	return to, nil
+}
+
+// relocation is a copy of src as it is.
+type relocation struct {
+	installer
+	src segno.Source
+}
+
+func (k *relocation) writeTranscript(ctx context.Context) error {
+	in, err := openRegular(k.src.Path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	l := newLineReader(in, 0)
+	for at := range l.all() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := k.out.Write(at.bytes); err != nil {
+			return err
+		}
+	}
+	_, err = l.end()
+	return err
+}
+
+// sidecars returns those beside the transcript. The agent finds the others by the session's
+// id alone.
+func (k *relocation) sidecars(context.Context) ([]sidecar, error) {
+	list, _, err := k.c.listSidecars(k.src.Session, k.src.Path)
+	return slices.DeleteFunc(list, func(s sidecar) bool { return !strings.HasPrefix(s.path, "session/") }), err
+}
+
+func (k *relocation) openSidecar(_ context.Context, s sidecar) (io.ReadCloser, error) {
+	return openRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
+}
+
+// Prefer makes a session the newest of its project, so that the agent's "continue the
+// newest session" finds it. Its bytes stay as they are.
+func (c *Transcripts) Prefer(ctx context.Context, src segno.Source) error {
+	const op = "prefer session"
+	src, err := c.resolve(ctx, op, src)
+	if err != nil {
+		return err
+	}
+	now := c.now()
+	return ioError(op, src.Path, c.fs.Chtimes(src.Path, now, now))
 }

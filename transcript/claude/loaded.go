@@ -126,14 +126,7 @@ func (v *loaded) head() int {
 	if p.isEmpty {
 		return none
 	}
-	to := v.index(p.uuid)
-	if to != none && v.gone[to] {
-		to = none
-	}
-	newest := v.newest
-	if newest != none && v.gone[newest] {
-		newest = none
-	}
+	to, newest := v.notGone(v.index(p.uuid)), v.notGone(v.newest)
 	explicit := p.isExplicit && to != none && !v.nodes[to].isSidechain
 	if v.lastPreserved == none || explicit {
 		start := to
@@ -148,6 +141,14 @@ func (v *loaded) head() int {
 		}
 	}
 	return v.newestLeaf(to, newest)
+}
+
+// notGone returns i, or none if the record is gone.
+func (v *loaded) notGone(i int) int {
+	if i != none && v.gone[i] {
+		return none
+	}
+	return i
 }
 
 // newestLeaf is the agent's second way to the head: the only leaf, or the one that the

@@ -17,7 +17,7 @@ import (
 
 func TestRelocate(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	d.sidecar(t, "session", "tool-results/x.txt", "out")
 	d.sidecar(t, "tasks", "1.json", "one")
 	before := d.bytes(t)
@@ -55,7 +55,7 @@ func TestRelocate(t *testing.T) {
 }
 
 func TestSymlinkedDirectory(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	link := filepath.Join(d.home, "link")
 	if err := os.Symlink(d.dir, link); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestSymlinkedDirectory(t *testing.T) {
 }
 
 func TestPreferMakesASessionTheNewest(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	old := time.Now().Add(-time.Hour)
 	if err := os.Chtimes(d.path, old, old); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestPreferMakesASessionTheNewest(t *testing.T) {
 }
 
 func TestLive(t *testing.T) {
-	d := newDesk(t, 0)
+	d := newFixture(t, 0)
 	stat, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		t.Fatal(err)
@@ -112,9 +112,9 @@ func TestLive(t *testing.T) {
 	}
 }
 
-func TestSettle(t *testing.T) {
+func TestAwaitMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, 1)
+		d := newFixture(t, 1)
 		size := int64(len(d.bytes(t)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -26,7 +26,7 @@ type output struct {
 	result chan error // of the write in progress; nil if there is none
 	size   int64
 	synced int64  // bytes that the kernel was asked to write to the disk
-	sum    uint32 // CRC-32C of what was written
+	sum    uint32 // CRC-32C of the bytes written
 	isGone bool   // the temporary name no longer exists
 }
 
@@ -84,7 +84,7 @@ func (o *output) wait() error {
 	return err
 }
 
-// restart discards what was written.
+// restart discards the bytes written so far.
 func (o *output) restart() error {
 	if err := o.wait(); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (o *output) flush() error {
 	return o.wait()
 }
 
-// sync makes what was written durable. Meanwhile it reads the bytes back and compares them.
+// sync makes the bytes durable. Meanwhile it reads them back and compares them.
 func (o *output) sync() error {
 	if err := o.flush(); err != nil {
 		return err

@@ -36,7 +36,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var uuid string
-		if json.Unmarshal(want["uuid"], &uuid) == nil && bytes.Count(clean, []byte("uuid")) == 1 && jsonscan.Decode(r.uuid) != uuid {
+		if json.Unmarshal(want["uuid"], &uuid) == nil && bytes.Count(clean, []byte("uuid")) == 1 && jsonscan.Unescape(r.uuid) != uuid {
 			t.Fatalf("uuid %q, want %q", r.uuid, uuid)
 		}
 		var spliced bytes.Buffer
@@ -88,7 +88,7 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// pieces hands out data n bytes at a time, in memory that is used again.
+// pieces returns n bytes of data at a time, in a buffer that it reuses.
 type pieces struct {
 	data []byte
 	n    int

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// place is where a sidecar of a session is.
-func (d *desk) place(session segno.SessionID, root, name string) string {
+// sidecarPath returns where a sidecar of a session is.
+func (d *fixture) sidecarPath(session segno.SessionID, root, name string) string {
 	if root == "session" {
 		return filepath.Join(filepath.Dir(d.path), string(session), name)
 	}
@@ -20,9 +20,9 @@ func (d *desk) place(session segno.SessionID, root, name string) string {
 }
 
 // sidecar writes a sidecar that is old enough to be trusted.
-func (d *desk) sidecar(t testing.TB, root, name, content string) string {
+func (d *fixture) sidecar(t testing.TB, root, name, content string) string {
 	t.Helper()
-	path := d.place(d.session, root, name)
+	path := d.sidecarPath(d.session, root, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func (d *desk) sidecar(t testing.TB, root, name, content string) string {
 
 func TestSidecarsTravel(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	files := map[[2]string]string{
 		{"session", "subagents/agent-a.jsonl"}: `{"isSidechain":true,"sessionId":"` + firstSession + `"}` + "\n",
 		{"session", "tool-results/x.txt"}:      strings.Repeat("out\n", 10000),
@@ -52,12 +52,12 @@ func TestSidecarsTravel(t *testing.T) {
 		d.sidecar(t, at[0], at[1], content)
 	}
 	d.sidecar(t, "session", "resume-head.jsonl", `{"version":1}`)
-	if err := os.Symlink("/etc/passwd", d.place(firstSession, "tasks", "link")); err != nil {
+	if err := os.Symlink("/etc/passwd", d.sidecarPath(firstSession, "tasks", "link")); err != nil {
 		t.Fatal(err)
 	}
 	p := d.capture(t, nil, nil).Position
 	for _, root := range []string{"session", "tasks", "file-history", "session-env"} {
-		if err := os.RemoveAll(d.place(firstSession, root, "")); err != nil {
+		if err := os.RemoveAll(d.sidecarPath(firstSession, root, "")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -65,7 +65,7 @@ func TestSidecarsTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for at, want := range files {
-		path := d.place(secondSession, at[0], at[1])
+		path := d.sidecarPath(secondSession, at[0], at[1])
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != want {
 			t.Errorf("%v is %q, %v", at, got, err)
@@ -74,31 +74,31 @@ func TestSidecarsTravel(t *testing.T) {
 			t.Errorf("%v has mode %v, %v", at, fi.Mode(), err)
 		}
 	}
-	if _, err := os.Lstat(d.place(secondSession, "tasks", "link")); err == nil {
+	if _, err := os.Lstat(d.sidecarPath(secondSession, "tasks", "link")); err == nil {
 		t.Error("a symlink was carried")
 	}
-	if _, err := os.Lstat(d.place(secondSession, "session", "resume-head.jsonl")); err == nil {
+	if _, err := os.Lstat(d.sidecarPath(secondSession, "session", "resume-head.jsonl")); err == nil {
 		t.Error("offsets into another transcript were carried")
 	}
 }
 
 // A position without stored sidecars takes those that are there.
 func TestSidecarsOfAnOldPosition(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	d.sidecar(t, "tasks", "1.json", "one")
 	if _, err := d.c.Cut(context.Background(), p, d.target(), d.o); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(d.place(secondSession, "tasks", "1.json")); err != nil || string(got) != "one" {
+	if got, err := os.ReadFile(d.sidecarPath(secondSession, "tasks", "1.json")); err != nil || string(got) != "one" {
 		t.Fatalf("%q, %v", got, err)
 	}
 }
 
-// What did not change is not read: its content is replaced under the same size
-// and time, and nobody notices.
+// An unchanged sidecar is not read: its content is replaced under the same size
+// and time, and the capture has the old content.
 func TestUnchangedSidecarsAreNotReadAgain(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	path := d.sidecar(t, "tasks", "1.json", "one")
 	p := d.capture(t, nil, nil).Position
 	d.sidecar(t, "tasks", "1.json", "two")
@@ -119,8 +119,8 @@ func TestUnchangedSidecarsAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// keepTime gives a file the time the listing has.
-func keepTime(t *testing.T, d *desk, path string, p segno.Position) {
+// keepTime gives a file the time that the stored list has.
+func keepTime(t *testing.T, d *fixture, path string, p segno.Position) {
 	t.Helper()
 	data, err := d.o.Get(context.Background(), p.Sidecars)
 	if err != nil {
@@ -139,7 +139,7 @@ func keepTime(t *testing.T, d *desk, path string, p segno.Position) {
 
 // A file written just now may change again within the same tick of its clock.
 func TestYoungSidecarsAreReadAgain(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	path := d.sidecar(t, "tasks", "1.json", "one")
 	now := time.Now().Add(time.Minute)
 	var prev *segno.Position
@@ -160,7 +160,7 @@ func TestYoungSidecarsAreReadAgain(t *testing.T) {
 }
 
 func TestLargeSidecarsAreLeftOutAloud(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	path := d.sidecar(t, "session", "tool-results/huge.txt", "")
 	if err := os.Truncate(path, 64<<20+1); err != nil {
 		t.Fatal(err)

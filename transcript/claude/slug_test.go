@@ -29,7 +29,7 @@ func TestSlug(t *testing.T) {
 	}
 }
 
-// FuzzSlug checks the rule as the agent's source has it: a replacement per UTF-16
+// FuzzSlug compares with the rule in the agent's source: a replacement per UTF-16
 // unit, and a checksum from 201 on.
 func FuzzSlug(f *testing.F) {
 	f.Add("/srv/a.b")

@@ -198,34 +198,34 @@ func (s *turnSearch) add(r *record) bool {
 	if r.isSidechain {
 		return true
 	}
-	isPrompt := r.kind == kindUser && r.isSubmitted
-	isQueued := isPrompt && string(r.field("promptSource")) == `"queued"`
+	isQueued := r.kind == kindUser && r.isSubmitted && string(r.field("promptSource")) == `"queued"`
 	if isQueued && (s.key == "" || s.isQueued) {
-		*s = turnSearch{key: segno.TurnKey(jsonscan.Decode(r.promptID)), isQueued: true}
+		*s = turnSearch{key: segno.TurnKey(jsonscan.Unescape(r.promptID)), isQueued: true}
 	}
-	if s.end.isPassed {
-		return true
+	isOwn := s.key != "" && string(r.promptID) == string(s.key)
+	if s.isFound = s.isFound || isOwn; s.isFound && !s.end.isPassed {
+		s.end.add(r, isOwn, isQueued)
 	}
-	isOwn := string(r.promptID) == string(s.key)
-	if s.isFound = s.isFound || s.key != "" && isOwn; !s.isFound {
-		return true
-	}
-	isLast := r.kind == kindAssistant && !s.end.isMarked
+	return true
+}
+
+// add adds a record from the turn's prompt on. isOwn is set for a record with the turn's key.
+func (end *turnEnd) add(r *record, isOwn, isQueued bool) {
+	isLast := r.kind == kindAssistant && !end.isMarked
 	switch {
 	case r.kind != kindUser:
 	case isOwn:
 		isLast = true
 		words := strings.TrimSpace(textOf(field(r.message, "content")))
-		s.end.isMarked = strings.HasPrefix(words, interruptMark)
-		s.end.isRefusal = words == interruptMark+" for tool use]" && r.field("interruptedMessageId") == nil
-	case isPrompt && len(r.promptID) > 0:
-		s.end.isPassed = true
-		if isQueued && !s.end.isMarked {
-			isLast, s.end.isMarked = true, true
+		end.isMarked = strings.HasPrefix(words, interruptMark)
+		end.isRefusal = words == interruptMark+" for tool use]" && r.field("interruptedMessageId") == nil
+	case r.isSubmitted && len(r.promptID) > 0:
+		end.isPassed = true
+		if isQueued && !end.isMarked {
+			isLast, end.isMarked = true, true
 		}
 	}
 	if ms, ok := r.time(); isLast && ok {
-		s.end.at = time.UnixMilli(ms)
+		end.at = time.UnixMilli(ms)
 	}
-	return true
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestAdoptedTurns(t *testing.T) {
-	d := newDesk(t, 0)
+	d := newFixture(t, 0)
 	d.attach("hook_success") // what a SessionStart hook said
 	d.prompt("one")
 	key := fmt.Sprintf("p-%d", d.ids-1)
@@ -50,15 +50,15 @@ func TestAdoptedTurns(t *testing.T) {
 	}
 }
 
-// A rewind of 2.1.329 shows only with the next prompt, and is told behind it: who
-// is stopped then has begun a turn, not emptied the conversation.
-func TestRewindToldByNobody(t *testing.T) {
-	d := newDesk(t, 2)
+// A rewind of 2.1.329 shows only with the next prompt, and its record comes behind that
+// prompt: a file that ends there has a new turn, not an empty conversation.
+func TestRewindWithoutPointer(t *testing.T) {
+	d := newFixture(t, 2)
 	one := d.capture(t, nil, nil).Earlier[0].Position
 	p := d.capture(t, nil, nil).Position
 	d.head = one.Leaf
 	prompt := d.prompt("once more")
-	d.say(`{"type":"last-prompt","leafUuid":"00000000-0000-0000-0000-000000000000","explicit":true,"sessionId":"%s"}`, d.session)
+	d.addLine(`{"type":"last-prompt","leafUuid":"00000000-0000-0000-0000-000000000000","explicit":true,"sessionId":"%s"}`, d.session)
 	d.flush(t)
 	for _, prev := range []*segno.Position{&p, nil} {
 		got := d.capture(t, prev, func(leaf string) bool { return leaf == one.Leaf })
@@ -66,17 +66,17 @@ func TestRewindToldByNobody(t *testing.T) {
 			t.Errorf("captured %+v, want the prompt %s after %s", got, prompt, one.Leaf)
 		}
 		if ok, err := d.c.EndsAt(context.Background(), d.source(), got.Position); err != nil || !ok {
-			t.Errorf("it stands: %v, %v", ok, err)
+			t.Errorf("EndsAt: %v, %v", ok, err)
 		}
 	}
 	if ok, err := d.c.EndsAt(context.Background(), d.source(), p); err != nil || ok {
-		t.Errorf("where it was before it stands: %v, %v", ok, err)
+		t.Errorf("EndsAt of the earlier position: %v, %v", ok, err)
 	}
 }
 
-func TestNothingWasSaidYet(t *testing.T) {
-	d := newDesk(t, 0)
-	d.say(`{"type":"mode","mode":"normal","sessionId":"%s"}`, d.session)
+func TestEmptyConversation(t *testing.T) {
+	d := newFixture(t, 0)
+	d.addLine(`{"type":"mode","mode":"normal","sessionId":"%s"}`, d.session)
 	d.attach("hook_success")
 	d.flush(t)
 	got := d.capture(t, nil, nil)
@@ -91,9 +91,9 @@ func TestNothingWasSaidYet(t *testing.T) {
 	}
 }
 
-// The user goes back to an older turn, which only the whole file can tell.
+// The user goes back to an older turn, which only the whole file shows.
 func TestRewoundTurnFollowsAnOldLeaf(t *testing.T) {
-	d := newDesk(t, 0)
+	d := newFixture(t, 0)
 	var leaves []string
 	var p *segno.Position
 	known := func(leaf string) bool { return slices.Contains(leaves, leaf) }
@@ -126,7 +126,7 @@ func TestRewoundTurnFollowsAnOldLeaf(t *testing.T) {
 	}
 }
 
-func childOf(t *testing.T, d *desk, uuid string) string {
+func childOf(t *testing.T, d *fixture, uuid string) string {
 	t.Helper()
 	for _, l := range bytes.Split(d.bytes(t), []byte("\n")) {
 		if bytes.HasPrefix(l, []byte(`{"parentUuid":"`+uuid+`"`)) {
@@ -137,9 +137,9 @@ func childOf(t *testing.T, d *desk, uuid string) string {
 	return ""
 }
 
-// TestForksAreRecognised adopts sessions that begin with another's records.
+// TestForksAreRecognised captures sessions that begin with another session's records.
 func TestForksAreRecognised(t *testing.T) {
-	d := newDesk(t, 3)
+	d := newFixture(t, 3)
 	got := d.capture(t, nil, nil)
 	leaf := got.Earlier[1].Position.Leaf
 	known := func(l string) bool { return l == leaf || l == got.Earlier[0].Position.Leaf }
@@ -151,7 +151,7 @@ func TestForksAreRecognised(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := newDesk(t, 0)
+			f := newFixture(t, 0)
 			f.ids = 1000
 			for _, l := range bytes.SplitAfter(d.bytes(t), []byte("\n")) {
 				if len(l) == 0 {
@@ -184,7 +184,7 @@ func TestForksAreRecognised(t *testing.T) {
 }
 
 // turnPrompt is the newest prompt not yet in the file.
-func (d *desk) turnPrompt(t *testing.T) string {
+func (d *fixture) turnPrompt(t *testing.T) string {
 	t.Helper()
 	for _, l := range slices.Backward(d.lines) {
 		if bytes.Contains(l, []byte("permissionMode")) {
@@ -194,35 +194,39 @@ func (d *desk) turnPrompt(t *testing.T) string {
 	return ""
 }
 
-func TestStands(t *testing.T) {
+func TestEndsAt(t *testing.T) {
 	for name, c := range map[string]struct {
-		after func(d *desk)
+		after func(d *fixture)
 		want  bool
 	}{
-		"nothing":            {func(*desk) {}, true},
-		"metadata":           {func(d *desk) { d.say(`{"type":"mode"}`); d.say(`{"type":"file-history-snapshot"}`); d.say("") }, true},
-		"the turn's end":     {func(d *desk) { d.duration(); d.duration() }, true},
-		"a pointer to it":    {func(d *desk) { d.lastPrompt(d.head, `"explicit":true,`) }, true},
-		"a plain pointer":    {func(d *desk) { d.lastPrompt(d.head, "") }, true},
-		"a subagent":         {func(d *desk) { sidechain(d.scribe) }, true},
-		"a prompt":           {func(d *desk) { d.prompt("more") }, false},
-		"an attachment":      {func(d *desk) { d.attach("edited_text_file") }, false},
-		"a command":          {func(d *desk) { d.record(d.head, "system", `"subtype":"local_command",`) }, false},
-		"a compaction":       {func(d *desk) { d.compact(1) }, false},
-		"another's end":      {func(d *desk) { d.head = d.chain[0]; d.duration() }, false},
-		"a pointer back":     {func(d *desk) { d.lastPrompt(d.chain[0], `"explicit":true,`) }, false},
-		"a clear":            {func(d *desk) { d.lastPrompt("", `"explicit":true,`) }, false},
-		"a replaced content": {func(d *desk) { d.say(`{"type":"content-replacement","replacements":[]}`) }, false},
-		"a broken line":      {func(d *desk) { d.say(`{"type`) }, false},
+		"nothing": {func(*fixture) {}, true},
+		"metadata": {func(d *fixture) {
+			d.addLine(`{"type":"mode"}`)
+			d.addLine(`{"type":"file-history-snapshot"}`)
+			d.addLine("")
+		}, true},
+		"the turn's end":     {func(d *fixture) { d.duration(); d.duration() }, true},
+		"a pointer to it":    {func(d *fixture) { d.lastPrompt(d.head, `"explicit":true,`) }, true},
+		"a plain pointer":    {func(d *fixture) { d.lastPrompt(d.head, "") }, true},
+		"a subagent":         {func(d *fixture) { subagentLines(d.sessionWriter) }, true},
+		"a prompt":           {func(d *fixture) { d.prompt("more") }, false},
+		"an attachment":      {func(d *fixture) { d.attach("edited_text_file") }, false},
+		"a command":          {func(d *fixture) { d.record(d.head, "system", `"subtype":"local_command",`) }, false},
+		"a compaction":       {func(d *fixture) { d.compact(1) }, false},
+		"another's end":      {func(d *fixture) { d.head = d.chain[0]; d.duration() }, false},
+		"a pointer back":     {func(d *fixture) { d.lastPrompt(d.chain[0], `"explicit":true,`) }, false},
+		"a clear":            {func(d *fixture) { d.lastPrompt("", `"explicit":true,`) }, false},
+		"a replaced content": {func(d *fixture) { d.addLine(`{"type":"content-replacement","replacements":[]}`) }, false},
+		"a broken line":      {func(d *fixture) { d.addLine(`{"type`) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			d := newDesk(t, 2)
+			d := newFixture(t, 2)
 			p := d.capture(t, nil, nil).Position
 			c.after(d)
 			d.flush(t)
 			if ok, err := d.c.EndsAt(ctx, d.source(), p); err != nil || ok != c.want {
-				t.Errorf("stands: %v, %v", ok, err)
+				t.Errorf("EndsAt: %v, %v", ok, err)
 			}
 			src, err := d.c.Cut(ctx, p, d.target(), d.o)
 			if err != nil {
@@ -233,26 +237,26 @@ func TestStands(t *testing.T) {
 				t.Fatal(err)
 			}
 			if ok, err := d.c.EndsAt(ctx, src, own.Position); err != nil || !ok || own.Position.Leaf != p.Leaf {
-				t.Errorf("the cut stands: %v, %v", ok, err)
+				t.Errorf("EndsAt of the cut: %v, %v", ok, err)
 			}
 		})
 	}
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position
 	if ok, err := d.c.EndsAt(context.Background(), segno.Source{Session: secondSession}, p); ok || err != nil {
-		t.Errorf("a session that is not there stands: %v, %v", ok, err)
+		t.Errorf("EndsAt of a missing session: %v, %v", ok, err)
 	}
 }
 
 // TestAbandonedLines cuts where the agent itself would go elsewhere.
 func TestAbandonedLines(t *testing.T) {
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	one := d.head
 	d.turn("the way that was left")
 	d.lastPrompt(d.head, "") // still points there when the user has gone back
-	d.say(`{"type":"file-history-snapshot","messageId":"%s"}`, d.head)
-	d.say(`{"type":"custom-title","customTitle":"kept","sessionId":"%s"}`, d.session)
-	d.say(`{"type":"queue-operation","operation":"enqueue","content":"left out","sessionId":"%s"}`, d.session)
+	d.addLine(`{"type":"file-history-snapshot","messageId":"%s"}`, d.head)
+	d.addLine(`{"type":"custom-title","customTitle":"kept","sessionId":"%s"}`, d.session)
+	d.addLine(`{"type":"queue-operation","operation":"enqueue","content":"left out","sessionId":"%s"}`, d.session)
 	left := d.head
 	d.head = one
 	d.prompt("the other way")
@@ -260,14 +264,14 @@ func TestAbandonedLines(t *testing.T) {
 	answer := d.answer("here")
 	d.duration()
 	d.head = answer
-	d.attach("hook_success") // hangs beside the end of the turn
+	d.attach("hook_success") // a sibling of the end of the turn
 	d.flush(t)
 	got := d.capture(t, nil, nil)
 	if want := headOf(d.bytes(t)); want != left || got.Position.Leaf != d.head {
 		t.Fatalf("the agent would stand on %s, captured %s", want, got.Position.Leaf)
 	}
-	want := sent(d.bytes(t), d.head)
-	tryCut(t, d.c, d.o, saved{got.Position, want}, d.target())
+	want := modelInput(d.bytes(t), d.head)
+	checkCut(t, d.c, d.o, capturedTurn{got.Position, want}, d.target())
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(d.path), secondSession+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -279,9 +283,9 @@ func TestAbandonedLines(t *testing.T) {
 	}
 }
 
-// Where no choice of lines leads the agent to the leaf, it is told.
-func TestCutPointsToItsLeaf(t *testing.T) {
-	d := newDesk(t, 0)
+// If no selection of lines leads the agent to the leaf, the cut writes a pointer.
+func TestCutWritesAPointer(t *testing.T) {
+	d := newFixture(t, 0)
 	d.prompt("one")
 	message := "msg-1"
 	d.block(message, `{"type":"tool_use","id":"t1","name":"Bash","input":{}}`, "tool_use")
@@ -291,7 +295,7 @@ func TestCutPointsToItsLeaf(t *testing.T) {
 	leaf := d.result(first, "t1", "late")
 	d.result(second, "t2", "later")
 	d.lastPrompt(leaf, "")
-	d.say(`{"type":"mode","mode":"x","sessionId":"%s"}`, d.session)
+	d.addLine(`{"type":"mode","mode":"x","sessionId":"%s"}`, d.session)
 	d.lastPrompt(leaf, `"explicit":true,`)
 	d.flush(t)
 	p := d.capture(t, nil, nil).Position
@@ -299,13 +303,13 @@ func TestCutPointsToItsLeaf(t *testing.T) {
 		t.Fatalf("captured %s, want %s", p.Leaf, leaf)
 	}
 	p.Leaf = first
-	tryCut(t, d.c, d.o, saved{p, sent(d.bytes(t), first)}, d.target())
+	checkCut(t, d.c, d.o, capturedTurn{p, modelInput(d.bytes(t), first)}, d.target())
 }
 
 // A parent the agent never wrote is found by time, as the agent finds it.
 func TestAMissingParentIsFoundByTime(t *testing.T) {
 	for _, rewound := range []bool{false, true} {
-		d := newDesk(t, 2)
+		d := newFixture(t, 2)
 		one := d.head
 		d.head = "99999999-aaaa-4bbb-8ccc-000000000000"
 		d.prompt("three")
@@ -319,15 +323,15 @@ func TestAMissingParentIsFoundByTime(t *testing.T) {
 		d.flush(t)
 		p := d.capture(t, nil, nil).Position
 		p.Leaf = end
-		tryCut(t, d.c, d.o, saved{p, sent(d.bytes(t), end)}, d.target())
+		checkCut(t, d.c, d.o, capturedTurn{p, modelInput(d.bytes(t), end)}, d.target())
 	}
 }
 
-// Where not even time leads on, the agent would forget all earlier turns without
-// a word; where there are none, nothing is lost.
+// If no record is near in time, the agent would silently forget all earlier turns. If there
+// are none, nothing is lost.
 func TestAMissingParentThatCannotBeFound(t *testing.T) {
 	for turns, want := range map[int]segno.Kind{0: -1, 2: segno.KindCorrupt} {
-		d := newDesk(t, turns)
+		d := newFixture(t, turns)
 		d.head = "99999999-aaaa-4bbb-8ccc-000000000000"
 		d.now = d.now.AddDate(0, 0, 1)
 		d.prompt("much later")
@@ -344,9 +348,9 @@ func TestAMissingParentThatCannotBeFound(t *testing.T) {
 	}
 }
 
-// TestPointers captures where the user went without saying anything.
+// TestPointers captures after the user went elsewhere without a prompt.
 func TestPointers(t *testing.T) {
-	d := newDesk(t, 3)
+	d := newFixture(t, 3)
 	got := d.capture(t, nil, nil)
 	p, older := got.Position, got.Earlier[0].Position.Leaf
 	for _, c := range []struct {

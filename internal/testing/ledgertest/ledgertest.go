@@ -73,7 +73,7 @@ func prepare(t *testing.T, s Store) (epoch uint64) {
 	return 0
 }
 
-// Run runs every case on a store of its own. operations is false for a store that does not keep
+// Run runs every case on a new store. operations is false for a store that does not keep
 // operations.
 func Run(t *testing.T, open func(t *testing.T) Store, operations bool) {
 	for _, tc := range cases() {

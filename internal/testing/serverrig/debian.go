@@ -12,22 +12,21 @@ import (
 	"syscall"
 )
 
-// program is what to look for: installed under one of the names (a name for PATH or
-// a pattern of absolute paths, of which the newest wins), else inside the files of a
-// Debian package and of what it needs.
+// program describes a server program. It is installed under one of the names (a name in PATH, or a
+// pattern of absolute paths, of which the newest is used), or it is in a Debian package.
 type program struct {
 	pkg       string
 	installed []string
 	inside    string // a pattern below the unpacked packages
 }
 
-// found is a program and, if it is not the system's, where its libraries are.
-type found struct {
+// executable is an installed or unpacked program.
+type executable struct {
 	file string
-	root string // of the unpacked packages; empty for the system's
+	root string // the directory of the unpacked packages; empty for an installed program
 }
 
-func (f found) command(ctx context.Context, args ...string) *exec.Cmd {
+func (f executable) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, f.file, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
 	if f.root != "" {
@@ -36,36 +35,35 @@ func (f found) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// works says whether the program runs at all: a cache may be another machine's.
-func (f found) works(ctx context.Context) error {
+// check runs the program with --version: a cache may have been copied from another machine.
+func (f executable) check(ctx context.Context) error {
 	out, err := f.command(ctx, "--version").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("running %s: %w: %s", f.file, err, telling(out))
+		return fmt.Errorf("running %s: %w: %s", f.file, err, errorLine(out))
 	}
 	return nil
 }
 
-func find(ctx context.Context, p program) (found, error) {
+func find(ctx context.Context, p program) (executable, error) {
 	for _, name := range p.installed {
 		if !filepath.IsAbs(name) {
-			// Servers find their other files by where the real one lies.
+			// A server finds its other files relative to the real path of the program.
 			if file, err := exec.LookPath(name); err == nil {
 				file, err = filepath.EvalSymlinks(file)
-				return found{file: file}, err
+				return executable{file: file}, err
 			}
 		} else if file := newest(name); file != "" {
-			return found{file: file}, nil
+			return executable{file: file}, nil
 		}
 	}
 	f, err := p.cached(ctx)
 	if err != nil {
-		return found{}, fmt.Errorf("serverrig: installing Debian's package %s: %w", p.pkg, err)
+		return executable{}, fmt.Errorf("serverrig: installing Debian's package %s: %w", p.pkg, err)
 	}
 	return f, nil
 }
 
-// newest is the last match of pattern with longer names after shorter ones, so that
-// version 15 wins over 9.
+// newest returns the last match of pattern, longer names after shorter ones: version 15 follows 9.
 func newest(pattern string) string {
 	files, _ := filepath.Glob(pattern)
 	slices.SortFunc(files, func(a, b string) int {
@@ -80,20 +78,20 @@ func newest(pattern string) string {
 	return files[len(files)-1]
 }
 
-func (p program) in(ctx context.Context, root string) (found, error) {
-	f := found{file: newest(filepath.Join(root, p.inside)), root: root}
+func (p program) in(ctx context.Context, root string) (executable, error) {
+	f := executable{file: newest(filepath.Join(root, p.inside)), root: root}
 	if f.file == "" {
-		return f, fmt.Errorf("no %s in it", p.inside)
+		return f, fmt.Errorf("no file %s", p.inside)
 	}
-	return f, f.works(ctx)
+	return f, f.check(ctx)
 }
 
-// cached returns the program from the cache, putting it there the first time.
-// Processes that ask at once do it once.
-func (p program) cached(ctx context.Context) (found, error) {
+// cached returns the program from the cache, after unpacking it there the first time. Concurrent
+// processes unpack it once.
+func (p program) cached(ctx context.Context) (executable, error) {
 	cache, err := cacheDir()
 	if err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	root := filepath.Join(cache, p.pkg)
 	if f, err := p.in(ctx, root); err == nil {
@@ -101,7 +99,7 @@ func (p program) cached(ctx context.Context) (found, error) {
 	}
 	unlock, err := lock(root + ".lock")
 	if err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	defer unlock()
 	if f, err := p.in(ctx, root); err == nil {
@@ -109,28 +107,27 @@ func (p program) cached(ctx context.Context) (found, error) {
 	}
 	temp, err := os.MkdirTemp(cache, "installing-*")
 	if err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	defer os.RemoveAll(temp)
 	unpacked := filepath.Join(temp, "root")
 	if err := unpack(ctx, p.pkg, temp, unpacked); err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	if _, err := p.in(ctx, unpacked); err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	if err := os.RemoveAll(root); err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	if err := os.Rename(unpacked, root); err != nil {
-		return found{}, err
+		return executable{}, err
 	}
 	return p.in(ctx, root)
 }
 
-// unpack downloads pkg and what it needs beyond the installed packages, and unpacks
-// all into root. It goes by the system's package lists, and by lists of its own if
-// those are missing or too old.
+// unpack downloads pkg and its dependencies that are not installed, and unpacks them into root. If the
+// system's package lists are missing or too old, it downloads separate lists.
 func unpack(ctx context.Context, pkg, temp, root string) error {
 	debs := filepath.Join(temp, "debs")
 	if err := errors.Join(os.Mkdir(debs, 0o755), os.Mkdir(root, 0o755), os.Chmod(temp, 0o755)); err != nil {
@@ -163,7 +160,7 @@ type apt struct {
 	options []string
 }
 
-// download fetches pkg and what it needs into the directory.
+// download downloads pkg and its dependencies into the directory.
 func (a apt) download(ctx context.Context, pkg string) error {
 	out, err := a.get(ctx, "install", "--print-uris", "-qq", "--no-install-recommends", pkg)
 	if err != nil {
@@ -181,13 +178,13 @@ func (a apt) download(ctx context.Context, pkg string) error {
 		}
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("apt names nothing to download for %s", pkg)
+		return fmt.Errorf("apt lists no package to download for %s", pkg)
 	}
 	_, err = a.get(ctx, append([]string{"download", "-qq"}, names...)...)
 	return err
 }
 
-// update makes package lists below temp and uses them from now on.
+// update downloads package lists into temp, which later calls use.
 func (a *apt) update(ctx context.Context, temp string) error {
 	lists, cache := filepath.Join(temp, "lists"), filepath.Join(temp, "cache")
 	for _, dir := range []string{lists, cache} {
@@ -201,7 +198,7 @@ func (a *apt) update(ctx context.Context, temp string) error {
 }
 
 func (a apt) get(ctx context.Context, args ...string) ([]byte, error) {
-	// As root apt would hand downloads to a user of its own, who has no right here.
+	// As root, apt would run downloads as the user _apt, which cannot write to this directory.
 	args = slices.Concat([]string{"-o", "APT::Sandbox::User=root"}, a.options, args)
 	return output(ctx, a.dir, "apt-get", args...)
 }
@@ -213,12 +210,12 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("running %s: %w: %s", name, err, telling(exit.Stderr))
+		return nil, fmt.Errorf("running %s: %w: %s", name, err, errorLine(exit.Stderr))
 	}
 	return out, err
 }
 
-// libraries are the directories of root where shared libraries lie.
+// libraries returns the directories of shared libraries in root.
 func libraries(root string) []string {
 	var dirs []string
 	for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib", "lib"} {
@@ -228,8 +225,8 @@ func libraries(root string) []string {
 	return dirs
 }
 
-// cacheDir is where packages are unpacked: the user's cache, and for root a place
-// that servers which may not be root can reach too.
+// cacheDir returns the directory for unpacked packages: the user's cache directory, or for root a
+// directory that a server with another user can read too.
 func cacheDir() (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -250,14 +247,14 @@ func cacheDir() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Anybody may make names there; root runs only what root put there.
+	// Every user may create files in /var/tmp; root must run only files that root wrote.
 	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != 0 || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
 		return "", fmt.Errorf("%s is not a directory that only root writes", dir)
 	}
 	return dir, nil
 }
 
-// lock waits for an exclusive lock on file, which the system drops with the process.
+// lock waits for an exclusive lock on file. The system releases it when the process ends.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -265,7 +262,7 @@ func lock(file string) (unlock func(), err error) {
 	}
 	for {
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if err != syscall.EINTR {
+		if !errors.Is(err, syscall.EINTR) {
 			break
 		}
 	}

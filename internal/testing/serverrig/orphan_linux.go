@@ -9,8 +9,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the system send sig to cmd's process when the test's process
-// is gone.
+// dieWithParent makes the system send sig to cmd's process when the test's process ends.
 func dieWithParent(cmd *exec.Cmd, sig syscall.Signal) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -22,7 +21,7 @@ func dieWithParent(cmd *exec.Cmd, sig syscall.Signal) {
 func children(pid int) []int {
 	list, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
-		return nil // it has ended, or the kernel has no such list; they end soon after it
+		return nil // the process has ended, or the kernel has no such list
 	}
 	var pids []int
 	for _, field := range strings.Fields(string(list)) {

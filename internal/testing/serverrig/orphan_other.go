@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent does nothing: only Linux tells a process that its parent is gone.
+// dieWithParent does nothing: only Linux can signal a process when its parent ends.
 func dieWithParent(*exec.Cmd, syscall.Signal) {}
 
 // children returns nothing: a server's processes end soon after the first one.

@@ -14,11 +14,11 @@ import (
 	"syscall"
 )
 
-// Postgres starts a PostgreSQL server with the defaults of a new cluster, so a commit
-// is on disk before it is answered. Its directory is dir, or if dir is empty a new one
-// that Stop removes. The server refuses to run as root: root's tests run it as the user
-// postgres or nobody, who must be able to reach dir, which is never so below
-// testing.T.TempDir. ctx bounds the start, not the server's life.
+// Postgres starts a PostgreSQL server with the defaults of a new cluster, so that a commit is durable
+// when the server replies. Its directory is dir, or if dir is empty a new one that Stop removes. The
+// server refuses to run as root, so a test of root runs it as the user postgres, or as the
+// unprivileged user of the system. That user must be able to enter dir, which is impossible below
+// testing.T.TempDir. ctx bounds only the start.
 func Postgres(ctx context.Context, dir string) (*Server, error) {
 	prog, err := find(ctx, program{
 		pkg:       "postgresql",
@@ -28,13 +28,13 @@ func Postgres(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, own, err := place(dir)
+	dir, ownsDir, err := prepareDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("serverrig: making a directory for postgres: %w", err)
 	}
 	owner, err := initCluster(ctx, prog, dir)
 	if err != nil {
-		if own {
+		if ownsDir {
 			os.RemoveAll(dir)
 		}
 		return nil, fmt.Errorf("serverrig: making a postgres cluster: %w", err)
@@ -55,11 +55,11 @@ func Postgres(ctx context.Context, dir string) (*Server, error) {
 		ready:  postgresReady,
 		stop:   syscall.SIGINT,
 		orphan: syscall.SIGQUIT,
-	}, dir, own)
+	}, dir, ownsDir)
 }
 
-// initCluster makes dir/data unless it is there, and returns the user to run as.
-func initCluster(ctx context.Context, prog found, dir string) (*account, error) {
+// initCluster creates dir/data unless it exists, and returns the user to run the server as.
+func initCluster(ctx context.Context, prog executable, dir string) (*account, error) {
 	owner, err := serverAccount()
 	if err != nil {
 		return nil, err
@@ -89,13 +89,13 @@ func initCluster(ctx context.Context, prog found, dir string) (*account, error) 
 	cmd.SysProcAttr = owner.attr()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("running initdb: %w: %s", err, telling(out))
+		return nil, fmt.Errorf("running initdb: %w: %s", err, errorLine(out))
 	}
 	return owner, nil
 }
 
-// postgresReady reads the server's own lock file, where it says under its process
-// number that it is ready: a port alone may be another server's.
+// postgresReady reads the server's lock file, which contains its process id and its status. An open
+// port is not enough, because it can belong to another server.
 func postgresReady(ctx context.Context, dir, addr string, pid int) error {
 	text, err := os.ReadFile(filepath.Join(dir, "data", "postmaster.pid"))
 	if err != nil {
@@ -112,7 +112,7 @@ func postgresReady(ctx context.Context, dir, addr string, pid int) error {
 	return conn.Close()
 }
 
-// account is the user a server runs as; nil means this process's own.
+// account is the user that a server runs as; nil is the user of this process.
 type account struct {
 	name     string
 	uid, gid uint32
@@ -125,7 +125,7 @@ func (a *account) attr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
 }
 
-// serverAccount is the user for a server that refuses to be root.
+// serverAccount returns the user for a server that refuses to run as root.
 func serverAccount() (*account, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
@@ -148,7 +148,7 @@ func serverAccount() (*account, error) {
 	return nil, errors.New("no user postgres or nobody to run the server as")
 }
 
-// reachable says whether a user who is not its owner can reach file.
+// reachable returns an error if other users cannot enter one of the directories above file.
 func reachable(file string) error {
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
 		info, err := os.Stat(dir)

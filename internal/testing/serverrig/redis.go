@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Redis starts a Redis or Valkey server that has each write on disk before it answers.
-// Its directory is dir, or if dir is empty a new one that Stop removes. More args, as
-// for redis-server, win over the rig's. ctx bounds the start, not the server's life.
+// Redis starts a Redis or Valkey server that syncs each write before it replies. Its directory is dir, or
+// if dir is empty a new one that Stop removes. args are further arguments of redis-server, which override
+// the default ones. ctx bounds only the start.
 func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 	prog, err := find(ctx, program{
 		pkg:       "redis-server",
@@ -25,7 +25,7 @@ func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, own, err := place(dir)
+	dir, ownsDir, err := prepareDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("serverrig: making a directory for redis: %w", err)
 	}
@@ -45,18 +45,19 @@ func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 		ready:   redisReady,
 		stop:    syscall.SIGTERM,
 		orphan:  syscall.SIGKILL,
-	}, dir, own)
+	}, dir, ownsDir)
 }
 
-// redisReady asks the server for its process number, which it answers only once the
-// data are loaded.
+// redisReady reads the server's process id, which the server returns once it has loaded its data.
 func redisReady(ctx context.Context, _, addr string, pid int) error {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Second))
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return err
+	}
 	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\nQUIT\r\n"); err != nil {
 		return err
 	}

@@ -2,9 +2,8 @@
 // are installed, else from Debian's packages, unpacked into a cache without touching
 // the system.
 //
-// Every server is a process of its own on a free loopback port with a directory of
-// its own. It ends with [Server.Stop], and on Linux also with the process that
-// started it, however that ends.
+// Every server is a separate process with a free loopback port and a separate directory. [Server.Stop]
+// ends it. On Linux it also ends when the process that started it ends or is killed.
 package serverrig
 
 import (
@@ -25,30 +24,30 @@ import (
 type Server struct {
 	Addr string // host:port
 	URL  string // what a client opens
-	PID  int    // of the server's first process; another one after Restart
+	PID  int    // of the server's first process; Restart changes it
 
 	kind    kind
 	dir     string
-	own     bool // dir is the rig's to remove
+	ownsDir bool // Stop removes dir
 	port    int
 	stopped bool
 	proc    *process
 }
 
-// kind is what the servers differ in. ready is asked again and again until it says
-// nil, and must not take another server on the same port for this one.
+// kind has the differences between the servers. start polls ready until it returns nil; ready must not
+// mistake another server on the same port for this one.
 type kind struct {
 	name    string
 	command func(dir string, port int) *exec.Cmd
 	url     func(addr string) string
 	ready   func(ctx context.Context, dir, addr string, pid int) error
-	stop    syscall.Signal // asks for a clean end
-	orphan  syscall.Signal // what the server gets when its starter is gone
+	stop    syscall.Signal // ends the server cleanly
+	orphan  syscall.Signal // sent to the server when the process that started it ends
 }
 
-// place returns the directory to use: dir, or if dir is empty a new one that every
-// user can reach, which a server that runs as another user than the test needs.
-func place(dir string) (string, bool, error) {
+// prepareDir creates dir, or if dir is empty a new directory that every user can enter: a server may run
+// as another user than the test.
+func prepareDir(dir string) (string, bool, error) {
 	if dir != "" {
 		return dir, false, os.MkdirAll(dir, 0o755)
 	}
@@ -59,12 +58,11 @@ func place(dir string) (string, bool, error) {
 	return dir, true, os.Chmod(dir, 0o755)
 }
 
-func launch(ctx context.Context, k kind, dir string, own bool) (*Server, error) {
-	s := &Server{kind: k, dir: dir, own: own}
+func launch(ctx context.Context, k kind, dir string, ownsDir bool) (*Server, error) {
+	s := &Server{kind: k, dir: dir, ownsDir: ownsDir}
 	err := s.start(ctx)
 	if err != nil {
-		s.remove()
-		return nil, fmt.Errorf("serverrig: starting %s: %w", k.name, err)
+		return nil, fmt.Errorf("serverrig: starting %s: %w", k.name, errors.Join(err, s.remove()))
 	}
 	return s, nil
 }
@@ -72,8 +70,8 @@ func launch(ctx context.Context, k kind, dir string, own bool) (*Server, error) 
 // errInUse means that a port or the memory of a killed server is not free yet.
 var errInUse = errors.New("in use")
 
-// start runs the server on the port it had, or on one that is free now. Another
-// process may take a free port first, so a clash is tried again.
+// start runs the server on its earlier port, or on a free one. It retries if another process took the
+// free port first.
 func (s *Server) start(ctx context.Context) error {
 	for try := 1; ; try++ {
 		port := s.port
@@ -115,7 +113,7 @@ func (s *Server) try(ctx context.Context, port int) error {
 		}
 		select {
 		case <-p.ended:
-			return why(logName, p.err)
+			return startError(logName, p.err)
 		case <-ctx.Done():
 			p.end(syscall.SIGKILL)
 			return fmt.Errorf("%w: %w", ctx.Err(), notYet)
@@ -124,8 +122,8 @@ func (s *Server) try(ctx context.Context, port int) error {
 	}
 }
 
-// why names the reason of an early end by the last telling line of the log.
-func why(logName string, err error) error {
+// startError returns the reason why a server ended during its start, from its log.
+func startError(logName string, err error) error {
 	out, readErr := os.ReadFile(logName)
 	if readErr != nil {
 		return errors.Join(err, readErr)
@@ -134,14 +132,13 @@ func why(logName string, err error) error {
 		return errInUse
 	}
 	if err == nil {
-		err = errors.New("it ended at once")
+		err = errors.New("the server ended during its start")
 	}
-	return fmt.Errorf("%w: %s", err, telling(out))
+	return fmt.Errorf("%w: %s", err, errorLine(out))
 }
 
-// telling is the line of a program's output that says what is wrong: an error here
-// has to fit one line.
-func telling(out []byte) string {
+// errorLine returns the line of a program's output that describes an error, or the last line.
+func errorLine(out []byte) string {
 	last := ""
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)
@@ -157,8 +154,8 @@ func telling(out []byte) string {
 	return last
 }
 
-// Stop ends the server cleanly, waits for its end and removes the directory if it is
-// the rig's. Nothing happens if it was called before.
+// Stop ends the server cleanly, waits for its end, and removes the directory that Postgres or Redis
+// created. A second call does nothing.
 func (s *Server) Stop() error {
 	if s.stopped {
 		return nil
@@ -168,8 +165,8 @@ func (s *Server) Stop() error {
 	return s.remove()
 }
 
-// Kill ends the server's processes as a crash would, and waits for the first one's
-// end. The data stay for [Server.Restart].
+// Kill ends the server's processes like a crash, and waits for the end of the first one. The data stay
+// for [Server.Restart].
 func (s *Server) Kill() {
 	for _, pid := range children(s.PID) {
 		defer syscall.Kill(pid, syscall.SIGKILL)
@@ -177,8 +174,7 @@ func (s *Server) Kill() {
 	s.proc.end(syscall.SIGKILL)
 }
 
-// Restart starts the server again on the same port and data, and stops it before if
-// it still runs.
+// Restart stops the server if it runs, and starts it with the same port and data.
 func (s *Server) Restart(ctx context.Context) error {
 	if s.stopped {
 		return fmt.Errorf("serverrig: restarting %s: it was stopped", s.kind.name)
@@ -191,21 +187,21 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 func (s *Server) remove() error {
-	if !s.own {
+	if !s.ownsDir {
 		return nil
 	}
 	return os.RemoveAll(s.dir)
 }
 
-// process is a child that somebody waits for. err is valid once ended is closed.
+// process is a child process. err is valid once ended is closed.
 type process struct {
 	pid   int
 	ended chan struct{}
 	err   error
 }
 
-// run starts cmd on a thread that lives as long as it: Linux ties the signal for
-// orphans to the thread, not to the process.
+// run starts cmd on a thread that lives as long as the command: Linux sends the signal for orphans when
+// the thread that started them ends, not the process.
 func run(cmd *exec.Cmd, orphan syscall.Signal) (*process, error) {
 	p := &process{ended: make(chan struct{})}
 	started := make(chan error)

@@ -22,7 +22,7 @@ import (
 
 const childEnv = "SEGNO_TEST_SERVER"
 
-// TestMain can be a process that starts a server, names it, and waits to be killed.
+// TestMain starts a server and prints its process id if childEnv is set; the parent test then kills it.
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		s, err := Redis(context.Background(), "")
@@ -36,29 +36,29 @@ func TestMain(m *testing.M) {
 	}
 	flag.Parse()
 	if testing.Short() {
-		fmt.Println("nothing is run with -short: servers are installed from the network")
+		fmt.Println("no test runs with -short: servers are installed from the network")
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
 
-func soon(t *testing.T) context.Context {
+func withDeadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// gone waits until no process has the number pid.
-func gone(t *testing.T, pid int) {
+// waitForExit waits until no process has the id pid.
+func waitForExit(t *testing.T, pid int) {
 	t.Helper()
-	ctx := soon(t)
+	ctx := withDeadline(t)
 	for {
 		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 		if errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ") {
 			return
 		}
 		if err := pause(ctx, 10*time.Millisecond); err != nil {
-			t.Fatalf("process %d is still there: %s", pid, stat)
+			t.Fatalf("process %d still runs: %s", pid, stat)
 		}
 	}
 }
@@ -80,23 +80,23 @@ func ask(t *testing.T, s *Server, command string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(string(all), "+OK\r\n"), "\r\n", " ")
 }
 
-func TestRedisKeepsItsDataOverACrash(t *testing.T) {
-	s, err := Redis(soon(t), "")
+func TestRedisKeepsDataAfterACrash(t *testing.T) {
+	s, err := Redis(withDeadline(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Stop()
 	if got := ask(t, s, "SET k v"); got != "+OK " {
-		t.Fatalf("SET says %q", got)
+		t.Fatalf("SET returned %q", got)
 	}
 	first, addr := s.PID, s.Addr
 	s.Kill()
-	gone(t, first)
-	if err := s.Restart(soon(t)); err != nil {
+	waitForExit(t, first)
+	if err := s.Restart(withDeadline(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(t, s, "GET k"); got != "$1 v " {
-		t.Errorf("after a crash GET says %q", got)
+		t.Errorf("after a crash GET returned %q", got)
 	}
 	if s.PID == first || s.Addr != addr {
 		t.Errorf("restarted as process %d at %s, was %d at %s", s.PID, s.Addr, first, addr)
@@ -104,18 +104,18 @@ func TestRedisKeepsItsDataOverACrash(t *testing.T) {
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, s.PID)
+	waitForExit(t, s.PID)
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("after Stop the directory: %v", err)
 	}
-	if err := s.Restart(soon(t)); err == nil {
+	if err := s.Restart(withDeadline(t)); err == nil {
 		t.Error("a stopped server can be restarted")
 	}
 }
 
-func TestRedisTakesArgumentsAndADirectory(t *testing.T) {
+func TestRedisWithArgumentsAndDirectory(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Redis(soon(t), dir, "--maxmemory", "77mb")
+	s, err := Redis(withDeadline(t), dir, "--maxmemory", "77mb")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,35 +131,35 @@ func TestRedisTakesArgumentsAndADirectory(t *testing.T) {
 }
 
 func TestPostgresStartsAgainAfterACrash(t *testing.T) {
-	s, err := Postgres(soon(t), "")
+	s, err := Postgres(withDeadline(t), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	if got := hello(t, s); got != 'R' {
-		t.Errorf("the server answers a start with %q", got)
+	if got := startupReply(t, s); got != 'R' {
+		t.Errorf("the reply to the startup message is %q", got)
 	}
 	first := s.PID
 	workers := children(first)
 	s.Kill()
 	for _, pid := range append(workers, first) {
-		gone(t, pid)
+		waitForExit(t, pid)
 	}
-	if err := s.Restart(soon(t)); err != nil {
+	if err := s.Restart(withDeadline(t)); err != nil {
 		t.Fatal(err)
 	}
-	if got := hello(t, s); got != 'R' {
-		t.Errorf("after a crash the server answers a start with %q", got)
+	if got := startupReply(t, s); got != 'R' {
+		t.Errorf("after a crash the reply to the startup message is %q", got)
 	}
 	if err := s.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	gone(t, s.PID)
+	waitForExit(t, s.PID)
 }
 
-// hello starts a session of PostgreSQL's protocol and returns the kind of the first
-// answer: R is about authentication, E an error.
-func hello(t *testing.T, s *Server) byte {
+// startupReply sends a startup message of PostgreSQL's protocol and returns the type of the reply: R for
+// authentication, E for an error.
+func startupReply(t *testing.T, s *Server) byte {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr)
 	if err != nil {
@@ -177,7 +177,7 @@ func hello(t *testing.T, s *Server) byte {
 	return answer
 }
 
-func TestAServerEndsWithTheTestThatIsKilled(t *testing.T) {
+func TestServerEndsWithItsKilledParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	in, err := cmd.StdinPipe()
@@ -198,23 +198,24 @@ func TestAServerEndsWithTheTestThatIsKilled(t *testing.T) {
 	cmd.Process.Signal(syscall.SIGKILL)
 	cmd.Wait()
 	if err != nil {
-		t.Fatalf("the child names no server: %v", err)
+		t.Fatalf("the child printed no server: %v", err)
 	}
 	defer os.RemoveAll(dir)
-	gone(t, pid)
+	waitForExit(t, pid)
 }
 
-func TestWhatCannotBeInstalledIsOneLineWithItsName(t *testing.T) {
+func TestMissingPackageErrorHasOneLine(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := find(soon(t), program{pkg: "no-such-server", installed: []string{"no-such-server"}, inside: "usr/bin/no-such-server"})
+	_, err := find(withDeadline(t), program{pkg: "no-such-server", installed: []string{"no-such-server"}, inside: "usr/bin/no-such-server"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-server") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the error is %v", err)
 	}
 }
 
-func TestABadArgumentIsSaidAtOnce(t *testing.T) {
-	_, err := Redis(soon(t), "", "--no-such-setting", "1")
-	if err == nil || !strings.Contains(err.Error(), "starting redis") || !strings.Contains(err.Error(), "directive") || strings.Contains(err.Error(), "\n") {
+func TestBadArgumentError(t *testing.T) {
+	_, err := Redis(withDeadline(t), "", "--no-such-setting", "1")
+	text := fmt.Sprint(err)
+	if !strings.Contains(text, "starting redis") || !strings.Contains(text, "directive") || strings.Contains(text, "\n") {
 		t.Errorf("the error is %v", err)
 	}
 }

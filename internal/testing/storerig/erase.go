@@ -97,7 +97,8 @@ func (e *eraseTest) addThread(id segno.ThreadID, entry string, objects ...string
 	e.ok(err)
 	staged, err := b.Stage(e.Context())
 	e.ok(err)
-	_, err = e.store.Commit(e.Context(), segno.Commit{ID: segno.CommitID("commit of " + id), Thread: id, Create: &segno.Thread{ID: id}, Staged: staged,
+	_, err = e.store.Commit(e.Context(), segno.Commit{ID: segno.CommitID("commit of " + id), Thread: id, Create: &segno.Thread{ID: id},
+		Staged:     staged,
 		Entries:    []segno.Entry{{Kind: segno.EntryNote, Body: json.RawMessage(`"` + entry + `"`)}},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Workspace: &segno.Snapshot{Workspace: "w", Tree: name}}})
 	e.ok(err)

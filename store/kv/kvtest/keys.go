@@ -10,54 +10,54 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-func keys() []clause {
-	return []clause{
-		{"a key that is not there", "reading what is not there is not found, and nothing else", func(f *fixture) {
-			f.gone("a", "t{a}", "t{a}b")
+func keys() []test {
+	return []test{
+		{"a missing key", "reading a missing key is KindNotFound", func(f *fixture) {
+			f.missing("a", "t{a}", "t{a}b")
 			f.put("t{a}b", "x", kv.RevNone)
-			f.gone("t{a}", "t{a}bc", "t{a}B", "t{A}b")
+			f.missing("t{a}", "t{a}bc", "t{a}B", "t{A}b")
 		}},
-		{"create only", "a Put with RevNone creates, and never overwrites", func(f *fixture) {
+		{"create only", "a Put with RevNone creates a key and never overwrites one", func(f *fixture) {
 			rev := f.put("t{a}k", "one", kv.RevNone)
 			_, err := f.kv.Put(f.Context(), "t{a}k", []byte("two"), kv.RevNone)
 			f.kind(err, segno.KindConflict)
 			if got := f.holds("t{a}k", "one"); got != rev {
-				f.Fatalf("the revision is %s; Put said %s", got, rev)
+				f.Fatalf("the revision is %s; Put returned %s", got, rev)
 			}
 		}},
-		{"compare and put", "a Put with a revision writes only over that", func(f *fixture) {
+		{"compare and put", "a Put with a revision overwrites only that revision", func(f *fixture) {
 			one := f.put("t{a}k", "one", kv.RevNone)
 			two := f.put("t{a}k", "two", one)
 			if one == two {
-				f.Fatal("another value has the same revision")
+				f.Fatal("two values have the same revision")
 			}
 			_, err := f.kv.Put(f.Context(), "t{a}k", []byte("three"), one)
 			f.kind(err, segno.KindConflict)
 			_, err = f.kv.Put(f.Context(), "t{a}other", []byte("x"), two)
 			f.kind(err, segno.KindConflict)
 			f.holds("t{a}k", "two")
-			f.gone("t{a}other")
+			f.missing("t{a}other")
 		}},
-		{"put whatever is there", "a Put with RevAny writes over anything and over nothing", func(f *fixture) {
+		{"put any", "a Put with RevAny creates or overwrites a key", func(f *fixture) {
 			f.put("k", "one", kv.RevAny)
 			f.put("k", "two", kv.RevAny)
 			f.holds("k", "two")
 		}},
-		{"delete", "a Delete takes away what its condition names", func(f *fixture) {
+		{"delete", "a Delete removes a key if its condition holds", func(f *fixture) {
 			one := f.put("t{a}k", "one", kv.RevNone)
 			two := f.put("t{a}k", "two", one)
 			f.kind(f.kv.Delete(f.Context(), "t{a}k", one), segno.KindConflict)
 			f.holds("t{a}k", "two")
 			f.ok(f.kv.Delete(f.Context(), "t{a}k", two))
-			f.gone("t{a}k")
+			f.missing("t{a}k")
 			f.kind(f.kv.Delete(f.Context(), "t{a}k", two), segno.KindConflict)
 			f.ok(f.kv.Delete(f.Context(), "t{a}k", kv.RevAny))
 			f.put("t{a}k", "again", kv.RevNone)
 		}},
-		{"values", "a value is any bytes, of none up to 600,000", values},
-		{"keys are bytes", "keys that differ in any byte are two, up to 1,000 bytes", hostile},
-		{"copies", "changing what was passed in or returned changes nothing", copies},
-		{"an ended context", "a call whose context has ended does nothing and says so", endedContext},
+		{"values", "a value can be any bytes, up to 600,000", values},
+		{"keys are bytes", "a key can be any bytes up to 1,000; two keys that differ in one byte are different", hostileKeys},
+		{"copies", "changing bytes that were passed in or returned does not change a value", copies},
+		{"an ended context", "a call with an ended context changes nothing and is KindCancelled", endedContext},
 	}
 }
 
@@ -74,14 +74,15 @@ func values(f *fixture) {
 			vals, err := g.GetAll(f.Context(), []string{key})
 			f.ok(err)
 			if vals[0] == nil || string(vals[0]) != val {
-				f.Fatalf("GetAll says %.80q instead of %.80q", vals[0], val)
+				f.Fatalf("GetAll returned %.80q; want %.80q", vals[0], val)
 			}
 		}
 	}
 }
 
-func hostile(f *fixture) {
-	all := []string{"k", "K", "k ", " k", "k*", "k?", "[k]", `k\`, "k%00", "k%", "k:", "k/", "k//", "k{}", "k{", "k}", "{k}", "k{a}b", "k{a}}b", "k{}a", "k'", `k"`, "k~", "k|", "k$1", "k#",
+func hostileKeys(f *fixture) {
+	all := []string{"k", "K", "k ", " k", "k*", "k?", "[k]", `k\`, "k%00", "k%", "k:", "k/", "k//", "k{}", "k{", "k}", "{k}", "k{a}b",
+		"k{a}}b", "k{}a", "k'", `k"`, "k~", "k|", "k$1", "k#",
 		strings.Repeat("k", 999), strings.Repeat("k", 1000), "k{" + strings.Repeat("a", 990) + "}b", "k{a}" + strings.Repeat("b", 990)}
 	for _, key := range all {
 		f.put(key, key, kv.RevNone)
@@ -100,13 +101,13 @@ func copies(f *fixture) {
 		got, _, err := f.kv.Get(f.Context(), "k")
 		f.ok(err)
 		if string(got) != "value" {
-			f.Fatalf("it is %q", got)
+			f.Fatalf("the value is %q", got)
 		}
 		clear(got)
 		for item, err := range f.kv.List(f.Context(), "k", "", 0) {
 			f.ok(err)
 			if string(item.Val) != "value" {
-				f.Fatalf("it is listed as %q", item.Val)
+				f.Fatalf("the listed value is %q", item.Val)
 			}
 			clear(item.Val)
 		}
@@ -128,28 +129,30 @@ func endedContext(f *fixture) {
 		n++
 	}
 	if n != 1 {
-		f.Fatalf("the list said %d things", n)
+		f.Fatalf("the list returned %d results; want 1", n)
 	}
 	f.holds("k", "k")
 }
 
-func lists() []clause {
-	return []clause{
-		{"an empty list", "what has no key lists nothing", func(f *fixture) {
+func lists() []test {
+	return []test{
+		{"an empty list", "a list without matching keys is empty", func(f *fixture) {
 			f.listed("", "", 0)
 			f.put("t{a}k", "t{a}k", kv.RevNone)
 			f.listed("t{b}", "", 0)
 			f.listed("t{a}l", "", 0)
 		}},
-		{"the order of bytes", "a list is in the order of the keys' bytes, whatever was written first", func(f *fixture) {
-			for _, key := range []string{"t{a}b", "t{a}B", "t{a}a/2", "t{a}~", "t{a}a/10", "t{a}a", "t{a}%", "t{a}a!", "t{a}00000000000000000010", "t{a}00000000000000000009"} {
+		{"the order of bytes", "a list is in the order of the keys' bytes, not in the order of the writes", func(f *fixture) {
+			for _, key := range []string{"t{a}b", "t{a}B", "t{a}a/2", "t{a}~", "t{a}a/10", "t{a}a", "t{a}%", "t{a}a!",
+				"t{a}00000000000000000010", "t{a}00000000000000000009"} {
 				f.put(key, key, kv.RevNone)
 			}
-			f.listed("t{a}", "", 0, "t{a}%", "t{a}00000000000000000009", "t{a}00000000000000000010", "t{a}B", "t{a}a", "t{a}a!", "t{a}a/10", "t{a}a/2", "t{a}b", "t{a}~")
+			f.listed("t{a}", "", 0, "t{a}%", "t{a}00000000000000000009", "t{a}00000000000000000010", "t{a}B", "t{a}a",
+				"t{a}a!", "t{a}a/10", "t{a}a/2", "t{a}b", "t{a}~")
 		}},
-		{"prefix, after and limit", "a list begins behind after, ends with the prefix, and is no longer than limit", prefixes},
-		{"pages", "a list that goes on behind its last key gives each key once", pages},
-		{"groups lie apart", "a list of one group has nothing of another whose name begins the same", func(f *fixture) {
+		{"prefix, after and limit", "a list begins behind after, has only keys with the prefix, and at most limit of them", prefixes},
+		{"pages", "a list that continues behind its last key has each key once", pages},
+		{"groups are separate", "a list of one group has no keys of a group whose name has the same prefix", func(f *fixture) {
 			for _, key := range []string{"t{a}1", "t{ab}1", "t{a}2", "s{a}1", "t{}1"} {
 				f.put(key, key, kv.RevNone)
 			}
@@ -158,14 +161,14 @@ func lists() []clause {
 			f.listed("t{", "", 0, "t{ab}1", "t{a}1", "t{a}2", "t{}1")
 			f.listed("", "", 0, "s{a}1", "t{ab}1", "t{a}1", "t{a}2", "t{}1")
 		}},
-		{"a list that is left", "who stops listing leaves nothing behind", func(f *fixture) {
+		{"an abandoned list", "a caller may stop a list early, and may write while it lists", func(f *fixture) {
 			for i := range 20 {
 				f.put(fmt.Sprintf("t{a}%02d", i), "x", kv.RevNone)
 			}
 			for range 3 {
 				for item, err := range f.kv.List(f.Context(), "t{a}", "", 0) {
 					f.ok(err)
-					f.put(item.Key, "y", kv.RevAny) // and may call the KV meanwhile
+					f.put(item.Key, "y", kv.RevAny)
 					break
 				}
 			}
@@ -201,7 +204,7 @@ func pages(f *fixture) {
 		for item, err := range f.kv.List(f.Context(), "t{a}", after, 10) {
 			f.ok(err)
 			if item.Key != want[got] {
-				f.Fatalf("%s comes instead of %s", item.Key, want[got])
+				f.Fatalf("the next key is %s; want %s", item.Key, want[got])
 			}
 			after = item.Key
 			got++
@@ -212,23 +215,23 @@ func pages(f *fixture) {
 		}
 	}
 	if got != len(want) {
-		f.Fatalf("%d keys instead of %d", got, len(want))
+		f.Fatalf("%d keys; want %d", got, len(want))
 	}
 }
 
-func races(o Options) []clause {
-	all := []clause{
-		{"one of K creates", "of K writers that create one key one succeeds", func(f *fixture) { race(f, []kv.KV{f.kv}) }},
+func races(o Options) []test {
+	all := []test{
+		{"one of K creates", "of K concurrent creations of one key one succeeds", func(f *fixture) { race(f, []kv.KV{f.kv}) }},
 	}
 	if o.Another != nil {
-		all = append(all, clause{"one of K creates in two openings", "two openings exclude each other as two goroutines do", func(f *fixture) {
+		all = append(all, test{"one of K creates in two openings", "two openings exclude each other like two goroutines", func(f *fixture) {
 			race(f, []kv.KV{f.kv, o.Another(f.T, f.kv)})
 		}})
 	}
 	return all
 }
 
-// race has K writers create one key, and then replace what it holds.
+// race creates one key concurrently, and then replaces its value concurrently.
 func race(f *fixture, in []kv.KV) {
 	const writers, rounds = 8, 10
 	for round := range rounds {
@@ -244,7 +247,7 @@ func race(f *fixture, in []kv.KV) {
 			group.Go(func() {
 				_, err := in[k%len(in)].Put(f.Context(), key, fmt.Appendf(nil, "round %d writer %d", round, k), before)
 				if won[k] = err == nil; !won[k] && segno.KindOf(err) != segno.KindConflict {
-					f.Errorf("a writer that was too late got %v", err)
+					f.Errorf("a writer that lost got %v", err)
 				}
 			})
 		}
@@ -252,14 +255,14 @@ func race(f *fixture, in []kv.KV) {
 		winner := -1
 		for k, ok := range won {
 			if ok && winner >= 0 {
-				f.Fatalf("writers %d and %d both succeeded", winner, k)
+				f.Fatalf("writers %d and %d succeeded", winner, k)
 			}
 			if ok {
 				winner = k
 			}
 		}
 		if winner < 0 {
-			f.Fatal("nobody succeeded")
+			f.Fatal("no writer succeeded")
 		}
 		f.holds(key, fmt.Sprintf("round %d writer %d", round, winner))
 	}

@@ -1,10 +1,10 @@
-// Package kvtest says in clauses what a [kv.KV] owes. Each clause is a subtest; one
-// that fails says which rule the KV broke. A KV's own test is a few lines:
+// Package kvtest tests implementations of [kv.KV] against their contract. Every rule of the contract is
+// one subtest; a subtest that fails logs its rule. The test of a KV needs only a few lines:
 //
 //	kvtest.Test(t, func(t *testing.T) kv.KV { return open(t) }, kvtest.Options{})
 //
-// The abilities [kv.Getter] and [kv.Batcher] are asked of a KV that has them. A KV
-// that passes carries a store; store/storetest holds the two together to the rest.
+// The optional interfaces [kv.Getter] and [kv.Batcher] are tested if the KV has both. A store on a KV
+// that passes should pass the tests of store/storetest.
 package kvtest
 
 import (
@@ -17,16 +17,16 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// Options are what only the KV's own test can do.
+// Options give the tests access to a KV beyond the kv.KV interface. All are optional.
 type Options struct {
-	// Another opens the same KV once more, as another process does.
+	// Another opens the same KV a second time, as another process does.
 	Another func(t *testing.T, of kv.KV) kv.KV
-	// Pass lets time pass for the KV, until what has less than d to live is gone.
-	// Without it no clause asks whether groups expire.
+	// Pass lets time pass for the KV until keys that had less than d to live have expired. Without it
+	// expiry is not tested.
 	Pass func(t *testing.T, of kv.KV, d time.Duration)
 }
 
-// Test holds a kind of KV to the clauses. open returns a new empty KV.
+// Test runs all subtests on a kind of KV. open returns a new empty KV.
 func Test(t *testing.T, open func(t *testing.T) kv.KV, o Options) {
 	for _, c := range slices.Concat(keys(), lists(), races(o), batches(o)) {
 		t.Run(c.name, func(t *testing.T) {
@@ -35,19 +35,20 @@ func Test(t *testing.T, open func(t *testing.T) kv.KV, o Options) {
 					t.Logf("the rule: %s", c.rule)
 				}
 			})
-			c.test(&fixture{T: t, kv: open(t)})
+			c.run(&fixture{T: t, kv: open(t)})
 		})
 	}
 }
 
-// clause is one rule.
-type clause struct {
+// test is one rule of the contract.
+type test struct {
 	name string
-	rule string // what a KV that fails it breaks
-	test func(f *fixture)
+	rule string // logged if the test fails
+	run  func(f *fixture)
 }
 
-// fixture is a KV under test and the words to talk about it.
+// fixture is the KV under test, with helpers for the tests. Its methods fail the test if a call returns
+// an error.
 type fixture struct {
 	*testing.T
 	kv kv.KV
@@ -60,14 +61,14 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// kind wants err to be of a kind.
+// kind fails the test unless err is of the kind want.
 func (f *fixture) kind(err error, want segno.Kind) {
 	f.Helper()
 	if err == nil {
-		f.Fatalf("no error; want one of kind %q", want)
+		f.Fatalf("no error; want kind %q", want)
 	}
 	if got := segno.KindOf(err); got != want {
-		f.Fatalf("the error %q has kind %q; want %q", err, got, want)
+		f.Fatalf("error %q has kind %q; want %q", err, got, want)
 	}
 }
 
@@ -78,19 +79,19 @@ func (f *fixture) put(key, val string, ifRev kv.Rev) kv.Rev {
 	return rev
 }
 
-// holds wants a key to have a value, and returns its revision.
+// holds fails the test unless a key has this value, and returns its revision.
 func (f *fixture) holds(key, want string) kv.Rev {
 	f.Helper()
 	val, rev, err := f.kv.Get(f.Context(), key)
 	f.ok(err)
 	if string(val) != want {
-		f.Fatalf("%s is %.80q instead of %.80q", key, val, want)
+		f.Fatalf("the value of %s is %.80q; want %.80q", key, val, want)
 	}
 	return rev
 }
 
-// gone wants keys not to be there.
-func (f *fixture) gone(keys ...string) {
+// missing fails the test if one of the keys exists.
+func (f *fixture) missing(keys ...string) {
 	f.Helper()
 	for _, key := range keys {
 		_, _, err := f.kv.Get(f.Context(), key)
@@ -98,21 +99,22 @@ func (f *fixture) gone(keys ...string) {
 	}
 }
 
-// listed wants a list to have these keys, with values that are the keys.
+// listed fails the test unless the list has these keys, each with itself as its value.
 func (f *fixture) listed(prefix, after string, limit int, want ...string) {
 	f.Helper()
 	var got []string
 	for item, err := range f.kv.List(f.Context(), prefix, after, limit) {
 		f.ok(err)
 		if string(item.Val) != item.Key {
-			f.Fatalf("the list says %q of %s", item.Val, item.Key)
+			f.Fatalf("the list has the value %q for %s", item.Val, item.Key)
 		}
 		if rev := f.holds(item.Key, item.Key); rev != item.Rev {
-			f.Fatalf("the list says revision %s of %s; it has %s", item.Rev, item.Key, rev)
+			f.Fatalf("the list has revision %s for %s; want %s", item.Rev, item.Key, rev)
 		}
 		got = append(got, item.Key)
 	}
 	if !slices.Equal(got, want) {
-		f.Fatalf("the list of %q after %q, at most %d, is\n%s\ninstead of\n%s", prefix, after, limit, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		f.Fatalf("the list of %q after %q with limit %d is\n%s\nwant\n%s", prefix, after, limit,
+			strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// line is a thread's line in the making.
-type line struct {
+// threadWriter writes the commits of a thread.
+type threadWriter struct {
 	nodes []segno.Node
 	turn  int
 	calls int
 }
 
-func (l *line) add(e segno.Entry) {
+func (l *threadWriter) add(e segno.Entry) {
 	e.Turn = l.turn
 	if n := len(l.nodes); n == 0 || l.nodes[n-1].Checkpoint != nil {
 		l.nodes = append(l.nodes, segno.Node{})
@@ -23,46 +23,48 @@ func (l *line) add(e segno.Entry) {
 	at.Entries = append(at.Entries, e)
 }
 
-func (l *line) prompt(text string) *line {
+func (l *threadWriter) prompt(text string) *threadWriter {
 	l.turn++
 	l.add(message("user", text))
 	return l
 }
 
-func (l *line) says(text string) *line {
+func (l *threadWriter) reply(text string) *threadWriter {
 	l.add(message("agent", text))
 	return l
 }
 
-// begins adds an intent and returns its id.
-func (l *line) begins(tool, body string) string {
+// intent adds an intent and returns its id.
+func (l *threadWriter) intent(tool, body string) string {
 	l.calls++
 	id := fmt.Sprint("call_", l.calls)
 	l.add(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: tool, Body: json.RawMessage(body)})
 	return id
 }
 
-func (l *line) result(id, tool, body string) *line {
+func (l *threadWriter) result(id, tool, body string) *threadWriter {
 	l.add(segno.Entry{Kind: segno.EntryResult, ID: id, Name: tool, Body: json.RawMessage(body)})
 	return l
 }
 
-func (l *line) does(tool, input, result string) *line {
-	return l.result(l.begins(tool, input), tool, result)
+func (l *threadWriter) call(tool, input, result string) *threadWriter {
+	return l.result(l.intent(tool, input), tool, result)
 }
 
-func (l *line) note(name, body string) *line {
+func (l *threadWriter) note(name, body string) *threadWriter {
 	l.add(segno.Entry{Kind: segno.EntryNote, Name: name, Body: json.RawMessage(body)})
 	return l
 }
 
-func (l *line) end() *line { return l.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn}) }
+func (l *threadWriter) end() *threadWriter {
+	return l.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn})
+}
 
-func (l *line) cutOff() *line {
+func (l *threadWriter) interrupted() *threadWriter {
 	return l.checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Interrupted: true})
 }
 
-func (l *line) checkpoint(cp segno.Checkpoint) *line {
+func (l *threadWriter) checkpoint(cp segno.Checkpoint) *threadWriter {
 	cp.Turn = l.turn
 	if n := len(l.nodes); n == 0 || l.nodes[n-1].Checkpoint != nil {
 		l.nodes = append(l.nodes, segno.Node{})

@@ -11,28 +11,28 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestHolds compares a session's transcript with a position, after what may happen to
-// it under an agent.
-func TestHolds(t *testing.T) {
+// TestBeginsWith compares a session's transcript with a position, after changes that may
+// happen while an agent runs.
+func TestBeginsWith(t *testing.T) {
 	for name, tc := range map[string]struct {
-		does func(t *testing.T, d *desk)
+		does func(t *testing.T, d *fixture)
 		want bool
 	}{
-		"nothing":              {func(*testing.T, *desk) {}, true},
-		"another turn":         {func(t *testing.T, d *desk) { d.turn("more"); d.flush(t) }, true},
-		"a torn line":          {func(t *testing.T, d *desk) { d.becomes(t, append(d.bytes(t), `{"type":"us`...)) }, true},
-		"rewound":              {func(t *testing.T, d *desk) { d.lastPrompt("", `"explicit":true,`); d.flush(t) }, true},
-		"deleted":              {func(t *testing.T, d *desk) { d.remove(t) }, false},
-		"deleted and begun":    {func(t *testing.T, d *desk) { d.remove(t); d.head = ""; d.turn("anew"); d.flush(t) }, false},
-		"begun and grown past": {func(t *testing.T, d *desk) { d.remove(t); d.head = ""; d.long(); d.flush(t) }, false},
-		"emptied":              {func(t *testing.T, d *desk) { d.becomes(t, nil) }, false},
-		"cut by a line":        {func(t *testing.T, d *desk) { d.becomes(t, withoutLast(d.bytes(t))) }, false},
-		"cut by a byte":        {func(t *testing.T, d *desk) { b := d.bytes(t); d.becomes(t, b[:len(b)-1]) }, false},
-		"another byte near":    {func(t *testing.T, d *desk) { b := d.bytes(t); b[len(b)-100] ^= 1; d.becomes(t, b) }, false},
-		"a directory instead":  {func(t *testing.T, d *desk) { d.remove(t); d.mkdir(t) }, false},
-		"a link to nothing":    {func(t *testing.T, d *desk) { d.remove(t); d.link(t, "nowhere") }, false},
-		"the same, put back":   {func(t *testing.T, d *desk) { b := d.bytes(t); d.remove(t); d.becomes(t, b) }, true},
-		"the same, behind a link": {func(t *testing.T, d *desk) {
+		"nothing":              {func(*testing.T, *fixture) {}, true},
+		"another turn":         {func(t *testing.T, d *fixture) { d.turn("more"); d.flush(t) }, true},
+		"a torn line":          {func(t *testing.T, d *fixture) { d.replaceFile(t, append(d.bytes(t), `{"type":"us`...)) }, true},
+		"rewound":              {func(t *testing.T, d *fixture) { d.lastPrompt("", `"explicit":true,`); d.flush(t) }, true},
+		"deleted":              {func(t *testing.T, d *fixture) { d.remove(t) }, false},
+		"deleted and begun":    {func(t *testing.T, d *fixture) { d.remove(t); d.head = ""; d.turn("anew"); d.flush(t) }, false},
+		"begun and grown past": {func(t *testing.T, d *fixture) { d.remove(t); d.head = ""; d.longTurn(); d.flush(t) }, false},
+		"emptied":              {func(t *testing.T, d *fixture) { d.replaceFile(t, nil) }, false},
+		"cut by a line":        {func(t *testing.T, d *fixture) { d.replaceFile(t, withoutLast(d.bytes(t))) }, false},
+		"cut by a byte":        {func(t *testing.T, d *fixture) { b := d.bytes(t); d.replaceFile(t, b[:len(b)-1]) }, false},
+		"another byte near":    {func(t *testing.T, d *fixture) { b := d.bytes(t); b[len(b)-100] ^= 1; d.replaceFile(t, b) }, false},
+		"a directory instead":  {func(t *testing.T, d *fixture) { d.remove(t); d.mkdir(t) }, false},
+		"a link to nothing":    {func(t *testing.T, d *fixture) { d.remove(t); d.link(t, "nowhere") }, false},
+		"the same, put back":   {func(t *testing.T, d *fixture) { b := d.bytes(t); d.remove(t); d.replaceFile(t, b) }, true},
+		"the same, behind a link": {func(t *testing.T, d *fixture) {
 			elsewhere := filepath.Join(d.home, "elsewhere")
 			if err := os.Rename(d.path, elsewhere); err != nil {
 				t.Fatal(err)
@@ -41,7 +41,7 @@ func TestHolds(t *testing.T) {
 		}, true},
 	} {
 		for _, known := range []bool{true, false} {
-			d := newDesk(t, 3)
+			d := newFixture(t, 3)
 			p := d.capture(t, nil, nil).Position
 			tc.does(t, d)
 			src := d.source()
@@ -56,36 +56,36 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-func (d *desk) becomes(t *testing.T, data []byte) {
+func (d *fixture) replaceFile(t *testing.T, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(d.path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *desk) remove(t *testing.T) {
+func (d *fixture) remove(t *testing.T) {
 	t.Helper()
 	if err := os.Remove(d.path); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *desk) mkdir(t *testing.T) {
+func (d *fixture) mkdir(t *testing.T) {
 	t.Helper()
 	if err := os.Mkdir(d.path, 0o700); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (d *desk) link(t *testing.T, to string) {
+func (d *fixture) link(t *testing.T, to string) {
 	t.Helper()
 	if err := os.Symlink(to, d.path); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// long is a turn longer than all before it.
-func (d *desk) long() {
+// longTurn adds a turn longer than all before it.
+func (d *fixture) longTurn() {
 	d.prompt("anew")
 	d.answer(strings.Repeat("long ", 10_000))
 }
@@ -95,9 +95,9 @@ func withoutLast(data []byte) []byte {
 	return bytes.Join(lines[:len(lines)-1], nil)
 }
 
-// TestHoldsOfNoDigest cannot tell, and says yes; a digest that is none fits nothing.
-func TestHoldsOfNoDigest(t *testing.T) {
-	d := newDesk(t, 1)
+// A position without a digest always matches; a malformed digest never does.
+func TestBeginsWithOfNoDigest(t *testing.T) {
+	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position
 	for _, tc := range []struct {
 		digest []byte
@@ -115,9 +115,9 @@ func TestHoldsOfNoDigest(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAnOlderPosition is asked of where the session was turns ago.
-func TestHoldsOfAnOlderPosition(t *testing.T) {
-	d := newDesk(t, 2)
+// The position may be that of an older turn.
+func TestBeginsWithOfAnOlderPosition(t *testing.T) {
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	for range 3 {
 		d.turn("more")
@@ -126,15 +126,15 @@ func TestHoldsOfAnOlderPosition(t *testing.T) {
 	if got, err := d.c.BeginsWith(context.Background(), d.source(), p); err != nil || !got {
 		t.Errorf("%v, %v", got, err)
 	}
-	d.becomes(t, d.bytes(t)[:p.Offset]) // back to what it was
+	d.replaceFile(t, d.bytes(t)[:p.Offset]) // restored
 	if got, err := d.c.BeginsWith(context.Background(), d.source(), p); err != nil || !got {
 		t.Errorf("cut where it was: %v, %v", got, err)
 	}
 }
 
-// TestHoldsOfASessionThatMoved finds it where it is now.
-func TestHoldsOfASessionThatMoved(t *testing.T) {
-	d := newDesk(t, 2)
+// A session that moved is found in its new place.
+func TestBeginsWithOfASessionThatMoved(t *testing.T) {
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	to := filepath.Join(d.home, "projects", "-elsewhere", filepath.Base(d.path))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
@@ -148,9 +148,9 @@ func TestHoldsOfASessionThatMoved(t *testing.T) {
 	}
 }
 
-// TestHoldsOfNoSession refuses an id that could lead out of the agent's directory.
-func TestHoldsOfNoSession(t *testing.T) {
-	d := newDesk(t, 1)
+// An id that could lead out of the agent's directory is refused.
+func TestBeginsWithOfNoSession(t *testing.T) {
+	d := newFixture(t, 1)
 	p := d.capture(t, nil, nil).Position
 	_, err := d.c.BeginsWith(context.Background(), segno.Source{Session: "../" + d.session}, p)
 	wantKind(t, err, segno.KindInvalid)

@@ -13,31 +13,31 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// tryCutsOfCuts cuts at random turns, goes on in what was cut, and cuts that
-// again, while the agent's files come and go. What is stored of every cut must be
-// its file, whatever it was derived from.
-func tryCutsOfCuts(t *testing.T, s *scribe, c *claude.Transcripts, o *shelf, turns []saved) {
+// checkCutsOfCuts cuts at random turns, continues the cut, and cuts that
+// again, while the agent's files come and go. The objects of every cut must reproduce its
+// file, whatever they derive from.
+func checkCutsOfCuts(t *testing.T, s *sessionWriter, c *claude.Transcripts, o *memoryObjects, turns []capturedTurn) {
 	turn := turns[s.pick(len(turns))]
 	for n := range 3 {
 		to := segno.Target{Session: segno.SessionID(fmt.Sprintf("77777777-0000-4000-8000-%012d", n)), Dir: s.dir}
-		tryCut(t, c, o, turn, to)
+		checkCut(t, c, o, turn, to)
 		src, err := c.Find(context.Background(), to.Session)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := placed(t, c, o, src, turn.at)
-		if s.pick(3) == 0 { // the cut is cut before anything was said in it
-			turn = saved{p, turn.want}
+		p := captureCut(t, c, o, src, turn.at)
+		if s.pick(3) == 0 { // the cut is cut before it has a turn
+			turn = capturedTurn{p, turn.want}
 			continue
 		}
-		next := &scribe{path: src.Path, session: to.Session, dir: s.dir, now: s.now, ids: s.ids + 1000*(n+1), head: p.Leaf, pick: s.pick, crlf: s.crlf}
+		next := &sessionWriter{path: src.Path, session: to.Session, dir: s.dir, now: s.now, ids: s.ids + 1000*(n+1), head: p.Leaf, pick: s.pick, crlf: s.crlf}
 		randomTurn(next, n)
 		next.flush(t)
 		got, err := c.Capture(context.Background(), src, &p, o, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn = saved{got.Position, sent(next.bytes(t), got.Position.Leaf)}
+		turn = capturedTurn{got.Position, modelInput(next.bytes(t), got.Position.Leaf)}
 		if s.pick(2) == 0 {
 			if err := os.Remove(src.Path); err != nil {
 				t.Fatal(err)
@@ -46,16 +46,16 @@ func tryCutsOfCuts(t *testing.T, s *scribe, c *claude.Transcripts, o *shelf, tur
 	}
 }
 
-// placed returns the position of a cut, and compares it with that of a session of
-// the same bytes nobody knows anything of.
-func placed(t *testing.T, c *claude.Transcripts, o *shelf, src segno.Source, of segno.Position) segno.Position {
+// captureCut returns the position of a cut, and compares it with that of an unrelated
+// session with the same bytes.
+func captureCut(t *testing.T, c *claude.Transcripts, o *memoryObjects, src segno.Source, of segno.Position) segno.Position {
 	t.Helper()
 	ctx := context.Background()
 	got, err := c.CaptureCut(ctx, src, of, o, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := c.Capture(ctx, src, nil, newShelf(), nil)
+	whole, err := c.Capture(ctx, src, nil, newMemoryObjects(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,23 +66,23 @@ func placed(t *testing.T, c *claude.Transcripts, o *shelf, src segno.Source, of 
 	}
 	checkStored(t, o, got, src.Path)
 	if ok, err := c.EndsAt(ctx, src, got); err != nil || !ok {
-		t.Fatalf("it stands: %v, %v", ok, err)
+		t.Fatalf("EndsAt: %v, %v", ok, err)
 	}
 	return got
 }
 
-// checkStored checks that a position's objects alone are the bytes of a file: it
-// cuts them where there is nothing else, which fails for others.
-func checkStored(t *testing.T, o *shelf, p segno.Position, path string) {
+// checkStored checks that a position's objects alone reproduce a file: it cuts them in a
+// home without any other file, which fails for other bytes.
+func checkStored(t *testing.T, o *memoryObjects, p segno.Position, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil || segno.HashOf(data[:p.Offset]) != p.SHA256 {
 		t.Fatalf("%d bytes, %v: not those of the position", len(data), err)
 	}
 	home := t.TempDir()
-	c := claude.New(home, claude.Options{FS: quick{vfs.OS}})
+	c := claude.New(home, claude.Options{FS: noSync{vfs.OS}})
 	p.Path = ""
-	kept := newShelf()
+	kept := newMemoryObjects()
 	err = c.Trace(context.Background(), p, o, func(h segno.Hash) bool {
 		kept.data[h] = o.data[h]
 		return true
@@ -95,12 +95,12 @@ func checkStored(t *testing.T, o *shelf, p segno.Position, path string) {
 	}
 }
 
-// TestUndoStoresLittle undoes and goes on, again and again, in a large session.
+// TestUndoStoresLittle undoes and continues repeatedly in a large session.
 func TestUndoStoresLittle(t *testing.T) {
 	home := t.TempDir()
 	s := bigSession(t, home, 5<<20)
-	o := newShelf()
-	c := claude.New(home, claude.Options{FS: quick{vfs.OS}, Objects: o})
+	o := newMemoryObjects()
+	c := claude.New(home, claude.Options{FS: noSync{vfs.OS}, Objects: o})
 	got, err := c.Capture(context.Background(), s.source(), nil, o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestUndoStoresLittle(t *testing.T) {
 		if n%5 == 4 {
 			checkStored(t, o, p, src.Path)
 		}
-		next := &scribe{path: src.Path, session: to.Session, dir: s.dir, now: s.now, ids: s.ids + 100*(n+1), head: p.Leaf, pick: first}
+		next := &sessionWriter{path: src.Path, session: to.Session, dir: s.dir, now: s.now, ids: s.ids + 100*(n+1), head: p.Leaf, pick: first}
 		next.turn("again")
 		next.flush(t)
 		more, err := c.Capture(context.Background(), src, &p, o, nil)
@@ -134,11 +134,11 @@ func TestUndoStoresLittle(t *testing.T) {
 	}
 }
 
-// A cut that leaves lines out is derived, too, and the line it ends with is its
-// own. A cut of that one, and of its successors, is read through all of them.
+// The log of a cut that leaves out lines derives, too, and lists only the last line. The log
+// of a cut of that cut is read through all of them.
 func TestCutsThatLeaveLinesOut(t *testing.T) {
 	ctx := context.Background()
-	d := newDesk(t, 40)
+	d := newFixture(t, 40)
 	p := d.capture(t, nil, nil).Position
 	for n := range 40 {
 		back := p.Leaf
@@ -150,7 +150,7 @@ func TestCutsThatLeaveLinesOut(t *testing.T) {
 		whole := d.capture(t, &p, nil).Position
 		before := d.o.size
 		to := segno.Target{Session: segno.SessionID(fmt.Sprintf("22222222-0000-4000-8000-%012d", n)), Dir: d.dir}
-		// The agent would not go on from here by itself.
+		// The agent would not continue from here without a pointer.
 		d.lastPrompt(uuidOf(bytes.SplitAfter(d.bytes(t), []byte("\n"))[0]), `"explicit":true,`)
 		d.flush(t)
 		at := d.capture(t, &whole, nil).Position
@@ -159,7 +159,7 @@ func TestCutsThatLeaveLinesOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p = placed(t, d.c, d.o, src, at)
+		p = captureCut(t, d.c, d.o, src, at)
 		derived := bytes.Contains(d.o.data[p.Log], []byte("\nkeep "))
 		if want := n%17 != 16; derived != want {
 			t.Errorf("cut %d is stored as\n%s", n, d.o.data[p.Log])
@@ -171,24 +171,24 @@ func TestCutsThatLeaveLinesOut(t *testing.T) {
 	}
 }
 
-func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
+func TestCaptureCutStoresWhatCannotBeDerived(t *testing.T) {
 	ctx := context.Background()
-	for name, c := range map[string]func(d *desk, of *segno.Position) segno.Objects{
-		"no objects":         func(*desk, *segno.Position) segno.Objects { return nil },
-		"no log":             func(d *desk, of *segno.Position) segno.Objects { of.Log = segno.Hash{}; return d.o },
-		"a log that is gone": func(d *desk, of *segno.Position) segno.Objects { return newShelf() },
-		"another log":        func(d *desk, of *segno.Position) segno.Objects { of.Offset++; return d.o },
-		"other bytes":        func(d *desk, of *segno.Position) segno.Objects { of.SHA256[0]++; return d.o },
+	for name, c := range map[string]func(d *fixture, of *segno.Position) segno.Objects{
+		"no objects":         func(*fixture, *segno.Position) segno.Objects { return nil },
+		"no log":             func(d *fixture, of *segno.Position) segno.Objects { of.Log = segno.Hash{}; return d.o },
+		"a log that is gone": func(d *fixture, of *segno.Position) segno.Objects { return newMemoryObjects() },
+		"another log":        func(d *fixture, of *segno.Position) segno.Objects { of.Offset++; return d.o },
+		"other bytes":        func(d *fixture, of *segno.Position) segno.Objects { of.SHA256[0]++; return d.o },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t, 3)
+			d := newFixture(t, 3)
 			of := d.capture(t, nil, nil).Position
 			src, err := d.c.Cut(ctx, of, d.target(), d.o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			from := c(d, &of)
-			fresh := newShelf()
+			fresh := newMemoryObjects()
 			p, err := d.c.CaptureCut(ctx, src, of, from, fresh)
 			if err != nil {
 				t.Fatal(err)
@@ -196,7 +196,7 @@ func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
 			checkStored(t, fresh, p, src.Path)
 		})
 	}
-	d := newDesk(t, 1)
+	d := newFixture(t, 1)
 	of := d.capture(t, nil, nil).Position
 	_, err := d.c.CaptureCut(ctx, segno.Source{Session: secondSession, Dir: d.dir}, of, d.o, d.o)
 	wantKind(t, err, segno.KindNotFound)
@@ -211,12 +211,12 @@ func TestPlacedStoresWhatCannotBeDerived(t *testing.T) {
 	}
 }
 
-// A session of a few lines is not kept alive by one of many that it left out.
-func TestPlacedOfASmallPart(t *testing.T) {
+// A session of a few lines does not derive from a large one of which it left out most lines.
+func TestCaptureCutOfASmallPart(t *testing.T) {
 	home := t.TempDir()
 	s := bigSession(t, home, 4<<20)
-	o := newShelf()
-	c := claude.New(home, claude.Options{FS: quick{vfs.OS}, Objects: o})
+	o := newMemoryObjects()
+	c := claude.New(home, claude.Options{FS: noSync{vfs.OS}, Objects: o})
 	s.head = ""
 	s.prompt("a new beginning")
 	leaf := s.answer("indeed")
@@ -233,15 +233,15 @@ func TestPlacedOfASmallPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := placed(t, c, o, src, at)
+	p := captureCut(t, c, o, src, at)
 	if strings.Contains(string(o.data[p.Log]), "prev") {
 		t.Errorf("%d bytes are derived from %d", p.Offset, at.Offset)
 	}
 }
 
-// What follows a log that was collected meanwhile is stored from its beginning.
+// If the log was collected meanwhile, the next capture stores everything.
 func TestCaptureAfterALogThatIsGone(t *testing.T) {
-	d := newDesk(t, 2)
+	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position
 	delete(d.o.data, p.Log)
 	d.turn("three")

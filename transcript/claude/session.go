@@ -2,16 +2,20 @@ package claude
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
+	"unicode/utf16"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
 	"github.com/google/uuid"
 )
 
@@ -203,4 +207,68 @@ func ioError(op, name string, err error) error {
 		kind = segno.KindCancelled
 	}
 	return segno.NewError(kind, op, name, err)
+}
+
+// maxSlug is the length of the longest directory name that is not shortened.
+const maxSlug = 200
+
+// Slug returns the name of the directory in which Claude Code keeps the sessions of the
+// working directory dir, a real path: every UTF-16 code unit that is not an ASCII letter
+// or digit becomes "-". A name longer than 200 is cut there and followed by the checksum
+// of the whole path that Java's String.hashCode computes. Several paths can have one slug.
+func Slug(dir string) string {
+	out := make([]byte, 0, len(dir))
+	sum := int32(0)
+	for _, unit := range utf16.Encode([]rune(dir)) {
+		sum = sum*31 + int32(unit)
+		switch {
+		case unit >= 'a' && unit <= 'z', unit >= 'A' && unit <= 'Z', unit >= '0' && unit <= '9':
+			out = append(out, byte(unit))
+		default:
+			out = append(out, '-')
+		}
+	}
+	if len(out) <= maxSlug {
+		return string(out)
+	}
+	return string(out[:maxSlug]) + "-" + strconv.FormatInt(max(int64(sum), -int64(sum)), 36)
+}
+
+// Live returns the process that has a session open, from the agent's registry of
+// running processes. alive is false if there is none, or if the registered process is gone
+// and another process has its number.
+func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid int, alive bool) {
+	names, err := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
+	if err != nil || session == "" {
+		return 0, false
+	}
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		var entry struct {
+			PID       int             `json:"pid"`
+			Session   segno.SessionID `json:"sessionId"`
+			ProcStart string          `json:"procStart"`
+		}
+		if json.Unmarshal(readStart(name), &entry) != nil || entry.Session != session {
+			continue
+		}
+		if start := proc.Start(entry.PID); start != "" && (entry.ProcStart == "" || entry.ProcStart == start) {
+			return entry.PID, true
+		}
+		pid = entry.PID
+	}
+	return pid, false
+}
+
+// readStart reads the first 64 KiB of a file. It returns nil if it cannot.
+func readStart(name string) []byte {
+	f, err := openRegular(name)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, 64<<10))
+	return data
 }

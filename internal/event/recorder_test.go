@@ -14,20 +14,20 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestNamesAreBounded notes a tool call whose names and ids are huge.
+// TestNamesAreBounded records a tool call whose names and ids are huge.
 func TestNamesAreBounded(t *testing.T) {
 	huge := strings.Repeat("n", 6<<20)
 	s := spool.New(t.TempDir(), vfs.OS)
-	notes := Recorder{Spool: s, Now: time.Now}
+	recorder := Recorder{Spool: s, Now: time.Now}
 	for _, end := range []string{"a", "b"} {
 		for _, name := range []string{"PreToolUse", "PostToolUse"} {
 			p := Payload{Event: name, Session: "s", PromptID: "p", ToolName: huge, ToolUseID: huge + end, AgentID: huge}
-			if err := notes.RecordTool(t.Context(), p); err != nil {
+			if err := recorder.RecordTool(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if err := notes.RecordText(t.Context(), Payload{PromptID: "p"}, huge); err != nil {
+	if err := recorder.RecordText(t.Context(), Payload{PromptID: "p"}, huge); err != nil {
 		t.Fatal(err)
 	}
 	entries, bad, err := s.Entries(t.Context(), "p")
@@ -40,12 +40,12 @@ func TestNamesAreBounded(t *testing.T) {
 		}
 	}
 	if entries[0].ID != entries[1].ID || entries[0].ID == entries[2].ID || entries[2].ID != entries[3].ID {
-		t.Error("a result is not bound to its intent, or to another's")
+		t.Error("a result has another id than its intent, or the same as another's")
 	}
 }
 
-// TestSessionsThatNoAgentHas refuses ids that would be options, hidden files or paths.
-func TestSessionsThatNoAgentHas(t *testing.T) {
+// TestCheckRefusesInvalidSessions refuses ids that would be options, hidden files or paths.
+func TestCheckRefusesInvalidSessions(t *testing.T) {
 	for _, p := range []Payload{
 		{Session: "-x"}, {Session: "--dangerously-skip-permissions"}, {Session: "."}, {Session: ".."}, {Session: ".hidden"}, {Session: "a/b"},
 		{Session: segno.SessionID(strings.Repeat("a", 200))},
@@ -63,8 +63,8 @@ func TestSessionsThatNoAgentHas(t *testing.T) {
 	}
 }
 
-// TestTheLogFollowsNoLink puts a symlink and a FIFO in the log's place.
-func TestTheLogFollowsNoLink(t *testing.T) {
+// TestLogFollowsNoLink puts a symlink and a FIFO in the log's place.
+func TestLogFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "target")
 	if err := os.WriteFile(target, []byte("mine\n"), 0o644); err != nil {
@@ -80,7 +80,7 @@ func TestTheLogFollowsNoLink(t *testing.T) {
 	}
 	log.Append("Stop", "s", errors.New("something"))
 	if data, err := os.ReadFile(target); err != nil || string(data) != "mine\n" {
-		t.Errorf("the target holds %q, %v", data, err)
+		t.Errorf("the target has %q, %v", data, err)
 	}
 	if lines, err := log.Failures(10); err == nil {
 		t.Errorf("the log was read through the link: %v", lines)

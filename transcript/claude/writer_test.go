@@ -14,18 +14,18 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// scribe writes a transcript as Claude Code does, record by record.
-type scribe struct {
+// sessionWriter writes a transcript as Claude Code does, record by record.
+type sessionWriter struct {
 	path    string
 	session segno.SessionID
 	dir     string
 	now     time.Time
 	ids     int
-	head    string // the record the next one hangs from
+	head    string // the parent of the next record
 	lines   [][]byte
 	count   int // lines in the file, blank and broken ones included
 	pick    func(n int) int
-	chain   []string // what was said since the last compaction, newest last
+	chain   []string // messages since the last compaction, newest last
 	crlf    bool
 }
 
@@ -34,8 +34,8 @@ const (
 	secondSession = "22222222-0000-4000-8000-000000000002"
 )
 
-// newScribe begins a session in a home of its own. pick chooses among n.
-func newScribe(t testing.TB, home string, pick func(n int) int) *scribe {
+// newSessionWriter begins a session in home. pick chooses a number below n.
+func newSessionWriter(t testing.TB, home string, pick func(n int) int) *sessionWriter {
 	t.Helper()
 	dir := filepath.Join(home, "work.dir")
 	path := filepath.Join(home, "projects", claude.Slug(dir), firstSession+".jsonl")
@@ -44,17 +44,17 @@ func newScribe(t testing.TB, home string, pick func(n int) int) *scribe {
 			t.Fatal(err)
 		}
 	}
-	return &scribe{path: path, session: firstSession, dir: dir, pick: pick, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+	return &sessionWriter{path: path, session: firstSession, dir: dir, pick: pick, now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
 func first(int) int { return 0 }
 
-func (s *scribe) uuid() string {
+func (s *sessionWriter) uuid() string {
 	s.ids++
 	return fmt.Sprintf("%08x-aaaa-4bbb-8ccc-%012x", s.ids*2654435761%(1<<32), s.ids)
 }
 
-func (s *scribe) stamp() string {
+func (s *sessionWriter) timestamp() string {
 	s.now = s.now.Add(time.Duration(1+s.pick(7000)) * time.Millisecond)
 	return s.now.Format("2006-01-02T15:04:05.000Z")
 }
@@ -76,19 +76,19 @@ func parentOf(uuid string) string {
 	return quote(uuid)
 }
 
-// say adds any line.
-func (s *scribe) say(format string, args ...any) {
+// addLine adds any line.
+func (s *sessionWriter) addLine(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Appendf(nil, format+"\n", args...))
 }
 
-func (s *scribe) tail() string {
+func (s *sessionWriter) tail() string {
 	return fmt.Sprintf(`"userType":"external","entrypoint":"cli","cwd":%s,"sessionId":"%s","version":"2.1.197","gitBranch":"main"}`, quote(s.dir), s.session)
 }
 
 // record adds a record of the conversation and moves the head to it.
-func (s *scribe) record(parent, typ, middle string) string {
+func (s *sessionWriter) record(parent, typ, middle string) string {
 	id := s.uuid()
-	s.say(`{"parentUuid":%s,"isSidechain":false,%s"type":"%s","uuid":"%s","timestamp":"%s",%s`, parentOf(parent), middle, typ, id, s.stamp(), s.tail())
+	s.addLine(`{"parentUuid":%s,"isSidechain":false,%s"type":"%s","uuid":"%s","timestamp":"%s",%s`, parentOf(parent), middle, typ, id, s.timestamp(), s.tail())
 	s.head = id
 	if typ == "user" || typ == "assistant" {
 		s.chain = append(s.chain, id)
@@ -96,31 +96,31 @@ func (s *scribe) record(parent, typ, middle string) string {
 	return id
 }
 
-func (s *scribe) prompt(text string) string {
+func (s *sessionWriter) prompt(text string) string {
 	return s.record(s.head, "user", fmt.Sprintf(`"promptId":"p-%d","permissionMode":"default","message":{"role":"user","content":%s},`, s.ids, quote(text)))
 }
 
-func (s *scribe) attach(kind string) string {
+func (s *sessionWriter) attach(kind string) string {
 	return s.record(s.head, "attachment", fmt.Sprintf(`"attachment":{"type":"%s","content":"{\"sessionId\":\"%s\"}"},`, kind, s.session))
 }
 
 // block adds one block of an answer.
-func (s *scribe) block(message, block, stop string) string {
+func (s *sessionWriter) block(message, block, stop string) string {
 	return s.record(s.head, "assistant", fmt.Sprintf(`"message":{"model":"claude-x","id":"%s","type":"message","role":"assistant","content":[%s],"stop_reason":"%s"},"requestId":"req-%s",`, message, block, stop, message))
 }
 
-func (s *scribe) answer(text string) string {
+func (s *sessionWriter) answer(text string) string {
 	return s.block("msg-"+s.uuid(), fmt.Sprintf(`{"type":"text","text":%s}`, quote(text)), "end_turn")
 }
 
-func (s *scribe) result(parent, tool, text string) string {
+func (s *sessionWriter) result(parent, tool, text string) string {
 	return s.record(parent, "user", fmt.Sprintf(`"promptId":"p","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s,"is_error":false}]},"toolUseResult":{"stdout":%s,"sessionId":"%s"},"sourceToolAssistantUUID":"%s",`,
 		tool, quote(text), quote(text), s.session, parent))
 }
 
 // tools adds an answer with n tool calls and their results. Only the last result
 // is an ancestor of what follows.
-func (s *scribe) tools(n int) {
+func (s *sessionWriter) tools(n int) {
 	message := "msg-" + s.uuid()
 	if s.pick(2) == 0 {
 		s.block(message, `{"type":"text","text":"let me see"}`, "tool_use")
@@ -136,17 +136,17 @@ func (s *scribe) tools(n int) {
 	}
 }
 
-func (s *scribe) duration() string {
+func (s *sessionWriter) duration() string {
 	return s.record(s.head, "system", `"subtype":"turn_duration","durationMs":12,"messageCount":3,`)
 }
 
-func (s *scribe) lastPrompt(leaf, extra string) {
-	s.say(`{"type":"last-prompt","lastPrompt":"…","leafUuid":%s,%s"sessionId":"%s"}`, parentOf(leaf), extra, s.session)
+func (s *sessionWriter) lastPrompt(leaf, extra string) {
+	s.addLine(`{"type":"last-prompt","lastPrompt":"…","leafUuid":%s,%s"sessionId":"%s"}`, parentOf(leaf), extra, s.session)
 }
 
-// compact adds what a compaction writes: how is 0 for none preserved, 1 for a
+// compact adds the records of a compaction. how is 0 for no preserved records, 1 for a
 // list, 2 for a segment.
-func (s *scribe) compact(how int) {
+func (s *sessionWriter) compact(how int) {
 	keep := s.chain[len(s.chain)-1:]
 	logical, boundary, summary := s.head, s.uuid(), s.uuid()
 	meta := `"trigger":"manual","preTokens":1000`
@@ -156,17 +156,17 @@ func (s *scribe) compact(how int) {
 	case 2:
 		meta += fmt.Sprintf(`,"preservedSegment":{"headUuid":"%s","anchorUuid":"%s","tailUuid":"%s"}`, keep[0], summary, keep[0])
 	}
-	s.say(`{"parentUuid":null,"logicalParentUuid":"%s","isSidechain":false,"type":"system","subtype":"compact_boundary","content":"Conversation compacted","timestamp":"%s","uuid":"%s","compactMetadata":{%s},%s`,
-		logical, s.stamp(), boundary, meta, s.tail())
-	s.say(`{"parentUuid":"%s","isSidechain":false,"type":"user","message":{"role":"user","content":"This session is being continued"},"isCompactSummary":true,"uuid":"%s","timestamp":"%s",%s`, boundary, summary, s.stamp(), s.tail())
+	s.addLine(`{"parentUuid":null,"logicalParentUuid":"%s","isSidechain":false,"type":"system","subtype":"compact_boundary","content":"Conversation compacted","timestamp":"%s","uuid":"%s","compactMetadata":{%s},%s`,
+		logical, s.timestamp(), boundary, meta, s.tail())
+	s.addLine(`{"parentUuid":"%s","isSidechain":false,"type":"user","message":{"role":"user","content":"This session is being continued"},"isCompactSummary":true,"uuid":"%s","timestamp":"%s",%s`, boundary, summary, s.timestamp(), s.tail())
 	s.head, s.chain = summary, []string{summary}
 	s.record(s.head, "user", `"message":{"role":"user","content":"<local-command-caveat>Caveat"},"isMeta":true,`)
 	s.record(s.head, "user", `"message":{"role":"user","content":"<command-name>/compact</command-name>\n<command-args></command-args>"},`)
 	s.record(s.head, "user", `"message":{"role":"user","content":"<local-command-stdout>Compacted</local-command-stdout>"},`)
 }
 
-// flush appends what was said to the file and returns how many bytes it has now.
-func (s *scribe) flush(t testing.TB) int64 {
+// flush appends the added lines to the file and returns the file's size.
+func (s *sessionWriter) flush(t testing.TB) int64 {
 	t.Helper()
 	f, err := os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -191,7 +191,7 @@ func (s *scribe) flush(t testing.TB) int64 {
 }
 
 // turn is a plain turn: a prompt, an answer with tools, the end.
-func (s *scribe) turn(text string) {
+func (s *sessionWriter) turn(text string) {
 	s.prompt(text)
 	if s.pick(2) == 0 {
 		s.tools(1 + s.pick(3))
@@ -199,11 +199,11 @@ func (s *scribe) turn(text string) {
 	s.answer("done: " + text)
 }
 
-func (s *scribe) source() segno.Source {
+func (s *sessionWriter) source() segno.Source {
 	return segno.Source{Session: s.session, Path: s.path, Dir: s.dir}
 }
 
-func (s *scribe) bytes(t testing.TB) []byte {
+func (s *sessionWriter) bytes(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile(s.path)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"iter"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,33 +18,33 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// KV is a [kv.KV] in Redis or Valkey. A group is one hash and its keys are the
-// hash's fields, so that one EXPIRE is of all of them and one HMGET reads them.
-// A value's revision is its SHA-1.
-type KV struct {
+// hashKV is a [kv.KV] in Redis or Valkey. A group is one hash, and its keys are the fields of the hash, so
+// that one EXPIRE applies to all of them and one HMGET reads them. The revision of a value is its
+// SHA-1.
+type hashKV struct {
 	client  goredis.UniversalClient
 	cluster bool
 	prefix  string
 }
 
 var (
-	_ kv.KV      = (*KV)(nil)
-	_ kv.Getter  = (*KV)(nil)
-	_ kv.Batcher = (*KV)(nil)
+	_ kv.KV      = (*hashKV)(nil)
+	_ kv.Getter  = (*hashKV)(nil)
+	_ kv.Batcher = (*hashKV)(nil)
 )
 
-// NewKV returns the key-value store that client leads to. Its keys begin with
-// prefix, which has no brace. Whoever made client closes it.
-func NewKV(client goredis.UniversalClient, prefix string) (*KV, error) {
+// newKV returns a key-value store on a client, which the caller closes. All keys begin with prefix,
+// which must not contain a brace.
+func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	if strings.ContainsAny(prefix, "{}") {
 		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix has a brace")
 	}
 	_, cluster := client.(*goredis.ClusterClient)
-	return &KV{client: client, cluster: cluster, prefix: prefix}, nil
+	return &hashKV{client: client, cluster: cluster, prefix: prefix}, nil
 }
 
-// split returns the hash and the field a key is.
-func (r *KV) split(key string) (hash, field string) {
+// split returns the hash and the field of a key.
+func (r *hashKV) split(key string) (hash, field string) {
 	group := kv.Group(key)
 	return r.prefix + group, key[len(group):]
 }
@@ -54,7 +55,7 @@ func revOf(val []byte) kv.Rev {
 }
 
 // Get implements [kv.KV].
-func (r *KV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
+func (r *hashKV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
 	hash, field := r.split(key)
 	val, err := r.client.HGet(ctx, hash, field).Bytes()
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *KV) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
 }
 
 // Put implements [kv.KV].
-func (r *KV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
+func (r *hashKV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
 	revs, err := r.Batch(ctx, []kv.Op{{Key: key, Val: val, If: ifRev}})
 	if err != nil {
 		return "", err
@@ -73,13 +74,13 @@ func (r *KV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.
 }
 
 // Delete implements [kv.KV].
-func (r *KV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+func (r *hashKV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
 	_, err := r.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
 	return err
 }
 
 // GetAll implements [kv.Getter]: one command per group, in one pipeline.
-func (r *KV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
+func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	var hashes []string
 	fields, places := map[string][]string{}, map[string][]int{}
 	for i, key := range keys {
@@ -110,17 +111,16 @@ func (r *KV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	return vals, nil
 }
 
-// batchScript does the ops of one call, all or none.
+// batchText is the script that makes the changes of one call, all or none.
 //
 //go:embed batch.lua
 var batchText string
 
 var batchScript = sync.OnceValue(func() *goredis.Script { return goredis.NewScript(batchText) })
 
-// Batch implements [kv.Batcher]. On one server all of it is one script. In a
-// cluster, where a script must stay on one machine, it is one per stretch of
-// neighbours.
-func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+// Batch implements [kv.Batcher]. On one server it is one script. In a cluster, where the keys of a
+// script must be in one slot, it is one script per sequence of changes of the same group.
+func (r *hashKV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	for rest := ops; len(rest) > 0; {
 		n := len(rest)
 		if r.cluster {
@@ -129,7 +129,7 @@ func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 				n++
 			}
 		}
-		if err := r.script(ctx, rest[:n]); err != nil {
+		if err := r.runScript(ctx, rest[:n]); err != nil {
 			return nil, err
 		}
 		rest = rest[n:]
@@ -143,7 +143,7 @@ func (r *KV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return revs, nil
 }
 
-func (r *KV) script(ctx context.Context, ops []kv.Op) error {
+func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 	var keys []string
 	index := map[string]int{}
 	args := make([]any, 0, 7*len(ops))
@@ -169,10 +169,8 @@ func (r *KV) script(ctx context.Context, ops []kv.Op) error {
 	return nil
 }
 
-// List implements [kv.KV]. Within a group it reads the names of its keys and then
-// the values of those asked for; a prefix that is no whole group is looked for on
-// all of the server.
-func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+// List implements [kv.KV]. A prefix that contains no whole group is searched on all of the server.
+func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
 	return func(yield func(kv.Item, error) bool) {
 		keys, vals, err := r.list(ctx, prefix, after, limit)
 		if err != nil {
@@ -181,7 +179,7 @@ func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq
 		}
 		for i, key := range keys {
 			if vals[i] == nil {
-				continue // it went meanwhile
+				continue // it was deleted in between
 			}
 			if !yield(kv.Item{Key: key, Val: vals[i], Rev: revOf(vals[i])}, nil) {
 				return
@@ -190,20 +188,26 @@ func (r *KV) List(ctx context.Context, prefix, after string, limit int) iter.Seq
 	}
 }
 
-func (r *KV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
-	group := kv.Group(prefix)
-	whole := strings.HasSuffix(group, "}")
-	if whole && limit == 0 && after == "" {
-		return r.all(ctx, group, prefix)
-	}
-	groups := []string{group}
-	if !whole {
+// list reads all of a group at once if it wants all of it, else the names of the fields and then the
+// values of those that it wants.
+func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
+	groups := []string{kv.Group(prefix)}
+	inGroup := strings.HasSuffix(groups[0], "}")
+	if !inGroup {
 		if groups, err = r.groups(ctx, prefix); err != nil {
 			return nil, nil, err
 		}
 	}
+	wantsAll := inGroup && limit == 0 && after == ""
+	values := map[string]string{}
 	for _, group := range groups {
-		fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
+		var fields []string
+		if wantsAll {
+			values, err = r.client.HGetAll(ctx, r.prefix+group).Result()
+			fields = slices.Collect(maps.Keys(values))
+		} else {
+			fields, err = r.client.HKeys(ctx, r.prefix+group).Result()
+		}
 		if err != nil {
 			return nil, nil, fail("list keys", group, err)
 		}
@@ -217,32 +221,18 @@ func (r *KV) list(ctx context.Context, prefix, after string, limit int) (keys []
 	if limit > 0 && len(keys) > limit {
 		keys = keys[:limit]
 	}
-	if len(keys) > 0 {
+	if !wantsAll && len(keys) > 0 {
 		vals, err = r.GetAll(ctx, keys)
+		return keys, vals, err
 	}
-	return keys, vals, err
-}
-
-// all reads a group at once.
-func (r *KV) all(ctx context.Context, group, prefix string) (keys []string, vals [][]byte, err error) {
-	found, err := r.client.HGetAll(ctx, r.prefix+group).Result()
-	if err != nil {
-		return nil, nil, fail("list keys", group, err)
-	}
-	for field := range found {
-		if strings.HasPrefix(group+field, prefix) {
-			keys = append(keys, group+field)
-		}
-	}
-	slices.Sort(keys)
 	for _, key := range keys {
-		vals = append(vals, []byte(found[key[len(group):]]))
+		vals = append(vals, []byte(values[key[len(groups[0]):]]))
 	}
 	return keys, vals, nil
 }
 
-// groups looks for the groups that begin with prefix.
-func (r *KV) groups(ctx context.Context, prefix string) (groups []string, err error) {
+// groups returns the groups that begin with prefix.
+func (r *hashKV) groups(ctx context.Context, prefix string) (groups []string, err error) {
 	var mu sync.Mutex
 	scan := func(ctx context.Context, c goredis.Cmdable) error {
 		found := c.Scan(ctx, 0, pattern(r.prefix+prefix)+"*", 1000).Iterator()
@@ -262,15 +252,15 @@ func (r *KV) groups(ctx context.Context, prefix string) (groups []string, err er
 	return slices.Compact(groups), fail("list keys", prefix, err)
 }
 
-// pattern writes text so that SCAN takes it as itself.
+// pattern returns a pattern of SCAN that matches text only.
 func pattern(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
 
-// busy is how a server says that it cannot answer yet.
+// busy matches the errors of a server that cannot answer yet.
 var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
 
-// fail gives an error of the server or the way to it its kind.
+// fail returns an error of the kind that fits what the client or the server reported.
 func fail(op, key string, err error) error {
 	kind := segno.KindIO
 	switch {
@@ -281,7 +271,7 @@ func fail(op, key string, err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		kind = segno.KindCancelled
 	case strings.Contains(err.Error(), "WRONGTYPE"):
-		kind = segno.KindCorrupt // somebody else's key stands there
+		kind = segno.KindCorrupt // the key is not one that segno wrote
 	case busy.MatchString(err.Error()):
 		kind = segno.KindBusy
 	}

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// This file is how Claude Code 2.1.197 loads a transcript, written down a second
-// time and in another way than the package does it: over decoded JSON, following
-// the agent's own steps. The tests compare what it finds in a file before and
-// after a cut.
+// This file implements how Claude Code 2.1.197 loads a transcript a second time and in
+// another way than the package: over decoded JSON, following the agent's own steps. The
+// tests compare its results for a file before and after a cut.
 
 type row = map[string]any
 
@@ -37,12 +36,12 @@ func load(data []byte) *loader {
 		if len(text) == 0 || json.Unmarshal(text, &r) != nil {
 			continue
 		}
-		l.take(r)
+		l.add(r)
 	}
 	return l
 }
 
-func (l *loader) take(r row) {
+func (l *loader) add(r row) {
 	uuid, parent := str(r, "uuid"), str(r, "parentUuid")
 	switch str(r, "type") {
 	case "progress":
@@ -78,7 +77,7 @@ func boundary(r row) bool {
 	return str(r, "type") == "system" && str(r, "subtype") == "compact_boundary"
 }
 
-func says(r row) bool { return str(r, "type") == "user" || str(r, "type") == "assistant" }
+func isMessage(r row) bool { return str(r, "type") == "user" || str(r, "type") == "assistant" }
 
 func list(v any) (out []string) {
 	a, _ := v.([]any)
@@ -89,9 +88,9 @@ func list(v any) (out []string) {
 	return out
 }
 
-// relink re-attaches what the newest compaction preserved and forgets what is
-// before it. It returns the last preserved uuid.
-func (l *loader) relink() string {
+// applyCompaction re-attaches the records that the newest compaction preserved and drops
+// those before it. It returns the last preserved uuid.
+func (l *loader) applyCompaction() string {
 	last, lastMeta := -1, -1
 	var meta row
 	for i, u := range l.order {
@@ -157,17 +156,17 @@ func (l *loader) relink() string {
 		return ""
 	}
 	for _, r := range l.rows {
-		if says(r) && dropped[str(r, "parentUuid")] {
+		if isMessage(r) && dropped[str(r, "parentUuid")] {
 			r["parentUuid"] = keep[len(keep)-1]
 		}
 	}
 	return keep[len(keep)-1]
 }
 
-func (l *loader) speaker(u string) string {
+func (l *loader) message(u string) string {
 	seen := map[string]bool{}
 	for r := l.rows[u]; r != nil && !seen[u]; r = l.rows[u] {
-		if says(r) {
+		if isMessage(r) {
 			return u
 		}
 		seen[u] = true
@@ -188,9 +187,9 @@ func (l *loader) isAbove(top, u string) bool {
 	return false
 }
 
-// head is where the agent continues. It changes l as the agent changes its map.
+// head returns the record from which the agent continues. It changes l as the agent changes its map.
 func (l *loader) head() string {
-	kept := l.relink()
+	kept := l.applyCompaction()
 	if l.cleared {
 		return ""
 	}
@@ -206,7 +205,7 @@ func (l *loader) head() string {
 		if kept == "" && to == "" {
 			to = l.newest
 		}
-		if u := l.speaker(to); u != "" {
+		if u := l.message(to); u != "" {
 			return u
 		}
 	}
@@ -214,13 +213,13 @@ func (l *loader) head() string {
 	for _, r := range l.rows {
 		if p := str(r, "parentUuid"); p != "" {
 			hasChild[p] = true
-			answered[p] = answered[p] || says(r)
+			answered[p] = answered[p] || isMessage(r)
 		}
 	}
 	leaves := map[string]bool{}
 	for _, u := range l.order {
 		if !hasChild[u] {
-			if s := l.speaker(u); s != "" && !answered[s] {
+			if s := l.message(u); s != "" && !answered[s] {
 				leaves[s] = true
 			}
 		}
@@ -230,7 +229,7 @@ func (l *loader) head() string {
 		if leaves[l.leaf] {
 			to = l.leaf
 		}
-		if s := l.speaker(to); s != "" {
+		if s := l.message(to); s != "" {
 			return s
 		}
 	}
@@ -244,7 +243,7 @@ func (l *loader) head() string {
 			best, at = u, t
 		}
 	}
-	return l.speaker(best)
+	return l.message(best)
 }
 
 func when(r row) float64 {
@@ -255,7 +254,7 @@ func when(r row) float64 {
 	return float64(t.UnixMilli())
 }
 
-// messages is the conversation that ends at a record, oldest first.
+// messages returns the conversation that ends at a record, oldest first.
 func (l *loader) messages(head string) []row {
 	var chain []string
 	seen := map[string]bool{}
@@ -311,7 +310,7 @@ func isResult(r row) bool {
 	})
 }
 
-// recover puts the blocks and results of parallel tool calls back in.
+// recover inserts the blocks and results of parallel tool calls.
 func (l *loader) recover(chain []string, seen map[string]bool) []string {
 	last := map[string]string{}
 	for _, u := range chain {
@@ -355,12 +354,12 @@ func (l *loader) recover(chain []string, seen map[string]bool) []string {
 	return out
 }
 
-// trailing is what hangs from the head and is nobody's words.
+// trailing returns the records below the head that are not messages.
 func (l *loader) trailing(head string, seen map[string]bool) []string {
 	var out []string
 	for todo := []string{head}; len(todo) > 0; todo = todo[1:] {
 		for _, v := range l.order {
-			if str(l.rows[v], "parentUuid") == todo[0] && !says(l.rows[v]) && !seen[v] {
+			if str(l.rows[v], "parentUuid") == todo[0] && !isMessage(l.rows[v]) && !seen[v] {
 				seen[v] = true
 				out = append(out, v)
 				todo = append(todo, v)
@@ -373,8 +372,8 @@ func (l *loader) trailing(head string, seen map[string]bool) []string {
 	return out
 }
 
-// conversation is what the model would be sent of a transcript: every record the
-// agent loads, in order, without what names the session.
+// conversation returns the messages of a transcript that the agent sends to the model, in
+// order, without the fields that name the session.
 func conversation(data []byte) []string {
 	l := load(data)
 	return texts(l.messages(l.head()))
@@ -384,7 +383,7 @@ func texts(rows []row) []string {
 	var out []string
 	for _, r := range rows {
 		delete(r, "sessionId")
-		delete(r, "parentUuid") // what a compaction re-attached is compared by order
+		delete(r, "parentUuid") // records that a compaction re-attached are compared by order
 		data, err := json.Marshal(r)
 		if err != nil {
 			panic(err)
@@ -394,7 +393,7 @@ func texts(rows []row) []string {
 	return out
 }
 
-// sessionOf is the session a line says it is of.
+// sessionOf returns the session id in a line.
 func sessionOf(line []byte) string {
 	var r row
 	if json.Unmarshal(bytes.TrimSpace(line), &r) != nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// FindStore works out the store's directory, an absolute path: store if it is not
-// empty, else where the environment says that data goes.
+// FindStore returns the store's directory as an absolute path: store if it is not empty, otherwise the
+// directory "segno" in the user's data directory, which the environment names.
 func FindStore(getenv func(string) string, store string) (string, error) {
 	home, data := getenv("HOME"), getenv("XDG_DATA_HOME")
 	switch {
 	case store != "":
-	case filepath.IsAbs(data): // a relative one is to be ignored, says the XDG specification
+	case filepath.IsAbs(data): // the XDG specification ignores a relative path
 		store = filepath.Join(data, "segno")
 	case home != "":
 		store = filepath.Join(home, ".local", "share", "segno")

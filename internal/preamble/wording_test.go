@@ -9,11 +9,11 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// told is what is said of one call, in the shapes agents, hooks and the proxy know.
-func told(t *testing.T, tool, input, result string) string {
+// sentenceOf returns the text about one call.
+func sentenceOf(t *testing.T, tool, input, result string) string {
 	t.Helper()
-	w := new(line).prompt("go")
-	id := w.begins(tool, input)
+	w := new(threadWriter).prompt("go")
+	id := w.intent(tool, input)
 	if result != "" {
 		w.result(id, tool, result)
 	}
@@ -26,7 +26,7 @@ func told(t *testing.T, tool, input, result string) string {
 	return said
 }
 
-func TestEachShapeIsToldInWords(t *testing.T) {
+func TestWording(t *testing.T) {
 	for _, c := range []struct{ name, tool, input, result, want string }{
 		{"a command", "Bash", `{"command":"git push"}`, `{"response":{"stdout":"ok","stderr":"","interrupted":false},"exit":0}`,
 			"You ran “git push” with Bash. It answered “ok”."},
@@ -62,39 +62,39 @@ func TestEachShapeIsToldInWords(t *testing.T) {
 		{"colours", "Bash", `{"command":"ls"}`, `{"response":"\u001b[31mred\u001b[0m \u001b]8;;http://x\u0007link"}`, "You ran “ls” with Bash. It answered “red link”."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := told(t, c.tool, c.input, c.result); got != c.want {
+			if got := sentenceOf(t, c.tool, c.input, c.result); got != c.want {
 				t.Errorf("told\n%s\nwant\n%s", got, c.want)
 			}
 		})
 	}
 }
 
-func TestWhatWasClippedIsToldByItsEnds(t *testing.T) {
+func TestClippedValues(t *testing.T) {
 	long := strings.Repeat("a line of the file\n", 4000)
 	input := segno.Clip(json.RawMessage(encode(map[string]string{"content": long, "file_path": "/w/never/seen"})))
-	if got := told(t, "Write", string(input), ""); !strings.Contains(got, "write") || !strings.Contains(got, "> a line of the file\n") {
+	if got := sentenceOf(t, "Write", string(input), ""); !strings.Contains(got, "write") || !strings.Contains(got, "> a line of the file\n") {
 		t.Errorf("a clipped input is told as\n%.300s", got)
 	}
 	input = segno.Clip(json.RawMessage(`{"file_path":"/w/a","content":` + string(quoted(long)) + `}`))
-	if got := told(t, "Write", string(input), ""); !strings.HasPrefix(got, "You began to write “/w/a” with Write. You gave it:\n> a line of the file\n") {
+	if got := sentenceOf(t, "Write", string(input), ""); !strings.HasPrefix(got, "You began to write “/w/a” with Write. You gave it:\n> a line of the file\n") {
 		t.Errorf("a clipped input is told as\n%.300s", got)
 	}
 	answer := segno.Clip(quoted("the first line\n" + long + "FAIL: the last line"))
-	got := told(t, "Bash", `{"command":"cat"}`, `{"response":`+string(answer)+`}`)
+	got := sentenceOf(t, "Bash", `{"command":"cat"}`, `{"response":`+string(answer)+`}`)
 	for _, want := range []string{"\n> the first line\n", "the middle is left out", "FAIL: the last line"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("a clipped answer lacks %q:\n%.300s", want, got)
 		}
 	}
-	text := preamble.FromCommits(new(line).prompt(strings.Repeat("Do it well. ", 9000)).says("yes").end().nodes).Text(preamble.Options{})
+	text := preamble.FromCommits(new(threadWriter).prompt(strings.Repeat("Do it well. ", 9000)).reply("yes").end().nodes).Text(preamble.Options{})
 	if !strings.Contains(text, "> Do it well. Do it well.") || !strings.Contains(text, "bytes left out") {
 		t.Errorf("a task of 100 kB is told as\n%.300s", text)
 	}
 }
 
 func TestACallReportedTwiceIsOneCall(t *testing.T) {
-	w := new(line).prompt("go")
-	id := w.begins("Bash", `{"title":"Terminal","kind":"execute"}`) // the proxy, before it knows more
+	w := new(threadWriter).prompt("go")
+	id := w.intent("Bash", `{"title":"Terminal","kind":"execute"}`) // the proxy, before it knows more
 	say := func(kind segno.EntryKind, body string) {
 		w.add(segno.Entry{Kind: kind, ID: id, Name: "Bash", Body: json.RawMessage(body)})
 	}
@@ -113,15 +113,15 @@ func TestACallReportedTwiceIsOneCall(t *testing.T) {
 	}
 }
 
-func TestAResultFindsItsCallInAnEarlierTurn(t *testing.T) {
-	w := new(line).prompt("serve it")
-	id := w.begins("Bash", `{"command":"serve"}`)
+func TestResultOfACallOfAnEarlierTurn(t *testing.T) {
+	w := new(threadWriter).prompt("serve it")
+	id := w.intent("Bash", `{"command":"serve"}`)
 	w.end().prompt("and now?").result(id, "Bash", `{"response":"served"}`)
 	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{})
 	if !strings.Contains(text, "- You ran “serve” with Bash. It answered “served”.") || strings.Contains(text, "unknown") {
 		t.Error(text)
 	}
-	w = new(line).prompt("go").result("seen by nobody", "Bash", `{"response":"done"}`).end()
+	w = new(threadWriter).prompt("go").result("seen by nobody", "Bash", `{"response":"done"}`).end()
 	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You ran something with Bash. It answered “done”.") {
 		t.Error(text)
 	}

@@ -17,8 +17,8 @@ type Checkpoint struct {
 
 	Step   int     `json:"step,omitempty"` // of a Go agent: how many model calls the line has had
 	Agent  string  `json:"agent,omitempty"`
-	Prompt string  `json:"prompt,omitempty"` // what began the turn, in full
-	Label  string  `json:"label,omitempty"`  // what a person or a verb says of it
+	Prompt string  `json:"prompt,omitempty"` // the prompt that began the turn, in full
+	Label  string  `json:"label,omitempty"`  // a description by the user or by the verb that made it
 	Key    TurnKey `json:"key,omitempty"`    // of the turn it ends
 
 	Interrupted bool     `json:"interrupted,omitempty"` // the turn had no proper end
@@ -34,10 +34,10 @@ type Checkpoint struct {
 	World     *Document           `json:"world,omitempty"`
 	Members   map[string]CommitID `json:"members,omitempty"` // the same cut in other threads
 
-	Meta map[string]string `json:"meta,omitempty"` // what a program says of it, to find it by
+	Meta map[string]string `json:"meta,omitempty"` // a program's own data, to find it by
 }
 
-// CheckpointKind says what made a checkpoint.
+// CheckpointKind is the origin of a checkpoint.
 type CheckpointKind string
 
 // The kinds of checkpoint.
@@ -46,12 +46,12 @@ const (
 	CheckpointTurn     CheckpointKind = "turn"     // the end of a turn
 	CheckpointStep     CheckpointKind = "step"     // one model call and its tools inside a turn
 	CheckpointExternal CheckpointKind = "external" // changes the thread's agent did not make
-	CheckpointSave     CheckpointKind = "save"     // a person said so
+	CheckpointSave     CheckpointKind = "save"     // the user saved it
 	CheckpointRestore  CheckpointKind = "restore"  // one tier or some paths of another checkpoint
-	CheckpointCut      CheckpointKind = "cut"      // a program said so, outside a turn
+	CheckpointCut      CheckpointKind = "cut"      // a program saved it, outside a turn
 )
 
-// Counts says how many files a checkpoint added, modified, deleted and no longer saves.
+// Counts are the numbers of files that a checkpoint added, modified, deleted and no longer saves.
 type Counts struct {
 	Added    int `json:"added"`
 	Modified int `json:"modified"`
@@ -66,7 +66,7 @@ func (c Counts) IsZero() bool { return c == Counts{} }
 
 // Document is an opaque tier: its bytes are an object, its format the writer's.
 type Document struct {
-	Type string `json:"type"` // who can read it, with a version: "example.todo/2"
+	Type string `json:"type"` // the format, with a version: "example.todo/2"
 	Data Hash   `json:"data"`
 }
 
@@ -78,7 +78,7 @@ func (c *Checkpoint) Tree() Hash {
 	return c.Workspace.Tree
 }
 
-// Partial reports whether c could not save everything it stands for.
+// Partial reports whether some files of the workspace could not be saved.
 func (c *Checkpoint) Partial() bool {
 	return c.Workspace != nil && len(c.Workspace.Unread) > 0
 }

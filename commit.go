@@ -1,8 +1,13 @@
 package segno
 
-// Commit is one atomic change to a thread. Either all of it becomes durable or
+import (
+	"slices"
+	"strings"
+)
+
+// Commit is one atomic change to a thread: either all of it becomes durable or
 // none of it. A commit with entries or a checkpoint is a node of the thread's
-// tree and hangs from Parent; one without only moves pointers.
+// tree, below Parent. Any other commit only moves pointers.
 type Commit struct {
 	// ID is the idempotency key. The same commit twice gives the same result
 	// once; another commit under the same ID is a [KindConflict].
@@ -26,11 +31,11 @@ type Commit struct {
 	Staged     Staged      `json:"staged"`               // new objects, from the same store's [Batch]
 	Needs      []Hash      `json:"needs,omitempty"`      // objects that must exist once Staged is in, else [KindNotFound]
 
-	// Move says where head and tip stand afterwards. Without it a node becomes
-	// both, and a commit that is no node moves nothing.
+	// Move sets the head and the tip. Without it a node becomes both, and any other
+	// commit leaves them as they are.
 	Move      *Move           `json:"move,omitempty"`
 	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is aside it becomes the head session, and the one before it ends
-	Workspace *WorkspaceState `json:"workspace,omitempty"` // what the workspace holds now
+	Workspace *WorkspaceState `json:"workspace,omitempty"` // the new state of the workspace
 	Operation *Operation      `json:"operation,omitempty"` // goes to its workspace's log
 	Pin       *Pin            `json:"pin,omitempty"`
 }
@@ -38,8 +43,8 @@ type Commit struct {
 // IsNode reports whether c becomes a node of the thread's tree.
 func (c *Commit) IsNode() bool { return len(c.Entries) > 0 || c.Checkpoint != nil }
 
-// Move names where a thread's two pointers go. Self stands for the commit that
-// carries the move.
+// Move is the new head and tip of a thread. [Self] stands for the commit that
+// contains the move.
 type Move struct {
 	Head CommitID `json:"head"`
 	Tip  CommitID `json:"tip"`
@@ -48,9 +53,29 @@ type Move struct {
 // Self in a [Move] is the id of the commit itself.
 const Self CommitID = "."
 
-// Pin keeps a checkpoint whatever the policy says. Name has all its names, see
-// [PinNames]; an empty Name takes the pin off.
+// Pin protects a checkpoint from every collection. Name has all names of the pin, see
+// [PinNames]; an empty Name removes the pin.
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`
 	Name       string   `json:"name,omitempty"`
+}
+
+// pinSeparator separates the names of a pin. A name that a user can type does not contain it.
+const pinSeparator = "\x00"
+
+// PinNames returns the names in the Label of a checkpoint that
+// [CheckpointQuery.Pinned] found: a checkpoint may have several.
+func PinNames(label string) []string {
+	if label == "" {
+		return nil
+	}
+	return strings.Split(label, pinSeparator)
+}
+
+// WithPinName adds a name to the names in label, unless it is one of them.
+func WithPinName(label, name string) string {
+	if names := PinNames(label); !slices.Contains(names, name) {
+		return strings.Join(append(names, name), pinSeparator)
+	}
+	return label
 }

@@ -12,11 +12,11 @@ type Entry struct {
 	Session SessionID       `json:"session,omitempty"`
 	Time    time.Time       `json:"time"`
 	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt; of a message that was noted while it went on
-	Name    string          `json:"name,omitempty"` // the tool, or who speaks
+	Name    string          `json:"name,omitempty"` // the tool, or the author of a message
 	Body    json.RawMessage `json:"body,omitempty"`
 }
 
-// EntryKind says what an entry records.
+// EntryKind is the kind of an [Entry].
 type EntryKind string
 
 // The kinds of entry.
@@ -30,19 +30,19 @@ const (
 	EntryNote      EntryKind = "note"
 	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body takes it away
 	EntryKeep      EntryKind = "keep"  // of the messages so far only the first Body count from here on
-	EntryUsage     EntryKind = "usage" // what a model call cost
-	EntryDoubt     EntryKind = "doubt" // paths of a turn that someone else may have changed: Body lists them, as bytes
+	EntryUsage     EntryKind = "usage" // the cost of a model call
+	EntryDoubt     EntryKind = "doubt" // paths of a turn that another author may have changed: Body lists them, as bytes
 )
 
-// NotStarted is the body of a result that takes its intent back: the call was cut off
-// before it began, nothing came of it, and what allowed it allows it still.
+// NotStarted is the body of a result that withdraws its intent: the call was cancelled
+// before it began and had no effect, and the permission for it is still valid.
 const NotStarted = `{"begun":false}`
 
 // MaxUnclipped is how much of a tool's input or result is kept as it was. Of a longer
 // one the head, the tail and the hash are kept; see [Clip].
 const MaxUnclipped = 16 << 10
 
-// Clipped stands in an entry's body for bytes longer than [MaxUnclipped].
+// Clipped replaces bytes longer than [MaxUnclipped] in an entry's body.
 type Clipped struct {
 	Head   string `json:"head"`
 	Tail   string `json:"tail"`

@@ -7,9 +7,9 @@ import (
 
 // Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
 type Eraser interface {
-	// Erase removes what only deleted threads reach: their entries, checkpoints and
+	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
 	// objects of any age, and their titles, sessions and operations, wherever the store
-	// keeps them. It keeps what [Collector] keeps, and the ids of threads and commits, so
+	// keeps them. It keeps the data that [Collector] keeps, and the ids of threads and commits, so
 	// that a late writer is refused. The policy's Trace finds the objects; without it all
 	// objects stay. Erase may be called again after any error, and with nothing to erase.
 	//
@@ -19,8 +19,8 @@ type Eraser interface {
 }
 
 // Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
-// their pins, and erases them: see [Eraser]. What a fork or another thread's checkpoint
-// reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread
+// their pins, and erases them: see [Eraser]. Data that a fork or another thread's
+// checkpoint reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread
 // is deleted, Erase completes it. A DryRun is [KindInvalid]: the thread is still there.
 func Purge(ctx context.Context, s Store, thread ThreadID, p CollectPolicy) (Collection, error) {
 	const op = "purge thread"

@@ -9,11 +9,11 @@ import (
 
 // Error is every error a person or a program is meant to act on.
 type Error struct {
-	Op   string // what was being done: "restore", "open store"
-	Name string // what it was being done to: a path, a thread, a checkpoint; may be ""
+	Op   string // the operation: "restore", "open store"
+	Name string // its object: a path, a thread, a checkpoint; may be ""
 	Kind Kind   // for programs: exit code, retry
-	Err  error  // the cause, or nil where Kind says it all
-	Hint string // what to do next, one imperative sentence, or ""
+	Err  error  // the cause, or nil if Kind is sufficient
+	Hint string // the next step for the user, one imperative sentence, or ""
 }
 
 // Kind classifies an [Error]. A Kind is itself an error, so that
@@ -23,17 +23,17 @@ type Kind int
 
 // The kinds.
 const (
-	KindInternal  Kind = iota // our own mistake, or not classified
-	KindInvalid               // the input cannot be meant
-	KindNotFound              // what was named is not there
-	KindConflict              // somebody else was first, or changed it since
+	KindInternal  Kind = iota // a defect of segno, or not classified
+	KindInvalid               // the input is malformed or contradictory
+	KindNotFound              // the named object does not exist
+	KindConflict              // another writer was first, or changed it since
 	KindRefused               // it would be unsafe now: a turn is open, a root is too wide
 	KindCorrupt               // it is there and it is damaged; never confused with not found
-	KindBusy                  // a lock was not to be had in time; trying again may help
+	KindBusy                  // a lock was not available in time; a retry may help
 	KindFenced                // the writer's lease has passed to another
 	KindNewer                 // written by a newer version of segno
-	KindIO                    // the disk or the operating system said no
-	KindPartial               // done, but not for everything; what was left is listed
+	KindIO                    // the disk or the operating system failed
+	KindPartial               // done in part; the result lists the rest
 	KindCancelled             // the context ended
 )
 
@@ -62,7 +62,7 @@ func (k Kind) String() string {
 // Error is the same as String.
 func (k Kind) Error() string { return k.String() }
 
-// NewError returns an error of a kind. err is its cause, nil if the kind says it all.
+// NewError returns an error of a kind. err is its cause, or nil if the kind is sufficient.
 func NewError(kind Kind, op, name string, err error) *Error {
 	return &Error{Op: op, Name: name, Kind: kind, Err: err}
 }
@@ -84,7 +84,7 @@ func (e *Error) Is(target error) bool {
 	return ok && KindOf(e) == k
 }
 
-// Error is one lower-case line: what was being done, to what, and why it stopped.
+// Error returns one lower-case line: the operation, its object and the cause.
 func (e *Error) Error() string {
 	parts := make([]string, 0, 3)
 	for _, s := range []string{e.Op, e.Name} {

@@ -26,10 +26,10 @@ func (h Hash) String() string {
 	return hex.EncodeToString(h[:])
 }
 
-// MarshalText writes what String returns.
+// MarshalText returns the text of String.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what String returns. The error has [KindInvalid].
+// UnmarshalText reads the text of String. The error has [KindInvalid].
 func (h *Hash) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*h = Hash{}

@@ -4,13 +4,12 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
 type (
-	// ThreadID names a thread, for ever and in every store.
+	// ThreadID names a thread, permanently and in every store.
 	ThreadID string
 	// CommitID names a commit. A checkpoint is addressed by the id of the commit
 	// that carried it.
@@ -37,8 +36,8 @@ var idText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(
 // order is ever read from them.
 func NewID() string { return strings.ToLower(rand.Text()) }
 
-// DerivedID returns the id that stands for parts: the same parts give the same
-// id, so that a step repeated after a crash is recognised as itself.
+// DerivedID returns an id that is a function of parts, so that a step that is repeated
+// after a crash gets the same id.
 func DerivedID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -60,13 +59,4 @@ func CheckID(op, s string) error {
 		return Errorf(KindInvalid, op, "", "the id is not valid UTF-8")
 	}
 	return nil
-}
-
-// newSession returns a random UUID (RFC 9562, version 4), the form agents give
-// their session ids.
-func newSession() SessionID {
-	var b [16]byte
-	rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return SessionID(fmt.Sprintf("%x-%x-%x-%x-%x", b[0:4], b[4:6], b[6:8], b[8:10], b[10:]))
 }

@@ -12,9 +12,9 @@ import (
 // another answer already.
 const ErrAnswered = errText("it was answered before")
 
-// Interrupt is a question that a Go agent's run waits for: a tool call that
-// somebody must allow, or one whose outcome nobody knows. It is committed before
-// anyone is asked, so that it outlives the process that asks.
+// Interrupt is a question that a Go agent's run waits for: whether a tool call is allowed, or
+// what the unknown outcome of a call was. It is committed before the caller is asked, so
+// that it survives the process.
 type Interrupt struct {
 	ID       string          `json:"id"`
 	Thread   ThreadID        `json:"thread"`        // whose call it is: the run's own thread, or a subagent's
@@ -27,11 +27,11 @@ type Interrupt struct {
 	Question string          `json:"question,omitempty"`
 	Allowed  []DecisionKind  `json:"allowed"`
 	Asked    time.Time       `json:"asked"`
-	Expires  time.Time       `json:"expires,omitzero"`   // no decision is taken after it; the run asks anew
+	Expires  time.Time       `json:"expires,omitzero"`   // later decisions are refused, and the run asks again
 	Replaces string          `json:"replaces,omitempty"` // the id it was asked under before
 }
 
-// Reason says why a run waits.
+// Reason is why a run waits.
 type Reason string
 
 // The reasons.
@@ -44,13 +44,13 @@ const (
 type Decision struct {
 	Interrupt string          `json:"interrupt"`
 	Kind      DecisionKind    `json:"kind"`
-	Args      json.RawMessage `json:"args,omitempty"` // edit: what the tool is called with instead
-	Text      string          `json:"text,omitempty"` // reject: why; respond: what the model is told in the tool's place
+	Args      json.RawMessage `json:"args,omitempty"` // edit: the arguments to use instead
+	Text      string          `json:"text,omitempty"` // reject: the reason; respond: the reply to the model in place of the tool's
 	Actor     string          `json:"actor,omitempty"`
 	Time      time.Time       `json:"time,omitzero"`
 }
 
-// DecisionKind says what a [Decision] does with the call.
+// DecisionKind is the effect of a [Decision] on the call.
 type DecisionKind string
 
 // The decisions.
@@ -83,18 +83,6 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	return Errorf(kind, "decide", i.ID, "%s", why).WithHint(hint)
 }
 
-// sameQuestion reports whether i asks what known asks. Fields that Save fills in may be
-// missing from i.
-func (i Interrupt) sameQuestion(known Interrupt) bool {
-	allowed := i.Allowed
-	if len(allowed) == 0 {
-		allowed = known.Allowed
-	}
-	return HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
-		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
-		i.Question == known.Question && i.Replaces == known.Replaces
-}
-
 // Late reports whether it is too late to answer i.
 func (i *Interrupt) Late(now time.Time) bool { return !i.Expires.IsZero() && now.After(i.Expires) }
 
@@ -117,8 +105,8 @@ func bodied(e Entry, v any) (Entry, error) {
 	return e, nil
 }
 
-// Encode is v as compact JSON, with < and > and & as they are: what others wrote
-// stays as they wrote it, up to white space.
+// Encode returns v as compact JSON, without escapes for < and > and &, so that JSON of
+// other programs changes only in its white space.
 func Encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -129,7 +117,7 @@ func Encode(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// HashArgs stands for a call's arguments, whatever white space is between them.
+// HashArgs returns the hash of a call's arguments without their white space.
 func HashArgs(args json.RawMessage) Hash {
 	if len(args) == 0 {
 		args = json.RawMessage("null") // as it is kept
@@ -141,9 +129,9 @@ func HashArgs(args json.RawMessage) Hash {
 	return HashOf(b.Bytes())
 }
 
-// Answer is an interrupt and what was decided.
+// Answer is an interrupt and its decision.
 type Answer struct {
 	Interrupt Interrupt
 	Decision  Decision
-	Used      bool // what it allowed was begun: it allows nothing more
+	Used      bool // the allowed call was begun; the decision allows no other
 }

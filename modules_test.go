@@ -47,16 +47,17 @@ func TestTheLibraryIsLight(t *testing.T) {
 	for name, data := range map[string]string{"go.mod": text, "go.sum": string(sum), "main.go": `package main
 
 import (
+	"context"
 	"fmt"
 
-	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
 func main() {
-	store, err := sqlite.Open("agent.db")
-	fmt.Println(segno.NewSaver(store), agent.New(agent.Config{Store: store}), err)
+	store, err := sqlite.Open(context.Background(), "agent.db", sqlite.Options{})
+	fmt.Println(saver.New(store), agent.New(agent.Config{Store: store}), err)
 }
 `} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {

@@ -3,7 +3,6 @@ package segno
 import (
 	"context"
 	"io"
-	"slices"
 )
 
 // Objects is the content-addressed part of a store: immutable bytes, each named
@@ -18,7 +17,7 @@ type Objects interface {
 	// Batch returns a new collection of objects on their way into the store.
 	Batch() Batch
 	// Keep makes staged objects durable without a commit. They live at least an
-	// hour, longer once something that is kept names them.
+	// hour, longer once a kept record names them.
 	Keep(ctx context.Context, staged Staged) error
 }
 
@@ -31,14 +30,14 @@ type Batch interface {
 	Put(ctx context.Context, data []byte) (Hash, error)
 	// Has reports whether an object is in the batch or in the store.
 	Has(ctx context.Context, name Hash) (bool, error)
-	// Stage ends the batch. Bulk is in a pack on disk, synced; what is small is
-	// in the result. Nothing can be read back before a commit or Keep.
+	// Stage ends the batch. Large objects are in a pack on disk, synced; small ones are
+	// in the result. No object can be read back before a commit or Keep.
 	Stage(ctx context.Context) (Staged, error)
-	// Close drops what was not staged. After Stage it does nothing.
+	// Close drops the objects of a batch that was not staged. After Stage it does nothing.
 	io.Closer
 }
 
-// Staged is what a [Batch] leaves for a commit. It can be stored and committed
+// Staged is the result of a [Batch], for a commit. It can be stored and committed
 // later, by another process.
 type Staged struct {
 	Objects []Object `json:"objects,omitempty"` // small ones, at most 1 MiB together
@@ -48,14 +47,9 @@ type Staged struct {
 // IsZero reports whether nothing is staged.
 func (s Staged) IsZero() bool { return len(s.Objects) == 0 && len(s.Packs) == 0 }
 
-// with is s and more.
-func (s Staged) with(more Staged) Staged {
-	return Staged{Objects: slices.Concat(s.Objects, more.Objects), Packs: slices.Concat(s.Packs, more.Packs)}
-}
-
 // Object is a name and its bytes, as the store encodes them.
 type Object struct {
 	Name Hash   `json:"name"`
-	Size int64  `json:"size"` // of the bytes the name stands for
+	Size int64  `json:"size"` // of the decoded bytes
 	Data []byte `json:"data"` // encoded; only the store that staged it reads it
 }

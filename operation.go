@@ -13,13 +13,13 @@ type Operation struct {
 	Time      time.Time   `json:"time"`
 	Before    Pointers    `json:"before"`
 	After     Pointers    `json:"after"`
-	Undoes    OperationID `json:"undoes,omitempty"`   // what an op undo took back
-	Pin       *Pin        `json:"pin,omitempty"`      // what a pin or unpin changed
+	Undoes    OperationID `json:"undoes,omitempty"`   // of an op undo: the operation that it undid
+	Pin       *Pin        `json:"pin,omitempty"`      // of a pin or unpin: the new names
 	Unpinned  string      `json:"unpinned,omitempty"` // the names it had before
 	Forked    ThreadID    `json:"forked,omitempty"`   // the thread a fork made
 }
 
-// Verb is what an operation does.
+// Verb is the kind of an operation.
 type Verb string
 
 // The verbs.
@@ -42,3 +42,7 @@ type Pointers struct {
 	Session SessionID `json:"session,omitempty"`
 	Tree    Hash      `json:"tree,omitzero"`
 }
+
+// MovesFiles reports whether o moved a thread or files, so that undoing it is a move, too. Pins
+// and forks did not.
+func (o *Operation) MovesFiles() bool { return o.Pin == nil && o.Forked == "" }

@@ -42,7 +42,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return json.Marshal(changeJSON{plainChange(c), PathBytes(c.Path)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *Change) UnmarshalJSON(data []byte) error {
 	var j changeJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -63,7 +63,7 @@ func (c Conflict) MarshalJSON() ([]byte, error) {
 	return json.Marshal(conflictJSON{plainConflict(c), PathBytes(c.Path)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (c *Conflict) UnmarshalJSON(data []byte) error {
 	var j conflictJSON
 	if err := json.Unmarshal(data, &j); err != nil {
@@ -84,7 +84,7 @@ func (e Entity) MarshalJSON() ([]byte, error) {
 	return json.Marshal(entityJSON{plainEntity(e), PathBytes(e.Target)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes.
+// UnmarshalJSON reads the output of MarshalJSON.
 func (e *Entity) UnmarshalJSON(data []byte) error {
 	var j entityJSON
 	if err := json.Unmarshal(data, &j); err != nil {

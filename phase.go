@@ -2,8 +2,8 @@ package segno
 
 import "context"
 
-// Phase says how far the newest turn of a thread's line is, as far as its commits tell.
-// Whether a run is at work only its lease tells; see [Leaser].
+// Phase is the progress of the newest turn of a thread's line according to its commits. Only
+// the lease shows whether a run is at work; see [Leaser].
 type Phase uint8
 
 // The phases. Stores keep the numbers.
@@ -13,50 +13,6 @@ const (
 	PhaseOpen                 // the turn is not over
 	PhaseWaiting              // the turn is not over and waits for decisions
 )
-
-// NextPhase returns the phase of a thread after c, which is applied to a thread in a phase.
-// Stores keep it with the thread's head, so that threads are found by it. It is
-// [PhaseUnknown] where the commits before c would have to be read.
-func NextPhase(before Phase, c *Commit) Phase {
-	switch {
-	case c.Create != nil && c.Parent == "":
-		before = PhaseDone
-	case c.Move != nil && c.Move.Head == c.Expect || c.Move == nil && !c.IsNode():
-		return before
-	case c.Move != nil && c.Move.Head != Self:
-		return PhaseUnknown
-	case c.Parent != c.Expect:
-		before = PhaseUnknown // the line is another
-	}
-	return before.after(c.Checkpoint, c.Entries)
-}
-
-// after returns the phase of a line to which a node is added.
-func (p Phase) after(cp *Checkpoint, entries []Entry) Phase {
-	asks, answers := false, false
-	for i := range entries {
-		switch entries[i].Kind {
-		case EntryInterrupt:
-			asks = true
-		case EntryDecision, EntryResult:
-			answers = true
-		}
-	}
-	ofTurn := cp != nil && (cp.Kind == CheckpointTurn || cp.Kind == CheckpointStep)
-	switch {
-	case ofTurn && cp.Kind == CheckpointTurn && !cp.Interrupted:
-		return PhaseDone
-	case asks && ofTurn && !answers:
-		return PhaseWaiting
-	case asks, answers && (p == PhaseWaiting || p == PhaseUnknown):
-		return PhaseUnknown
-	case !ofTurn, p == PhaseWaiting, p == PhaseUnknown:
-		return p
-	case cp.Kind == CheckpointStep && cp.Agent == "":
-		return PhaseDone // a saver's: each save is whole
-	}
-	return PhaseOpen
-}
 
 // ReadPhase works out the phase of the line that ends at a commit. Of a line whose turn is
 // over it reads the newest commits only.

@@ -42,11 +42,10 @@ func (c *Commit) Check() error {
 	return NewError(KindInvalid, op, string(c.ID), why)
 }
 
-// Digest stands for c's content: two commits of one ID are the same if their
-// digests are. It is taken from the JSON, without Staged and what the store fills
-// in, so that a commit that was spooled and read back is itself, and without what
-// it expects of the head: a commit that is repeated after a crash finds the head
-// where it put it.
+// Digest is a hash of c's content: two commits of one ID are the same if their digests are
+// equal. It covers the JSON of c without Staged and the fields that the store fills
+// in, so that a commit from the spool has the same digest. It does not cover Expect and
+// Epoch, because a commit that is repeated after a crash finds a head that it moved itself.
 func (c Commit) Digest() (Hash, error) {
 	c.Staged, c.Expect, c.Epoch = Staged{}, "", 0
 	if c.Checkpoint != nil {
@@ -78,7 +77,7 @@ func (c *Commit) Refs() []Hash {
 	return refs
 }
 
-// Refs are the objects c names itself; what those name its tiers' Trace knows.
+// Refs are the objects that c names directly. The Trace of each tier finds those that they name.
 func (c *Checkpoint) Refs() []Hash {
 	if c == nil {
 		return nil
@@ -116,13 +115,13 @@ func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
 		(q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
 		(q.Key == "" || c.Key == q.Key) &&
 		(q.Step == 0 || c.Step == q.Step) &&
-		says(c.Meta, q.Meta) &&
+		hasAll(c.Meta, q.Meta) &&
 		strings.HasPrefix(string(c.ID), q.IDPrefix) &&
 		(q.Before == 0 || c.Seq < q.Before)
 }
 
-// says reports whether have has all that want has.
-func says(have, want map[string]string) bool {
+// hasAll reports whether have contains all pairs of want.
+func hasAll(have, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := have[k]; !ok || got != v {
 			return false

@@ -5,12 +5,11 @@ import (
 	"time"
 )
 
-// Retention says what a store keeps of what its threads have left behind. A turn stays if
-// any rule keeps it, and with it all that came before it on its line. The head and the tip
-// of a thread that stays, pins, forks and members keep their lines whatever the rules are;
-// so a rule drops lines that an undo or a restore left, and whole threads. A thread that
-// is running, waits for a decision, or has a pin or a part of which one of these is true,
-// always stays. The zero Retention keeps everything.
+// Retention decides which old turns a store keeps. A turn stays, with all its ancestors, if any
+// rule keeps it. The head and the tip of a thread that stays, pins, forks and members always
+// keep their lines. So a rule drops lines that an undo or a restore left, and whole
+// threads. A thread always stays if it runs, waits for a decision or has a pin, or if this
+// is true of one of its parts. The zero Retention keeps everything.
 type Retention struct {
 	// KeepFor keeps younger checkpoints; 0 disables the rule.
 	KeepFor time.Duration
@@ -79,8 +78,8 @@ func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time)
 	return phase == PhaseWaiting, err
 }
 
-// Lines returns what a collection keeps of the lines that head and tip do not reach; nil is
-// all of them. It belongs into [CollectPolicy].
+// Lines returns which lines a collection keeps although neither head nor tip reaches them,
+// for [CollectPolicy]. nil keeps all.
 func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*RetainedLines, error) {
 	if r.IsZero() {
 		return nil, nil
@@ -106,7 +105,7 @@ func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*Retained
 	return keep, nil
 }
 
-// RetainedLines is what a [Retention] keeps at one moment.
+// RetainedLines is the decision of a [Retention] at one moment.
 type RetainedLines struct {
 	since  time.Time
 	newest map[ThreadID]int64 // of a thread the checkpoints from this seq on
@@ -114,7 +113,7 @@ type RetainedLines struct {
 	waiting map[CommitID]bool // ends of lines with open questions
 }
 
-// add finds out what stays of a thread by its number of turns, and which of its lines wait.
+// add finds which turns of a thread stay because of their number, and which of its lines wait.
 func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns int) error {
 	const none = 1 << 62
 	k.newest[thread] = none
@@ -142,8 +141,8 @@ func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns
 	return nil
 }
 
-// Keeps reports whether a checkpoint stays though neither head nor tip reaches it. A thread
-// that is newer than k, and a nil k, keep everything; so does what has no time.
+// Keeps reports whether a checkpoint stays although neither head nor tip reaches it. Threads
+// that are newer than k and checkpoints without a time stay. A nil k keeps everything.
 func (k *RetainedLines) Keeps(c *Checkpoint) bool {
 	if k == nil || c == nil {
 		return true

@@ -15,7 +15,7 @@ import (
 // imported are the packages that README's functions use, by the names that they use.
 var imported = map[string]string{
 	"context": "context", "fmt": "fmt", "json": "encoding/json", "log": "log",
-	"segno": module, "agent": module + "/agent",
+	"segno": module, "agent": module + "/agent", "saver": module + "/saver",
 }
 
 // blocks returns the code blocks of a document in a language, "" for a shell.

@@ -7,10 +7,9 @@ import (
 	"slices"
 )
 
-// State is what a Go agent's line adds up to. It is folded from the line's
-// entries, never stored whole: bytes grow with what changes, and every checkpoint
-// of the line has its state for nothing. What a fold returns shares bodies with the
-// line it was given.
+// State is the state of a Go agent at the end of a line. It is folded from the line's
+// entries and never stored whole, so that a step writes only its own changes. A State
+// shares its bodies with the line that it was folded from.
 type State struct {
 	At     CommitID // the newest commit folded
 	Step   int      // of the newest checkpoint that has one
@@ -24,8 +23,8 @@ type State struct {
 	Interrupts []Interrupt
 	Answers    map[string]Answer
 	Replaced   map[string]string // interrupts that are asked under another id since, and that id
-	// Unknown are intents without a result, oldest first: what they were about to
-	// do may have happened.
+	// Unknown are intents without a result, oldest first: their effects may have
+	// happened.
 	Unknown []Entry
 }
 
@@ -79,7 +78,7 @@ func (s *State) Apply(e *Entry) error {
 		if string(e.Body) == NotStarted {
 			s.allowed(e.ID, false)
 		}
-		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.Via != "" && x.Via == e.ID }) // what it waited for
+		s.Interrupts = slices.DeleteFunc(s.Interrupts, func(x Interrupt) bool { return x.Via != "" && x.Via == e.ID }) // the questions of the task that ended
 	case EntryInterrupt:
 		var x Interrupt
 		if err := json.Unmarshal(e.Body, &x); err != nil {

@@ -6,20 +6,19 @@ import (
 	"iter"
 )
 
-// Store keeps threads, entries, checkpoints and objects. What it returns are
-// copies, and it keeps copies of what it is given. All methods may be called at
-// once, from many goroutines and many processes. store/storetest says in clauses
-// what an implementation owes.
+// Store keeps threads, entries, checkpoints and objects. It copies its arguments and
+// results. All methods may be called at once, from many goroutines and many processes.
+// Package store/storetest tests an implementation.
 //
-// Errors are [Error]s: [KindNotFound] for what is not there, [KindCorrupt] for
-// what is there and damaged, never one for the other; [KindBusy] when the writer
-// was not to be had in time, [KindNewer] for a store of a newer version,
-// [KindCancelled] when ctx ends, and then nothing was written.
+// Errors are [Error]s: [KindNotFound] for a missing record and [KindCorrupt] for a damaged
+// one, never one for the other; [KindBusy] if the lock of the writer was not available in
+// time; [KindNewer] for a store of a newer version; [KindCancelled] when ctx ends, and then
+// nothing was written.
 type Store interface {
-	// Commit applies c and returns the new head. It is durable on return. A
-	// writer that was too late gets [KindConflict] with a [ConflictError].
+	// Commit applies c and returns the new head. c is durable on return. Commit
+	// returns [KindConflict] with a [ConflictError] if the head is not c.Expect.
 	Commit(ctx context.Context, c Commit) (Head, error)
-	// Head returns where a thread stands.
+	// Head returns the head and the tip of a thread.
 	Head(ctx context.Context, thread ThreadID) (Head, error)
 	// Load returns a commit's line: itself and its ancestors, across threads,
 	// oldest first, and nothing of any other line.
@@ -32,7 +31,7 @@ type Store interface {
 	Threads(ctx context.Context, q ThreadQuery) iter.Seq2[Thread, error]
 	// Objects returns the object part.
 	Objects() Objects
-	// Delete hides a thread. What a fork of it reaches stays.
+	// Delete hides a thread. Commits that a fork reaches stay.
 	Delete(ctx context.Context, thread ThreadID) error
 	// Close waits for calls under way, but ends those that wait in a [Watcher].
 	// Later calls get [KindInvalid].
@@ -54,7 +53,7 @@ type Node struct {
 	Entries    []Entry     // nil if the [Window] asked for none
 }
 
-// Window says how much of a line to load.
+// Window is the part of a line to load.
 type Window struct {
 	// Last is how many commits at most, counted from the newest; 0 is all.
 	Last int
@@ -95,7 +94,7 @@ type Chains interface {
 	Chain(ctx context.Context, thread ThreadID) iter.Seq2[Link, error]
 }
 
-// Workspaces is the ability to know directory trees and what was done to them.
+// Workspaces is the ability to keep records of workspaces, and a log of the operations on each.
 type Workspaces interface {
 	// Workspace returns one record.
 	Workspace(ctx context.Context, id WorkspaceID) (WorkspaceRecord, error)
@@ -113,20 +112,20 @@ type Leaser interface {
 	// Acquire takes or renews the lease on a thread. A lease held by another
 	// owner and not yet expired gives [KindBusy]. Taking it raises the epoch.
 	Acquire(ctx context.Context, l Lease) (Lease, error)
-	// Release gives the lease up; the epoch stays. A lease whose owner is gone may
-	// be released by who found that out.
+	// Release ends the lease; the epoch stays. Another process may release the lease of
+	// an owner that is gone.
 	Release(ctx context.Context, l Lease) error
 	// LeaseOf returns the lease on a thread that is in force, the zero Lease if there
 	// is none.
 	LeaseOf(ctx context.Context, thread ThreadID) (Lease, error)
 }
 
-// Collector is the ability to drop what nothing reaches.
+// Collector is the ability to drop unreachable records.
 type Collector interface {
 	Collect(ctx context.Context, p CollectPolicy) (Collection, error)
 }
 
-// CollectPolicy says what a collection keeps beside heads, tips and their
+// CollectPolicy selects the records that a collection keeps in addition to heads, tips and their
 // ancestors, forks, pins and operations.
 type CollectPolicy struct {
 	DryRun bool
@@ -140,7 +139,7 @@ type CollectPolicy struct {
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
-// Collection is what a collection found and freed.
+// Collection is the result of a collection.
 type Collection struct {
 	Checkpoints int   `json:"checkpoints"` // dropped
 	Objects     int   `json:"objects"`     // dropped
@@ -151,16 +150,16 @@ type Collection struct {
 // Checker is the ability to prove a store sound.
 type Checker interface {
 	// Check reads every record and every object and reports each that is damaged
-	// or missing. It ends early only if report or ctx says so.
+	// or missing. It ends early only if report returns false or ctx ends.
 	Check(ctx context.Context, p CheckPolicy, report func(error) bool) (Checked, error)
 }
 
-// CheckPolicy says how to follow references while checking.
+// CheckPolicy has the function that follows references in a check.
 type CheckPolicy struct {
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
-// Checked counts what a check looked at.
+// Checked counts the records that a check has read.
 type Checked struct {
 	Threads     int   `json:"threads"`
 	Checkpoints int   `json:"checkpoints"`

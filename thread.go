@@ -6,18 +6,18 @@ import "time"
 type Thread struct {
 	ID           ThreadID    `json:"id"`
 	Created      time.Time   `json:"created"`
-	Title        string      `json:"title,omitempty"`     // the first prompt, or what the user called it
+	Title        string      `json:"title,omitempty"`     // the first prompt, or the name that the user gave
 	Agent        string      `json:"agent,omitempty"`     // the agent that started it
 	Workspace    WorkspaceID `json:"workspace,omitempty"` // where it started
-	Parent       CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread it stands on
+	Parent       CommitID    `json:"parent,omitempty"`    // for a fork: the checkpoint of another thread that it begins at
 	ParentThread ThreadID    `json:"of,omitempty"`        // the thread it is a part of: a subagent's run, a saver's namespace
-	Name         string      `json:"name,omitempty"`      // what it is called there
+	Name         string      `json:"name,omitempty"`      // its name within ParentThread
 }
 
-// Head is where a thread stands. It is what a [Commit] swaps.
+// Head is the position of a thread. A [Commit] compares and swaps it.
 type Head struct {
 	Thread ThreadID `json:"thread"`
-	Head   CommitID `json:"head"`  // the commit the thread stands on
+	Head   CommitID `json:"head"`  // the commit the thread is at
 	Tip    CommitID `json:"tip"`   // the newest one redo can reach
 	Seq    int64    `json:"seq"`   // of the newest commit; arrival order, nothing more
 	Turn   int      `json:"turn"`  // the highest turn number ever used
@@ -37,18 +37,18 @@ type Link struct {
 	Fidelity Fidelity  `json:"fidelity,omitempty"`
 	At       CommitID  `json:"at,omitempty"`       // the checkpoint it continues from
 	Position *Position `json:"position,omitempty"` // of a session that was cut: where it ended then, in its own file
-	Detached bool      `json:"aside,omitempty"`    // it stands beside the head session, which stays: somebody may go on there
-	Note     string    `json:"note,omitempty"`     // what the agent is told at the session's first prompt, once
+	Detached bool      `json:"aside,omitempty"`    // an additional session in which the user may continue; the head session stays
+	Note     string    `json:"note,omitempty"`     // a note for the agent at the session's first prompt
 }
 
-// Fidelity says how a session was continued.
+// Fidelity is how exactly a session was continued.
 type Fidelity string
 
 // The fidelities, best first.
 const (
 	FidelityNative   Fidelity = "native"   // the agent's own session
-	FidelityRebuilt  Fidelity = "rebuilt"  // a transcript we wrote at a complete turn
-	FidelityPreamble Fidelity = "preamble" // a new session told what happened
+	FidelityRebuilt  Fidelity = "rebuilt"  // a transcript written by segno, up to a complete turn
+	FidelityPreamble Fidelity = "preamble" // a new session with a summary of the conversation
 	FidelityNone     Fidelity = "none"     // a new session that knows nothing
 )
 

@@ -2,7 +2,7 @@ package segno
 
 import "context"
 
-// Source says where an agent keeps a session.
+// Source is where an agent keeps a session.
 type Source struct {
 	Session SessionID `json:"session"`
 	Path    string    `json:"path"` // the transcript file; may be "" if only the session is known
@@ -10,7 +10,7 @@ type Source struct {
 }
 
 // Position is a checkpoint's session tier: a place in an agent's transcript, and
-// the bytes up to it as objects of ours.
+// the bytes up to it as objects in the store.
 type Position struct {
 	Agent   string    `json:"agent"`
 	Session SessionID `json:"session"`
@@ -20,23 +20,23 @@ type Position struct {
 	Offset  int64     `json:"offset"`         // bytes of the transcript up to and including it, whole lines
 	SHA256  Hash      `json:"sha256,omitzero"`
 	// Digest is the state of the running SHA-256 at Offset, so that the next
-	// capture hashes only what is new.
+	// capture hashes only new bytes.
 	Digest   []byte `json:"digest,omitempty"`
 	Log      Hash   `json:"log,omitzero"`      // the object that lists those bytes
 	Sidecars Hash   `json:"sidecars,omitzero"` // the object that lists the session's other files
 	Version  string `json:"version,omitempty"` // of the agent
 }
 
-// Captured is what a capture learnt.
+// Captured is the result of a capture.
 type Captured struct {
 	Position Position
-	// Prompt is the record that began the newest turn, and Follows the record of
-	// the conversation it hangs from: the leaf of the turn before, unless the
-	// user went back to an older one first. Both "" if there was no new turn.
+	// Prompt is the record that began the newest turn, and Follows its parent in the
+	// conversation: the leaf of the turn before, unless the user went back to an older
+	// record first. Both are "" if there was no new turn.
 	Prompt  string
 	Follows string
 	Key     TurnKey // the agent's id of that prompt, or ""
-	Text    string  // what it says
+	Text    string  // the text of the prompt
 	// Earlier are the completed turns before the newest one that the capture
 	// read, oldest first: those of a session older than its first capture.
 	Earlier []TranscriptTurn
@@ -51,7 +51,7 @@ type TranscriptTurn struct {
 	Key      TurnKey // the agent's id of the prompt, or ""
 	Prompt   string
 	Position Position
-	Entries  []Entry // what was said and done, where the transcript is not read for it
+	Entries  []Entry // messages and tool calls, if the transcript cannot be read later
 }
 
 // Origin is where an unknown session came from.
@@ -66,7 +66,7 @@ type Damage struct {
 	Why    string
 }
 
-// Target says where a cut goes.
+// Target is the session that a cut makes.
 type Target struct {
 	Session SessionID // the new session's id
 	Dir     string    // the directory it will run in
@@ -84,20 +84,20 @@ type Transcript interface {
 	// Find returns where a session is kept, wherever it runs: [KindNotFound] if
 	// the agent has no such session.
 	Find(ctx context.Context, session SessionID) (Source, error)
-	// Capture puts what the transcript and its sidecars hold beyond prev into b
+	// Capture puts the bytes of the transcript and its sidecars after prev into b
 	// and returns the position of the last complete record. prev may be nil. A
 	// file that no longer begins with prev's bytes is captured whole.
 	Capture(ctx context.Context, src Source, prev *Position, b Batch, known func(leaf string) bool) (Captured, error)
-	// EndsAt reports whether src holds exactly what p does: resuming it would
-	// continue from p.
+	// EndsAt reports whether src ends exactly at p, so that resuming it continues
+	// from p.
 	EndsAt(ctx context.Context, src Source, p Position) (bool, error)
 	// Cut writes a new session that ends at p and returns it. Its bytes come
 	// from the agent's file while that still begins with p's, else from o.
 	Cut(ctx context.Context, p Position, to Target, o Objects) (Source, error)
-	// CaptureCut puts what is new of a session that Cut wrote from of into b and
-	// returns the position at its end: what Capture without a prev would return,
-	// but that its log may refer to of's, which o has. What is put does not grow
-	// with the session. Errors are those of Capture.
+	// CaptureCut puts the new bytes of a session that Cut wrote from of into b and
+	// returns the position at its end, as Capture without a prev does. The log of the
+	// position may refer to the log of of, which is in o, so that the bytes put do not
+	// grow with the session. Errors are those of Capture.
 	CaptureCut(ctx context.Context, src Source, of Position, o Objects, b Batch) (Position, error)
 	// Relocate makes a session usable in another directory.
 	Relocate(ctx context.Context, src Source, dir string) (Source, error)

@@ -5,27 +5,26 @@ import (
 	"time"
 )
 
-// Watcher is the ability to say at once that a thread has moved. Who has a store and
-// not its type calls [Wait].
+// Watcher is the ability to wake a caller when a thread moves. [Wait] works with any store.
 type Watcher interface {
-	// Wait returns the thread's head as soon as its Seq is above after, at once if it
-	// is already: what lands between a Head and a Wait is not missed. Every commit
-	// counts, of whatever process, also one that only moves pointers. The error has
-	// [KindNotFound] for a thread that is not there or is deleted meanwhile, and
-	// [KindInvalid] once the store is closed: Close ends who waits.
+	// Wait returns the thread's head as soon as its Seq is above after, immediately if it
+	// already is, so that a commit between Head and Wait is not missed. Commits of all
+	// processes count, and those that only move pointers. The error has [KindNotFound]
+	// if the thread does not exist or is deleted meanwhile, and [KindInvalid] once the
+	// store is closed.
 	Wait(ctx context.Context, thread ThreadID, after int64) (Head, error)
 }
 
-// How long [Wait] rests before it looks again: a thread that moves is likely to move
-// again soon.
+// The pauses of [Wait] between polls. They begin short, because a thread that moved is likely
+// to move again soon.
 const (
 	firstLook = 10 * time.Millisecond
 	lastLook  = 250 * time.Millisecond
 )
 
-// Wait waits for a thread to have a commit with a Seq above after, and returns where
-// it stands then. A store that is no [Watcher] is asked for the head now and then, so
-// that it is known a quarter of a second later at most.
+// Wait waits for a commit of a thread with a Seq above after, and returns the thread's head. It
+// polls a store that is not a [Watcher], so that it returns at most a quarter of a second
+// after the commit.
 func Wait(ctx context.Context, s Store, thread ThreadID, after int64) (Head, error) {
 	if w, ok := s.(Watcher); ok {
 		return w.Wait(ctx, thread, after)

@@ -11,23 +11,22 @@ type Workspace interface {
 	ID() WorkspaceID
 	// Root is the tree's absolute path, symlinks resolved.
 	Root() string
-	// Snapshot saves the tree as it is now: new objects go into b, and the
-	// result names everything. What could not be read is in Unread; it never
-	// stands for an older state.
+	// Snapshot saves the present tree. New objects go into b. Paths that could not be
+	// read are in Unread; the snapshot never contains an older state of them.
 	Snapshot(ctx context.Context, b Batch) (Snapshot, error)
-	// Diff returns what turns a into b, sorted by path, modification times
-	// ignored. Either tree may be zero: the empty tree; either may be that of the
-	// newest Snapshot, though nothing of it is committed yet.
+	// Diff returns the changes that turn a into b, sorted by path, without
+	// modification times. The zero hash is the empty tree. Either tree may be that of
+	// the newest Snapshot, even before it is committed.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
-	// Apply makes each step's path what its To says, if it still is what its
-	// From says, and returns the steps it could not take. Steps already taken
-	// are not an error, so that a broken-off Apply can be repeated. times, which
-	// may be zero, is the Times of the snapshot the steps lead to. What was
-	// written is read back before Apply returns.
+	// Apply writes each step's To to its path if the path still equals its From, and
+	// returns the steps that it could not execute. Steps executed before are not an
+	// error, so that an interrupted Apply can be repeated. times, which may be zero, is
+	// the Times of the snapshot the steps lead to. Apply reads back the files that it
+	// wrote.
 	Apply(ctx context.Context, steps []Change, times Hash) ([]Conflict, error)
-	// Fork makes dir, which must not exist, a copy of the tree as it was at s:
-	// untracked and ignored files, what is protected and the .git as they are
-	// now. The result is the new workspace's root.
+	// Fork makes dir, which must not exist, a copy of the tree at s. Protected files and
+	// the .git directory are copied as they are now. The result is the new workspace's
+	// root.
 	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
 	// Trace calls visit for each object the snapshot reaches, and descends into
 	// those for which it returns true.
@@ -50,14 +49,14 @@ type Snapshot struct {
 // MaxHeld is how many paths a snapshot lists as held.
 const MaxHeld = 64
 
-// Git is what a snapshot records of the user's repository. It is never written.
+// Git is the state of the user's repository at a snapshot. segno never writes to it.
 type Git struct {
 	Head      string `json:"head,omitempty"`      // the commit
 	Branch    string `json:"branch,omitempty"`    // "" when detached
 	Operation string `json:"operation,omitempty"` // "merge", "rebase", … when one is in progress
 }
 
-// Entity is what stands at one path of a tree. The zero Entity is nothing.
+// Entity is the file, directory or link at one path of a tree. The zero Entity is nothing.
 type Entity struct {
 	Type   EntityType `json:"type,omitempty"`
 	Mode   uint32     `json:"mode,omitempty"`   // permission bits and setuid, setgid, sticky, as chmod(2) takes them
@@ -77,7 +76,7 @@ type Owner struct {
 	GID   uint32 `json:"gid"`
 }
 
-// EntityType says what an [Entity] is.
+// EntityType is the type of an [Entity].
 type EntityType string
 
 // The types of entity.
@@ -95,11 +94,11 @@ type Change struct {
 	Path string `json:"path"` // relative to the root, slash-separated, any bytes
 	From Entity `json:"from"`
 	To   Entity `json:"to"`
-	// Merged says of a [Change] that To also has changes that someone else made.
+	// Merged reports that To also contains changes of another author.
 	Merged bool `json:"merged,omitempty"`
 }
 
-// Change is one path to write: From is what must stand there before.
+// Change is one path to write. From is its state before.
 
 // Conflict is a path that was left as it is, and why.
 type Conflict struct {
@@ -107,7 +106,7 @@ type Conflict struct {
 	Why  string `json:"why"`
 }
 
-// ForkReport says how a fork was made and what it left out.
+// ForkReport is how a fork was made, and which paths it left out.
 type ForkReport struct {
 	Root    string   `json:"root"`
 	How     string   `json:"how"` // "snapshot", "reflink", "copy", "store"
@@ -115,7 +114,7 @@ type ForkReport struct {
 	LeftOut []string `json:"left_out,omitempty"` // protected paths that were not copied
 }
 
-// WorkspaceRecord is what a store knows of a workspace.
+// WorkspaceRecord is a store's record of a workspace.
 type WorkspaceRecord struct {
 	ID      WorkspaceID    `json:"id"`
 	Path    string         `json:"path"` // real path of the root when last seen
@@ -126,11 +125,23 @@ type WorkspaceRecord struct {
 	State   WorkspaceState `json:"state"`
 }
 
-// WorkspaceState is what a workspace holds since the newest commit about it.
+// WorkspaceState is the state of a workspace after the newest commit about it.
 type WorkspaceState struct {
 	Workspace WorkspaceID `json:"workspace"`
-	Thread    ThreadID    `json:"thread,omitempty"` // the thread it stands on
+	Thread    ThreadID    `json:"thread,omitempty"` // the thread that works in it
 	Snapshot  *Snapshot   `json:"snapshot,omitempty"`
 	By        CommitID    `json:"by,omitempty"` // the commit that left it so
 	Time      time.Time   `json:"time,omitzero"`
+}
+
+// Coverage names a tree whose saved paths stay saved, although the rules of the
+// workspace now protect them. An agent can write such rules: without a coverage,
+// a marker file would end the recording of the paths beside it.
+type Coverage struct {
+	Tree Hash
+	// Strict holds on to each path that the tree saved, and judges new paths by the
+	// tree's own .segnoignore. It is for the time in which an agent may have written
+	// the rules. Without Strict, a path stays saved only if the tree itself has
+	// the rule, because a turn made that rule. A later rule is the user's.
+	Strict bool
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Config says what an agent is. Only Model is needed.
@@ -29,12 +30,12 @@ type Config struct {
 	Store segno.Store
 	// Site is the workspace the tools work in, if its files belong to the
 	// checkpoints: they are saved where a turn begins and where a run ends. Its
-	// store must be Store. See [OpenSite].
-	Site  *segno.Site
-	Tools []Tool
+	// store must be Store. See [OpenTimeline].
+	Timeline *timeline.Timeline
+	Tools    []Tool
 	// Subagents make up the task tool; see [Subagent].
 	Subagents []Subagent
-	// Approve says which calls need leave; nil lets all pass. See [Ask].
+	// Approve says which calls need leave; nil lets all pass. See [RequireApproval].
 	Approve Approver
 	// Answer is asked, in the run's own process, once the interrupts are
 	// committed. It may answer some of them, all, or none. Without it, and with an
@@ -95,7 +96,7 @@ func New(c Config) *Agent {
 	}
 	a.StoreRetry.Attempts = cmp.Or(a.StoreRetry.Attempts, 12)
 	a.StoreRetry.Wait = cmp.Or(a.StoreRetry.Wait, 50*time.Millisecond)
-	a.StoreRetry.Most = cmp.Or(a.StoreRetry.Most, 5*time.Second)
+	a.StoreRetry.MaxWait = cmp.Or(a.StoreRetry.MaxWait, 5*time.Second)
 	if a.Tracer == nil {
 		a.Tracer = otel.Tracer("github.com/dalsegno/segno/agent")
 	}
@@ -141,7 +142,7 @@ type Input struct {
 	Output json.RawMessage
 }
 
-// Run runs a thread until its turn is over, until it waits for a decision, or
+// Stream runs a thread until its turn is over, until it waits for a decision, or
 // until something fails. It yields what happens; the caller may stop at any time,
 // and loses nothing but the step in flight.
 //
@@ -149,7 +150,7 @@ type Input struct {
 // sequence's. Errors are [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a
 // [segno.ConflictError] if another run has the thread, [segno.KindRefused] if the
 // thread waits for decisions or a call's outcome is unknown.
-func (a *Agent) Run(ctx context.Context, in Input) iter.Seq2[Event, error] {
+func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
@@ -230,7 +231,7 @@ func (a *Agent) forRun(in Input) *Agent {
 		return a
 	}
 	once := *a
-	once.Store, once.Site, once.unsaved = memory.New(a.Now), nil, true
+	once.Store, once.Timeline, once.unsaved = memory.New(a.Now), nil, true
 	return &once
 }
 
@@ -274,7 +275,7 @@ func (a *Agent) check() error {
 	if a.Model == nil {
 		why = "it has no model"
 	}
-	if a.Site != nil && otherStore(a.Site.Store, a.Store) {
+	if a.Timeline != nil && otherStore(a.Timeline.Store, a.Store) {
 		why = "its site has another store"
 	}
 	if why == "" {
@@ -289,12 +290,12 @@ func otherStore(a, b segno.Store) bool {
 	return kind == reflect.TypeOf(b) && kind.Kind() == reflect.Pointer && a != b
 }
 
-// Do is Run for callers that want the outcome alone. Waiting for a decision is not an
+// Run is Run for callers that want the outcome alone. Waiting for a decision is not an
 // error. With the error for a lost call of a tool with [LostFail], the outcome has the
 // question about it.
-func (a *Agent) Do(ctx context.Context, in Input) (Outcome, error) {
+func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
-	for e, err := range a.Run(ctx, in) {
+	for e, err := range a.Stream(ctx, in) {
 		if err != nil {
 			o.Interrupts = e.Interrupts
 			return o, err

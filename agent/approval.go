@@ -20,8 +20,8 @@ type Approval struct {
 	Within   time.Duration        // an answer counts only so long; 0 is for ever
 }
 
-// Ask is an approver for every call of these tools.
-func Ask(tools ...string) Approver {
+// RequireApproval is an approver for every call of these tools.
+func RequireApproval(tools ...string) Approver {
 	return func(_ context.Context, c Call) *Approval {
 		if slices.Contains(tools, c.Name) {
 			return &Approval{}

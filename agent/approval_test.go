@@ -70,7 +70,7 @@ func nobodyToAsk(r *rig) {
 	if q.ID != r.question().ID {
 		r.Error("the question told is not the one that waits")
 	}
-	o, err := r.agent.Do(r.ctx, agent.Input{Thread: "other", Prompt: askMail})
+	o, err := r.agent.Run(r.ctx, agent.Input{Thread: "other", Prompt: askMail})
 	r.ok(err)
 	if o.Text != "" || len(o.Interrupts) != 1 {
 		r.Errorf("Do says %+v", o)
@@ -172,7 +172,7 @@ func TestTheQuestionIsDurableBeforeAnyoneIsAsked(t *testing.T) {
 		}
 		return nil
 	})
-	for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: askMail}) {
+	for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: askMail}) {
 		r.ok(err)
 		if e.Kind != agent.EventApproval {
 			continue
@@ -210,18 +210,18 @@ func TestAnApproverLooksAtTheArguments(t *testing.T) {
 func TestARunThatWaitsSaysAllThatItWaitsFor(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
-		o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: askMail + " ; task helper: " + askMail + ` ; call send_email {"to":"eve"}`})
+		o, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: askMail + " ; task helper: " + askMail + ` ; call send_email {"to":"eve"}`})
 		r.ok(err)
 		if len(o.Interrupts) != 3 {
 			r.Fatalf("it waits for %+v", o.Interrupts)
 		}
 		r.restart()
-		o, err = r.agent.Do(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(o.Interrupts[1])}})
+		o, err = r.agent.Run(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(o.Interrupts[1])}})
 		r.ok(err)
 		if len(o.Interrupts) != 2 {
 			r.Fatalf("then it waits for %+v", o.Interrupts)
 		}
-		again, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+		again, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 		r.ok(err)
 		if len(again.Interrupts) != 2 || again.Interrupts[0].ID != o.Interrupts[0].ID || again.Interrupts[1].ID != o.Interrupts[1].ID {
 			r.Errorf("asked again it waits for %+v", again.Interrupts)

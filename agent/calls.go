@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // job is a call that is to be made now.
@@ -107,7 +108,7 @@ func (r *run) missingTool() error {
 
 // stepEnd ends a step. The prompt stands in full where the turn begins and ends.
 func (r *run) stepEnd() *segno.Checkpoint {
-	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: segno.Headline(r.prompt)}
+	return &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: timeline.Title(r.prompt)}
 }
 
 // plan works out what happens to each call: it is made, asked about, or has its

@@ -41,7 +41,7 @@ func ledgerAgent(store segno.Store, dir string, o order) *agent.Agent {
 	c := agent.Config{Model: offline.New(), Store: store, Tools: append(tool.Standard(), pay),
 		Subagents: []agent.Subagent{{Name: "payer", Description: "pays"}}}
 	if o.Ask {
-		c.Approve = agent.Ask("pay")
+		c.Approve = agent.RequireApproval("pay")
 	}
 	return agent.New(c)
 }
@@ -55,7 +55,7 @@ type siteGate struct {
 // atSite makes the agent one that works on dir/project.
 func atSite(ctx context.Context, a **agent.Agent, store segno.Store, dir string) (*os.Root, error) {
 	at := filepath.Join(dir, "project")
-	site, err := agent.OpenSite(ctx, store, at, filepath.Join(dir, "keep"))
+	site, err := agent.OpenTimeline(ctx, store, at, filepath.Join(dir, "keep"))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func atSite(ctx context.Context, a **agent.Agent, store segno.Store, dir string)
 		return nil, err
 	}
 	c := (*a).Config
-	c.Store, c.Site, c.Tools = store, site, tool.Deep(at, root)
+	c.Store, c.Timeline, c.Tools = store, site, tool.Deep(at, root)
 	*a = agent.New(c)
 	return root, nil
 }
@@ -85,7 +85,7 @@ func runInChild(ctx context.Context, dir, args string) error {
 	if err := json.Unmarshal([]byte(args), &o); err != nil {
 		return err
 	}
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(ctx, storeFile(dir), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -106,9 +106,9 @@ func runInChild(ctx context.Context, dir, args string) error {
 		}
 		defer root.Close()
 		at := siteGate{g, store}
-		a.Store, a.Site.Store = at, at
+		a.Store, a.Timeline.Store = at, at
 	}
-	out, err := a.Do(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
+	out, err := a.Run(ctx, agent.Input{Thread: thread, Prompt: o.Prompt, Decide: o.Decide})
 	fmt.Println(g.n)
 	for _, i := range out.Interrupts {
 		fmt.Println("asks", i.ID)
@@ -151,7 +151,7 @@ func start(t testing.TB, work, dir string, o order) *exec.Cmd {
 
 // holdInChild has the thread until its standard input ends: a tool waits for it.
 func holdInChild(ctx context.Context, dir, _ string) error {
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(ctx, storeFile(dir), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func holdInChild(ctx context.Context, dir, _ string) error {
 		return "waited", nil
 	})
 	a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: []agent.Tool{wait}})
-	_, err = a.Do(ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
+	_, err = a.Run(ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
 	return errors.Join(err, store.Close())
 }
 

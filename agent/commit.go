@@ -147,9 +147,9 @@ func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.H
 	ctx, cancel := grace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
-	if r.Site != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.resting || c.Create != nil) {
+	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.resting || c.Create != nil) {
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
-			return r.recorder().CommitFiles(ctx, c, r.entered)
+			return r.recorder().CommitStep(ctx, c, r.entered)
 		}
 	}
 	tries := 0

@@ -43,14 +43,14 @@ func TestOfTwoRunsOnAThreadOneGetsAConflict(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, wait) })
 		first := make(chan error)
 		go func() {
-			_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
+			_, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
 			first <- err
 		}()
 		<-began
 		other := agent.New(r.config)
 		for name, second := range map[string]func() error{
-			"prompt":  func() error { _, err := other.Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"}); return err },
-			"go on":   func() error { _, err := r.agent.Do(r.ctx, agent.Input{Thread: thread}); return err },
+			"prompt":  func() error { _, err := other.Run(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"}); return err },
+			"go on":   func() error { _, err := r.agent.Run(r.ctx, agent.Input{Thread: thread}); return err },
 			"undo":    func() error { _, err := other.Undo(r.ctx, thread, 1); return err },
 			"restore": func() error { _, err := other.Restore(r.ctx, thread, r.heads(thread)[0].ID); return err },
 		} {
@@ -185,7 +185,7 @@ func TestOfManyFirstRunsOneMakesTheThread(t *testing.T) {
 		errs := make(chan error)
 		for range many {
 			go func() {
-				_, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
+				_, err := agent.New(r.config).Run(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
 				errs <- err
 			}()
 		}

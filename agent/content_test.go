@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/saver"
 )
 
 // everyByte has each byte, in no order.
@@ -98,7 +99,7 @@ func longResult(r *rig) {
 		r.Errorf("the path is %q", path)
 	}
 	r.restart()
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var kept struct{ Text string }
 	r.ok(json.Unmarshal(saved.State["files"+path], &kept))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 // cutting is a mail tool that cancels the run in its first call, and does not listen.
@@ -24,7 +25,7 @@ func (r *rig) cutting(e agent.OnLost) (cut func(in agent.Input)) {
 	r.with(func(c *agent.Config) { c.Parallel, c.Tools = 1, []agent.Tool{send} })
 	return func(in agent.Input) {
 		in.Thread = thread
-		if _, err := r.agent.Do(ctx, in); segno.KindOf(err) != segno.KindCancelled {
+		if _, err := r.agent.Run(ctx, in); segno.KindOf(err) != segno.KindCancelled {
 			r.Errorf("it ends with %v", err)
 		}
 	}
@@ -55,7 +56,7 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.with(func(c *agent.Config) {
 			c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
-			c.Approve = agent.Ask("send_email")
+			c.Approve = agent.RequireApproval("send_email")
 		})
 		cut := r.cutting(agent.LostAsk)
 		r.prompt("go")
@@ -102,11 +103,11 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 					return "counted", nil
 				})}
 		})
-		if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
+		if _, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
 			r.Fatalf("it ends with %v", err)
 		}
 		r.finish()
-		saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+		saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 		r.ok(err)
 		if string(saved.State["n"]) != `"x"` || string(saved.State["other"]) != "1" || saved.State["m"] != nil {
 			r.Errorf("the state is %s", saved.State)
@@ -117,7 +118,7 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), says("done"))
-		c.Approve = agent.Ask("send_email")
+		c.Approve = agent.RequireApproval("send_email")
 	})
 	ctx, cancel := context.WithCancel(r.ctx)
 	send := r.mails.tool(agent.LostRetry)
@@ -132,7 +133,7 @@ func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
 	}
 	r.with(func(c *agent.Config) { c.Tools = []agent.Tool{send} })
 	r.prompt("go")
-	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Decide: []segno.Decision{edit(r.question(), `{"to":"eve"}`)}}); err == nil {
+	if _, err := r.agent.Run(ctx, agent.Input{Thread: thread, Decide: []segno.Decision{edit(r.question(), `{"to":"eve"}`)}}); err == nil {
 		t.Fatal("it was cancelled and succeeds")
 	}
 	r.finish()
@@ -148,7 +149,7 @@ func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
 		reply := says("half a")
 		reply.Stop = stop
 		r := newRig(t).with(func(c *agent.Config) { c.Model = replies(reply) })
-		o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+		o, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
 		r.ok(err)
 		want := stop
 		if stop == agent.StopEnd {
@@ -193,7 +194,7 @@ func TestAnApprovalThatWasNotUsedHoldsOnItsLine(t *testing.T) {
 			eachStore(t, func(r *rig) {
 				r.with(func(c *agent.Config) {
 					c.Model = replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("done"))
-					c.Approve = agent.Ask("send_email")
+					c.Approve = agent.RequireApproval("send_email")
 				})
 				cut := r.cutting(agent.LostAsk)
 				r.prompt("go")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/sqlite"
 )
 
@@ -38,7 +39,7 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 				return n, size
 			}
 			n, size := rows(spoil)
-			store, err := sqlite.Open(storeFile(dir))
+			store, err := sqlite.Open(t.Context(), storeFile(dir), sqlite.Options{})
 			r.ok(err)
 			r.store = store
 			r.with(func(*agent.Config) {})
@@ -46,7 +47,7 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 			r.refused(agent.Input{}, segno.KindCorrupt)
 			_, err = r.agent.Look(r.ctx, thread)
 			r.wants(err, segno.KindCorrupt)
-			_, err = r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+			_, err = r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 			r.wants(err, segno.KindCorrupt)
 			if is, now := rows(""); is != n || now != size {
 				t.Errorf("there were %d rows of %d bytes, and are %d of %d", n, size, is, now)

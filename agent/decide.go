@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Decide records decisions and runs nothing: [Agent.Run] without a prompt then acts on
+// Decide records decisions and runs nothing: [Agent.Stream] without a prompt then acts on
 // them. It works at any time and from any process, also while a run has the thread; that
 // run takes the decisions over. All decisions are recorded or none. A decision that is
 // recorded already is not an error, so a caller may retry. Errors are

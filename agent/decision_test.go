@@ -185,7 +185,7 @@ func TestOfTwoWhoDecideAtOnceOneWins(t *testing.T) {
 		errs := make(chan error)
 		for _, d := range []segno.Decision{approve(q), reject(q, "no")} {
 			go func() {
-				_, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{d}})
+				_, err := agent.New(r.config).Run(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{d}})
 				errs <- err
 			}()
 		}

@@ -1,6 +1,6 @@
 // Package agent is a Go agent whose every step is a checkpoint.
 //
-//	store, err := sqlite.Open("agent.db")
+//	store, err := sqlite.Open(ctx, "agent.db", sqlite.Options{})
 //	a := agent.New(agent.Config{Model: anthropic.New("claude-sonnet-4-5"), Store: store,
 //		Tools: tool.Standard(), Approve: agent.Ask("send_email")})
 //	for e, err := range a.Run(ctx, agent.Input{Thread: "session-123", Prompt: "Create a project plan"}) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 // TestWhereAThreadStandsCanBeForked moves a thread to a question, which is asked anew
@@ -113,7 +114,7 @@ func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
 	done, went := make(chan struct{}), false
 	go func() {
 		defer close(done)
-		_, _ = r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+		_, _ = r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
 		went = true
 	}()
 	<-done
@@ -172,9 +173,9 @@ func TestAPromptWaitsForEveryDecision(t *testing.T) {
 // TestARunThatIsNotSavedCannotWait has nobody who could ever answer.
 func TestARunThatIsNotSavedCannotWait(t *testing.T) {
 	r := newRig(t).asking()
-	_, err := r.agent.Do(r.ctx, agent.Input{Prompt: askMail})
+	_, err := r.agent.Run(r.ctx, agent.Input{Prompt: askMail})
 	r.wants(err, segno.KindRefused, "needs leave", "not saved")
-	_, err = agent.New(agent.Config{Model: r.config.Model, Tools: r.config.Tools, Approve: r.config.Approve}).Do(r.ctx, agent.Input{Thread: "t", Prompt: askMail})
+	_, err = agent.New(agent.Config{Model: r.config.Model, Tools: r.config.Tools, Approve: r.config.Approve}).Run(r.ctx, agent.Input{Thread: "t", Prompt: askMail})
 	r.wants(err, segno.KindRefused, "needs leave", "not saved")
 	r.sent()
 }
@@ -202,7 +203,7 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	if got.Text != "short" || !got.Error || len(got.Parts) != 1 || len(got.Parts[0].Text) > 1000 || len(res.Parts[0].Text) != 5000 {
 		t.Errorf("the model was told %+v", got)
 	}
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var kept struct{ Text string }
 	if err := json.Unmarshal(saved.State["files/large_tool_results/odd_1/1.txt"], &kept); err != nil || len(kept.Text) != 5000 {
@@ -237,11 +238,11 @@ func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Tools = replies(calls("1", "count", `{}`, "2", "count", `{}`), says("done")), []agent.Tool{count}
 	})
-	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
+	if _, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: "go"}); segno.KindOf(err) != segno.KindCancelled {
 		t.Fatalf("it ends with %v", err)
 	}
 	r.finish()
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	if string(saved.State["n"]) != "2" {
 		t.Errorf("it counted to %s", saved.State["n"])
@@ -264,7 +265,7 @@ func TestAnEmptyAnswerAfterToolsIsAnAnswer(t *testing.T) {
 				})
 				r.one(r.prompt("go"), agent.EventDone)
 				r.restart()
-				out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+				out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 				r.ok(err)
 				if len(out.Interrupts) > 0 || out.Saved == "" {
 					r.Errorf("the outcome is %+v", out)

@@ -15,7 +15,7 @@ import (
 // after is a rig on what a dead process left in dir.
 func after(t testing.TB, dir string, o order) *rig {
 	t.Helper()
-	store, err := sqlite.Open(storeFile(dir))
+	store, err := sqlite.Open(t.Context(), storeFile(dir), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func retryFails(r *rig, reason, want string) {
 			return "", errors.New(reason)
 		})}
 	})
-	if _, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: pay}); segno.KindOf(err) != segno.KindCancelled {
+	if _, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: pay}); segno.KindOf(err) != segno.KindCancelled {
 		r.Fatalf("the cancelled run ends with %v", err)
 	}
 	all := r.run(agent.Input{Prompt: pay})
@@ -202,7 +202,7 @@ func TestALostCallStopsTheRunAndIsNamed(t *testing.T) {
 	if len(r.results(thread)) > 0 {
 		t.Error("the call has a result that nobody knows")
 	}
-	out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+	out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 	if len(out.Interrupts) != 1 || out.Interrupts[0].Call != "call_1" || out.Interrupts[0].Reason != segno.ReasonUnknown || !contains(segno.HintOf(err), out.Interrupts[0].ID) {
 		t.Errorf("the outcome asks %+v, with the hint %q", out.Interrupts, segno.HintOf(err))
 	}
@@ -218,7 +218,7 @@ func TestALostCallThatStopsTheRunCanBeDecided(t *testing.T) {
 		o := order{Prompt: prompt, Effect: agent.LostFail, Tool: "after", N: 1}
 		dir := killed(t, o)
 		r := after(t, dir, o)
-		out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+		out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 		if len(out.Interrupts) != 1 {
 			t.Fatalf("the outcome asks %+v, %v", out.Interrupts, err)
 		}

@@ -2,7 +2,7 @@ package agent
 
 import "github.com/dalsegno/segno"
 
-// The errors that callers of [Agent.Run] and [Agent.Decide] tell apart with [errors.Is].
+// The errors that callers of [Agent.Stream] and [Agent.Decide] tell apart with [errors.Is].
 const (
 	// ErrAnswered: another decision on the question was recorded first.
 	ErrAnswered = segno.ErrAnswered

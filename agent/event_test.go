@@ -183,11 +183,11 @@ func TestWhatIsToldIsInTheStore(t *testing.T) {
 				break
 			}
 		}
-		for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: eventful}) {
+		for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: eventful}) {
 			r.ok(err)
 			check(e)
 		}
-		for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(r.question())}}) {
+		for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Decide: []segno.Decision{approve(r.question())}}) {
 			r.ok(err)
 			check(e)
 		}
@@ -240,7 +240,7 @@ func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
 		t.Run(fmt.Sprint("event ", i+1, " of ", n), func(t *testing.T) {
 			r := newRig(t)
 			seen := 0
-			for _, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: leaving}) {
+			for _, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: leaving}) {
 				r.ok(err)
 				if seen++; seen > i {
 					break
@@ -289,7 +289,7 @@ func TestACallerThatLeavesEndsTheRun(t *testing.T) {
 		return "", ctx.Err()
 	})
 	r := newRig(t).with(func(c *agent.Config) { c.Tools = []agent.Tool{slow} })
-	for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call slow {}"}) {
+	for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: "call slow {}"}) {
 		r.ok(err)
 		if e.Kind == agent.EventToolStart {
 			<-began

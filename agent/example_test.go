@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -21,7 +22,7 @@ func Example() {
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})
 
 	in := agent.Input{Thread: "session-123", Prompt: "todo buy milk\nwrite list.txt: milk"}
-	for e, err := range a.Run(context.Background(), in) {
+	for e, err := range a.Stream(context.Background(), in) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -45,13 +46,13 @@ func Example_resume() {
 	defer os.RemoveAll(dir)
 
 	process := func(prompt string) {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}
 		defer store.Close()
 		a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: tool.Standard()})
-		for e, err := range a.Run(ctx, agent.Input{Thread: "session-123", Prompt: prompt}) {
+		for e, err := range a.Stream(ctx, agent.Input{Thread: "session-123", Prompt: prompt}) {
 			if err != nil {
 				log.Fatal(err)
 			}
@@ -88,13 +89,13 @@ func Example_approval() {
 			return "sent", nil
 		})
 	process := func(in agent.Input) agent.Outcome {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}
 		defer store.Close()
-		a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: []agent.Tool{send}, Approve: agent.Ask("send_email")})
-		out, err := a.Do(ctx, in)
+		a := agent.New(agent.Config{Model: offline.New(), Store: store, Tools: []agent.Tool{send}, Approve: agent.RequireApproval("send_email")})
+		out, err := a.Run(ctx, in)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -119,7 +120,7 @@ func Example_fork() {
 	ctx := context.Background()
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})
 	do := func(thread, prompt string) agent.Outcome {
-		out, err := a.Do(ctx, agent.Input{Thread: thread, Prompt: prompt})
+		out, err := a.Run(ctx, agent.Input{Thread: thread, Prompt: prompt})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -134,7 +135,7 @@ func Example_fork() {
 	do("bold", "edit plan.txt: rest -> fly")
 
 	for _, thread := range []string{"plan", "bold"} {
-		saved, err := a.Saver().Load(ctx, segno.Address{Thread: thread})
+		saved, err := a.Saver().Load(ctx, saver.ThreadKey{Thread: thread})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func Example_timeTravel() {
 	ctx := context.Background()
 	a := agent.New(agent.Config{Model: offline.New(), Store: memory.New(nil), Tools: tool.Standard()})
 	for _, prompt := range []string{"remember x is 1", "remember x is 2"} {
-		if _, err := a.Do(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
+		if _, err := a.Run(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -168,7 +169,7 @@ func Example_timeTravel() {
 
 	show(a.Undo(ctx, "session-123", 1))
 	show(a.Redo(ctx, "session-123", 1))
-	for c, err := range a.Saver().History(ctx, segno.Address{Thread: "session-123"}, segno.CheckpointQuery{Step: 1}) {
+	for c, err := range a.Saver().History(ctx, saver.ThreadKey{Thread: "session-123"}, segno.CheckpointQuery{Step: 1}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -146,7 +146,7 @@ func TestAModelsAnswerThatIsFinalIsNotAskedForAgain(t *testing.T) {
 
 func TestAWaitForTheModelCanBeCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t).with(func(c *agent.Config) { c.Model, c.Retry = failing(100, time.Hour), agent.Retry{Most: time.Hour} })
+		r := newRig(t).with(func(c *agent.Config) { c.Model, c.Retry = failing(100, time.Hour), agent.Retry{MaxWait: time.Hour} })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		r.ctx = ctx
@@ -177,7 +177,7 @@ func TestAModelInMidSentenceCanBeCancelled(t *testing.T) {
 		r.ctx = ctx
 		var last agent.Event
 		var err error
-		for last, err = range r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: "go"}) {
+		for last, err = range r.agent.Stream(ctx, agent.Input{Thread: thread, Prompt: "go"}) {
 			if last.Kind == agent.EventText {
 				cancel()
 			}
@@ -211,7 +211,7 @@ func TestACommandDiesWithItsRun(t *testing.T) {
 	defer cancel()
 	ended := make(chan error)
 	go func() {
-		_, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: "run exec 3>fifo; (trap '' TERM; sleep 1000) & echo ready >&3; sleep 1000"})
+		_, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: "run exec 3>fifo; (trap '' TERM; sleep 1000) & echo ready >&3; sleep 1000"})
 		ended <- err
 	}()
 	f, err := os.Open(fifo)

@@ -16,11 +16,11 @@ import (
 
 // openers open the stores on which callers are tried in separate processes.
 var openers = map[string]retryrig.Opener{
-	"file": func(_ context.Context, where string, disk func() error) (retryrig.Store, error) {
-		return file.Open(where, file.Options{FS: (&faultfs.Faults{When: disk}).Wrap(vfs.OS)})
+	"file": func(ctx context.Context, where string, disk func() error) (retryrig.Store, error) {
+		return file.Open(ctx, where, file.Options{FS: (&faultfs.Faults{When: disk}).Wrap(vfs.OS)})
 	},
-	"sqlite": func(_ context.Context, where string, _ func() error) (retryrig.Store, error) {
-		return sqlite.Open(filepath.Join(where, "agent.db"))
+	"sqlite": func(ctx context.Context, where string, _ func() error) (retryrig.Store, error) {
+		return sqlite.Open(ctx, filepath.Join(where, "agent.db"), sqlite.Options{})
 	},
 }
 
@@ -30,7 +30,7 @@ var openers = map[string]retryrig.Opener{
 // Under SEGNO_SOAK there are 1,000 faults on each store. Redis and PostgreSQL are tried beside
 // their stores.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
-	inMemory, err := kv.Open(kv.NewMap(nil), kv.Options{})
+	inMemory, err := kv.Open(t.Context(), kv.NewMap(nil), kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

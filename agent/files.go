@@ -12,15 +12,16 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/workspace"
 )
 
-// OpenSite makes a directory the workspace of an agent's threads: its files become
+// OpenTimeline makes a directory the workspace of an agent's threads: its files become
 // part of the checkpoints, and undo moves them. The store must be able to keep
 // workspaces, as all but store/kv are, and lie outside the directory. keep is a directory for what lies
 // beside the store, plans of moves under way above all: it must outlive the process,
 // and every process that works on the directory must name the same.
-func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.Site, error) {
+func OpenTimeline(ctx context.Context, store segno.Store, dir, keep string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
 	if !ok {
 		return nil, segno.Errorf(segno.KindInvalid, "open site", dir, "the store keeps no workspaces").WithHint("use store/sqlite, store/file or store/postgres")
@@ -54,7 +55,7 @@ func OpenSite(ctx context.Context, store segno.Store, dir, keep string) (*segno.
 	if err != nil {
 		return nil, err
 	}
-	return &segno.Site{Store: store, Workspace: w, Spool: at, Journal: at, Now: time.Now, Alive: proc.Alive}, nil
+	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: at, Journal: at, Now: time.Now, Alive: proc.Alive}), nil
 }
 
 // apart refuses a store that lies among the files: it would be saved in itself, and
@@ -92,18 +93,17 @@ func realPath(path string) string {
 	return real
 }
 
-func (r *run) recorder() *segno.Recorder {
-	site := *r.Site
-	if r.lease != nil {
-		site.Lease = r.lease.now()
+func (r *run) recorder() *timeline.Timeline {
+	if r.lease == nil {
+		return r.Timeline
 	}
-	return &segno.Recorder{Site: site}
+	return r.Timeline.WithLease(r.lease.now())
 }
 
 // enter opens the turn at the site: nobody moves the files meanwhile, and what
 // somebody changed before is somebody's.
 func (r *run) enter(ctx context.Context) error {
-	if r.Site == nil {
+	if r.Timeline == nil {
 		return nil
 	}
 	turn := r.turn
@@ -112,7 +112,7 @@ func (r *run) enter(ctx context.Context) error {
 	}
 	r.entered = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
-	if err := r.recorder().Enter(ctx, segno.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
+	if err := r.recorder().BeginSteps(ctx, timeline.OpenTurn{Key: r.entered, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
 		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (r *run) leave(ctx context.Context) error {
 	if r.entered == "" {
 		return nil
 	}
-	return r.recorder().Leave(ctx, r.entered)
+	return r.recorder().EndSteps(ctx, r.entered)
 }
 
 // rest saves the files where a run ends in mid-turn. What was drafted and not
@@ -141,12 +141,12 @@ func (r *run) rest(ctx context.Context) error {
 }
 
 // moveFiles moves the thread with its files.
-func (r *run) moveFiles(ctx context.Context, ask segno.MoveRequest) (segno.Plan, error) {
-	ask.Thread, ask.Scope = r.thread, segno.ScopeBoth
-	m := segno.Mover{Site: r.recorder().Site}
-	moved, err := m.Do(ctx, ask, nil)
+func (r *run) moveFiles(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan, error) {
+	ask.Thread, ask.Scope = r.thread, timeline.ScopeBoth
+	m := r.recorder()
+	moved, err := m.Move(ctx, ask, nil)
 	if err != nil {
-		return segno.Plan{}, err
+		return timeline.Plan{}, err
 	}
 	return *moved.Plan, nil
 }

@@ -28,7 +28,7 @@ func newProject(t *testing.T, approve agent.Approver) *project {
 	p := &project{T: t, dir: t.TempDir()}
 	p.write("mine.txt", "mine")
 	store := memory.New(time.Now)
-	site, err := agent.OpenSite(t.Context(), store, p.dir, t.TempDir())
+	site, err := agent.OpenTimeline(t.Context(), store, p.dir, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func newProject(t *testing.T, approve agent.Approver) *project {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { root.Close() })
-	p.Agent = agent.New(agent.Config{Model: offline.New(), Store: store, Site: site, Tools: tool.Deep(p.dir, root), Approve: approve})
+	p.Agent = agent.New(agent.Config{Model: offline.New(), Store: store, Timeline: site, Tools: tool.Deep(p.dir, root), Approve: approve})
 	return p
 }
 
@@ -71,7 +71,7 @@ func (p *project) holds(want map[string]string) {
 
 func (p *project) prompt(text string) agent.Outcome {
 	p.Helper()
-	o, err := p.Do(p.Context(), agent.Input{Thread: "t", Prompt: text})
+	o, err := p.Agent.Run(p.Context(), agent.Input{Thread: "t", Prompt: text})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestUndoMovesTheFilesOfATurn(t *testing.T) {
 }
 
 func TestUndoTakesBackATurnThatWaits(t *testing.T) {
-	p := newProject(t, agent.Ask("execute"))
+	p := newProject(t, agent.RequireApproval("execute"))
 	p.prompt("say hello")
 	o := p.prompt("write a.txt: one\nrun echo 1 >> a.txt")
 	if len(o.Interrupts) != 1 {
@@ -125,7 +125,7 @@ func TestUndoTakesBackATurnThatWaits(t *testing.T) {
 	if len(w.Interrupts) != 1 || w.Interrupts[0].ID == "" {
 		t.Fatalf("after the redo it waits for %d decisions", len(w.Interrupts))
 	}
-	if _, err := p.Do(t.Context(), agent.Input{Thread: "t", Decide: []segno.Decision{{Interrupt: w.Interrupts[0].ID, Kind: segno.Approve}}}); err != nil {
+	if _, err := p.Agent.Run(t.Context(), agent.Input{Thread: "t", Decide: []segno.Decision{{Interrupt: w.Interrupts[0].ID, Kind: segno.Approve}}}); err != nil {
 		t.Fatal(err)
 	}
 	p.holds(map[string]string{"a.txt": "one1\n", "mine.txt": "mine"})
@@ -146,12 +146,12 @@ func TestAPersonsEditAfterATurnIsKept(t *testing.T) {
 // saved in itself: an undo would put an older one in its place.
 func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	dir := t.TempDir()
-	db, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	logs, err := file.Open(filepath.Join(dir, "threads"))
+	logs, err := file.Open(t.Context(), filepath.Join(dir, "threads"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	linked, err := file.Open(filepath.Join(link, "to come"))
+	linked, err := file.Open(t.Context(), filepath.Join(link, "to come"), file.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer linked.Close()
 	for name, store := range map[string]segno.Store{"sqlite": db, "file": logs, "file, by a link": linked} {
-		if _, err := agent.OpenSite(t.Context(), store, dir, t.TempDir()); segno.KindOf(err) != segno.KindRefused {
+		if _, err := agent.OpenTimeline(t.Context(), store, dir, t.TempDir()); segno.KindOf(err) != segno.KindRefused {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -174,11 +174,11 @@ func TestAStoreIsNotKeptAmongTheFilesItSaves(t *testing.T) {
 
 func TestASiteOfAnotherStoreIsRefused(t *testing.T) {
 	store, other := memory.New(nil), memory.New(nil)
-	site, err := agent.OpenSite(t.Context(), other, t.TempDir(), t.TempDir())
+	site, err := agent.OpenTimeline(t.Context(), other, t.TempDir(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = agent.New(agent.Config{Model: offline.New(), Store: store, Site: site}).Do(t.Context(), agent.Input{Thread: "t", Prompt: "say hi"})
+	_, err = agent.New(agent.Config{Model: offline.New(), Store: store, Timeline: site}).Run(t.Context(), agent.Input{Thread: "t", Prompt: "say hi"})
 	if segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "another store") {
 		t.Errorf("%v", err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -76,13 +77,13 @@ func TestTheInboxHasEachOpenQuestionOnce(t *testing.T) {
 // TestASaversQuestionIsInTheInbox: a program that saves through a saver asks, too.
 func TestASaversQuestionIsInTheInbox(t *testing.T) {
 	store := memory.New(nil)
-	saver := segno.NewSaver(store)
-	asks := segno.Saved{Address: segno.Address{Thread: "asks"}, Interrupts: []segno.Interrupt{{ID: "1", Tool: "deploy", Args: []byte(`{}`)}}}
-	asked, err := saver.Save(t.Context(), asks)
+	sv := saver.New(store)
+	asks := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "asks"}, Interrupts: []segno.Interrupt{{ID: "1", Tool: "deploy", Args: []byte(`{}`)}}}
+	asked, err := sv.Save(t.Context(), asks)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := saver.Save(t.Context(), segno.Saved{Address: segno.Address{Thread: "saves"}}); err != nil {
+	if _, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "saves"}}); err != nil {
 		t.Fatal(err)
 	}
 	a := agent.New(agent.Config{Store: store})
@@ -99,7 +100,7 @@ func TestASaversQuestionIsInTheInbox(t *testing.T) {
 		t.Errorf("the inbox is %v", got)
 	}
 	asked.Decisions = []segno.Decision{{Interrupt: "1", Kind: segno.Approve}}
-	if _, err := saver.Save(t.Context(), asked); err != nil {
+	if _, err := sv.Save(t.Context(), asked); err != nil {
 		t.Fatal(err)
 	}
 	if got := questions(); len(got) != 0 {

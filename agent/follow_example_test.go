@@ -20,7 +20,7 @@ func ExampleAgent_Follow() {
 	dir := scratch()
 	defer os.RemoveAll(dir)
 	open := func() *sqlite.Store {
-		store, err := sqlite.Open(filepath.Join(dir, "agent.db"))
+		store, err := sqlite.Open(ctx, filepath.Join(dir, "agent.db"), sqlite.Options{})
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -32,7 +32,7 @@ func ExampleAgent_Follow() {
 
 	a := agent.New(agent.Config{Model: offline.New(), Store: working, Tools: tool.Standard()})
 	say := func(prompt string) {
-		if _, err := a.Do(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
+		if _, err := a.Run(ctx, agent.Input{Thread: "session-123", Prompt: prompt}); err != nil {
 			log.Fatal(err)
 		}
 	}

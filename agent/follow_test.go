@@ -118,7 +118,7 @@ func encodeAll(r *rig, all told) (texts []string) {
 func (r *rig) beside(t *testing.T) *agent.Agent {
 	c := r.config
 	if on, ok := r.store.(*sqlite.Store); ok {
-		other, err := sqlite.Open(on.Path())
+		other, err := sqlite.Open(t.Context(), on.Path(), sqlite.Options{})
 		r.ok(err)
 		t.Cleanup(func() { other.Close() })
 		c.Store = other
@@ -390,7 +390,7 @@ func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 	}
 	f.until(thread)
 	a := ledgerAgent(r.store, dir, o)
-	if _, err := a.Do(r.ctx, agent.Input{Thread: thread}); err != nil {
+	if _, err := a.Run(r.ctx, agent.Input{Thread: thread}); err != nil {
 		t.Fatal(err)
 	}
 	f.until(thread)
@@ -403,7 +403,7 @@ func TestAFollowerOfAProcessThatIsKilled(t *testing.T) {
 
 // onDiskAt is a rig on a store that children know by its file.
 func onDiskAt(t *testing.T, file string) *rig {
-	store, err := sqlite.Open(file)
+	store, err := sqlite.Open(t.Context(), file, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // journey is what chance does to an agent that works in a directory, and what somebody
@@ -77,10 +78,10 @@ func (j *journey) paying(c *agent.Config) {
 		j.note("     pays ", bill.To)
 		return "paid " + bill.To, os.WriteFile(filepath.Join(j.dir, "receipt"+bill.To), []byte("paid "+bill.To), 0o644)
 	}))
-	c.Approve = agent.Ask("pay")
+	c.Approve = agent.RequireApproval("pay")
 	c.Subagents = []agent.Subagent{{Name: "helper"}}
-	c.Site.Spool = mortalSpool{c.Site.Spool, j.life}
-	c.Site.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
+	c.Timeline.Spool = mortalSpool{c.Timeline.Spool, j.life}
+	c.Timeline.Alive = func(int, string) bool { return false } // whoever had a turn open was killed
 }
 
 // bill is the bill that a question is about.
@@ -111,7 +112,7 @@ func (j *journey) broken(format string, args ...any) {
 }
 
 // recorder is another process that looks after the files.
-func (j *journey) recorder() *segno.Recorder { return &segno.Recorder{Site: *j.Site} }
+func (j *journey) recorder() *timeline.Timeline { return j.Timeline }
 
 // person writes a file of a person's.
 func (j *journey) person(name, text string) {
@@ -172,7 +173,7 @@ func (l *life) made(_ int, c segno.Commit) error {
 
 // mortalSpool keeps the turns open that a killed run had open.
 type mortalSpool struct {
-	segno.Spool
+	timeline.Spool
 	life *life
 }
 

@@ -8,6 +8,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAKillAtAnyCommitLosesNothing kills a run again and again, right before or after
@@ -56,7 +58,7 @@ func (j *journey) goesOn(prompt string, mortal bool) bool {
 	if w.Messages == 0 {
 		in.Prompt = prompt
 	}
-	o, err := j.Do(j.Context(), in)
+	o, err := j.Agent.Run(j.Context(), in)
 	j.note("a run with ", len(in.Decide), " decisions, prompt ", in.Prompt != "", ", killed ", j.life.over(), ": ", o.Text, " ", err)
 	switch {
 	case err == nil:
@@ -89,10 +91,10 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 	var err error
 	switch j.rnd.IntN(5) {
 	case 0:
-		err = j.recorder().CloseGone(j.Context())
+		err = j.recorder().CloseAbandonedTurns(j.Context())
 		j.note("turns that are gone are closed: ", err)
 	case 1:
-		_, err = j.recorder().Cut(j.Context(), segno.CheckpointSave, "by hand")
+		_, err = j.recorder().Save(j.Context(), segno.CheckpointSave, "by hand")
 		j.note("a person saves: ", err)
 		err = nil // refused while a turn is open
 	case 2:
@@ -108,7 +110,7 @@ func (j *journey) meanwhile(files map[string]string, round int) {
 // directory, and undoes and redoes turns in any order. What the person wrote stays as it
 // is, and redo after undo gives the directory back.
 func TestAPersonsFilesSurviveUndoAndRedo(t *testing.T) {
-	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.Ask("execute") }
+	asking := func(_ *journey, c *agent.Config) { c.Approve = agent.RequireApproval("execute") }
 	eachSeed(t, asking, func(j *journey) {
 		theirs := map[string]string{"mine.txt": "mine"}
 		for step := range 25 {
@@ -140,7 +142,7 @@ func (j *journey) works(id string, step int) {
 	if j.chance(2) {
 		prompt += fmt.Sprintf("\nrun echo %s%d > g%d.txt", id, step, j.rnd.IntN(3))
 	}
-	_, err := j.Do(j.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := j.Agent.Run(j.Context(), agent.Input{Thread: id, Prompt: prompt})
 	j.note(id, " works: ", prompt, " ", err)
 	if err == nil {
 		j.undone[id] = 0
@@ -161,7 +163,7 @@ func (j *journey) decides(id string) {
 	if j.chance(3) {
 		d = reject(w.Interrupts[0], "not now")
 	}
-	_, err = j.Do(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
+	_, err = j.Agent.Run(j.Context(), agent.Input{Thread: id, Decide: []segno.Decision{d}})
 	j.note(id, " is told to ", d.Kind, " ", err)
 	j.undone[id] = 0
 	if err != nil {
@@ -224,7 +226,7 @@ func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
 	change := func(j *journey, c *agent.Config) {
 		j.paying(c)
 		if j.chance(3) {
-			c.Site = nil
+			c.Timeline = nil
 		}
 	}
 	eachSeed(t, change, func(j *journey) {
@@ -278,18 +280,18 @@ func (tr *travels) act(id string) (err error) {
 		return tr.forks(id)
 	case op == 16:
 		tr.person("p.txt", fmt.Sprint("step ", tr.step))
-	case tr.Site == nil:
+	case tr.Timeline == nil:
 		return nil
 	case op == 17:
 		tr.note(id, " is undone by another process")
-		m := segno.Mover{Site: *tr.Site}
-		_, err = m.Do(tr.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
+		m := tr.Timeline
+		_, err = m.Move(tr.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: segno.ThreadID(id)}, nil)
 	case op == 18:
 		tr.note("a person saves")
-		_, err = tr.recorder().Cut(tr.Context(), segno.CheckpointSave, "by hand")
+		_, err = tr.recorder().Save(tr.Context(), segno.CheckpointSave, "by hand")
 	case op == 19:
 		tr.note("turns that are gone are closed")
-		err = tr.recorder().CloseGone(tr.Context())
+		err = tr.recorder().CloseAbandonedTurns(tr.Context())
 	}
 	return err
 }
@@ -301,7 +303,7 @@ func (tr *travels) prompts(id string) error {
 		prompt = delegated(prompt)
 	}
 	tr.note(id, " is prompted: ", prompt)
-	_, err := tr.Do(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
+	_, err := tr.Agent.Run(tr.Context(), agent.Input{Thread: id, Prompt: prompt})
 	return err
 }
 
@@ -327,7 +329,7 @@ func (tr *travels) answers(id string) error {
 		}
 	}
 	tr.note(id, " goes on: ", in.Decide)
-	_, err = tr.Do(tr.Context(), in)
+	_, err = tr.Agent.Run(tr.Context(), in)
 	return err
 }
 
@@ -367,7 +369,7 @@ func (tr *travels) restores(id string) (err error) {
 		return err
 	}
 	tr.note(id, " is restored by the saver to ", to)
-	_, err = tr.Saver().Restore(tr.Context(), segno.Address{Thread: id}, to)
+	_, err = tr.Saver().Restore(tr.Context(), saver.ThreadKey{Thread: id}, to)
 	return err
 }
 
@@ -380,7 +382,7 @@ func (tr *travels) forks(id string) (err error) {
 		_, err = tr.Fork(tr.Context(), at, fork)
 	} else {
 		tr.note(id, " is forked by the saver at ", at, " as ", fork)
-		_, err = tr.Saver().Fork(tr.Context(), at, segno.Address{Thread: fork})
+		_, err = tr.Saver().Fork(tr.Context(), at, saver.ThreadKey{Thread: fork})
 	}
 	if _, there := tr.store.Head(tr.Context(), segno.ThreadID(fork)); there == nil {
 		tr.threads = append(tr.threads, fork)

@@ -30,7 +30,7 @@ func TestARunKeepsItsThreadHoweverLongAToolTakes(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, sleeper()) })
 		first := make(chan error)
 		go func() {
-			_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call sleep {}"})
+			_, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call sleep {}"})
 			first <- err
 		}()
 		for range 5 {
@@ -82,7 +82,7 @@ func TestARunThatLostItsThreadRecordsNothing(t *testing.T) {
 			first <- end{all, err}
 		}()
 		time.Sleep(30 * time.Minute)
-		if _, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"}); err != nil {
+		if _, err := agent.New(r.config).Run(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"}); err != nil {
 			t.Fatalf("the other run: %v", err)
 		}
 		silent := <-first
@@ -119,7 +119,7 @@ func TestWithoutLeasesTheFirstCommitWins(t *testing.T) {
 	r.with(func(c *agent.Config) { c.Tools = append(c.Tools, wait) })
 	first := make(chan error)
 	go func() {
-		_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
+		_, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call wait {}"})
 		first <- err
 	}()
 	<-began
@@ -139,7 +139,7 @@ func TestManyThreadsRunAtOnce(t *testing.T) {
 		for _, id := range ids {
 			all.Go(func() {
 				for range 3 {
-					if _, err := r.agent.Do(r.ctx, agent.Input{Thread: id, Prompt: "write " + id + ".txt: " + id + " ; todo x\ntask scout: read " + id + ".txt"}); err != nil {
+					if _, err := r.agent.Run(r.ctx, agent.Input{Thread: id, Prompt: "write " + id + ".txt: " + id + " ; todo x\ntask scout: read " + id + ".txt"}); err != nil {
 						r.Error(err)
 					}
 				}

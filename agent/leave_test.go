@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -122,7 +123,7 @@ func (l *leave) run(in agent.Input) {
 		cut = 1 + l.rnd.IntN(25)
 	}
 	n, last := 0, error(nil)
-	for e, err := range l.a.Run(ctx, in) {
+	for e, err := range l.a.Stream(ctx, in) {
 		if n++; n == cut {
 			l.log = append(l.log, "cancelled at "+string(e.Kind))
 			cancel()
@@ -181,7 +182,7 @@ func (l *leave) decisions(thread string) (all []segno.Decision) {
 func (l *leave) travel(thread string) {
 	l.Helper()
 	var all []segno.CommitID
-	for c, err := range l.a.Saver().History(l.Context(), segno.Address{Thread: thread}, segno.CheckpointQuery{Limit: 6}) {
+	for c, err := range l.a.Saver().History(l.Context(), saver.ThreadKey{Thread: thread}, segno.CheckpointQuery{Limit: 6}) {
 		if err != nil {
 			l.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func (l *leave) end(thread string) {
 		for _, i := range w.Interrupts {
 			ds = append(ds, approve(i))
 		}
-		o, err := l.a.Do(l.Context(), agent.Input{Thread: thread, Decide: ds})
+		o, err := l.a.Run(l.Context(), agent.Input{Thread: thread, Decide: ds})
 		l.note(thread+" goes on", err)
 		if err == nil && len(o.Interrupts) == 0 || segno.KindOf(err) == segno.KindInvalid {
 			messages, err := l.a.Messages(l.Context(), thread, "")

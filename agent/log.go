@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // run is one Run under way: the thread it works on, what the thread's line adds up
@@ -242,7 +243,7 @@ func (r *run) begin(ctx context.Context) error {
 	return r.reload(ctx)
 }
 
-// reload reads where the thread stands, and what it adds up to.
+// reload reads where the thread is, and what it adds up to.
 func (r *run) reload(ctx context.Context) (err error) {
 	if r.head, err = r.headOf(ctx, r.thread); err != nil {
 		return err
@@ -253,7 +254,7 @@ func (r *run) reload(ctx context.Context) (err error) {
 // create makes the thread, with the checkpoint that undo can go back to.
 func (r *run) create(ctx context.Context) (segno.Head, error) {
 	now := r.Now()
-	t := &segno.Thread{ID: r.thread, Created: now, Title: segno.Headline(r.in.Prompt), Agent: r.Name}
+	t := &segno.Thread{ID: r.thread, Created: now, Title: timeline.Title(r.in.Prompt), Agent: r.Name}
 	if r.parent != nil {
 		t.ParentThread, t.Name = r.parent.thread, r.sub
 	}

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
+	"pgregory.net/rapid"
 )
 
 // turn is a prompt that was carried out, and what the thread holds after it.
@@ -157,7 +157,7 @@ func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
 	in.Thread = id
 	before := o.newest(id)
 	defer func() { o.retold(id, before, all) }()
-	for e, problem := range o.agent.Run(o.ctx, in) {
+	for e, problem := range o.agent.Stream(o.ctx, in) {
 		all, err = append(all, e), problem
 		if e.Kind == agent.EventSaved && e.Agent == "" {
 			m := o.moment(id, e.Saved)
@@ -195,7 +195,7 @@ func (o *oracle) retold(id string, since int64, all told) {
 	}
 }
 
-// moment is what a checkpoint holds now; "" is where the thread stands.
+// moment is what a checkpoint holds now; "" is where the thread is.
 func (o *oracle) moment(id string, at segno.CommitID) moment {
 	if at == "" {
 		w, err := o.agent.Look(o.ctx, id)
@@ -206,7 +206,7 @@ func (o *oracle) moment(id string, at segno.CommitID) moment {
 	for _, x := range o.messages(id, at) {
 		m.messages = append(m.messages, encode(o.rig, x))
 	}
-	s, err := o.agent.Saver().At(o.ctx, segno.Address{Thread: id}, at)
+	s, err := o.agent.Saver().At(o.ctx, saver.ThreadKey{Thread: id}, at)
 	o.ok(err)
 	for key, value := range s.State {
 		m.state[key] = string(value)
@@ -392,7 +392,7 @@ func (o *oracle) check(id string) {
 	if h.waits || len(h.done) == 0 {
 		return
 	}
-	s, err := o.agent.Saver().Load(o.ctx, segno.Address{Thread: id})
+	s, err := o.agent.Saver().Load(o.ctx, saver.ThreadKey{Thread: id})
 	o.ok(err)
 	files := map[string]string{}
 	for key, value := range s.State {

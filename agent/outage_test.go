@@ -162,7 +162,7 @@ func TestALeaseThatCouldNotBeReleasedDoesNotStopTheNextRun(t *testing.T) {
 	r.store = sticky{whole}
 	r.with(func(c *agent.Config) { c.StoreRetry = agent.Retry{Attempts: 2, Wait: time.Microsecond} })
 	r.prompt("say one")
-	if _, err := agent.New(r.config).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say other"}); !errors.Is(err, agent.ErrRunning) {
+	if _, err := agent.New(r.config).Run(r.ctx, agent.Input{Thread: thread, Prompt: "say other"}); !errors.Is(err, agent.ErrRunning) {
 		t.Errorf("another agent, which cannot know that the run has ended, gets %v", err)
 	}
 	r.phase(agent.PhaseDone, 0)

@@ -46,7 +46,7 @@ func TestAModelIsHeldToTheSchema(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			model := replies(c.replies...)
 			r := newRig(t).with(func(conf *agent.Config) { conf.Model = model })
-			o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "well?", Output: verdict})
+			o, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "well?", Output: verdict})
 			r.ok(err)
 			want := map[string]any{"good": true, "why": "so"}
 			if got, _ := object(o.Output); !reflect.DeepEqual(got, want) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 // TestRefreshNamesWhatCanBeAnswered moves a thread by other means than the agent's
@@ -17,7 +18,7 @@ func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
 		asked := r.question()
 		at := r.heads(thread)[0].ID
 		r.finish(approve(asked))
-		if _, err := r.agent.Saver().Restore(r.ctx, segno.Address{Thread: thread}, at); err != nil {
+		if _, err := r.agent.Saver().Restore(r.ctx, saver.ThreadKey{Thread: thread}, at); err != nil {
 			r.Fatal(err)
 		}
 		where, err := r.agent.Refresh(r.ctx, thread)

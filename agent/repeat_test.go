@@ -16,7 +16,7 @@ func TestATurnThatIsOverReturnsItsOutcome(t *testing.T) {
 		r.prompt("say two")
 		r.restart()
 		for range 2 {
-			out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+			out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 			r.ok(err)
 			if out.Text != "two" || out.Saved != r.heads(thread)[0].ID || out.Usage != (agent.Usage{}) {
 				r.Errorf("the outcome is %+v", out)
@@ -132,7 +132,7 @@ func TestStatus(t *testing.T) {
 		fails = false
 		done := make(chan error)
 		go func() {
-			_, err := r.agent.Do(r.ctx, agent.Input{Thread: thread})
+			_, err := r.agent.Run(r.ctx, agent.Input{Thread: thread})
 			done <- err
 		}()
 		<-at
@@ -161,7 +161,7 @@ func TestADecisionIsRecordedWhileAnotherCallRuns(t *testing.T) {
 		r.asking().with(func(c *agent.Config) { c.Tools = append(c.Tools, slow) })
 		done := make(chan agent.Outcome)
 		go func() {
-			out, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "call slow {} ; " + askMail + "\nsay both"})
+			out, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call slow {} ; " + askMail + "\nsay both"})
 			if err != nil {
 				r.Errorf("the run ends with %v", err)
 			}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // outcome is what came of a call: a result, what the tool told meanwhile, or an
@@ -52,7 +53,7 @@ func (r *run) call(ctx context.Context, j job, before map[string]json.RawMessage
 	}
 	if j.retried && res.Error {
 		// That this attempt failed does not tell what came of the first one.
-		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(segno.Headline(res.Text), "the tool gave no reason")
+		o.unknown, o.state, o.failed = true, inv.State, cmp.Or(timeline.Title(res.Text), "the tool gave no reason")
 	}
 	o.result = res
 	return o

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 type Retry struct {
 	Attempts int           // how often it is asked at most in a step; 0 is 5
 	Wait     time.Duration // before the second time, doubling, with jitter; 0 is a second
-	Most     time.Duration // the longest wait; 0 is a minute
+	MaxWait  time.Duration // the longest wait; 0 is a minute
 }
 
 func (p Retry) withDefaults() Retry {
@@ -28,8 +26,8 @@ func (p Retry) withDefaults() Retry {
 	if p.Wait == 0 {
 		p.Wait = time.Second
 	}
-	if p.Most == 0 {
-		p.Most = time.Minute
+	if p.MaxWait == 0 {
+		p.MaxWait = time.Minute
 	}
 	return p
 }
@@ -38,11 +36,11 @@ func (p Retry) withDefaults() Retry {
 // believed, up to the most.
 func (p Retry) wait(n int, asked time.Duration) time.Duration {
 	d := p.Wait << (n - 1)
-	if d > p.Most || d <= 0 {
-		d = p.Most
+	if d > p.MaxWait || d <= 0 {
+		d = p.MaxWait
 	}
 	d = d/2 + rand.N(d/2+1)
-	return min(max(d, asked), p.Most)
+	return min(max(d, asked), p.MaxWait)
 }
 
 // generate asks the model, and again if it failed in passing. Nothing of a failed
@@ -128,21 +126,4 @@ func (r *run) once(ctx context.Context, q Request) (_ *Reply, err error) {
 		}
 	}
 	return nil, &ModelError{Retry: true, Err: errors.New("it ended without an answer")}
-}
-
-// RetryAfter is how long an HTTP answer asks to wait, 0 if it does not say: the
-// header Retry-After of RFC 9110, or retry-after-ms as OpenAI's and Anthropic's
-// servers send it.
-func RetryAfter(h http.Header) time.Duration {
-	if ms, err := strconv.ParseFloat(h.Get("retry-after-ms"), 64); err == nil && ms > 0 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	text := h.Get("retry-after")
-	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 {
-		return time.Duration(s * float64(time.Second))
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at))
-	}
-	return 0
 }

@@ -55,7 +55,7 @@ func onDisk(t testing.TB, dir string) *rig {
 			open.Close()
 		}
 		var err error
-		if open, err = sqlite.Open(filepath.Join(dir, "agent.db")); err != nil {
+		if open, err = sqlite.Open(t.Context(), filepath.Join(dir, "agent.db"), sqlite.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return open
@@ -81,7 +81,7 @@ func (r *rig) with(change func(*agent.Config)) *rig {
 
 // asking makes the agent ask before it sends mail.
 func (r *rig) asking() *rig {
-	return r.with(func(c *agent.Config) { c.Approve = agent.Ask("send_email") })
+	return r.with(func(c *agent.Config) { c.Approve = agent.RequireApproval("send_email") })
 }
 
 // restart forgets everything but the store.
@@ -133,7 +133,7 @@ func (r *rig) try(in agent.Input) (all told, err error) {
 	if in.Thread == "" {
 		in.Thread = thread
 	}
-	for e, problem := range r.agent.Run(r.ctx, in) {
+	for e, problem := range r.agent.Stream(r.ctx, in) {
 		all = append(all, e)
 		err = problem
 	}

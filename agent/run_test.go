@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
+	"github.com/dalsegno/segno/saver"
 )
 
 func TestAPromptOverATurnThatWasBrokenOff(t *testing.T) {
@@ -101,7 +102,7 @@ func TestAskingEndsWithTheContext(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	_, err := r.agent.Do(ctx, agent.Input{Thread: thread, Prompt: askMail})
+	_, err := r.agent.Run(ctx, agent.Input{Thread: thread, Prompt: askMail})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ends with %v", err)
 	}
@@ -113,7 +114,7 @@ func TestATurnSaysWhatItCost(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Subagents = model, []agent.Subagent{{Name: "own", Model: replies(says("yes"))}}
 	})
-	o, err := r.agent.Do(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
+	o, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "go"})
 	r.ok(err)
 	if want := (agent.Usage{Input: 9, Output: 15}); o.Usage != want {
 		t.Errorf("it cost %+v, want %+v for three answers", o.Usage, want)
@@ -156,7 +157,7 @@ func TestWhatAToolReadsFromTheStateIsACopy(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, poke) })
 		r.prompt("call poke {}")
 		r.answers("poked")
-		saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+		saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 		r.ok(err)
 		if got := string(saved.State["poked"]); got != `{"n":[1,2,3]}` {
 			r.Errorf("the state holds %s", got)
@@ -176,7 +177,7 @@ func TestAValueThatIsTakenAwayIsGone(t *testing.T) {
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, set, unset) })
 		r.prompt("call set {}\ncall unset {}")
 		has := func() bool {
-			saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+			saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 			r.ok(err)
 			_, ok := saved.State["x"]
 			return ok

@@ -15,7 +15,7 @@ const (
 	PhaseRunning Phase = "running"
 	// PhaseWaiting: the turn waits for decisions.
 	PhaseWaiting Phase = "waiting"
-	// PhaseBrokenOff: the turn is not over and no run has the thread. [Agent.Run] without
+	// PhaseBrokenOff: the turn is not over and no run has the thread. [Agent.Stream] without
 	// a prompt continues it.
 	PhaseBrokenOff Phase = "broken-off"
 	// PhaseDone: the turn is over, or there was none yet.

@@ -128,7 +128,7 @@ func (r *run) takeFiles(o *outcome) error {
 
 func (r *run) subagent(s Subagent) *Agent {
 	c := r.Config
-	c.System, c.Subagents, c.Answer, c.Site = s.System, nil, nil, nil
+	c.System, c.Subagents, c.Answer, c.Timeline = s.System, nil, nil, nil
 	if s.Tools != nil {
 		c.Tools = s.Tools
 	}

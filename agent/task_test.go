@@ -234,7 +234,7 @@ func TestASubagentsTwoQuestionsAreAnsweredOneByOne(t *testing.T) {
 
 func TestATaskThatNeedsLeaveAsksForItAndThenForWhatIsInIt(t *testing.T) {
 	eachStore(t, func(r *rig) {
-		r.helped().with(func(c *agent.Config) { c.Approve = agent.Ask("task", "send_email") })
+		r.helped().with(func(c *agent.Config) { c.Approve = agent.RequireApproval("task", "send_email") })
 		r.prompt("task helper: say nothing")
 		first := r.question()
 		if first.Tool != "task" || first.Via != "" {
@@ -254,7 +254,7 @@ func TestATaskThatNeedsLeaveAsksForItAndThenForWhatIsInIt(t *testing.T) {
 
 func TestASubagentsQuestionIsAnsweredByWhoeverIsThere(t *testing.T) {
 	r := newRig(t).helped()
-	o, err := r.agent.Do(r.ctx, agent.Input{Thread: "other", Prompt: "task helper: " + askMail})
+	o, err := r.agent.Run(r.ctx, agent.Input{Thread: "other", Prompt: "task helper: " + askMail})
 	r.ok(err)
 	if len(o.Interrupts) != 1 || o.Text != "" {
 		t.Errorf("it came to %+v", o)
@@ -411,7 +411,7 @@ func TestATaskThatIsOverWaitsForNothing(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done"))
 		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`, "2", "send_email", `{"to":"b"}`), says("sub"))}}
-		c.Approve = agent.Ask("send_email")
+		c.Approve = agent.RequireApproval("send_email")
 	})
 	r.prompt("go")
 	open := r.open(thread)
@@ -429,7 +429,7 @@ func TestEditedArgumentsForASubagentsToolMustFit(t *testing.T) {
 	r.with(func(c *agent.Config) {
 		c.Model, c.Tools = replies(calls("1", "task", `{"agent":"w","prompt":"x"}`), says("done")), nil
 		c.Subagents = []agent.Subagent{{Name: "w", Model: replies(calls("1", "send_email", `{"to":"a"}`), says("sub")), Tools: []agent.Tool{r.mails.tool(agent.LostAsk)}}}
-		c.Approve = agent.Ask("send_email")
+		c.Approve = agent.RequireApproval("send_email")
 	})
 	r.prompt("go")
 	q := r.question()

@@ -9,10 +9,11 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/saver"
 )
 
 func leaveAtDone(r *rig) {
-	for e, err := range r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "remember the colour is blue"}) {
+	for e, err := range r.agent.Stream(r.ctx, agent.Input{Thread: thread, Prompt: "remember the colour is blue"}) {
 		r.ok(err)
 		if e.Kind == agent.EventDone {
 			break
@@ -41,7 +42,7 @@ func loadedCopies(r *rig) {
 			}
 		}
 	}
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	clear(saved.State["files/a.txt"])
 	clear(saved.Messages[0])
@@ -69,7 +70,7 @@ func createdStays(r *rig) {
 	now = now.Add(24 * time.Hour)
 	r.restart()
 	r.prompt("say two")
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	if !saved.Created.Equal(made) || !saved.Updated.Equal(now) {
 		r.Errorf("created %s, updated %s; want %s and %s", saved.Created, saved.Updated, made, now)
@@ -84,7 +85,7 @@ func createdStays(r *rig) {
 
 func callsAreSaved(r *rig) {
 	r.prompt("write a.txt: hello ; read b.txt")
-	saved, err := segno.NewSaver(r.store).Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := saver.New(r.store).Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var calls, results []string
 	for i, body := range saved.Messages {
@@ -116,7 +117,7 @@ func stepsGoOn(r *rig) {
 	if at := r.one(r.prompt("say hi"), agent.EventLoaded).Loaded; at.Step != 3 || at.Messages != 6 {
 		r.Errorf("the second run begins at %+v", at)
 	}
-	if saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread}); err != nil || saved.Step != 4 {
+	if saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread}); err != nil || saved.Step != 4 {
 		r.Errorf("step %d (%v), want 4", saved.Step, err)
 	}
 }
@@ -148,12 +149,12 @@ func likeNames(r *rig) {
 }
 
 func unsavedRun(r *rig) {
-	o, err := r.agent.Do(r.ctx, agent.Input{Prompt: "write a.txt: hello\nread a.txt"})
+	o, err := r.agent.Run(r.ctx, agent.Input{Prompt: "write a.txt: hello\nread a.txt"})
 	r.ok(err)
 	if !contains(o.Text, "hello") {
 		r.Errorf("it answers %q", o.Text)
 	}
-	bare, err := agent.New(agent.Config{Model: r.config.Model}).Do(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
+	bare, err := agent.New(agent.Config{Model: r.config.Model}).Run(r.ctx, agent.Input{Thread: thread, Prompt: "say hi"})
 	r.ok(err)
 	if bare.Text != "hi" {
 		r.Errorf("without a store it answers %q", bare.Text)
@@ -172,7 +173,7 @@ func stateComesBack(r *rig) {
 	if at.Todos != 3 || at.Files != 1 || at.Messages != len(r.messages(thread, ""))-4 {
 		r.Errorf("the third run begins with %+v", at)
 	}
-	saved, err := r.agent.Saver().Load(r.ctx, segno.Address{Thread: thread})
+	saved, err := r.agent.Saver().Load(r.ctx, saver.ThreadKey{Thread: thread})
 	r.ok(err)
 	var todos []agent.Todo
 	r.ok(json.Unmarshal(saved.State["todos"], &todos))
@@ -299,11 +300,11 @@ func TestADeletedThreadIsGone(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped().prompt("remember x is 1\ntask scout: say hi")
 		r.fork(r.heads(thread)[0].ID, "fork")
-		r.ok(r.agent.Saver().Delete(r.ctx, segno.Address{Thread: thread}))
+		r.ok(r.agent.Saver().Delete(r.ctx, saver.ThreadKey{Thread: thread}))
 		_, err := r.agent.Look(r.ctx, thread)
 		r.wants(err, segno.KindNotFound)
 		r.refused(agent.Input{}, segno.KindNotFound)
-		o, err := r.agent.Do(r.ctx, agent.Input{Thread: "fork", Prompt: "recall x"})
+		o, err := r.agent.Run(r.ctx, agent.Input{Thread: "fork", Prompt: "recall x"})
 		r.ok(err)
 		if o.Text != "x is 1" {
 			r.Errorf("its fork says %q", o.Text)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Where is where a thread stands after it was moved.
@@ -21,19 +23,19 @@ type Where struct {
 	Lost       bool              // one of Kept is gone, and cannot be brought back
 }
 
-// Undo takes a thread n turns back, with its files if the agent has a [Config.Site].
+// Undo takes a thread n turns back, with its files if the agent has a [Config.Timeline].
 // A turn that was broken off counts. What is taken back stays in the log; Redo does
 // it again.
 func (a *Agent) Undo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Undo(ctx, r.thread, n) })
+	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 	})
 }
 
 // Redo takes a thread n turns forward again.
 func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbRedo, Turns: n}, func(t segno.Travel) (segno.Head, error) { return t.Redo(ctx, r.thread, n) })
+	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
 	})
 }
 
@@ -42,13 +44,13 @@ func (a *Agent) Redo(ctx context.Context, thread string, n int) (Where, error) {
 // saved where a turn begins and where a run ends: at a checkpoint between them they
 // stay as they are.
 func (a *Agent) Restore(ctx context.Context, thread string, to segno.CommitID) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) {
-		return r.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: to}, func(t segno.Travel) (segno.Head, error) { return t.Restore(ctx, r.thread, to) })
+	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) {
+		return r.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 	})
 }
 
 // travel takes the thread, moves it, and asks anew what waits there.
-func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (segno.Plan, error)) (Where, error) {
+func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (timeline.Plan, error)) (Where, error) {
 	r := &run{Agent: a, in: Input{Thread: thread}, moving: true, stop: nobody()}
 	err := r.begin(ctx)
 	defer func() { r.lease.giveUp(context.WithoutCancel(ctx)) }()
@@ -71,28 +73,33 @@ func (a *Agent) travel(ctx context.Context, thread string, move func(*run) (segn
 }
 
 // move moves the thread, with its files if it has a site.
-func (r *run) move(ctx context.Context, ask segno.MoveRequest, pointers func(segno.Travel) (segno.Head, error)) (segno.Plan, error) {
+func (r *run) move(ctx context.Context, ask timeline.MoveRequest) (timeline.Plan, error) {
 	files, err := r.hasFiles(ctx, ask.To)
 	if err != nil {
-		return segno.Plan{}, err
+		return timeline.Plan{}, err
 	}
 	if files {
 		return r.moveFiles(ctx, ask)
 	}
-	if r.Site != nil {
+	if r.Timeline != nil {
 		// A move that was broken off is completed first.
-		if err := r.Site.CatchUp(ctx); err != nil {
-			return segno.Plan{}, err
+		if err := r.Timeline.CompletePending(ctx); err != nil {
+			return timeline.Plan{}, err
 		}
 	}
-	_, err = pointers(segno.Travel{Store: fenced{r.Store, r.epoch()}, Stops: segno.Turns})
-	return segno.Plan{}, err
+	ask.Thread = r.thread
+	tl := timeline.Open(timeline.Config{Store: r.Store})
+	if r.lease != nil {
+		tl = tl.WithLease(r.lease.now())
+	}
+	_, err = tl.MoveHead(ctx, ask)
+	return timeline.Plan{}, err
 }
 
 // hasFiles reports whether a move to a checkpoint moves files; "" is any other move.
 func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
-	if r.Site == nil || to == "" {
-		return r.Site != nil, nil
+	if r.Timeline == nil || to == "" {
+		return r.Timeline != nil, nil
 	}
 	line, err := r.Store.Load(ctx, to, segno.Window{Last: 1})
 	if err != nil {
@@ -101,7 +108,7 @@ func (r *run) hasFiles(ctx context.Context, to segno.CommitID) (bool, error) {
 	return !line.Commits[0].Checkpoint.Tree().IsZero(), nil
 }
 
-func (r *run) where(moved segno.Plan) Where {
+func (r *run) where(moved timeline.Plan) Where {
 	return Where{Head: r.at, Turn: r.state.Turn, Loaded: *r.loaded(), Interrupts: r.state.Interrupts, Conflicts: moved.Conflicts, Kept: moved.Kept, Lost: moved.Lost}
 }
 
@@ -112,30 +119,19 @@ func nobody() <-chan struct{} {
 	return closed
 }
 
-// fenced is a store whose commits carry a lease's epoch.
-type fenced struct {
-	segno.Store
-	epoch uint64
-}
-
-func (f fenced) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	c.Epoch = f.epoch
-	return f.Store.Commit(ctx, c)
-}
-
 // Fork makes a thread that begins at a checkpoint of another: messages, state and
 // todos as they were there. Both go on by themselves: what waits for a decision
 // there is asked anew, and a task under way goes on in a fork of its own. Files of a
-// workspace are not copied; see [segno.Mover].
+// workspace are not copied; see [timeline.Timeline].
 func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Where, error) {
 	as := segno.Thread{ID: segno.ThreadID(thread), Created: a.Now(), Agent: a.Name}
-	if a.Site != nil {
-		as.Workspace = a.Site.Workspace.ID()
+	if a.Timeline != nil {
+		as.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := (segno.Travel{Store: a.Store}).Fork(ctx, at, as); err != nil {
+	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, as, false); err != nil {
 		return Where{}, err
 	}
-	return a.travel(ctx, thread, func(*run) (segno.Plan, error) { return segno.Plan{}, nil })
+	return a.travel(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
 }
 
 // Refresh is Look for who means to answer: what waits where others moved the thread
@@ -143,7 +139,7 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Whe
 // its tool has people asked. Another run that has the thread makes it a
 // [segno.KindConflict].
 func (a *Agent) Refresh(ctx context.Context, thread string) (Where, error) {
-	return a.travel(ctx, thread, func(r *run) (segno.Plan, error) { return segno.Plan{}, r.askLost(ctx) })
+	return a.travel(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.askLost(ctx) })
 }
 
 // askLost asks about the calls whose results were lost and that nobody was asked about.
@@ -173,7 +169,7 @@ func (a *Agent) Look(ctx context.Context, thread string) (Where, error) {
 	if err := r.load(ctx); err != nil {
 		return Where{}, err
 	}
-	return r.where(segno.Plan{}), nil
+	return r.where(timeline.Plan{}), nil
 }
 
 // Messages returns the conversation of a thread's line up to a checkpoint; "" is
@@ -210,7 +206,7 @@ func (a *Agent) within(ctx context.Context, head segno.Head, at segno.CommitID) 
 
 // Saver returns the saver of the agent's store: history, and every checkpoint's
 // messages and state.
-func (a *Agent) Saver() *segno.StoreSaver { return &segno.StoreSaver{Store: a.Store, Now: a.Now} }
+func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 // reopen asks anew what waits where the thread was moved to, and what nobody
 // answered in time. Tasks under way go on in a fork of what they were there.
@@ -318,7 +314,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		}
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
-		if _, err := (segno.Travel{Store: r.Store, Between: true}).Fork(ctx, at, t); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
+		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict { // a conflict: made before a crash
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.askTask(ctx, j); err != nil {

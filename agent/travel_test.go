@@ -372,7 +372,7 @@ func TestRedoSaysHowFarItGoes(t *testing.T) {
 	_, err := r.agent.Undo(r.ctx, thread, 2)
 	r.ok(err)
 	_, err = r.agent.Redo(r.ctx, thread, 5)
-	r.wants(err, segno.KindNotFound, "only 2 can be redone")
+	r.wants(err, segno.KindNotFound, "only 2 turns can be redone")
 	_, err = r.agent.Redo(r.ctx, thread, 2)
 	r.ok(err)
 	_, err = r.agent.Redo(r.ctx, thread, 1)

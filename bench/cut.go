@@ -9,7 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/sqlite"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 const cutBytes = 50 << 20
@@ -25,13 +25,13 @@ func cuts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.OpenDir(ctx, filepath.Join(home, "store"), sqlite.Options{})
+	store, err := sqlite.Open(ctx, filepath.Join(home, "store", "segno.db"), sqlite.Options{})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	claude := transcript.NewClaude(transcript.ClaudeConfig{Home: home, Objects: store.Objects()})
-	at, err := capture(ctx, store, claude, s.source)
+	sessions := claude.New(home, claude.Options{Objects: store.Objects()})
+	at, err := capture(ctx, store, sessions, s.source)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func cuts(ctx context.Context, b *bench) error {
 			check: func(context.Context) error { return os.Remove(copied) }},
 		{name: "cut", run: func(ctx context.Context) (err error) {
 			n++
-			made, err = claude.Cut(ctx, at, segno.Target{Session: segno.SessionID(fmt.Sprintf("22222222-0000-4000-8000-%012d", n)), Dir: s.source.Dir}, store.Objects())
+			made, err = sessions.Cut(ctx, at, segno.Target{Session: segno.SessionID(fmt.Sprintf("22222222-0000-4000-8000-%012d", n)), Dir: s.source.Dir}, store.Objects())
 			return err
 		}, check: func(context.Context) error {
 			fi, err := os.Stat(made.Path)
@@ -80,10 +80,10 @@ func longSession(home string) (*session, error) {
 }
 
 // capture stores a whole session and returns where it ends.
-func capture(ctx context.Context, store *sqlite.Store, claude *transcript.Claude, src segno.Source) (segno.Position, error) {
+func capture(ctx context.Context, store *sqlite.Store, sessions *claude.Transcripts, src segno.Source) (segno.Position, error) {
 	batch := store.Objects().Batch()
 	defer batch.Close()
-	got, err := claude.Capture(ctx, src, nil, batch, func(string) bool { return false })
+	got, err := sessions.Capture(ctx, src, nil, batch, func(string) bool { return false })
 	if err != nil {
 		return segno.Position{}, err
 	}

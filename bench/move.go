@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // moves measures going to a state that is one file away: restore, undo and redo,
@@ -21,11 +22,11 @@ func moves(ctx context.Context, b *bench, t *tree) error {
 	if err := m.prepare(ctx, r); err != nil {
 		return err
 	}
-	ask := func(a segno.Ask) func(context.Context) error {
+	ask := func(a timeline.MoveRequest) func(context.Context) error {
 		return func(ctx context.Context) error { return r.ours.move(ctx, a) }
 	}
 	to := func(c *segno.Checkpoint) func(context.Context) error {
-		return ask(segno.Ask{Verb: segno.VerbRestore, To: c.ID, Scope: segno.ScopeBoth})
+		return ask(timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Scope: timeline.ScopeBoth})
 	}
 	settled := func(ctx context.Context) error { _, err := r.git.save(ctx); return err }
 	back, forth := m.expect(&m.before), m.expect(&m.after)
@@ -35,8 +36,8 @@ func moves(ctx context.Context, b *bench, t *tree) error {
 		{name: "git forth", run: func(ctx context.Context) error { return r.git.restore(ctx, m.gitAfter) }, check: forth},
 		{name: "restore", ready: func(ctx context.Context) error { _, err := r.ours.scan(ctx); return err }, run: to(m.base), check: back},
 		{name: "restore forth", run: to(m.turn), check: forth},
-		{name: "undo", run: ask(segno.Ask{Verb: segno.VerbUndo, Turns: 1}), check: back},
-		{name: "redo", run: ask(segno.Ask{Verb: segno.VerbRedo, Turns: 1}), check: forth},
+		{name: "undo", run: ask(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}), check: back},
+		{name: "redo", run: ask(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1}), check: forth},
 	}}.hold(ctx)
 	if err != nil {
 		return err

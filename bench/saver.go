@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/serverrig"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/kv/redis"
 	"github.com/dalsegno/segno/store/memory"
@@ -101,7 +102,7 @@ func measureSaver(ctx context.Context, dir string, e engine, messages []json.Raw
 			return m, nil, err
 		}
 	}
-	at := segno.Address{Thread: "t"}
+	at := saver.ThreadKey{Thread: "t"}
 	if bare, err = m.puts(ctx, dir, store, at, messages); err != nil {
 		return m, nil, err
 	}
@@ -131,13 +132,13 @@ func measureSaver(ctx context.Context, dir string, e engine, messages []json.Raw
 	return m, bare, err
 }
 
-func (m *saverTimes) puts(ctx context.Context, dir string, store segno.Store, at segno.Address, messages []json.RawMessage) (bare sample, err error) {
+func (m *saverTimes) puts(ctx context.Context, dir string, store segno.Store, at saver.ThreadKey, messages []json.RawMessage) (bare sample, err error) {
 	log, err := os.CreateTemp(dir, "log-")
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	saver, now := segno.NewSaver(store), segno.Saved{Address: at}
+	sv, now := saver.New(store), saver.Snapshot{ThreadKey: at}
 	for _, msg := range messages {
 		began := time.Now()
 		if _, err := log.Write(msg); err != nil {
@@ -149,7 +150,7 @@ func (m *saverTimes) puts(ctx context.Context, dir string, store segno.Store, at
 		bare = append(bare, time.Since(began))
 		now.Messages = append(now.Messages, msg)
 		began = time.Now()
-		if now, err = saver.Save(ctx, now); err != nil {
+		if now, err = sv.Save(ctx, now); err != nil {
 			return nil, err
 		}
 		m.put = append(m.put, time.Since(began))
@@ -158,9 +159,9 @@ func (m *saverTimes) puts(ctx context.Context, dir string, store segno.Store, at
 }
 
 // load times a load of the whole thread.
-func load(ctx context.Context, into *sample, store segno.Store, at segno.Address, messages []json.RawMessage) error {
+func load(ctx context.Context, into *sample, store segno.Store, at saver.ThreadKey, messages []json.RawMessage) error {
 	began := time.Now()
-	got, err := segno.NewSaver(store).Load(ctx, at)
+	got, err := saver.New(store).Load(ctx, at)
 	*into = append(*into, time.Since(began))
 	if err != nil || len(got.Messages) != len(messages) || string(got.Messages[len(messages)-1]) != string(messages[len(messages)-1]) {
 		return fmt.Errorf("the head has %d messages: %w", len(got.Messages), err)
@@ -168,9 +169,9 @@ func load(ctx context.Context, into *sample, store segno.Store, at segno.Address
 	return nil
 }
 
-func (m *saverTimes) lists(ctx context.Context, store segno.Store, at segno.Address) error {
+func (m *saverTimes) lists(ctx context.Context, store segno.Store, at saver.ThreadKey) error {
 	began, n := time.Now(), 0
-	for _, err := range segno.NewSaver(store).History(ctx, at, segno.CheckpointQuery{Limit: 100}) {
+	for _, err := range saver.New(store).History(ctx, at, segno.CheckpointQuery{Limit: 100}) {
 		if err != nil {
 			return err
 		}
@@ -184,7 +185,7 @@ func (m *saverTimes) lists(ctx context.Context, store segno.Store, at segno.Addr
 }
 
 // reopened loads the thread in stores that have just been opened.
-func (m *saverTimes) reopened(ctx context.Context, e engine, at segno.Address, messages []json.RawMessage) error {
+func (m *saverTimes) reopened(ctx context.Context, e engine, at saver.ThreadKey, messages []json.RawMessage) error {
 	for range 7 {
 		store, err := e.open(ctx)
 		if err != nil {
@@ -278,10 +279,10 @@ func (s servers) engines(dir string) []engine {
 		{name: "memory", durability: "none: it ends with the process", peer: "memory",
 			open: func(context.Context) (segno.Store, error) { return memory.New(time.Now), nil }},
 		{name: "file", durability: "fsync before return", synced: true,
-			open:  func(context.Context) (segno.Store, error) { return file.Open(threads) },
+			open:  func(ctx context.Context) (segno.Store, error) { return file.Open(ctx, threads, file.Options{}) },
 			bytes: func(context.Context) (int64, error) { return diskBytes(threads) }},
 		{name: "sqlite", durability: "fsync before return", synced: true, packed: true, peer: "sqlite FULL",
-			open:  func(context.Context) (segno.Store, error) { return sqlite.Open(db) },
+			open:  func(ctx context.Context) (segno.Store, error) { return sqlite.Open(ctx, db, sqlite.Options{}) },
 			bytes: func(context.Context) (int64, error) { return fileBytes(db + "*") }},
 		{name: "postgres", durability: "fsync before return", synced: true, packed: true, served: true, peer: "postgres",
 			open: func(ctx context.Context) (segno.Store, error) {

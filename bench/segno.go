@@ -10,12 +10,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // ours is a tree and a new store for it, put together as the segno command does.
 type ours struct {
 	store *local.Store
-	segno.Recorder
+	*timeline.Timeline
 }
 
 func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
@@ -34,12 +35,12 @@ func openOurs(ctx context.Context, dir, tree string) (*ours, error) {
 		store.Close()
 		return nil, err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		store.Close()
 		return nil, err
 	}
-	return &ours{store, segno.Recorder{Site: site}}, nil
+	return &ours{store, site}, nil
 }
 
 func (o *ours) close() error { return o.store.Close() }
@@ -53,27 +54,27 @@ func (o *ours) scan(ctx context.Context) (segno.Snapshot, error) {
 
 // save commits a checkpoint of the tree.
 func (o *ours) save(ctx context.Context) (*segno.Checkpoint, error) {
-	return o.Cut(ctx, segno.KindSave, "bench")
+	return o.Save(ctx, segno.CheckpointSave, "bench")
 }
 
 // turn commits what do does as a turn of an agent that keeps no transcript.
 func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, error) {
 	const agent = "bench"
 	source := segno.Source{Session: "bench-session", Dir: o.Workspace.Root()}
-	begun, err := o.Begin(ctx, segno.Prompt{Agent: agent, Source: source, Text: "change one file"})
+	begun, err := o.BeginTurn(ctx, timeline.Prompt{Agent: agent, Source: source, Text: "change one file"})
 	if err != nil {
 		return nil, err
 	}
 	if err := do(); err != nil {
 		return nil, err
 	}
-	return o.End(ctx, segno.Ending{Key: begun.Key, Agent: agent, Source: source})
+	return o.EndTurn(ctx, timeline.Ending{Key: begun.Key, Agent: agent, Source: source})
 }
 
 // move makes a move that must write exactly one file.
-func (o *ours) move(ctx context.Context, ask segno.Ask) error {
-	m := segno.Mover{Site: o.Site, Register: o.store.Register}
-	moved, err := m.Do(ctx, ask, nil)
+func (o *ours) move(ctx context.Context, ask timeline.MoveRequest) error {
+	m := o
+	moved, err := m.Move(ctx, ask, nil)
 	if err != nil {
 		return err
 	}

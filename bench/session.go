@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // session is a conversation of Claude Code and the file it is kept in, as that
@@ -27,7 +27,7 @@ type session struct {
 func newSession(home, dir string) (*session, error) {
 	const id = "11111111-0000-4000-8000-000000000001"
 	s := &session{rand: rand.New(rand.NewPCG(50, 1)), time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC),
-		source: segno.Source{Session: id, Dir: dir, Path: filepath.Join(home, "projects", transcript.Slug(dir), id+".jsonl")}}
+		source: segno.Source{Session: id, Dir: dir, Path: filepath.Join(home, "projects", claude.Slug(dir), id+".jsonl")}}
 	return s, os.MkdirAll(filepath.Dir(s.source.Path), 0o700)
 }
 

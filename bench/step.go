@@ -25,7 +25,7 @@ func steps(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.OpenDir(ctx, filepath.Join(dir, "store"), sqlite.Options{})
+	store, err := sqlite.Open(ctx, filepath.Join(dir, "store", "segno.db"), sqlite.Options{})
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func steps(ctx context.Context, b *bench) error {
 	}
 	defer log.Close()
 	head, err := store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "steps", Create: &segno.Thread{ID: "steps"},
-		Checkpoint: &segno.Checkpoint{Kind: segno.KindBase, Time: time.Now()}})
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: time.Now()}})
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func steps(ctx context.Context, b *bench) error {
 			{name: "segno", run: func(ctx context.Context) (err error) {
 				head, err = store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: "steps", Parent: head.Head, Expect: head.Head,
 					Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: 1, Time: time.Now(), Name: "agent", Body: body}},
-					Checkpoint: &segno.Checkpoint{Kind: segno.KindStep, Turn: 1, Time: time.Now(), Agent: "bench"}})
+					Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 1, Time: time.Now(), Agent: "bench"}})
 				return err
 			}},
 		}}.hold(ctx)

@@ -26,7 +26,7 @@ func ExampleDeep() {
 
 	a := agent.New(agent.Config{Model: offline.New(), Tools: tool.Deep(dir, root)})
 	prompt := "todo greet ; write notes/a.txt: hello\nedit notes/a.txt: hello -> good day\nrun cat notes/*\nread ../secret\ndone greet"
-	for ev, err := range a.Run(context.Background(), agent.Input{Prompt: prompt}) {
+	for ev, err := range a.Stream(context.Background(), agent.Input{Prompt: prompt}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type globArgs struct {
 func glob(files FileSystem) agent.Tool {
 	return agent.NewTool("glob", "Finds files by the pattern of their path. *.go is those of the directory itself, **/*.go those at any depth.",
 		agent.LostRerun, func(ctx context.Context, inv *agent.Invocation, args globArgs) (string, error) {
-			base, matches, err := globIn(files, args)
+			base, isMatch, err := globIn(files, args)
 			if err != nil {
 				return "", err
 			}
@@ -28,7 +28,7 @@ func glob(files FileSystem) agent.Tool {
 				if err != nil && name == "" {
 					return "", about(base, err)
 				}
-				if err != nil || !matches(name) {
+				if err != nil || !isMatch(name) {
 					continue // what cannot be read may still be found by ls
 				}
 				if n == maxNames || b.Len() > maxText {
@@ -55,7 +55,7 @@ func noMatch(pattern string) string {
 
 // globIn is where to look for a pattern, and whether a file found there is meant.
 // The names that a pattern begins with are walked to, not searched for.
-func globIn(files FileSystem, args globArgs) (base string, matches func(name string) bool, err error) {
+func globIn(files FileSystem, args globArgs) (base string, isMatch func(name string) bool, err error) {
 	if args.Pattern == "" {
 		return "", nil, errors.New("no pattern: say which files, such as **/*.go")
 	}
@@ -66,8 +66,8 @@ func globIn(files FileSystem, args globArgs) (base string, matches func(name str
 			break
 		}
 	}
-	p, err := parsePattern(strings.Join(rest, "/"))
-	if err != nil {
+	pattern := strings.Join(rest, "/")
+	if err := checkPattern(pattern); err != nil {
 		return "", nil, err
 	}
 	dir := ""
@@ -84,10 +84,10 @@ func globIn(files FileSystem, args globArgs) (base string, matches func(name str
 	}
 	base, err = files.Name(at)
 	return base, func(name string) bool {
-		if name == base && len(names) > 0 {
-			return p.match("") // the names say "a/" and it is the file "a"
+		if name == base && len(names) > 0 { // the pattern begins with the name of a file
+			return strings.ReplaceAll(pattern+"/", "**/", "") == ""
 		}
-		return p.match(under(base, name))
+		return matches(pattern, under(base, name))
 	}, err
 }
 

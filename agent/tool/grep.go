@@ -67,7 +67,7 @@ func grep(files FileSystem) agent.Tool {
 // search is one search and what it found.
 type search struct {
 	expr    *regexp.Regexp
-	include pattern
+	include string
 	in      lines // one buffer for all files
 	out     strings.Builder
 	found   int
@@ -85,16 +85,17 @@ func newSearch(args grepArgs) (*search, error) {
 			args.Pattern, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	s := &search{expr: expr, in: lines{r: bufio.NewReaderSize(nil, buffered), keep: maxSearched}}
-	if args.Include != "" {
-		s.include, err = parsePattern(strings.TrimLeft(args.Include, "/"))
+	if args.Include == "" {
+		return s, nil
 	}
-	return s, err
+	s.include = strings.TrimLeft(args.Include, "/")
+	return s, checkPattern(s.include)
 }
 
 // includes reports whether a file is to be searched. A pattern without a slash is
 // for its last name.
 func (s *search) includes(name string) bool {
-	return s.include == nil || s.include.match(name) || s.include.match(path.Base(name))
+	return s.include == "" || matches(s.include, name) || matches(s.include, path.Base(name))
 }
 
 func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values, name string) error {

@@ -14,10 +14,10 @@ import (
 )
 
 func main() {
-	ctx, stop := event.Signalled(context.Background())
+	ctx, stop := event.SignalContext(context.Background())
 	defer stop()
-	event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
-		Rest: segno}.Run(ctx, os.Args[1:])
+	event.ToolHook{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
+		Delegate: segno}.Run(ctx, os.Args[1:])
 }
 
 // segno runs the segno beside this command.

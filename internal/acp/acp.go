@@ -1,11 +1,11 @@
-// Package acp frames messages of the Agent Client Protocol, looks into them
-// without decoding them, and changes a part of one without touching the rest. It
-// has no policy.
+// Package acp reads, writes and edits messages of the Agent Client Protocol without
+// decoding all of them. It has no policy.
 //
-// A message is one line of JSON-RPC 2.0, ended by LF or CRLF; see
-// https://agentclientprotocol.com/protocol/transports. What is forwarded is the
-// line as it came: a decoder and an encoder between two programs reorder keys,
-// round numbers and drop what they do not know.
+// A message is one line of JSON-RPC 2.0 that ends in LF or CRLF; see
+// https://agentclientprotocol.com/protocol/transports. A proxy forwards the line as
+// it came, because decoding and encoding it would reorder keys, round numbers and drop
+// unknown fields. To change a message, a caller finds the place of a value with
+// [Message.Find] and replaces its bytes with [Message.Splice].
 package acp
 
 import (
@@ -16,17 +16,22 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// MaxMessage is the longest message that is taken: twice what the protocol's own
-// TypeScript library takes.
+// MaxMessage is the length of the longest message that a [Reader] returns: twice the limit
+// of the protocol's own TypeScript library.
 const MaxMessage = 64 << 20
 
-// Version is the version of the protocol that is spoken here.
+// Version is the version of the protocol that this package implements.
 const Version = 1
 
-// Message is one line and what a shallow look found in it. Spans are places in
-// Line; of keys that come twice the last counts, as in JavaScript.
+// Span is a part of a line. The zero Span stands for a value that is absent.
+type Span = jsonscan.Span
+
+// Message is one line and the places of its top-level values. Of members with the same key
+// the last one counts, as in JavaScript.
 type Message struct {
 	Line []byte // with its end of line, as it came
 	ID, Method, Params, Result, Error,
@@ -34,58 +39,50 @@ type Message struct {
 	Session Span
 }
 
-// Span is a part of a line, from the first byte to the one behind the last. The
-// zero Span is of what is not there.
-type Span struct{ From, To int }
-
-// IsZero reports whether s is of nothing.
-func (s Span) IsZero() bool { return s.To == 0 }
-
-// Of returns the bytes of line that s spans; nil if it is of nothing.
-func (s Span) Of(line []byte) []byte {
-	if s.IsZero() {
-		return nil
-	}
-	return line[s.From:s.To]
-}
-
-// Parse looks at a line. The line is the message's from now on. The error is an
-// [*Error] as JSON-RPC wants it: what is no JSON, a batch, or no object.
+// Parse finds the values of a line. The message keeps the line. The error is an
+// [*Error] that JSON-RPC defines: for a line that is not JSON, a batch, or not an object.
 func Parse(line []byte) (Message, error) {
 	m := Message{Line: line}
-	trimmed := bytes.TrimLeft(line, " \t\r\n")
-	if !valid(trimmed) {
-		return m, &Error{Code: CodeParse, Message: "Parse error"}
-	}
-	switch trimmed[0] {
-	case '[':
-		return m, &Error{Code: CodeInvalidRequest, Message: "Invalid request: JSON-RPC batches are not supported"}
-	case '{':
-	default:
+	at := jsonscan.SkipSpace(line, 0)
+	if at == len(line) || line[at] != '{' {
+		switch {
+		case !jsonscan.Valid(line):
+			return m, &Error{Code: CodeParse, Message: "Parse error"}
+		case line[at] == '[':
+			return m, &Error{Code: CodeInvalidRequest, Message: "Invalid request: JSON-RPC batches are not supported"}
+		}
 		return m, &Error{Code: CodeInvalidRequest, Message: "Invalid request: not an object"}
 	}
-	at := len(line) - len(trimmed)
-	eachKey(line, at, func(key []byte, value Span) {
-		switch string(key) {
-		case "id":
-			m.ID = value
-		case "method":
-			m.Method = value
-		case "params":
-			m.Params = value
-		case "result":
-			m.Result = value
-		case "error":
-			m.Error = value
-		}
-	})
+	end, ok := jsonscan.Members(line, at, m.set)
+	if !ok || jsonscan.SkipSpace(line, end) < len(line) {
+		return Message{Line: line}, &Error{Code: CodeParse, Message: "Parse error"}
+	}
 	if m.Session = m.Find(m.Params, "sessionId"); m.Session.IsZero() {
 		m.Session = m.Find(m.Result, "sessionId")
 	}
-	if len(m.Session.Of(line)) < 2 || line[m.Session.From] != '"' {
+	if !m.Session.IsZero() && line[m.Session.From] != '"' {
 		m.Session = Span{}
 	}
 	return m, nil
+}
+
+// set keeps a top-level value.
+func (m *Message) set(key []byte, value Span) {
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = []byte(jsonscan.Unescape(key))
+	}
+	switch string(key) {
+	case "id":
+		m.ID = value
+	case "method":
+		m.Method = value
+	case "params":
+		m.Params = value
+	case "result":
+		m.Result = value
+	case "error":
+		m.Error = value
+	}
 }
 
 // IsRequest reports whether the message asks for an answer.
@@ -94,21 +91,20 @@ func (m Message) IsRequest() bool { return !m.Method.IsZero() && !m.ID.IsZero() 
 // IsResponse reports whether the message is an answer.
 func (m Message) IsResponse() bool { return m.Method.IsZero() && !m.ID.IsZero() }
 
-// IsNotification reports whether the message wants no answer.
+// IsNotification reports whether the message has a method and asks for no answer.
 func (m Message) IsNotification() bool { return !m.Method.IsZero() && m.ID.IsZero() }
 
-// IDText is the id as it is written, "" if there is none: two ids are the same if
-// their texts are.
+// IDText returns the id as it is written, "" if there is none.
 func (m Message) IDText() string { return string(m.ID.Of(m.Line)) }
 
-// Key is the id in the one spelling in which ids can be compared: who decodes and
-// encodes a message may write a string or a number another way.
-func (m Message) Key() string { return Key(m.IDText()) }
+// CanonicalID returns the message's id in the spelling of [CanonicalID].
+func (m Message) CanonicalID() string { return CanonicalID(m.IDText()) }
 
-// Key is the key of an id as it is written.
-func Key(id string) string {
+// CanonicalID returns the one spelling of an id in which ids can be compared. A program
+// that decodes and encodes a message may write the same string or number in another way.
+func CanonicalID(id string) string {
 	if len(id) > 1 && id[0] == '"' {
-		return string(Encode(text([]byte(id))))
+		return string(Encode(jsonscan.Text([]byte(id))))
 	}
 	if n, err := strconv.ParseFloat(id, 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<53 {
 		return strconv.FormatInt(int64(n), 10)
@@ -116,7 +112,13 @@ func Key(id string) string {
 	return id
 }
 
-// WithID is the message under an id that is written so.
+// IsID reports whether an id, as it is written, is one that JSON-RPC allows: a string, a
+// number or null.
+func IsID(id string) bool {
+	return id == "null" || len(id) > 0 && (id[0] == '"' || id[0] == '-' || '0' <= id[0] && id[0] <= '9')
+}
+
+// WithID returns the message with another id, given as it is to be written.
 func (m Message) WithID(id string) Message {
 	if m.ID.IsZero() || m.IDText() == id {
 		return m
@@ -128,34 +130,25 @@ func (m Message) WithID(id string) Message {
 	return out
 }
 
-// MethodName is the method's name, "" if there is none.
-func (m Message) MethodName() string { return text(m.Method.Of(m.Line)) }
+// MethodName returns the method's name, "" if there is none.
+func (m Message) MethodName() string { return m.Text(m.Method) }
 
-// SessionID is the session's id, "" if there is none.
-func (m Message) SessionID() string { return text(m.Session.Of(m.Line)) }
+// SessionID returns the session's id, "" if there is none.
+func (m Message) SessionID() string { return m.Text(m.Session) }
 
 // Find returns the place of a value inside an object of the message, by the keys
 // that lead to it.
-func (m Message) Find(in Span, path ...string) Span {
-	for _, want := range path {
-		if in.IsZero() || m.Line[in.From] != '{' {
-			return Span{}
-		}
-		found := Span{}
-		eachKey(m.Line, in.From, func(key []byte, value Span) {
-			if string(key) == want {
-				found = value
-			}
-		})
-		in = found
-	}
-	return in
+func (m Message) Find(in Span, path ...string) Span { return jsonscan.Find(m.Line, in, path...) }
+
+// Elements calls visit for the elements of the array at a place, in order.
+func (m Message) Elements(in Span, visit func(Span)) {
+	jsonscan.Elements(m.Line[:in.To], in.From, visit)
 }
 
 // Text returns the string at a place, "" if there is none.
-func (m Message) Text(in Span) string { return text(in.Of(m.Line)) }
+func (m Message) Text(in Span) string { return jsonscan.Text(in.Of(m.Line)) }
 
-// Decode decodes the value at a place into v. Of nothing it leaves v as it is.
+// Decode decodes the value at a place into v. If there is none, it leaves v as it is.
 func (m Message) Decode(in Span, v any) error {
 	if in.IsZero() {
 		return nil
@@ -175,15 +168,15 @@ func (m Message) Err() *Error {
 	return e
 }
 
-// Edit puts other bytes in a place.
+// Edit replaces the bytes in a place.
 type Edit struct {
 	At   Span
 	With []byte
 }
 
-// Splice returns the line with edits made: their places must not overlap. All
-// other bytes stay as they are. Edits of nothing are left out. An edit of a place
-// without length inserts. Without edits it is the message's line itself.
+// Splice returns the line with edits made, and all other bytes as they are. The places of
+// the edits must not overlap. An edit of the zero Span is ignored. An edit of an empty
+// place inserts. Without edits Splice returns the message's line itself.
 func (m Message) Splice(edits ...Edit) []byte {
 	if len(edits) == 0 {
 		return m.Line
@@ -199,6 +192,46 @@ func (m Message) Splice(edits ...Edit) []byte {
 		at = e.At.To
 	}
 	return append(out, m.Line[at:]...)
+}
+
+// IDOfPrefix returns the id of a message of which only the beginning is known, as it is
+// written, "" if the beginning has no id. hasMethod reports whether it has a method.
+func IDOfPrefix(prefix []byte) (id string, hasMethod bool) {
+	m := Message{Line: prefix}
+	jsonscan.Members(prefix, jsonscan.SkipSpace(prefix, 0), m.set)
+	return m.IDText(), !m.Method.IsZero()
+}
+
+// ExtractMessages returns the messages in a line that is not JSON. A program may have
+// written something without an end of line in front of a message, or behind it. The first
+// clean of them have nothing but messages in front.
+func ExtractMessages(line []byte) (found []Message, clean int) {
+	const maxTries = 64 // the line may be 64 MiB of anything
+	isClean := true
+	for at, tries := 0, 0; tries < maxTries; tries++ {
+		next := bytes.IndexByte(line[at:], '{')
+		if next < 0 {
+			break
+		}
+		isClean = isClean && len(bytes.TrimSpace(line[at:at+next])) == 0
+		at += next
+		end, ok := jsonscan.Members(line, at, func([]byte, Span) {})
+		if !ok {
+			isClean = false
+			at++
+			continue
+		}
+		m, err := Parse(append(bytes.Clone(line[at:end]), '\n'))
+		at = end
+		if err != nil || m.ID.IsZero() && m.Method.IsZero() {
+			isClean = false
+			continue
+		}
+		if found = append(found, m); isClean {
+			clean = len(found)
+		}
+	}
+	return found, clean
 }
 
 // Error is a JSON-RPC error.

@@ -15,7 +15,7 @@ import (
 	. "github.com/dalsegno/segno/internal/acp"
 )
 
-// readAll reads to the end; "too long" stands for a line that was.
+// readAll reads to the end. It returns "too long" for a line that is.
 func readAll(t *testing.T, in io.Reader) []string {
 	t.Helper()
 	r := NewReader(in)
@@ -53,24 +53,24 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// long is a reader of one line of n bytes with its end, if it has one.
-func long(n int, end string) io.Reader {
+// longLine returns a reader of one line of n bytes, followed by end.
+func longLine(n int, end string) io.Reader {
 	head, tail := `{"id":1,"a":"`, `"}`+end
-	return io.MultiReader(strings.NewReader(head), io.LimitReader(as(strings.Repeat("a", 64<<10)), int64(n-len(head)-len(tail))), strings.NewReader(tail))
+	return io.MultiReader(strings.NewReader(head), io.LimitReader(endless(strings.Repeat("a", 64<<10)), int64(n-len(head)-len(tail))), strings.NewReader(tail))
 }
 
-// as is a text without an end.
-type as string
+// endless is a text without an end.
+type endless string
 
-func (a as) Read(p []byte) (int, error) { return copy(p, a), nil }
+func (a endless) Read(p []byte) (int, error) { return copy(p, a), nil }
 
-func TestALineThatIsTooLongIsDroppedAndTheNextIsRead(t *testing.T) {
+func TestTooLongLineIsDiscarded(t *testing.T) {
 	next := `{"id":2}` + "\n"
 	for _, c := range []struct {
 		size int
 		long bool
 	}{{MaxMessage, false}, {MaxMessage + 1, true}, {MaxMessage + 64<<10, true}, {100 << 20, true}} {
-		lines := readAll(t, io.MultiReader(long(c.size, "\n"), strings.NewReader(next)))
+		lines := readAll(t, io.MultiReader(longLine(c.size, "\n"), strings.NewReader(next)))
 		if len(lines) != 2 || lines[1] != next {
 			t.Fatalf("%d bytes: %d lines", c.size, len(lines))
 		}
@@ -80,15 +80,15 @@ func TestALineThatIsTooLongIsDroppedAndTheNextIsRead(t *testing.T) {
 	}
 }
 
-func TestALineThatIsTooLongAndHasNoEndIsStillToldOf(t *testing.T) {
+func TestTooLongLineWithoutEnd(t *testing.T) {
 	for _, size := range []int{MaxMessage + 1, 100 << 20} {
-		if lines := readAll(t, long(size, "")); len(lines) != 1 || lines[0] != "too long" {
+		if lines := readAll(t, longLine(size, "")); len(lines) != 1 || lines[0] != "too long" {
 			t.Errorf("%d bytes without an end: %d lines", size, len(lines))
 		}
 	}
 }
 
-func TestAnErrorOfTheInputIsReturnedBehindWhatCame(t *testing.T) {
+func TestReaderReturnsTheInputsError(t *testing.T) {
 	r := NewReader(io.MultiReader(strings.NewReader("{\"id\":1}\n{\"id\""), iotest.ErrReader(errors.New("gone"))))
 	if line, err := r.Next(); string(line) != "{\"id\":1}\n" || err != nil {
 		t.Fatalf("%q, %v", line, err)
@@ -98,7 +98,7 @@ func TestAnErrorOfTheInputIsReturnedBehindWhatCame(t *testing.T) {
 	}
 }
 
-func TestWritersLinesStayWhole(t *testing.T) {
+func TestConcurrentWritesStayWhole(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	var writers sync.WaitGroup
@@ -108,7 +108,7 @@ func TestWritersLinesStayWhole(t *testing.T) {
 			for k := range each {
 				write := w.Write
 				if k%3 > 0 {
-					write = w.Keep
+					write = w.WriteLater
 				}
 				if err := write(Notification("x", Encode([2]int{i, k}))); err != nil {
 					t.Error(err)
@@ -136,7 +136,7 @@ func TestWritersLinesStayWhole(t *testing.T) {
 	}
 }
 
-// writes keeps what each call of Write got.
+// writes has the bytes of each call of Write.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -144,12 +144,12 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestWhatIsKeptIsWrittenAtOnce(t *testing.T) {
+func TestPendingLinesAreOneWrite(t *testing.T) {
 	var got writes
 	w := NewWriter(&got)
 	much := strings.Repeat("a", 64<<10) + "\n"
-	for _, err := range []error{w.Flush(), w.Keep([]byte("1\n")), w.Keep([]byte("2\n")), w.Write([]byte("3\n")), w.Write([]byte("4\n")),
-		w.Keep([]byte("5\n")), w.Flush(), w.Flush(), w.Keep([]byte("6\n")), w.Keep([]byte(much)), w.Write([]byte("7\n"))} {
+	for _, err := range []error{w.Flush(), w.WriteLater([]byte("1\n")), w.WriteLater([]byte("2\n")), w.Write([]byte("3\n")), w.Write([]byte("4\n")),
+		w.WriteLater([]byte("5\n")), w.Flush(), w.Flush(), w.WriteLater([]byte("6\n")), w.WriteLater([]byte(much)), w.Write([]byte("7\n"))} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,16 +168,16 @@ func (b *broken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAWriterThatFailedStaysSo(t *testing.T) {
+func TestWriterKeepsItsError(t *testing.T) {
 	out := &broken{after: 1}
 	w := NewWriter(out)
 	if err := w.Write([]byte("1\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Keep([]byte("2\n")); err != nil {
+	if err := w.WriteLater([]byte("2\n")); err != nil {
 		t.Fatal(err)
 	}
-	for _, write := range []func([]byte) error{w.Write, w.Keep, func([]byte) error { return w.Flush() }} {
+	for _, write := range []func([]byte) error{w.Write, w.WriteLater, func([]byte) error { return w.Flush() }} {
 		if err := write([]byte("3\n")); err == nil || err.Error() != "gone" {
 			t.Errorf("after the end: %v", err)
 		}
@@ -235,9 +235,9 @@ func BenchmarkRelay(b *testing.B) {
 	writer.Wait()
 }
 
-// TestTryWriteDoesNotWait has a pipe that is not read, a long line, lines that were kept,
-// another write under way, and an output that is not a file.
-func TestTryWriteDoesNotWait(t *testing.T) {
+// TestTryWriteDoesNotBlock has a pipe without a reader, a long line, pending lines,
+// another write in progress, and an output that is not a file.
+func TestTryWriteDoesNotBlock(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestTryWriteDoesNotWait(t *testing.T) {
 	if w.TryWrite([]byte(strings.Repeat("a", 64<<10) + "\n")) {
 		t.Error("a long line was written")
 	}
-	if err := w.Keep(line); err != nil {
+	if err := w.WriteLater(line); err != nil {
 		t.Fatal(err)
 	}
 	if w.TryWrite(line) {

@@ -56,7 +56,7 @@ func (t *teller) command(ctx context.Context, name string, in input) error {
 	}
 	if r.Switched {
 		r.Text += "\n\nWhat is shown above stays; the conversation goes on from there."
-		if at, err := t.chat.Standing(ctx); err == nil {
+		if at, err := t.chat.Status(ctx); err == nil {
 			t.send(plan(at.Todos))
 		}
 	}
@@ -65,7 +65,7 @@ func (t *teller) command(ctx context.Context, name string, in input) error {
 		return t.err
 	}
 	t.say("\n\n")
-	at, err := t.chat.Standing(ctx)
+	at, err := t.chat.Status(ctx)
 	if err != nil {
 		return err
 	}

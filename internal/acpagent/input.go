@@ -42,7 +42,7 @@ func (in *input) take(text *acp.ContentBlockText, words []string) []string {
 func (in input) whole() agent.Input {
 	all := in.Input
 	if len(in.told) > 0 {
-		record := preamble.Beside(strings.Join(in.told, "\n\n"))
+		record := preamble.AsAttachment(strings.Join(in.told, "\n\n"))
 		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
 	}
 	return all

@@ -51,7 +51,7 @@ func (k *intake) read(in io.Reader) {
 		line, err := lines.Next()
 		switch {
 		case errors.Is(err, wire.ErrTooLong), len(line) > maxMessage:
-			id, _ := wire.HeadID(line)
+			id, _ := wire.IDOfPrefix(line)
 			k.answer(wire.Failure(id, &wire.Error{Code: wire.CodeInvalidRequest, Message: "Invalid request: the message is too long"}))
 		case err != nil:
 			k.to.CloseWithError(err)
@@ -76,7 +76,7 @@ func (k *intake) take(line []byte) {
 	case method == "session/cancel", method == "session/close":
 		k.stop(m.SessionID())
 	case method == "$/cancel_request":
-		k.stopOne(wire.Key(string(m.Find(m.Params, "requestId").Of(m.Line))))
+		k.stopOne(wire.CanonicalID(string(m.Find(m.Params, "requestId").Of(m.Line))))
 	}
 	k.handOn(m)
 }
@@ -103,7 +103,7 @@ func (k *intake) waits(m wire.Message) bool {
 }
 
 func (l *lane) begin(ctx context.Context, m wire.Message) {
-	l.key = m.Key()
+	l.key = m.CanonicalID()
 	l.ctx, l.stop = context.WithCancelCause(ctx)
 }
 
@@ -131,7 +131,7 @@ func (k *intake) stopOne(key string) {
 			l.stop(errStopped)
 		}
 		for i, m := range l.queue {
-			if m.Key() == key {
+			if m.CanonicalID() == key {
 				l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
 				k.answer(cancelled(m))
 				break
@@ -163,7 +163,7 @@ func (k *intake) Write(line []byte) (int, error) {
 		return 0, err
 	}
 	if m, err := wire.Parse(line); err == nil && m.IsResponse() {
-		if next, ok := k.next(m.Key()); ok {
+		if next, ok := k.next(m.CanonicalID()); ok {
 			k.handOn(next)
 		}
 	}

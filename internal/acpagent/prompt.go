@@ -61,7 +61,7 @@ func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptRes
 var errUnanswered = errors.New("a call waits for leave")
 
 func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) error {
-	at, err := c.Standing(ctx)
+	at, err := c.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *teller, in input) er
 }
 
 // prompt makes a turn of a prompt. What waits from before is asked about first.
-func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Standing) error {
+func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
 	if len(at.Interrupts) > 0 {
 		if err := t.run(ctx, agent.Input{}); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Standing) e
 	}
 	// The turn before was broken off in the middle of a call: what came of that is
 	// settled first, and the rest of the turn let be.
-	if at, lookErr := t.chat.Standing(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
+	if at, lookErr := t.chat.Status(ctx); lookErr != nil || !at.Broken && len(at.Interrupts) == 0 {
 		return err
 	}
 	if err := t.settle(ctx); err != nil {
@@ -122,7 +122,7 @@ func (t *teller) prompt(ctx context.Context, in agent.Input, at chat.Standing) e
 // run makes one run and tells of it.
 func (t *teller) run(ctx context.Context, in agent.Input) error {
 	waits := false
-	for e, err := range t.chat.Run(ctx, in) {
+	for e, err := range t.chat.Stream(ctx, in) {
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (t *teller) run(ctx context.Context, in agent.Input) error {
 // have its answer before it hears that nobody wants it.
 func (t *teller) settle(ctx context.Context) error {
 	results := false
-	for e, err := range t.chat.Run(ctx, agent.Input{}) {
+	for e, err := range t.chat.Stream(ctx, agent.Input{}) {
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (s *server) existing(ctx context.Context, id acp.SessionId, dir string) (*c
 	if err != nil {
 		return nil, failure(err)
 	}
-	at, err := c.Standing(ctx)
+	at, err := c.Status(ctx)
 	s.mu.Lock()
 	_, known := s.dirs[id]
 	s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 	for i := range messages {
 		t.replay(&messages[i], places[messages[i].ID])
 	}
-	if at, err := c.Standing(ctx); err == nil && len(at.Todos) > 0 {
+	if at, err := c.Status(ctx); err == nil && len(at.Todos) > 0 {
 		t.send(plan(at.Todos))
 	}
 	return acp.LoadSessionResponse{}, t.err

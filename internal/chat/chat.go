@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Name is what the agent is called in threads and checkpoints.
@@ -28,18 +29,18 @@ type Config struct {
 	Store segno.Store
 	// Site is the workspace Dir lies in. Without one the files are no part of the
 	// checkpoints, and undo leaves them as they are.
-	Site *segno.Site
+	Timeline *timeline.Timeline
 	Dir  string // where the tools work
 	// Session is the name of the session; any UTF-8. See [Default].
 	Session string
 	// Unasked lets commands run without leave.
-	Unasked bool
+	SkipApproval bool
 	// Answer is asked in mid-run; see [agent.Config].
 	Answer func(ctx context.Context, open []segno.Interrupt) ([]segno.Decision, error)
 	Actor  string // who answers and prompts
 	// Kept reports that the store is no more where it was, if anything can tell; what
 	// would be saved then is lost.
-	Kept func() error
+	CheckStore func() error
 	Now  func() time.Time
 }
 
@@ -70,12 +71,12 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 }
 
 func newAgent(c Config, root *os.Root) *agent.Agent {
-	config := agent.Config{Name: Name, Model: c.Model, System: system(c.Dir), Store: c.Store, Site: c.Site, Now: c.Now, Answer: c.Answer,
+	config := agent.Config{Name: Name, Model: c.Model, System: system(c.Dir), Store: c.Store, Timeline: c.Timeline, Now: c.Now, Answer: c.Answer,
 		Tools: tool.Deep(c.Dir, root),
 		Subagents: []agent.Subagent{{Name: "helper", System: system(c.Dir),
 			Description: "works on a task of several steps by itself, with the same tools, and answers once"}}}
-	if !c.Unasked {
-		config.Approve = agent.Ask("execute")
+	if !c.SkipApproval {
+		config.Approve = agent.RequireApproval("execute")
 	}
 	return agent.New(config)
 }
@@ -92,7 +93,7 @@ func (c *Chat) Close() error { return c.root.Close() }
 
 // Default is the name of a directory's session where none is given. It stays the
 // directory's when that is moved.
-func Default(site *segno.Site, dir string) string {
+func Default(site *timeline.Timeline, dir string) string {
 	id := segno.DerivedID("chat", dir)
 	if site != nil {
 		id = segno.DerivedID("chat", string(site.Workspace.ID()))
@@ -104,7 +105,7 @@ func Default(site *segno.Site, dir string) string {
 // asked anew first, and what a call came to that was killed, so that it can be answered
 // by the ids here.
 func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
-	s, err := c.Standing(ctx)
+	s, err := c.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 && !s.Broken {
 		return nil, err
 	}
@@ -115,15 +116,15 @@ func (c *Chat) Waiting(ctx context.Context) ([]segno.Interrupt, error) {
 	return now.Interrupts, err
 }
 
-// Run gives the session a prompt, or decisions, or lets it go on.
-func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
+// Stream gives the session a prompt, or decisions, or lets it go on.
+func (c *Chat) Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error] {
 	in.Thread, in.Actor = c.Session, cmp.Or(in.Actor, c.Actor)
 	return func(yield func(agent.Event, error) bool) {
 		if err := c.present(); err != nil {
 			yield(agent.Event{Kind: agent.EventError, Thread: segno.ThreadID(c.Session), Text: err.Error(), Time: c.Now()}, err)
 			return
 		}
-		for e, err := range c.agent.Run(ctx, in) {
+		for e, err := range c.agent.Stream(ctx, in) {
 			if err = c.taken(ctx, err); err != nil && e.Kind == agent.EventError {
 				e.Text = err.Error()
 			}
@@ -137,8 +138,8 @@ func (c *Chat) Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, e
 // present refuses to work in a directory that stands no more where it stood: tools
 // would see the old one, and snapshots the new. So it is with the store.
 func (c *Chat) present() error {
-	if c.Kept != nil {
-		if err := c.Kept(); err != nil {
+	if c.CheckStore != nil {
+		if err := c.CheckStore(); err != nil {
 			return err
 		}
 	}
@@ -168,8 +169,8 @@ func (c *Chat) busy() error {
 	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run is at work in the session").WithHint("wait until it has ended, or begin another session")
 }
 
-// Standing is where a session stands.
-type Standing struct {
+// Status is where a session stands.
+type Status struct {
 	Session string
 	New     bool // there is no such session yet
 	agent.Where
@@ -179,9 +180,9 @@ type Standing struct {
 	Seq     int64 // of its newest event; see [Chat.Events]
 }
 
-// Standing returns where the session stands.
-func (c *Chat) Standing(ctx context.Context) (Standing, error) {
-	s := Standing{Session: c.Session}
+// Status returns where the session stands.
+func (c *Chat) Status(ctx context.Context) (Status, error) {
+	s := Status{Session: c.Session}
 	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
 	if segno.KindOf(err) == segno.KindNotFound {
 		s.New = true

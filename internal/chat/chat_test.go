@@ -50,11 +50,11 @@ func (d *desk) open(dir, session string) (*chat.Chat, error) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	site, err := d.store.Site(rec, nil)
+	site, err := d.store.Timeline(rec, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
-	c, err := chat.Open(d.Context(), chat.Config{Model: offline.New(), Store: d.store, Site: &site, Dir: dir, Session: session, Actor: "ann"})
+	c, err := chat.Open(d.Context(), chat.Config{Model: offline.New(), Store: d.store, Timeline: site, Dir: dir, Session: session, Actor: "ann"})
 	if err == nil {
 		d.Cleanup(func() { c.Close() })
 	}
@@ -73,7 +73,7 @@ func (d *desk) chat(dir, session string) *chat.Chat {
 // say makes a turn and returns the answer.
 func (d *desk) say(c *chat.Chat, prompt string) (answer string) {
 	d.Helper()
-	for e, err := range c.Run(d.Context(), agent.Input{Prompt: prompt}) {
+	for e, err := range c.Stream(d.Context(), agent.Input{Prompt: prompt}) {
 		if err != nil {
 			d.Fatalf("%q: %v", prompt, err)
 		}
@@ -118,7 +118,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	d.say(c, "write a.txt: one\nremember x is 1\ntodo tidy up")
 	d.say(c, "run echo never")
 	d.do(c, "/session clear")
-	s, err := c.Standing(t.Context())
+	s, err := c.Status(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
 	d.file(c, "a.txt", "one")
 	d.do(c, "/undo 2")
 	d.file(c, "a.txt", "one")
-	if s, err = c.Standing(t.Context()); err != nil || len(s.Todos) != 1 || len(s.Interrupts) != 1 {
+	if s, err = c.Status(t.Context()); err != nil || len(s.Todos) != 1 || len(s.Interrupts) != 1 {
 		t.Errorf("clear undone, it stands at %+v, %v", s, err)
 	}
 	d.do(c, "/undo")
@@ -234,19 +234,19 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	d := newDesk(t)
 	one, two := d.chat("p", "s"), d.chat("p", "s")
 	d.say(one, "remember x is 1")
-	for e, err := range one.Run(t.Context(), agent.Input{Prompt: "write a.txt: one"}) {
+	for e, err := range one.Stream(t.Context(), agent.Input{Prompt: "write a.txt: one"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		if e.Kind != agent.EventStepStart {
 			continue
 		}
-		for _, err := range two.Run(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
+		for _, err := range two.Stream(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
 			if err != nil {
 				d.refused(err, segno.KindConflict, "another run is at work")
 			}
 		}
-		if s, err := two.Standing(t.Context()); err != nil || !s.Running || s.Broken {
+		if s, err := two.Status(t.Context()); err != nil || !s.Running || s.Broken {
 			t.Errorf("under a run it stands at %+v, %v", s, err)
 		}
 		_, err = two.Command(t.Context(), "/session clear")
@@ -313,7 +313,7 @@ func TestFilesOfASession(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	d.do(c, "/undo")
-	if s, err := c.Standing(t.Context()); err != nil || s.Files != 1 {
+	if s, err := c.Status(t.Context()); err != nil || s.Files != 1 {
 		t.Errorf("after undo it has %d files, %v", s.Files, err)
 	}
 }
@@ -332,7 +332,7 @@ func TestADirectoryThatIsReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, err := range c.Run(t.Context(), agent.Input{Prompt: "write b.txt: two"}) {
+		for _, err := range c.Stream(t.Context(), agent.Input{Prompt: "write b.txt: two"}) {
 			d.refused(err, segno.KindRefused, "moved or replaced")
 		}
 		_, err := c.Command(t.Context(), "/undo")

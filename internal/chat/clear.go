@@ -12,38 +12,38 @@ import (
 
 // Clear begins an empty line: no messages, todos or state. It is a turn of its own,
 // so that undo takes it back. The files of the directory stay as they are.
-func (c *Chat) Clear(ctx context.Context) (Standing, error) {
+func (c *Chat) Clear(ctx context.Context) (Status, error) {
 	head, err := c.head(ctx)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	if at, err := c.agent.Running(ctx, c.Session); err != nil || at {
-		return Standing{}, cmp.Or(err, c.busy())
+		return Status{}, cmp.Or(err, c.busy())
 	}
 	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	state, err := segno.Fold(line)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	turn, now := head.Turn+1, c.Now()
 	entries, err := emptied(state, turn, now, c.Actor)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	empty := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Entries: entries,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Step: state.Step, Time: now, Agent: Name, Prompt: clearPrompt}}
-	if c.Site != nil {
-		_, err = (&segno.Recorder{Site: *c.Site}).CommitFiles(ctx, empty, "")
+	if c.Timeline != nil {
+		_, err = c.Timeline.CommitStep(ctx, empty, "")
 	} else {
 		_, err = c.Store.Commit(ctx, empty)
 	}
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
-	return c.Standing(ctx)
+	return c.Status(ctx)
 }
 
 const clearPrompt = "/session clear"

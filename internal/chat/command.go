@@ -41,7 +41,7 @@ var commands = [...]command{
 	{"/restore", "CHECKPOINT", "go to one of them: t3, @-, an id or a saved name", (*Chat).sayRestore},
 	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).sayEdit},
 	{"/fork", "[NAME]", "go on in a fork of the conversation", (*Chat).sayFork},
-	{"/continue", "", "go on with a turn that was broken off", (*Chat).sayContinue},
+	{"/continue", "", "continue a turn that was interrupted", (*Chat).sayContinue},
 	{"/help", "", "this list", nil},
 	{"/quit", "", "leave; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},
 }

@@ -93,7 +93,7 @@ func clip(s string) string {
 }
 
 // Greeting says what was found of a session.
-func (s *Standing) Greeting() string {
+func (s *Status) Greeting() string {
 	if s.New {
 		return "New session " + flat(s.Session)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func (c *Chat) sayContinue(ctx context.Context, _ string) (Reply, error) {
-	s, err := c.Standing(ctx)
+	s, err := c.Status(ctx)
 	if err == nil && s.Running {
 		err = c.busy()
 	}
@@ -79,7 +79,7 @@ func (c *Chat) greeting(ctx context.Context, err error) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	s, err := c.Standing(ctx)
+	s, err := c.Status(ctx)
 	return Reply{Text: s.Greeting(), Switched: true}, err
 }
 
@@ -142,7 +142,7 @@ func (c *Chat) sayFork(ctx context.Context, name string) (Reply, error) {
 }
 
 // reply says where a move has come to, and what it left as it is.
-func (s *Standing) reply(verb string) Reply {
+func (s *Status) reply(verb string) Reply {
 	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), many(s.Messages, "message"), many(s.Loaded.Todos, "todo"))
 	for _, x := range s.Conflicts {
 		text += fmt.Sprintf("\n! %s stays: %s", flat(x.Path), x.Why)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Session is what a list tells of a session.
@@ -66,7 +67,7 @@ func (c *Chat) recorded(ctx context.Context, t *segno.Thread) (bool, error) {
 
 // Describe says where a session stands and when it was last saved.
 func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session, error) {
-	s := Session{Name: string(t.ID), Title: segno.Headline(t.Title), Updated: t.Created}
+	s := Session{Name: string(t.ID), Title: timeline.Title(t.Title), Updated: t.Created}
 	if t.Title == "" && t.Parent != "" {
 		s.Title = "(fork)"
 	}
@@ -130,10 +131,10 @@ func LastModel(ctx context.Context, store segno.Store, session string) (string, 
 // on none. One without files is nobody's: in a workspace its checkpoints would come to
 // hold the files of several.
 func (c *Chat) here(t *segno.Thread) bool {
-	if c.Site == nil {
+	if c.Timeline == nil {
 		return t.Workspace == ""
 	}
-	return t.Workspace == c.Site.Workspace.ID()
+	return t.Workspace == c.Timeline.Workspace.ID()
 }
 
 // Load switches to another session of this directory. [segno.KindNotFound] if there

@@ -11,62 +11,63 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Undo takes the session n turns back, and the files with it.
-func (c *Chat) Undo(ctx context.Context, n int) (Standing, error) {
+func (c *Chat) Undo(ctx context.Context, n int) (Status, error) {
 	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Undo(ctx, c.Session, n) })
 }
 
 // Redo takes it n turns forward again.
-func (c *Chat) Redo(ctx context.Context, n int) (Standing, error) {
+func (c *Chat) Redo(ctx context.Context, n int) (Status, error) {
 	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Redo(ctx, c.Session, n) })
 }
 
 // Restore takes it to the checkpoint that a name means: a saved one, t3, @, @-, latest,
 // or an id's first letters.
-func (c *Chat) Restore(ctx context.Context, name string) (Standing, error) {
+func (c *Chat) Restore(ctx context.Context, name string) (Status, error) {
 	cp, err := c.named(ctx, name)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, cp.ID) })
 }
 
 // Rewind takes it to where it stood before a turn, which is named by its number.
-func (c *Chat) Rewind(ctx context.Context, turn string) (Standing, error) {
+func (c *Chat) Rewind(ctx context.Context, turn string) (Status, error) {
 	n, err := strconv.Atoi(strings.TrimPrefix(turn, "t"))
 	if err != nil || n < 1 {
-		return Standing{}, segno.Errorf(segno.KindInvalid, "edit", turn, "unknown turn").WithHint("/checkpoints lists them")
+		return Status{}, segno.Errorf(segno.KindInvalid, "edit", turn, "unknown turn").WithHint("/checkpoints lists them")
 	}
 	cp, err := c.named(ctx, fmt.Sprintf("t%d", n))
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	line, err := c.Store.Load(ctx, cp.ID, segno.Window{})
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	for _, at := range slices.Backward(line.Commits) {
 		if at.Checkpoint != nil && at.Checkpoint.Turn < n {
 			return c.moved(ctx, func() (agent.Where, error) { return c.agent.Restore(ctx, c.Session, at.ID) })
 		}
 	}
-	return Standing{}, segno.Errorf(segno.KindNotFound, "edit", turn, "no checkpoint precedes the turn").WithHint("/checkpoints lists them")
+	return Status{}, segno.Errorf(segno.KindNotFound, "edit", turn, "no checkpoint precedes the turn").WithHint("/checkpoints lists them")
 }
 
-func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Standing, error) {
+func (c *Chat) moved(ctx context.Context, move func() (agent.Where, error)) (Status, error) {
 	if _, err := c.head(ctx); err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	if err := c.present(); err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	where, err := move()
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
-	s, err := c.Standing(ctx)
+	s, err := c.Status(ctx)
 	s.Conflicts, s.Kept, s.Lost = where.Conflicts, where.Kept, where.Lost
 	return s, err
 }
@@ -82,34 +83,34 @@ func (c *Chat) head(ctx context.Context) (segno.Head, error) {
 
 // Fork begins a session where this one stands, and switches to it. Both work on the
 // same files.
-func (c *Chat) Fork(ctx context.Context, name string) (Standing, error) {
+func (c *Chat) Fork(ctx context.Context, name string) (Status, error) {
 	head, err := c.head(ctx)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	at, err := c.checkpoint(ctx, head.Head)
 	if err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	return c.ForkAt(ctx, at.ID, name)
 }
 
 // ForkAt begins a session at a checkpoint of this one, and switches to it.
-func (c *Chat) ForkAt(ctx context.Context, at segno.CommitID, name string) (Standing, error) {
+func (c *Chat) ForkAt(ctx context.Context, at segno.CommitID, name string) (Status, error) {
 	if name == "" {
 		var err error
 		if name, err = c.free(ctx); err != nil {
-			return Standing{}, err
+			return Status{}, err
 		}
 	}
 	if _, err := c.thread(ctx, name); segno.KindOf(err) != segno.KindNotFound {
-		return Standing{}, cmp.Or(err, error(segno.Errorf(segno.KindConflict, "fork", name, "there is one of that name").WithHint("choose another name")))
+		return Status{}, cmp.Or(err, error(segno.Errorf(segno.KindConflict, "fork", name, "there is one of that name").WithHint("choose another name")))
 	}
 	if _, err := c.agent.Fork(ctx, at, name); err != nil {
-		return Standing{}, err
+		return Status{}, err
 	}
 	c.Session = name
-	return c.Standing(ctx)
+	return c.Status(ctx)
 }
 
 // free is the session's name with a number that no other has.
@@ -162,7 +163,7 @@ func (c *Chat) Checkpoints(ctx context.Context) (all []Checkpoint, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: segno.Headline(cp.Prompt), Time: cp.Time,
+		all = append(all, Checkpoint{ID: cp.ID, Kind: cp.Kind, Turn: cp.Turn, Step: cp.Step, Prompt: timeline.Title(cp.Prompt), Time: cp.Time,
 			Pins: segno.PinNames(pins[cp.ID]), Head: cp.ID == at, Line: on[cp.ID]})
 	}
 	return all, nil
@@ -301,8 +302,8 @@ func (c *Chat) Save(ctx context.Context, name string) (segno.CommitID, string, e
 			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint is saved under that name").WithHint("choose another name")
 		}
 	}
-	if c.Site != nil {
-		return at.ID, name, (&segno.Mover{Site: *c.Site}).Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
+	if c.Timeline != nil {
+		return at.ID, name, c.Timeline.Pin(ctx, at.ID, fmt.Sprintf("t%d", at.Turn), name)
 	}
 	// The checkpoint of a fork may be another thread's, and a pin is its thread's.
 	owner, err := c.Store.Head(ctx, at.Thread)

@@ -14,15 +14,16 @@ func (a *app) acp() *cobra.Command {
 	var bestEffort bool
 	c := &cobra.Command{
 		Use:   "acp [flags] -- AGENT [ARG...]",
-		Short: "stand between an editor and an agent, and make their sessions durable",
-		Long: `Runs an agent that speaks the Agent Client Protocol and passes its messages on,
-byte for byte. Every turn becomes a checkpoint. A session that is lost below is
-resumed, written anew or told what happened, under the id the client knows; the
-client sees one conversation. In the client, /checkpoints, /undo, /redo, /restore,
-/fork and /edit work on files and conversation together.
+		Short: "record the sessions of an editor and an agent through the Agent Client Protocol",
+		Long: `Runs an agent that speaks the Agent Client Protocol, forwards its messages byte for
+byte, and records every turn as a checkpoint. If the agent loses its session, segno
+resumes it, rebuilds it from its transcript, or starts a new one with a summary of the
+conversation. The client keeps its session id and sees one conversation. In the client,
+/checkpoints, /undo, /redo, /restore, /fork and /edit change files and conversation
+together.
 
-Put 'segno acp --' in front of the agent's command in the editor's settings;
-docs/acp.md has them for each editor.`,
+Put 'segno acp --' in front of the agent's command in the editor's settings; docs/acp.md
+shows how for each editor.`,
 		Example: "  segno acp -- claude-agent-acp\n  acpx --agent \"segno acp -- claude-agent-acp\" exec \"...\"",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/acpagent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) agent() *cobra.Command {
@@ -20,20 +21,20 @@ func (a *app) agent() *cobra.Command {
 		Use:   "agent [flags]",
 		Short: "serve segno's own agent to an editor, over the Agent Client Protocol",
 		Long: `Speaks the Agent Client Protocol on its standard streams. It is the agent of 'segno
-chat': the same tools, the same store, every step saved, and 'segno log' and 'segno
-undo' work on its turns. A session's id is its name, so that an agent that was started
-again loads any of them. A session's prompts wait for each other. Commands ask the editor
-for leave; a cancel meanwhile rejects them. A call whose result was lost in a crash is not
-made again; the agent is told that nobody knows.
+chat': it has the same tools and the same store, saves every step, and 'segno log' and
+'segno undo' work on its turns. A session's id is its name, so that a restarted agent can
+load any session. Prompts of a session run one after the other. Commands ask the editor
+for permission; a cancel rejects them. A call whose result was lost in a crash is not
+repeated; the model gets the information that its outcome is unknown.
 
-Behind 'segno acp --' the turns and the files are recorded by that; the agent then
-keeps its conversation in a thread of its own, which is not listed with the directory's.`,
+Behind 'segno acp --', that command records the turns and the files. The agent then keeps
+its conversation in a separate thread, which 'segno threads' does not list.`,
 		Example: "  segno agent\n  segno agent --model anthropic/claude-sonnet-4-5\n  segno acp -- segno agent",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), f) },
 	}
 	a.agentFlags(c, f)
-	c.Flags().StringVar(&f.session, "session", "", "the first new session goes on with this `NAME`")
+	c.Flags().StringVar(&f.session, "session", "", "the first new session continues the one of this `NAME`")
 	return c
 }
 
@@ -76,14 +77,14 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 	if why != nil {
 		note = "files are not saved with the session: " + why.Error()
 	}
-	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Site: site, Dir: dir, Session: session, Unasked: s.unasked,
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.unasked,
 		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
 	return c, note, err
 }
 
 // site is the workspace of a session. Without one, why is not nil if its files are saved
 // by nobody.
-func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Site, why, err error) {
+func (s *serving) site(ctx context.Context, session, dir string) (site *timeline.Timeline, why, err error) {
 	without, why, err := s.fileless(ctx, session)
 	if err != nil || without {
 		return nil, why, err
@@ -95,8 +96,8 @@ func (s *serving) site(ctx context.Context, session, dir string) (site *segno.Si
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err := s.store.Site(rec, nil)
-	return &made, nil, err
+	made, err := s.store.Timeline(rec, nil)
+	return made, nil, err
 }
 
 // fileless reports whether a session is a conversation alone: it was begun as one, or
@@ -109,7 +110,7 @@ func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, 
 		if string(t.ID) == session && t.Workspace != "" {
 			return false, nil, nil
 		} else if string(t.ID) == session {
-			why = errors.New("it was begun without them")
+			why = errors.New("it began without them")
 			break
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/tui"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // chatFlags are what chat is told.
@@ -36,20 +37,20 @@ func (a *app) chat() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "chat [flags]",
 		Short: "chat with segno's own agent in this directory",
-		Long: `Talks with an agent that has todos, the directory's files and, with your leave,
-commands. Every step is saved: quit at any time, or be killed, and go on where it
-stood. The session is a thread of the store under the name you give it; each
-directory has one of its own by default. In the chat, /help lists the commands.
+		Long: `Chats with an agent that has todos, the directory's files and, with your permission,
+commands. Every step is saved: you can quit at any time and continue later, also after
+the process was killed. The session is a thread of the store under the name you give it.
+By default each directory has one session. In the chat, /help lists the commands.
 
-Without a key there is the offline model, which follows plain commands: 'write F:
-text', 'run CMD', 'todo X'; say 'help'. With a key: --model anthropic/NAME with
-ANTHROPIC_API_KEY in the environment, or --model openai/NAME with OPENAI_API_KEY.
-ANTHROPIC_BASE_URL and OPENAI_BASE_URL name another server; one of your own that
-speaks OpenAI's protocol needs no key. A session goes on with the model it had last.
+Without a key the offline model is used, which follows simple commands: 'write F: text',
+'run CMD', 'todo X', 'help'. With a key, use --model anthropic/NAME and ANTHROPIC_API_KEY
+in the environment, or --model openai/NAME and OPENAI_API_KEY. ANTHROPIC_BASE_URL and
+OPENAI_BASE_URL name another server; a local server with OpenAI's protocol needs no key.
+A session continues with its last model.
 
-With -p it answers one prompt on standard output and ends; so it does with a prompt
-on standard input ('-p -' or a pipe), and a command like /undo is done. If a call waits for leave it says which and
-ends with code 10; answer by its id, in another process or on another day.`,
+With -p, or with a prompt on standard input ('-p -' or a pipe), it prints one answer and
+exits. A command such as /undo is executed. If a tool call waits for approval, the command
+prints its id and exits with code 10; answer by the id, at any time, from any process.`,
 		Example: `  segno chat --session my-project
   segno chat -p "write notes.txt: hello"
   git diff | segno chat --model anthropic/claude-sonnet-4-5
@@ -68,7 +69,7 @@ ends with code 10; answer by its id, in another process or on another day.`,
 	}
 	a.agentFlags(c, f)
 	c.Flags().StringVarP(&f.prompt, "prompt", "p", "", "answer `PROMPT` and end; - reads it from standard input")
-	c.Flags().BoolVar(&f.goOn, "continue", false, "go on with a turn that was broken off")
+	c.Flags().BoolVar(&f.goOn, "continue", false, "continue a turn that was interrupted")
 	c.Flags().BoolVar(&f.waiting, "waiting", false, "list what waits for leave and end")
 	c.Flags().Var(&answerFlag{segno.Approve, &f.answers}, "approve", "make the call that waits under `ID`")
 	c.Flags().Var(&answerFlag{segno.Reject, &f.answers}, "reject", "do not make it; see --reason")
@@ -117,18 +118,18 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (a
 	}
 	model, err := a.model(cmp.Or(last, "offline"))
 	if err != nil && segno.HintOf(err) != "" {
-		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session was begun with " + last)
+		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session began with " + last)
 	}
 	return model, err
 }
 
 // chatDesk is the directory a chat works in: a workspace, unless the directory is
 // too wide for one.
-func (a *app) chatDesk(ctx context.Context) (*desk, *segno.Site, error) {
+func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
-		site, err := d.store.Site(d.rec, nil)
-		return d, &site, err
+		site, err := d.store.Timeline(d.rec, nil)
+		return d, site, err
 	}
 	if segno.KindOf(err) != segno.KindRefused {
 		return nil, nil, err
@@ -182,7 +183,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Site: site, Dir: d.dir, Unasked: f.unasked, Kept: kept,
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.unasked, CheckStore: kept,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err
@@ -208,7 +209,7 @@ func stays(dir string) (func() error, error) {
 		if now, err := os.Stat(dir); err == nil && os.SameFile(opened, now) {
 			return nil
 		}
-		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").WithHint("put it back, or leave and start the chat anew")
+		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").WithHint("put it back, or exit and start the chat again")
 	}, nil
 }
 
@@ -237,7 +238,7 @@ func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Inpu
 		return &agent.Input{Prompt: f.prompt}, nil
 	case !prompted && terminal(a.Stdin):
 		if !terminal(a.Stdout) || a.json || a.Getenv("TERM") == "dumb" {
-			return nil, segno.Errorf(segno.KindRefused, "chat", "", "there is no terminal to chat on").WithHint("use -p PROMPT")
+			return nil, segno.Errorf(segno.KindRefused, "chat", "", "the chat needs a terminal").WithHint("use -p PROMPT")
 		}
 		return nil, nil
 	}

@@ -80,17 +80,17 @@ func (a *app) root() *cobra.Command {
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
 
-Start with 'segno demo', or 'segno enable claude' and work as ever, or put
-'segno acp --' in front of the agent's command in your editor.
-A checkpoint is named by t42 (a turn), @ (where the thread stands), @- (its
-parent), latest, a pin's name, or a few letters of its id.`,
+Start with 'segno demo'. To record Claude Code, run 'segno enable claude' and work as
+usual. To record another agent, put 'segno acp --' in front of its command in your
+editor. A checkpoint is named t42 (a turn), @ (the head of the thread), @- (the head's
+parent), latest, by the name of a pin, or by the first letters of its id.`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // helped has them
 	}
 	c.SetVersionTemplate(versionLine() + "\n")
 	f := c.PersistentFlags()
 	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
 	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
-	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the one the directory stands on)")
+	f.StringVar(&a.thread, "thread", "", "work on this `THREAD` (default: the thread of the directory)")
 	f.BoolVar(&a.json, "json", false, "print the result as JSON")
 	f.BoolVar(&a.noPager, "no-pager", false, "do not show a long result in $PAGER")
 	c.SetFlagErrorFunc(flagError)
@@ -107,7 +107,7 @@ parent), latest, a pin's name, or a few letters of its id.`,
 // moves adds the flags of verbs that write files.
 func (a *app) moves(c *cobra.Command) {
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
-	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would be done and stop")
+	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show the planned changes and stop")
 }
 
 // moveFlags adds the flags of verbs that move the thread.

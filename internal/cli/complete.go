@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // completeCheckpoints offers the names of the thread's checkpoints to the shell.
@@ -32,10 +33,10 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 	if c.Name() == "undo" || c.Name() == "redo" {
 		return turnNames(h), none
 	}
-	names := []string{"@\twhere the thread stands", "@-\tits parent", "latest\twhat redo can reach"}
+	names := []string{"@\tthe head of the thread", "@-\tits parent", "latest\twhat redo can reach"}
 	for i := range h.all {
 		cp := &h.all[i]
-		names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
+		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
 		for _, pin := range h.pins[cp.ID] {
 			if inline(pin) == pin { // else the shell would insert another name
 				names = append(names, pin+"\t"+label(cp))
@@ -49,7 +50,7 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]
 func turnNames(h *history) (names []string) {
 	for i := range h.all {
 		if cp := &h.all[i]; cp.Kind == segno.CheckpointTurn {
-			names = append(names, label(cp)+"\t"+inline(segno.Headline(cp.Prompt)))
+			names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
 		}
 	}
 	return names

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // left is a path in a result that a move leaves as it is.
@@ -110,12 +111,12 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := d.mover().Left(ctx, thread)
+	plan, err := d.mover().Remaining(ctx, thread)
 	if err != nil {
 		return err
 	}
 	if plan == nil {
-		plan = new(segno.Plan)
+		plan = new(timeline.Plan)
 	}
 	items, err := leftOf(ctx, d, plan.Conflicts, plan.Forced)
 	if err != nil {
@@ -124,7 +125,7 @@ func (a *app) runConflicts(ctx context.Context) error {
 	return a.printLong(items, func(w io.Writer) error {
 		switch {
 		case pathsOf(plan) != "":
-			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows what it left", plan.Verb, " "+clean(plan.Args))
+			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+clean(plan.Args))
 		case len(items) == 0:
 			a.say("the last move left no conflicts")
 		}

@@ -14,18 +14,18 @@ func (a *app) delete() *cobra.Command {
 	var purge bool
 	c := &cobra.Command{
 		Use: "delete THREAD", Short: "delete a thread, or erase it with --purge", Args: cobra.ExactArgs(1),
-		Long: `Deletes a thread: no verb shows it any more. Forks of it keep what they reach, and the
-files in the directory stay as they are. If one of its sessions goes on, a new thread begins,
-with the conversation that the agent still has.
+		Long: `Deletes a thread: no verb shows it any more. Forks keep the checkpoints that they begin
+at, and the files in the directory stay as they are. If the user continues one of its
+sessions, a new thread begins with the conversation that the agent still has.
 
-With --purge the thread is erased: its pins are removed, and no byte is left in the store of
-its conversation, its titles and sessions, and of file contents that nothing else reaches.
-The agent's own session files, copies of the store elsewhere, and turns that could not be
-recorded ('segno doctor' lists them) are not touched.`,
+With --purge the thread is erased: its pins are removed, and the store keeps no byte of
+its conversation, titles and sessions, nor of file contents that only it had. The agent's
+own session files, copies of the store, and turns that could not be recorded ('segno
+doctor' lists them) are not erased.`,
 		Example: "  segno delete bpyxf3\n  segno delete bpyxf3 --purge -y",
 		RunE:    func(c *cobra.Command, args []string) error { return a.runDelete(c.Context(), args[0], purge) },
 	}
-	c.Flags().BoolVar(&purge, "purge", false, "erase it: leave no byte of it in the store")
+	c.Flags().BoolVar(&purge, "purge", false, "erase it: remove every byte of it from the store")
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
 	c.ValidArgsFunction = a.completeThreads
 	return c

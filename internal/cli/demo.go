@@ -15,15 +15,16 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) demo() *cobra.Command {
 	return &cobra.Command{
 		Use: "demo", Short: "see it work, without an agent or a key", Args: cobra.NoArgs,
-		Long: `In a scratch directory a small built-in scripted agent, a real child process that
-writes files, runs shell commands and keeps a transcript, does four turns; then log, undo,
-redo and a fork are shown, with the files and with what the agent remembers. The directory
-and the store stay, with commands to go on with.`,
+		Long: `In a scratch directory, a small scripted agent takes four turns: a real child process
+that writes files, runs shell commands and keeps a transcript. Then the demo shows log,
+undo, redo and a fork, with the files and with the agent's memory. The directory and the
+store stay, and the demo prints commands to continue with.`,
 		Example: "  segno demo",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context()) },
 	}
@@ -56,7 +57,7 @@ var demoScript = [...]demoTurn{
 		{Command: "chmod +x src/greet.sh && src/greet.sh world"}}, "greet.sh says hello."},
 	{"add a test and a note about it", []demoAction{
 		{Path: "src/greet_test.sh", Content: "#!/bin/sh\ntest \"$(./greet.sh x)\" = \"hello, x\"\n"},
-		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "There is a test now."},
+		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "Added a test."},
 	{"rename it, and make it shout", []demoAction{
 		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}}, "It shouts, under a new name."},
 	{"clean up", []demoAction{
@@ -119,7 +120,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 	if err != nil {
 		return err
 	}
-	begun, err := r.Begin(ctx, segno.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
+	begun, err := r.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
 	if err != nil {
 		return err
 	}
@@ -132,14 +133,14 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 			return fmt.Errorf("read the agent's event: %w", err)
 		}
 		e.Session, e.Time = session, d.site.Now()
-		if err := r.Note(ctx, begun.Key, e); err != nil {
+		if err := r.AppendEntry(ctx, begun.Key, e); err != nil {
 			return err
 		}
 	}
 	if err := agent.Wait(); err != nil {
 		return fmt.Errorf("run the agent: %w", err)
 	}
-	_, err = r.End(ctx, segno.Ending{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
+	_, err = r.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
 	return err
 }
 
@@ -157,12 +158,12 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 		then func() error
 	}{
 		{"every turn is a checkpoint", []string{"log"}, nil},
-		{"the last turn deleted three files with rm, one of them untracked and secret; take it back", []string{"undo"}, shown},
+		{"the last turn deleted three files with rm, one of them untracked and secret; undo it", []string{"undo"}, shown},
 		{"and do it again", []string{"redo"}, shown},
 		{"back two turns", []string{"undo", "2"}, shown},
-		{"try something else from turn 2, in a directory of its own", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
+		{"try something else from turn 2, in a separate directory", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
 		{"nothing was lost: the thread still has all its turns", []string{"log"}, nil},
-		{"and each move can be taken back too", []string{"op", "log"}, nil},
+		{"each move can be undone, too", []string{"op", "log"}, nil},
 	}
 	for _, s := range steps {
 		a.sayOut("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))

@@ -20,17 +20,17 @@ func (a *app) diff() *cobra.Command {
 	var flags diffFlags
 	c := &cobra.Command{
 		Use:   "diff [FROM [TO]] [-- PATH…]",
-		Short: "what differs between two checkpoints, or one and the present",
-		Long: `Shows what differs between two checkpoints. With one, between it and the files as
-they are now; with none, between where the thread stands and now. Paths after --
-limit it to these.
+		Short: "show the differences between two checkpoints, or one and the present",
+		Long: `Shows the differences between two checkpoints. With one checkpoint, it compares that with
+the present files; with none, it compares the head of the thread with them. Paths after
+-- limit it to these.
 
-The output is a patch for 'patch -p1' and 'git apply'. What a patch cannot carry is a
-comment line: directories, permission bits beside x, which files are hard links, and
-binary files unless --binary writes them for 'git apply'.
+The output is a patch for 'patch -p1' and 'git apply'. Comment lines describe what a patch
+cannot contain: directories, permission bits other than x, hard links, and binary files
+unless --binary writes them for 'git apply'.
 
---conflicts shows what the last undo, redo or op undo left as it is: for each path,
-from what is there now to what --force would write.`,
+--conflicts shows the paths that the last undo, redo or op undo left alone: for each path,
+the difference between its present content and what --force would write.`,
 		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts",
 		Args:              cobra.ArbitraryArgs,
 		ValidArgsFunction: a.completeCheckpoints,
@@ -55,7 +55,7 @@ from what is there now to what --force would write.`,
 	c.Flags().BoolVar(&flags.names, "names", false, "only the paths")
 	c.Flags().BoolVar(&flags.stat, "stat", false, "only how many lines changed in each file")
 	c.Flags().BoolVar(&flags.binary, "binary", false, "with the content of binary files, for 'git apply'")
-	c.Flags().BoolVar(&flags.conflicts, "conflicts", false, "what the last move left as it is")
+	c.Flags().BoolVar(&flags.conflicts, "conflicts", false, "show the conflicts of the last move")
 	return c
 }
 

@@ -16,17 +16,17 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "prove that recording works, and show what went wrong", Args: cobra.NoArgs,
-		Long: `Runs the hook command that the agent's settings hold, with a synthetic event, and
-checks that it answers; shows the store, open turns and the last failures of hooks.
-It fails if the directory cannot be recorded, and if a session of the last day was not.
-Who only chats, or works through 'segno acp', needs no hooks: if none are installed
-and the store has such threads, all is well.`,
+		Use: "doctor", Short: "check that recording works, and show recent failures", Args: cobra.NoArgs,
+		Long: `Runs the hook command in the agent's settings with a synthetic event, and checks its
+answer. Shows the store, open turns and recent failures of hooks. It fails if the
+directory cannot be recorded, or if a session of the last day was not recorded. 'segno
+chat' and 'segno acp' need no hooks: doctor succeeds without hooks if the store has
+threads of theirs.`,
 		Example: "  segno doctor\n  segno doctor --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDoctor(c.Context()) },
 	}
@@ -151,7 +151,7 @@ func others(ctx context.Context, store segno.Store) ([]string, error) {
 		if err != nil {
 			return agents, err
 		}
-		if t.Agent != "" && t.Agent != transcript.AgentClaude && !slices.Contains(agents, t.Agent) {
+		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(agents, t.Agent) {
 			agents = append(agents, t.Agent)
 		}
 	}
@@ -159,61 +159,62 @@ func others(ctx context.Context, store segno.Store) ([]string, error) {
 	return agents, nil
 }
 
+// writeDoctor writes one line for each check. It begins with "ok:", "warning:" or "error:".
 func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
 	p := a.paint(w)
-	mark := func(ok bool) string {
-		if ok {
-			return p.added("ok ")
-		}
-		return p.gone("no ")
+	line := func(mark, format string, args ...any) {
+		fmt.Fprintln(w, mark, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(w, "%s store     %s %s\n", mark(r.StoreErr == ""), inline(r.Store), inline(r.StoreErr))
+	ok, warning, failed := p.added("ok:"), p.gone("warning:"), p.gone("error:")
+	if r.StoreErr == "" {
+		line(ok, "store %s", inline(r.Store))
+	} else {
+		line(failed, "store %s: %s", inline(r.Store), inline(r.StoreErr))
+	}
 	switch {
 	case r.DirErr != "":
-		fmt.Fprintf(w, "%s directory %s is not recorded: %s\n", mark(false), inline(r.Dir), inline(r.DirErr))
+		line(failed, "%s is not recorded: %s", inline(r.Dir), inline(r.DirErr))
 	case r.Root != "" && r.Root != r.Dir:
-		fmt.Fprintf(w, "%s directory %s is recorded with %s\n", mark(true), inline(r.Dir), inline(r.Root))
+		line(ok, "%s is recorded as part of %s", inline(r.Dir), inline(r.Root))
 	case r.Root != "":
-		fmt.Fprintf(w, "%s directory %s is recorded\n", mark(true), inline(r.Dir))
+		line(ok, "%s is recorded", inline(r.Dir))
 	}
-	fmt.Fprintf(w, "%s agent     %s\n", mark(r.Agent != ""), inline(orNone(r.Agent, "claude is not on the PATH")))
+	if r.Agent == "" {
+		line(warning, "claude not found on PATH")
+	} else {
+		line(ok, "agent %s", inline(r.Agent))
+	}
 	for _, h := range r.Hooks {
 		switch {
 		case h.Command == nil && h.Error == "" && r.Healthy:
-			fmt.Fprintf(w, "   hooks     %s has none of segno: Claude Code's own turns are not recorded\n", inline(h.File))
+			line(warning, "no hooks of segno in %s: turns of Claude Code are not recorded", inline(h.File))
+		case h.Command == nil && h.Error == "":
+			line(failed, "no hooks of segno in %s", inline(h.File))
 		case h.Command == nil:
-			fmt.Fprintf(w, "%s hooks     %s has none of segno %s\n", mark(false), inline(h.File), inline(h.Error))
+			line(failed, "no hooks of segno in %s: %s", inline(h.File), inline(h.Error))
 		case h.Fires:
-			fmt.Fprintf(w, "%s hooks     %s: a synthetic event was answered by %s\n", mark(true), inline(h.File), commandLine(h.Command))
+			line(ok, "hooks in %s: %s answered a synthetic event", inline(h.File), commandLine(h.Command))
 		default:
-			fmt.Fprintf(w, "%s hooks     %s: %s\n", mark(false), inline(h.File), inline(h.Error))
+			line(failed, "hooks in %s: %s", inline(h.File), inline(h.Error))
 		}
 		if len(h.Missing) > 0 && h.Command != nil {
-			fmt.Fprintf(w, "   missing   %s\n", strings.Join(h.Missing, " "))
+			line(warning, "no hooks for %s", strings.Join(h.Missing, ", "))
 		}
 	}
 	for _, agent := range r.Others {
-		fmt.Fprintf(w, "%s turns     of %s are here, which need no hooks\n", mark(true), clean(agent))
+		line(ok, "this directory has turns of %s; they need no hooks", clean(agent))
 	}
 	for _, u := range r.Unrecorded {
-		fmt.Fprintf(w, "%s session   %s of %s in %s was not recorded: %s\n", mark(false), clean(string(u.Session)),
-			a.when(u.Time), inline(u.Dir), inline(u.Why))
+		line(failed, "session %s of %s in %s was not recorded: %s", clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
 	}
 	for _, t := range r.Open {
-		fmt.Fprintf(w, "   open turn %s session %s pid %d since %s\n", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))
+		line(ok, "open turn of %s, session %s, pid %d, since %s", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))
 	}
 	for _, f := range r.Failed {
-		fmt.Fprintf(w, "   set aside %s\n", inline(f))
+		line(failed, "a turn could not be recorded and is kept in %s", inline(f))
 	}
 	for _, f := range r.Failures {
-		fmt.Fprintf(w, "   failure   %s %s: %s\n", a.when(f.Time), clean(f.Event), clean(f.Error))
+		line(warning, "hook failure at %s: %s: %s", a.when(f.Time), clean(f.Event), clean(f.Error))
 	}
 	return nil
-}
-
-func orNone(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }

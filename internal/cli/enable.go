@@ -18,15 +18,15 @@ func (a *app) enable() *cobra.Command {
 	var project, trust bool
 	c := &cobra.Command{
 		Use: "enable claude", Short: "record every turn of an agent from now on",
-		Long: `Adds segno's hooks to the agent's settings, beside whatever is in there, and takes a
-first snapshot of this directory. The settings are the user's: from then on every
-session of the agent is recorded, in whatever directory it starts; --project limits
-that to this directory. It says which file it edits, keeps a backup, and lists what it
-protects here: paths that it neither stores nor touches. 'segno disable claude' takes
-the hooks out again.
+		Long: `Adds segno's hooks to the agent's settings, keeps the other settings, and takes a first
+snapshot of this directory. By default it edits the user's settings, so that every
+session of the agent is recorded in every directory; --project limits that to this
+directory. It prints the name of the edited file, keeps a backup, and lists the paths that
+segno protects here, which it neither stores nor changes. 'segno disable claude' removes
+the hooks.
 
-A directory that another user owns is not recorded, as git works in none without
-safe.directory: its files could be made to mislead. --trust accepts its owner.`,
+A directory that another user owns is not recorded, just as git refuses it without
+safe.directory: its files could mislead you. --trust accepts its owner.`,
 		Example: "  segno enable claude\n  segno enable claude --project",
 		Args:    agentArg, ValidArgs: []string{"claude"},
 		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project, trust) },
@@ -41,8 +41,8 @@ func (a *app) disable() *cobra.Command {
 	var project bool
 	c := &cobra.Command{
 		Use: "disable claude", Short: "stop recording an agent's turns",
-		Long: `Takes segno's hooks out of the agent's settings. If nobody edited the file since, it
-becomes what it was before, byte for byte. What was recorded stays.`,
+		Long: `Removes segno's hooks from the agent's settings. If the file was not edited since 'segno
+enable', it becomes byte for byte what it was before. Recorded turns stay.`,
 		Example: "  segno disable claude",
 		Args:    agentArg, ValidArgs: []string{"claude"},
 		RunE: func(c *cobra.Command, _ []string) error { return a.runDisable(project) },
@@ -162,7 +162,7 @@ func writeEnabled(w io.Writer, res enableResult) error {
 		}
 		fmt.Fprintf(w, "  %s (%s)\n", inline(p.Path), inline(p.Why))
 	}
-	_, err := fmt.Fprintln(w, "start claude as ever; 'segno log' shows its turns, 'segno doctor' proves that the hooks fire")
+	_, err := fmt.Fprintln(w, "start claude as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run")
 	return err
 }
 
@@ -258,7 +258,7 @@ func (a *app) runDisable(project bool) error {
 		case a.dryRun && res.Changed:
 			what = "would lose segno's hooks"
 		case res.Changed && res.Exact:
-			what = "is what it was before segno, byte for byte"
+			what = "is byte for byte as before segno"
 		case res.Changed:
 			what = "has lost segno's hooks; the rest, edited since, is as it was"
 		}

@@ -33,15 +33,15 @@ var exitTable = [...]struct {
 	{exitOK, "done"},
 	{exitInternal, "segno's own mistake, or an error of no other kind"},
 	{exitUsage, "the command line cannot be meant"},
-	{exitNotFound, "what was named is not there"},
+	{exitNotFound, "the named object does not exist"},
 	{exitConflict, "done, with conflicts: paths that were changed since were left as they are, or a path was not stored and cannot be brought back"},
 	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
 	{exitDamaged, "something in the store or a transcript is damaged"},
 	{exitBusy, "a lock was not to be had in time; try again"},
 	{exitNewer, "the store was written by a newer segno"},
-	{exitIO, "the disk or the operating system said no"},
+	{exitIO, "the disk or the operating system failed"},
 	{exitCancelled, "interrupted"},
-	{exitWaits, "a chat's call waits for leave; answer with 'segno chat --approve', --reject, --edit or --respond"},
+	{exitWaits, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
 	{exitLate, "nothing was done: another writer was first, or a thing of that name exists already"},
 }
 

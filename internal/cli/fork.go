@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) fork() *cobra.Command {
@@ -22,9 +23,9 @@ func (a *app) fork() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fork [CHECKPOINT] --to DIR",
 		Short: "a new directory with the files of a checkpoint, and a session cut there",
-		Long: `Makes a new directory with the files of a checkpoint (default: where the thread
-stands), untracked and ignored ones included and with a .git of its own, and a native
-session of the agent that ends there. The source is only read.`,
+		Long: `Makes a new directory with the files of a checkpoint (default: the head of the thread),
+with untracked and ignored files and a separate .git, and a native session of the agent
+that ends there. The source directory is only read.`,
 		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,
@@ -36,7 +37,7 @@ session of the agent that ends there. The source is only read.`,
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
-	c.Flags().BoolVar(&noNote, "no-note", false, "do not tell the agent at its first prompt that it is in a fork")
+	c.Flags().BoolVar(&noNote, "no-note", false, "do not add a note about the fork to the first prompt")
 	a.moves(c)
 	return c
 }
@@ -68,7 +69,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	if a.dryRun {
 		return a.dryFork(d, c, dir)
 	}
-	f, err := d.mover().Fork(ctx, segno.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
+	f, err := d.mover().Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
 	if err != nil {
 		return err
 	}

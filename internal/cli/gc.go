@@ -10,14 +10,15 @@ import (
 func (a *app) gc() *cobra.Command {
 	var r retention
 	c := &cobra.Command{
-		Use: "gc", Short: "drop what nothing reaches", Args: cobra.NoArgs,
-		Long: `Drops what no thread, line, fork, pin, operation or open turn reaches any more, and
-nothing younger than an hour.
+		Use: "gc", Short: "drop unreachable checkpoints and objects", Args: cobra.NoArgs,
+		Long: `Drops checkpoints and objects that no thread, line, fork, pin, operation or open turn
+reaches. Objects younger than an hour stay.
 
-With --keep-days or --keep-turns it also drops lines that an undo or a restore left, unless
-one of the rules keeps them. With --keep-days alone, threads without a younger turn are
-deleted. What has a pin, runs or waits for a decision always stays; so does the line a
-thread is on. A dry run names the threads and does not count what only they reach.`,
+With --keep-days or --keep-turns it also drops lines that an undo or a restore left,
+unless one of the rules keeps them. With --keep-days alone, threads without a younger turn
+are deleted. A thread that has a pin, runs or waits for a decision always stays, and so
+does the current line of a thread. A dry run names the threads, but does not count the
+objects that only they reach.`,
 		Example: "  segno gc --dry-run\n  segno gc --keep-days 90\n  segno gc --keep-days 30 --keep-turns 20 --erase",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runGC(c.Context(), &r) },
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // history is a thread's checkpoints, newest first, all lines, and for a fork the
@@ -23,7 +24,7 @@ type history struct {
 }
 
 // mark looks up which turns have ended while tasks of theirs go on.
-func (h *history) mark(ctx context.Context, spool segno.Spool) error {
+func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
 	turns, err := spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -37,7 +38,7 @@ func (h *history) mark(ctx context.Context, spool segno.Spool) error {
 		if err != nil {
 			return err
 		}
-		h.running[t.Ended] = t.Awake || len(t.Running(entries)) > 0
+		h.running[t.Ended] = t.Awake || len(t.RunningTasks(entries)) > 0
 	}
 	return nil
 }
@@ -229,7 +230,7 @@ func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
 	if c := h.byID[id]; c != nil {
 		return c, nil
 	}
-	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the thread stands on a checkpoint that is not there").WithHint("run 'segno check'")
+	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").WithHint("run 'segno check'")
 }
 
 // turn returns the checkpoint that ends turn n; 0 is the base.

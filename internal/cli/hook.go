@@ -17,7 +17,8 @@ import (
 func (a *app) hook() *cobra.Command {
 	return &cobra.Command{
 		Use: "hook AGENT", Short: "record one event of an agent, read from standard input",
-		Long:   "What 'segno enable' makes an agent run. It never fails: it exits 0, and what went\nwrong is in the store's hook.log, which 'segno doctor' shows.",
+		Long: `The command that 'segno enable' adds to an agent's hooks. It always exits with 0. Failures
+are in the store's hook.log, which 'segno doctor' shows.`,
 		Hidden: true, Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "claude" {

@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) inbox() *cobra.Command {
@@ -52,7 +53,7 @@ func (a *app) runInbox(ctx context.Context) error {
 				what = string(q.Args)
 			}
 			_, err := fmt.Fprintf(w, "%s %s %s %s\n", p.bold(pad(short(segno.CommitID(q.Thread)), 6)), p.dim(pad(chat.Age(a.now().Sub(q.Asked)), 4)),
-				inline(q.Tool), cleanLines(segno.Headline(what)))
+				inline(q.Tool), cleanLines(timeline.Title(what)))
 			if err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ func (a *app) runThreadsByStatus(ctx context.Context, all bool, status agent.Pha
 		p := a.paint(w)
 		for _, t := range items {
 			if _, err := fmt.Fprintf(w, "%s %s %s %s\n", p.bold(pad(short(segno.CommitID(t.ID)), 6)), p.dim(pad(chat.Age(a.now().Sub(t.Created)), 4)),
-				t.Status, cleanLines(segno.Headline(t.Title))); err != nil {
+				t.Status, cleanLines(timeline.Title(t.Title))); err != nil {
 				return err
 			}
 		}

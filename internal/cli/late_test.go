@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestALatePromptInASessionThatWasCut undoes a turn and prompts the session that was cut
@@ -17,9 +18,9 @@ func TestALatePromptInASessionThatWasCut(t *testing.T) {
 	d.turn(r, "one", "1")
 	d.turn(r, "two", "2")
 	var cut segno.SessionID
-	if err := d.hook(forEver, func(rec *segno.Recorder) error {
-		m := segno.Mover{Site: rec.Site}
-		moved, err := m.Do(t.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+	if err := d.hook(forEver, func(rec *timeline.Timeline) error {
+		m := rec
+		moved, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		if err == nil {
 			cut = moved.Link.Session
 		}
@@ -31,8 +32,8 @@ func TestALatePromptInASessionThatWasCut(t *testing.T) {
 	if err := c.readParent(0); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.hook(forEver, func(rec *segno.Recorder) error {
-		return rec.Spool.Open(t.Context(), segno.OpenTurn{Key: "late", Agent: "claude", Source: d.source(c),
+	if err := d.hook(forEver, func(rec *timeline.Timeline) error {
+		return rec.Spool.Open(t.Context(), timeline.OpenTurn{Key: "late", Agent: "claude", Source: d.source(c),
 			Workspace: rec.Workspace.ID(), Prompt: "late", Start: d.place.Now()})
 	}); err != nil {
 		t.Fatal(err)

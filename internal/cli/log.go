@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) log() *cobra.Command {
@@ -19,12 +20,12 @@ func (a *app) log() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log",
 		Short: "the thread as a graph, newest first",
-		Long: `Shows every checkpoint of the thread, all lines, newest first: the turn, its age,
-the agent, the prompt, files modified, added and deleted, and shell calls. Of the
-steps of segno's own agent it shows only where a turn was broken off, waits, or
-stands; --json has all.
+		Long: `Shows every checkpoint of the thread, on all lines, newest first: the turn, its age, the
+agent, the prompt, files modified, added and deleted, and shell calls. Of the steps of
+segno's own agent it shows only the head and those where a turn was interrupted or waits;
+--json shows all.
 
-  @  where the thread stands     ○  a turn        ◆  pinned, or saved by hand
+  @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
   ×  interrupted or incomplete   ·  changed, but not by a turn`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,
@@ -174,9 +175,9 @@ func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
 	case segno.CheckpointStep:
-		what = fmt.Sprintf("%s (t%d, step %d)", quote(segno.Headline(c.Prompt)), c.Turn, c.Step)
+		what = fmt.Sprintf("%s (t%d, step %d)", quote(timeline.Title(c.Prompt)), c.Turn, c.Step)
 	case segno.CheckpointTurn:
-		what = quote(segno.Headline(c.Prompt))
+		what = quote(timeline.Title(c.Prompt))
 	case segno.CheckpointBase:
 		what = "(the beginning)"
 		if c.Parent != "" {

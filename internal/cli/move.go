@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // moveResult is the result of undo, redo, restore and op undo.
@@ -28,7 +29,7 @@ type moveResult struct {
 }
 
 // move previews a move, asks, and makes it.
-func (a *app) move(ctx context.Context, d *desk, ask segno.MoveRequest) error {
+func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error {
 	if a.thread != "" {
 		id, err := a.threadNamed(ctx, d.store, a.thread)
 		if err != nil {
@@ -62,7 +63,7 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.MoveRequest) error {
 			return err
 		}
 	}
-	moved, err := m.Do(ctx, ask, plan)
+	moved, err := m.Move(ctx, ask, plan)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (a *app) move(ctx context.Context, d *desk, ask segno.MoveRequest) error {
 	return nil
 }
 
-func result(ctx context.Context, d *desk, p *segno.Plan, moved *segno.Moved) (r moveResult, err error) {
+func result(ctx context.Context, d *desk, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
 	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, p.Forced); err != nil {
@@ -102,7 +103,7 @@ func (a *app) confirm(verb string) error {
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
 		}
-		return segno.Errorf(segno.KindRefused, verb, "", "there is no terminal to ask on").WithHint(hint)
+		return segno.Errorf(segno.KindRefused, verb, "", "no terminal for the question").WithHint(hint)
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
@@ -116,7 +117,7 @@ func (a *app) confirm(verb string) error {
 }
 
 // writePlan shows what a move would do.
-func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan, res moveResult) error {
+func (a *app) writePlan(w io.Writer, d *desk, p *timeline.Plan, res moveResult) error {
 	paint := a.paint(w)
 	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), quotePath(d.rec.Path))
 	if p.Finishes != "" {
@@ -137,7 +138,7 @@ func (a *app) writePlan(w io.Writer, d *desk, p *segno.Plan, res moveResult) err
 	return nil
 }
 
-func turns(p *segno.Plan) string {
+func turns(p *timeline.Plan) string {
 	if len(p.Turns) == 0 {
 		return p.Args
 	}
@@ -149,7 +150,7 @@ func turns(p *segno.Plan) string {
 }
 
 // pathsOf is the part of an undo's arguments that limits it to paths.
-func pathsOf(p *segno.Plan) string {
+func pathsOf(p *timeline.Plan) string {
 	if _, paths, ok := strings.Cut(p.Args, " -- "); ok && p.Verb == segno.VerbUndo {
 		return " -- " + paths
 	}
@@ -187,7 +188,7 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 }
 
 // writeMoved says what a move did and how to go on.
-func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) error {
+func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.MoveResult, res moveResult) error {
 	p := m.Plan
 	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+turns(p)), label(m.Head), wrote(p))
 	merged := slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return !c.Merged })
@@ -216,7 +217,7 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *segno.Moved, res moveResult) e
 
 // sayLeft says how to see conflicts and how to write over them, as far as that can be
 // forced.
-func (a *app) sayLeft(p *segno.Plan) {
+func (a *app) sayLeft(p *timeline.Plan) {
 	n := len(p.Forced)
 	if n == 0 {
 		return
@@ -232,8 +233,8 @@ func (a *app) sayLeft(p *segno.Plan) {
 	a.say("%s: 'segno diff --conflicts' shows the difference, 'segno %s --force' writes over it", was, p.Verb)
 }
 
-func wrote(p *segno.Plan) string {
-	n := segno.CountChanges(p.Steps)
+func wrote(p *timeline.Plan) string {
+	n := timeline.CountChanges(p.Steps)
 	switch {
 	case n.IsZero() && len(p.Steps) > 0:
 		return "directories only"

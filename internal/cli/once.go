@@ -60,7 +60,7 @@ func (o *single) run(ctx context.Context, in agent.Input) error {
 		return err
 	}
 	t := &telling{app: o.app, lines: encoder(o.Stdout)}
-	for e, err := range o.chat.Run(ctx, in) {
+	for e, err := range o.chat.Stream(ctx, in) {
 		if o.json && (e.Kind != "" || err == nil) {
 			if err := t.lines.Encode(e); err != nil {
 				return segno.NewError(segno.KindIO, "write events", "", err)
@@ -80,13 +80,13 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 	if o.json {
 		return nil
 	}
-	s, err := o.chat.Standing(ctx)
+	s, err := o.chat.Status(ctx)
 	if err != nil {
 		return err
 	}
 	o.say("%s", clean(s.Greeting()))
 	if s.Broken && in.Prompt != "" {
-		o.say("the turn before was broken off; %s goes on with one, instead of a prompt", o.command("--continue"))
+		o.say("the previous turn was interrupted; %s continues it, instead of a prompt", o.command("--continue"))
 	}
 	return nil
 }
@@ -95,12 +95,12 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; what was done is saved").WithHint("run " + o.command("--continue") + " to go on")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to go on")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.waits(ctx); waits != nil {
 			return waits // the prompt was refused for that
 		}
-		if s, lookErr := o.chat.Standing(ctx); lookErr == nil && s.Broken {
+		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Broken {
 			return segno.NewError(segno.KindInternal, "", "", err).WithHint("run " + o.command("--continue") + " first, or undo the turn")
 		}
 	}
@@ -218,7 +218,7 @@ func (t *telling) flush() {
 
 // waits is the error of a session that waits for approvals, after it has said which.
 func (o *single) waits(ctx context.Context) error {
-	s, err := o.chat.Standing(ctx)
+	s, err := o.chat.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 {
 		return err
 	}
@@ -246,7 +246,7 @@ func (o *single) list(ctx context.Context) error {
 		return err
 	}
 	if len(open) == 0 {
-		if s, err := o.chat.Standing(ctx); err == nil && s.Broken {
+		if s, err := o.chat.Status(ctx); err == nil && s.Broken {
 			o.say("nothing, but the last turn was broken off; %s goes on with it, and asks what it must", o.command("--continue"))
 		}
 	}

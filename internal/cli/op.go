@@ -9,11 +9,12 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) op() *cobra.Command {
 	c := &cobra.Command{
-		Use: "op", Short: "the operations on this directory, and taking them back",
+		Use: "op", Short: "list and undo the operations on this directory",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -23,7 +24,7 @@ func (a *app) op() *cobra.Command {
 
 func (a *app) opLog() *cobra.Command {
 	return &cobra.Command{
-		Use: "log", Short: "undo, redo, restore, fork, pin, unpin, switch and op undo, newest first", Args: cobra.NoArgs,
+		Use: "log", Short: "list the operations on this directory, newest first", Args: cobra.NoArgs,
 		Example: "  segno op log",
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
@@ -97,9 +98,9 @@ func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
 func (a *app) opUndo() *cobra.Command {
 	var force bool
 	c := &cobra.Command{
-		Use: "undo [OPERATION]", Short: "take an operation back, by default the newest",
-		Long: `Puts the thread, the files and the conversation back to where they were before an
-operation. What people changed since stays. It is refused once newer turns stand on it.`,
+		Use: "undo [OPERATION]", Short: "undo an operation, by default the newest",
+		Long: `Moves the thread, the files and the conversation back to their state before an operation.
+Later changes by other authors stay. It is refused after newer turns.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeOperations,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -107,7 +108,7 @@ operation. What people changed since stays. It is refused once newer turns stand
 		},
 	}
 	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "write over conflicts; what was there is saved first")
+	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts; the present content is saved first")
 	return c
 }
 
@@ -117,14 +118,14 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 		return err
 	}
 	defer d.Close()
-	ask := segno.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
+	ask := timeline.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
 	if name != "" {
 		if ask.Op, err = operationNamed(ctx, d, name); err != nil {
 			return err
 		}
 	}
 	m := d.mover()
-	op, err := m.Operation(ctx, ask.Op)
+	op, err := m.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
@@ -135,11 +136,11 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 }
 
 // takeBack takes back an operation that moved no files.
-func (a *app) takeBack(ctx context.Context, m *segno.Mover, op segno.Operation) error {
-	text := fmt.Sprintf("op undo %s: %s %s is taken back", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
+func (a *app) takeBack(ctx context.Context, m *timeline.Timeline, op segno.Operation) error {
+	text := fmt.Sprintf("op undo %s: undid %s %s", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
 	if a.dryRun {
-		text = "would take back: " + string(op.Verb) + " " + clean(op.Args)
-	} else if err := m.TakeBack(ctx, op); err != nil {
+		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
+	} else if err := m.UndoOperation(ctx, op); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(w io.Writer) error {

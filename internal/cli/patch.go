@@ -91,7 +91,7 @@ func uncarried(c segno.Change, from, to side) string {
 	case c.To.Type == segno.EntityHardLink:
 		return "hard link to " + quotePath(c.To.Target)
 	case c.From.Type == segno.EntityHardLink && c.To.Type == segno.EntityFile:
-		return "no longer a hard link"
+		return "not a hard link any more"
 	case both && c.From.Type == c.To.Type && c.From.Mode != c.To.Mode && (from.mode == to.mode || odd(c.From) || odd(c.To)):
 		return fmt.Sprintf("mode %04o became %04o", c.From.Mode, c.To.Mode)
 	case !both && odd(c.To):

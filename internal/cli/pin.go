@@ -15,8 +15,9 @@ import (
 
 func (a *app) pin() *cobra.Command {
 	return &cobra.Command{
-		Use: "pin CHECKPOINT [NAME]", Short: "name a checkpoint and keep it, whatever gc drops",
-		Long:    "Gives a checkpoint a name, by which every verb finds it, and keeps it: gc does not drop\nit. A checkpoint can have several names. Without NAME it is called \"pinned\".",
+		Use: "pin CHECKPOINT [NAME]", Short: "name a checkpoint, and keep it from gc",
+		Long: `Gives a checkpoint a name that every verb accepts, and keeps it: gc does not drop it. A
+checkpoint can have several names. The default name is "pinned".`,
 		Example: `  segno pin t37 green-build`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -34,7 +35,7 @@ func (a *app) pin() *cobra.Command {
 
 func (a *app) unpin() *cobra.Command {
 	return &cobra.Command{
-		Use: "unpin CHECKPOINT", Short: "take the names off a checkpoint, or one of them", Args: cobra.ExactArgs(1),
+		Use: "unpin CHECKPOINT", Short: "remove all names of a checkpoint, or one of them", Args: cobra.ExactArgs(1),
 		Long:    "Takes a name off the checkpoint that has it. If the checkpoint is named otherwise, by its\nturn for example, it loses all its names.",
 		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error { return a.runPin(c.Context(), args[0], "") },
@@ -86,7 +87,7 @@ func (a *app) removePins(ctx context.Context, d *desk, h *history, c *segno.Chec
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": "", "unpinned": names}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "unpinned %s: it is no longer called %s\n", label(c), inline(strings.Join(names, ", ")))
+		_, err := fmt.Fprintf(w, "unpinned %s: removed the name %s\n", label(c), inline(strings.Join(names, ", ")))
 		return err
 	})
 }

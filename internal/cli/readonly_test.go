@@ -36,7 +36,7 @@ func TestAReadOnlyCopyOfAStoreInUse(t *testing.T) {
 		return out
 	}
 	must("segno", "--store", store, "save", "-m", "first")
-	open, err := sqlite.OpenDir(t.Context(), store, sqlite.Options{})
+	open, err := sqlite.Open(t.Context(), filepath.Join(store, "segno.db"), sqlite.Options{Packs: filepath.Join(store, "packs")})
 	if err != nil {
 		t.Fatal(err)
 	}

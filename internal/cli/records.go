@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // records writes a transcript the way Claude Code does: records are appended, each
@@ -26,7 +26,7 @@ type records struct {
 }
 
 func (r *records) open(config, dir, session string) {
-	r.file = filepath.Join(config, "projects", transcript.Slug(dir), session+".jsonl")
+	r.file = filepath.Join(config, "projects", claude.Slug(dir), session+".jsonl")
 }
 
 // record is what is read of a record.

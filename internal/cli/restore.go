@@ -7,21 +7,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) restore() *cobra.Command {
-	var ask segno.MoveRequest
+	var ask timeline.MoveRequest
 	var chat, files bool
 	c := &cobra.Command{
 		Use:   "restore CHECKPOINT [PATH…]",
 		Short: "go to any checkpoint, or take its files, its conversation or some paths",
-		Long: `Makes the files and the conversation what they were at a checkpoint, exactly. The
-present is saved first, so nothing is lost. --files or --chat moves only that;
-paths move only those. Such a part move becomes a checkpoint of its own.
+		Long: `Makes the files and the conversation exactly as they were at a checkpoint. The present is
+saved first. --files or --chat moves only one of them; paths move only those. Such a
+partial move becomes a new checkpoint.
 
-A path is relative to where you are, or as segno prints it: relative to the
-workspace, and between double quotes with the escapes of C if it has characters
-that cannot be printed ("new\nline", "caf\351").`,
+A path is relative to the current directory, or as segno prints it: relative to the
+workspace, and in double quotes with the escapes of C if it has characters that cannot be
+printed ("new\nline", "caf\351").`,
 		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,
@@ -30,11 +31,11 @@ that cannot be printed ("new\nline", "caf\351").`,
 			case chat && files:
 				return usage(errors.New("--chat and --files exclude each other; without either, both move"))
 			case chat:
-				ask.Scope = segno.ScopeChat
+				ask.Scope = timeline.ScopeChat
 			case files || len(args) > 1:
-				ask.Scope = segno.ScopeFiles
+				ask.Scope = timeline.ScopeFiles
 			default:
-				ask.Scope = segno.ScopeBoth
+				ask.Scope = timeline.ScopeBoth
 			}
 			return a.runRestore(c.Context(), ask, args)
 		},
@@ -46,7 +47,7 @@ that cannot be printed ("new\nline", "caf\351").`,
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, ask segno.MoveRequest, args []string) error {
+func (a *app) runRestore(ctx context.Context, ask timeline.MoveRequest, args []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err

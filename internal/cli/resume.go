@@ -19,9 +19,9 @@ func (a *app) resume() *cobra.Command {
 	var printOnly bool
 	c := &cobra.Command{
 		Use:   "resume [CHECKPOINT | THREAD]",
-		Short: "go on with a conversation where it stands",
+		Short: "continue a conversation at the head of its thread",
 		Long: `Prints the command that continues the agent's session at a checkpoint (default:
-where the thread stands), and on a terminal runs it. A session made in another
+where the thread is), and on a terminal runs it. A session made in another
 directory is brought here first; one the agent no longer has comes from the store.`,
 		Example:           "  segno resume\n  segno resume t2 --print",
 		Args:              cobra.MaximumNArgs(1),
@@ -104,7 +104,7 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 			return resumeResult{}, cmp.Or(lookErr, inClient(head))
 		}
 		if err == nil && head.Head != at {
-			err = segno.Errorf(segno.KindRefused, "resume", string(at), "a chat goes on where its thread stands").WithHint("run 'segno restore " + short(at) + "' first")
+			err = segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").WithHint("run 'segno restore " + short(at) + "' first")
 		}
 		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
 	}

@@ -19,9 +19,9 @@ type retention struct {
 }
 
 func (r *retention) flags(c *cobra.Command) {
-	c.Flags().IntVar(&r.days, "keep-days", 0, "keep what is younger than `N` days, and drop other lines that were left and other threads")
+	c.Flags().IntVar(&r.days, "keep-days", 0, "keep checkpoints younger than `N` days, and drop other abandoned lines and threads")
 	c.Flags().IntVar(&r.turns, "keep-turns", 0, "keep the newest `N` turns of each thread, and drop other lines that were left")
-	c.Flags().BoolVar(&r.erase, "erase", false, "leave no byte of deleted threads in the store")
+	c.Flags().BoolVar(&r.erase, "erase", false, "remove every byte of deleted threads from the store")
 }
 
 // gcResult is the result of gc.

@@ -13,9 +13,12 @@ import (
 func (a *app) save() *cobra.Command {
 	var message string
 	c := &cobra.Command{
-		Use:     "save [-m TEXT]",
-		Short:   "make a checkpoint now",
-		Long:    "Makes a checkpoint of the files as they are, on the thread the directory stands on;\nwhere there is none, it starts one. It is made also when nothing changed.\nThe rules of the moment count: what .segnoignore or a marker file protects is no longer\nrecorded, even if the rule appeared during a turn.",
+		Use:   "save [-m TEXT]",
+		Short: "make a checkpoint now",
+		Long: `Makes a checkpoint of the present files on the thread of the directory, or on a new thread
+if there is none. It makes one even if no file has changed. The present rules apply: paths
+that .segnoignore or a marker file protects are no longer recorded, even if the rule
+appeared during a turn.`,
 		Example: `  segno save -m "before the migration"`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -25,7 +28,7 @@ func (a *app) save() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			cp, err := d.recorder().Cut(ctx, segno.CheckpointSave, message)
+			cp, err := d.recorder().Save(ctx, segno.CheckpointSave, message)
 			if err != nil {
 				return err
 			}
@@ -42,6 +45,6 @@ func (a *app) save() *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringVarP(&message, "message", "m", "", "what to call it")
+	c.Flags().StringVarP(&message, "message", "m", "", "a name for it")
 	return c
 }

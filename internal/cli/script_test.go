@@ -26,10 +26,10 @@ func TestMain(m *testing.M) {
 				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel}}, os.Args[1:]))
 		},
 		"segno-hook": func() {
-			ctx, stop := event.Signalled(context.Background())
+			ctx, stop := event.SignalContext(context.Background())
 			defer stop()
-			event.Boundary{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
-				Rest: func(ctx context.Context, stdin io.Reader) error {
+			event.ToolHook{Stdin: os.Stdin, Stdout: os.Stdout, Getenv: os.Getenv, Now: time.Now, Exit: func() { os.Exit(0) },
+				Delegate: func(ctx context.Context, stdin io.Reader) error {
 					cmd := exec.CommandContext(ctx, "segno", os.Args[1:]...)
 					cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, os.Stdout, os.Stderr
 					return cmd.Run()

@@ -17,8 +17,8 @@ import (
 func (a *app) show() *cobra.Command {
 	return &cobra.Command{
 		Use:               "show [CHECKPOINT]",
-		Short:             "what a turn did",
-		Long:              "Shows a checkpoint: the prompt, the tools that were called, the files that changed.\nWithout an argument, the one the thread stands on.",
+		Short:             "show the prompt, tool calls and changed files of a turn",
+		Long:              "Shows a checkpoint: the prompt, the tools that were called, the files that changed.\nWithout an argument, it shows the head of the thread.",
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,

@@ -37,7 +37,7 @@ func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	if slices.Contains(lingering[:], c.Name()) {
 		return func() {}
 	}
-	return event.Watch(ctx, 0, func(event.Expired) { os.Exit(exitCancelled) }).Stop
+	return event.Watch(ctx, 0, func(event.Reason) { os.Exit(exitCancelled) }).Stop
 }
 
 // outlivesReader lets a command that does more than print hear of a reader that went

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func absolute(wd, path string) string {
@@ -20,7 +21,7 @@ func absolute(wd, path string) string {
 type desk struct {
 	store *local.Store
 	rec   segno.WorkspaceRecord
-	site  segno.Site
+	site  *timeline.Timeline
 	dir   string
 
 	compress func() error // a part of the store
@@ -72,7 +73,7 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		}
 	}
 	a.bar = a.progress("scanning")
-	if d.site, err = store.Site(d.rec, a.bar.update); err != nil {
+	if d.site, err = store.Timeline(d.rec, a.bar.update); err != nil {
 		store.Close()
 		return nil, err
 	}
@@ -139,15 +140,17 @@ func nothingHere(dir string) error {
 	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
-func (d *desk) recorder() *segno.Recorder { return &segno.Recorder{Site: d.site} }
+func (d *desk) recorder() *timeline.Timeline { return d.site }
 
-func (d *desk) mover() *segno.Mover { return &segno.Mover{Site: d.site, Register: d.store.Register} }
+func (d *desk) mover() *timeline.Timeline {
+	return d.site
+}
 
 // threadID is the thread the command works on: --thread, or the one the
 // workspace stands on.
 func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
 	if a.thread == "" {
-		id, err := d.site.Thread(ctx)
+		id, err := d.site.CurrentThread(ctx)
 		if err == nil && id == "" {
 			err = segno.Errorf(segno.KindNotFound, "find thread", d.rec.Path, "no thread here yet").WithHint("prompt the agent once, or run 'segno save'")
 		}

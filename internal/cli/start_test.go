@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/timeline"
 )
 
 var errKilled = errors.New("killed")
@@ -82,7 +83,7 @@ func (d *bench) write(content string) {
 }
 
 // hook lets a hook's process live for so many commits.
-func (d *bench) hook(life int, do func(r *segno.Recorder) error) error {
+func (d *bench) hook(life int, do func(r *timeline.Timeline) error) error {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
 	if err != nil {
@@ -93,14 +94,14 @@ func (d *bench) hook(life int, do func(r *segno.Recorder) error) error {
 	if err != nil {
 		d.Fatal(err)
 	}
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
 	if life != forEver {
 		site.Store = &mortal{s.Store, life}
 	}
-	return do(&segno.Recorder{Site: site})
+	return do(site)
 }
 
 func (d *bench) source(r *records) segno.Source {
@@ -109,8 +110,8 @@ func (d *bench) source(r *records) segno.Source {
 
 func (d *bench) begin(r *records, key string) {
 	d.Helper()
-	err := d.hook(forEver, func(rec *segno.Recorder) error {
-		_, err := rec.Begin(d.Context(), segno.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r), Text: key})
+	err := d.hook(forEver, func(rec *timeline.Timeline) error {
+		_, err := rec.BeginTurn(d.Context(), timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r), Text: key})
 		return err
 	})
 	if err != nil {
@@ -120,8 +121,8 @@ func (d *bench) begin(r *records, key string) {
 
 func (d *bench) end(life int, r *records, key string) error {
 	d.Helper()
-	return d.hook(life, func(rec *segno.Recorder) error {
-		_, err := rec.End(d.Context(), segno.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
+	return d.hook(life, func(rec *timeline.Timeline) error {
+		_, err := rec.EndTurn(d.Context(), timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
 		return err
 	})
 }
@@ -220,9 +221,9 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 			if got, want := d.line(r), []string{"t1 old1", "t2 old2", "t3 new1", "t4 new2"}; !slices.Equal(got, want) {
 				t.Errorf("the line is %q, want %q", got, want)
 			}
-			if err := d.hook(forEver, func(rec *segno.Recorder) error {
-				m := segno.Mover{Site: rec.Site}
-				_, err := m.Do(t.Context(), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+			if err := d.hook(forEver, func(rec *timeline.Timeline) error {
+				m := rec
+				_, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 				return err
 			}); err != nil {
 				t.Errorf("undo: %v", err)

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) status() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "where this directory stands", Args: cobra.NoArgs,
+		Use: "status", Short: "the state of this directory", Args: cobra.NoArgs,
 		Example: "  segno status --json",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runStatus(c.Context()) },
 	}
@@ -46,23 +47,23 @@ type openItem struct {
 	start   time.Time
 	PID     int `json:"pid"`
 
-	Background bool         `json:"background"` // the turn has ended, and its tasks go on
-	Tasks      []segno.Task `json:"tasks"`
+	Background bool            `json:"background"` // the turn has ended, and its tasks go on
+	Tasks      []timeline.Task `json:"tasks"`
 }
 
-func itemOf(t segno.OpenTurn) openItem {
-	return openItem{Background: t.Background(), Tasks: append([]segno.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
+func itemOf(t timeline.OpenTurn) openItem {
+	return openItem{Background: t.InBackground(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
 		Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
 }
 
 // openItem is an open turn with the tasks of it that still run.
-func (a *app) openItem(ctx context.Context, d *desk, t segno.OpenTurn) (openItem, error) {
+func (a *app) openItem(ctx context.Context, d *desk, t timeline.OpenTurn) (openItem, error) {
 	item := itemOf(t)
-	if !t.Background() {
+	if !t.InBackground() {
 		return item, nil
 	}
 	entries, _, err := d.site.Spool.Entries(ctx, t.Key)
-	item.Tasks = append([]segno.Task{}, t.Running(entries)...)
+	item.Tasks = append([]timeline.Task{}, t.RunningTasks(entries)...)
 	return item, err
 }
 
@@ -98,7 +99,7 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	s.Moving = plan != nil
-	if s.Thread, err = d.site.Thread(ctx); err != nil {
+	if s.Thread, err = d.site.CurrentThread(ctx); err != nil {
 		return err
 	}
 	if s.Thread != "" {
@@ -131,7 +132,7 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 		return err
 	}
 	s.Held = now.Held
-	s.Changed, err = d.site.Count(ctx, c.Tree(), now.Tree)
+	s.Changed, err = d.site.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
 }
 
@@ -150,7 +151,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		changed := counts(s.Changed)
 		switch {
 		case s.ReadOnly:
-			changed = "it is not known what"
+			changed = "unknown cause"
 		case changed == "":
 			changed = "nothing"
 		}
@@ -162,16 +163,16 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		if t.Background {
 			what = "background"
 		}
-		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(segno.Headline(t.Prompt)))
+		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(timeline.Title(t.Prompt)))
 		for _, task := range t.Tasks {
-			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(segno.Headline(task.What)))
+			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(timeline.Title(task.What)))
 		}
 	}
 	if s.Waiting > 0 {
 		fmt.Fprintf(w, "waiting    %s found the store busy; the next command that moves or records applies it\n", plural(s.Waiting, "commit"))
 	}
 	if s.Moving {
-		fmt.Fprintln(w, "a move was broken off; the next command that moves or records completes it")
+		fmt.Fprintln(w, "a move was interrupted; the next command that moves or records completes it")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // knownThread is a thread as a hint names it.
@@ -36,7 +37,7 @@ func (a *app) knownThreads(ctx context.Context, store *local.Store, q segno.Thre
 		}
 		k := knownThread{id: shellQuote(short(segno.CommitID(t.ID)))}
 		k.text = fmt.Sprintf("%s (t%d, %s", k.id, head.Turn, chat.Age(a.now().Sub(t.Created)))
-		if title := segno.Headline(t.Title); title != "" {
+		if title := timeline.Title(t.Title); title != "" {
 			k.text += ", " + quote(fit(title, 40))
 		}
 		if q.Workspace == "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) threads() *cobra.Command {
@@ -92,7 +93,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 		return err
 	}
 	defer d.Close()
-	current, err := d.site.Thread(ctx)
+	current, err := d.site.CurrentThread(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,7 +147,7 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			if t.Current {
 				sign = "@"
 			}
-			title := cleanLines(segno.Headline(t.Title))
+			title := cleanLines(timeline.Title(t.Title))
 			if title == "" && t.Parent != "" {
 				title = "(fork)"
 			}

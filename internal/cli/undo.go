@@ -10,25 +10,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) undo() *cobra.Command {
-	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "take back the newest turns, files and conversation", `Takes back the N newest turns of the line the thread stands on (default 1), newest
-first, or all turns back to and including TURN: what tools, shell commands and
-anything else did to the files meanwhile, and the conversation. With paths after --,
-only what the turns did to these paths is taken back, and the conversation stays.
-A file that was changed since the turn is merged by lines. If the
-same lines were changed, or the file is binary, it is a conflict: it is listed with
-the difference and left alone, and the exit code is 4. --force writes over conflicts;
-right after an undo of whole turns that left some, it writes over those and undoes no
-other turn. After an undo of paths, give the same paths again.
-Nothing is lost: 'segno redo' goes forward again, and 'segno op undo' takes the undo
-itself back.`)
+	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation", `Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
+back to and including TURN: the changes of their tools and commands to the files, and the
+conversation. With paths after --, it undoes only the changes of the turns to these paths,
+and the conversation stays.
+
+A file that was changed after the turn is merged by lines. If both changed the same lines,
+or the file is binary, the path is a conflict: undo lists it with the difference, leaves
+it alone and exits with code 4. --force overwrites conflicts. Right after an undo of whole
+turns with conflicts, --force overwrites those and undoes no further turn. After an undo
+of paths, give the same paths again.
+
+'segno redo' redoes the turns, and 'segno op undo' undoes the undo itself.`)
 }
 
 func (a *app) redo() *cobra.Command {
-	return a.step(segno.VerbRedo, "[N | TURN]", "do undone turns again, oldest first", `Goes forward again over the N oldest turns that were undone (default 1), or over all
-up to and including TURN. Files that were changed since are merged or conflicts, as for 'segno undo'.`)
+	return a.step(segno.VerbRedo, "[N | TURN]", "redo undone turns, oldest first", `Redoes the N oldest undone turns (default 1), or all up to and including TURN. Files that
+were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 }
 
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
@@ -42,7 +44,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
 				args, paths = args[:dash:dash], args[dash:]
 			}
-			ask := segno.MoveRequest{Verb: verb, Force: force}
+			ask := timeline.MoveRequest{Verb: verb, Force: force}
 			if err := span(&ask, args); err != nil {
 				return err
 			}
@@ -50,7 +52,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 		},
 	}
 	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "write over conflicts, and under an open turn; what was there is saved first")
+	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts, and move under an open turn; the present content is saved first")
 	if verb == segno.VerbUndo {
 		c.Example += "\n  segno undo t3 -- src/a.go"
 	}
@@ -58,7 +60,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 }
 
 // span reads which turns an undo or redo is to move over.
-func span(ask *segno.MoveRequest, args []string) error {
+func span(ask *timeline.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
 		return nil
@@ -80,7 +82,7 @@ func span(ask *segno.MoveRequest, args []string) error {
 	return nil
 }
 
-func (a *app) runStep(ctx context.Context, ask segno.MoveRequest, paths []string) error {
+func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []string) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
@@ -101,7 +103,7 @@ func (a *app) runStep(ctx context.Context, ask segno.MoveRequest, paths []string
 // withThreads adds to the error of an undo that found no turn the other threads of the
 // directory that have one: after the agent began a new session, the turns that the user
 // means are on the thread before.
-func (a *app) withThreads(ctx context.Context, d *desk, ask segno.MoveRequest, err error) error {
+func (a *app) withThreads(ctx context.Context, d *desk, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err

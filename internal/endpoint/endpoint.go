@@ -1,25 +1,75 @@
-// Package endpoint is what adapters of models have in common about the servers they
-// ask: where those are, how their answers begin, and what may be told of their failures.
+// Package endpoint is the part that the adapters of models share: it sends a request to a
+// model's server, reads the answer as a stream, and turns failures into [agent.ModelError].
+//
+// An adapter describes its API as a [Server] and each request as a [Call].
 package endpoint
 
 import (
-	"bufio"
-	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
-// maxSilence is how long a server may take to say anything at all.
-const maxSilence = 10 * time.Minute
+const (
+	// DefaultIdle is how long a stream may be silent between two pieces of an answer.
+	DefaultIdle = 5 * time.Minute
+	// maxSilence is how long a server may take to begin its answer.
+	maxSilence = 10 * time.Minute
+)
 
-// Parse reads a base URL. Its error does not repeat it, for it may hold a secret.
-func Parse(text string) (*url.URL, error) {
+// Server is a vendor's API at an address. Set the fields, then call Connect once.
+type Server struct {
+	Vendor  string   // as hints name it: "OpenAI"
+	Host    string   // of the vendor's own API
+	Default string   // base URL of the vendor's own API
+	Example string   // a base URL for hints
+	KeyVar  string   // environment variable with the key
+	BaseVar string   // environment variable with the base URL
+	Path    []string // of the resource, below the base URL
+
+	Key    string // from the program; Connect takes the environment's if it is empty
+	Token  string // a bearer token in place of Key
+	Base   string // from the program; Connect takes the environment's if it is empty
+	Client *http.Client
+	Idle   time.Duration // how long a stream may be silent
+
+	Own     bool // the address is the vendor's
+	Trusted bool // the address may receive the credentials in the environment
+
+	url *url.URL
+	err error // the base URL is unusable
+}
+
+// Connect resolves the address and the key. It sends nothing. The environment's key goes to
+// the vendor and to the address in the environment only: an address given in code needs a
+// key given in code. The first request reports an unusable address.
+func (s *Server) Connect() {
+	s.Idle = cmp.Or(s.Idle, DefaultIdle)
+	fromEnv := os.Getenv(s.BaseVar)
+	u, err := parse(cmp.Or(s.Base, fromEnv, s.Default))
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.Own = u.Hostname() == s.Host || strings.HasSuffix(u.Hostname(), "."+s.Host)
+	s.Trusted = s.Base == "" || s.Base == fromEnv || s.Own && u.Scheme == "https"
+	if s.Key == "" && s.Trusted {
+		s.Key = os.Getenv(s.KeyVar)
+	}
+	if s.Client == nil {
+		s.Client = newClient()
+	}
+	s.url = u.JoinPath(s.Path...)
+	s.url.RawQuery, s.url.Fragment = u.Query().Encode(), ""
+}
+
+// parse reads a base URL. Its error does not repeat the URL, which may contain a secret.
+func parse(text string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimSpace(text))
 	if err != nil {
 		var parsing *url.Error
@@ -34,8 +84,8 @@ func Parse(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// Client is a client that waits for an answer to begin as long as models think.
-func Client() *http.Client {
+// newClient returns a client that waits for the beginning of an answer as long as models think.
+func newClient() *http.Client {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
 		return &http.Client{}
@@ -45,86 +95,18 @@ func Client() *http.Client {
 	return &http.Client{Transport: t}
 }
 
-// ErrPage is the error of a server that answers with a page for people.
-var ErrPage = errors.New("answered with a page, not with the API")
-
-// DefaultIdle is how long a stream may be silent between two pieces of an answer.
-const DefaultIdle = 5 * time.Minute
-
-// ErrIdle is the error of a stream that was silent for too long.
-var ErrIdle = errors.New("the server sent nothing for too long")
-
-// idleReader reads a body and limits how long the server may send nothing. Any byte
-// counts, also those of comments and pings, which produce no event.
-type idleReader struct {
-	io.ReadCloser
-	limit time.Duration
-}
-
-func (r idleReader) Read(p []byte) (int, error) {
-	var expired atomic.Bool
-	timer := time.AfterFunc(r.limit, func() {
-		expired.Store(true)
-		_ = r.Close() // ends the Read under way
-	})
-	n, err := r.ReadCloser.Read(p)
-	timer.Stop()
-	if err != nil && expired.Load() {
-		err = fmt.Errorf("%w: %s", ErrIdle, r.limit)
+// RefuseRedirects keeps credentials in custom headers from other hosts: net/http strips
+// Authorization from a redirected request and leaves other headers in it.
+func (s *Server) RefuseRedirects() {
+	if s.Client == nil || s.Client.CheckRedirect != nil {
+		return
 	}
-	return n, err
-}
-
-// asStream makes a good answer a stream of events, if it is not one: whole makes it of an
-// answer that came in one piece. Reading fails with [ErrIdle] when the server is silent for
-// longer than idle.
-func asStream(res *http.Response, idle time.Duration, whole func(body io.Reader, header http.Header) ([]byte, error)) error {
-	res.Body = idleReader{res.Body, idle}
-	body := bufio.NewReader(res.Body)
-	switch firstLetter(body) {
-	case '<':
-		_ = res.Body.Close() // nothing to lose: it was only read
-		return ErrPage
-	case '{', '[':
-		defer res.Body.Close() // nothing to lose: it was only read
-		events, err := whole(body, res.Header)
-		if err != nil {
-			return err
+	guarded := *s.Client
+	guarded.CheckRedirect = func(r *http.Request, via []*http.Request) error {
+		if from := via[0].URL; r.URL.Host != from.Host || r.URL.Scheme != from.Scheme || len(via) >= 10 {
+			return errRedirect
 		}
-		res.Header.Set("Content-Type", "text/event-stream")
-		res.Body = io.NopCloser(bytes.NewReader(events))
-	default:
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{body, res.Body}
+		return nil
 	}
-	return nil
-}
-
-// maxBlank is how many bytes may come before the first letter of an answer.
-const maxBlank = 512
-
-// firstLetter is the first letter of a body that is not a space, 0 if all are. A
-// header may say anything: servers that stream have been seen to call it plain text,
-// and others to call an error a stream.
-func firstLetter(body *bufio.Reader) byte {
-	for n := 1; n <= maxBlank; n++ {
-		b, err := body.Peek(n)
-		if err != nil {
-			return 0
-		}
-		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
-			return c
-		}
-	}
-	return 0
-}
-
-// At is where an API has what is called path, below its base URL. A query of the base URL
-// goes with it.
-func At(base *url.URL, path ...string) *url.URL {
-	u := base.JoinPath(path...)
-	u.RawQuery, u.Fragment = u.Query().Encode(), ""
-	return u
+	s.Client = &guarded
 }

@@ -11,12 +11,12 @@ import (
 
 func TestParse(t *testing.T) {
 	for _, good := range []string{"https://api.example.com/v1", " http://localhost:8080 ", "http://[::1]:1/x?key=v"} {
-		if u, err := Parse(good); err != nil || u.Host == "" {
+		if u, err := parse(good); err != nil || u.Host == "" {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
 	for _, bad := range []string{"", "localhost:8080", "ftp://host", "https://", "http://sk-secretsecret:%zz@host"} {
-		if _, err := Parse(bad); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := parse(bad); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestFirstLetter(t *testing.T) {
 	}
 }
 
-func TestTellHasNoSecrets(t *testing.T) {
+func TestRedactRemovesSecrets(t *testing.T) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://h/v1?api_key=inthequery&x=harmless", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +42,7 @@ func TestTellHasNoSecrets(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer theauthorization")
 	r.Header.Set("X-Api-Key", "theheaderkey")
 	below := errors.New("below")
-	err = tell("no:\n inthequery theauthorization theheaderkey sk-somebodyelses harmless "+strings.Repeat("ü", 400), secretsOf(r), below)
+	err = (&exchange{secrets: secretsOf(r)}).redact("no:\n inthequery theauthorization theheaderkey sk-ofanotheruser harmless "+strings.Repeat("ü", 400), below)
 	text := err.Error()
 	for _, secret := range []string{"inthequery", "theauthorization", "theheaderkey", "sk-", "\n"} {
 		if strings.Contains(text, secret) {
@@ -57,8 +57,8 @@ func TestTellHasNoSecrets(t *testing.T) {
 func TestNames(t *testing.T) {
 	seen := map[string]string{}
 	for _, text := range []string{"a.b", "a_b", "a b", "", "ü", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 66), "read_file"} {
-		name := Name(text, 64)
-		if len(name) > 64 || name == "" || strings.IndexFunc(name, unusual) >= 0 {
+		name := Identifier(text, 64)
+		if len(name) > 64 || name == "" || strings.IndexFunc(name, isSpecial) >= 0 {
 			t.Errorf("%q becomes %q", text, name)
 		}
 		if other, there := seen[name]; there {
@@ -66,7 +66,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[name] = text
 	}
-	if Name("read_file", 64) != "read_file" || Short("odd.one", 40) != "odd.one" || len(Short(strings.Repeat("ü", 40), 40)) != 40 {
+	if ToolName("read_file") != "read_file" || Shorten("odd.one", 40) != "odd.one" || len(Shorten(strings.Repeat("ü", 40), 40)) != 40 {
 		t.Error("what fits stays, what does not is cut")
 	}
 }

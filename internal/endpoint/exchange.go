@@ -11,97 +11,151 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 )
 
-// Exchange sends requests to a model's server and reads the answers as streams of events.
-// It does not retry. Use one Exchange per question: it remembers the credentials of its
-// requests, so that [Exchange.Tell] can keep them out of errors.
-type Exchange struct {
-	Client *http.Client
-	Idle   time.Duration // how long the server may send nothing in the midst of an answer
-
-	// Refusal is the error of an answer whose status is 400 or more, or of one whose status is
-	// good (status is 0) and whose body is not an answer.
-	Refusal func(header http.Header, body []byte, status int) error
-	// Whole makes a stream of an answer that came in one piece.
-	Whole func(body io.Reader, header http.Header) ([]byte, error)
-
-	Began  bool        // the answer is a stream, at least in its beginning
-	Header http.Header // of the answer
-
-	secrets []string // credentials that were sent; no error or log may contain them
+// exchange is one request and its answer. It remembers the credentials of the request, so
+// that no error repeats them.
+type exchange struct {
+	client  *http.Client
+	idle    time.Duration
+	answer  Answer
+	began   bool        // the answer is a stream, at least in its beginning
+	header  http.Header // of the answer
+	secrets []string    // credentials in the request
 }
 
 // Event is one event of a stream.
 type Event struct {
-	Type string // what the stream calls it, often ""
+	Type string // as the stream names it, often ""
 	Data []byte
 }
 
 const (
-	maxErrorBody = 64 << 10 // of an answer that says no, how much is read
-	maxLine      = 32 << 20 // of a stream
+	maxErrorBody = 64 << 10 // bytes read of an error
+	maxLine      = 32 << 20 // bytes of a line of a stream
+	maxDocument  = 32 << 20 // bytes of an answer in one piece
+	maxBlank     = 512      // bytes of white space before an answer
 )
 
-// Events posts body as JSON and yields the events of the answer. An error ends them.
-func (x *Exchange) Events(ctx context.Context, to *url.URL, header http.Header, body any) iter.Seq2[Event, error] {
+// events posts body as JSON and yields the events of the answer. An error ends them.
+func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, body any) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		stream, err := x.post(ctx, to, header, body)
+		res, err := x.post(ctx, to, header, body)
 		if err != nil {
 			yield(Event{}, err)
 			return
 		}
-		defer stream.Close() // nothing to lose: it was only read
-		for e, err := range readEvents(stream) {
-			if !yield(e, err) {
-				return
+		defer res.Body.Close()
+		stream := bufio.NewReader(idleReader{res.Body, x.idle})
+		switch firstLetter(stream) {
+		case '<':
+			yield(Event{}, errPage)
+		case '{', '[':
+			x.document(stream, yield)
+		default:
+			x.began = true
+			for e, err := range readEvents(stream) {
+				if !yield(e, err) {
+					return
+				}
 			}
 		}
 	}
 }
 
-func (x *Exchange) post(ctx context.Context, to *url.URL, header http.Header, body any) (io.ReadCloser, error) {
+func (x *exchange) post(ctx context.Context, to *url.URL, header http.Header, body any) (*http.Response, error) {
 	data, err := JSON(body)
 	if err != nil {
-		return nil, fmt.Errorf("write a request: %w", err)
+		return nil, fmt.Errorf("encode request: %w", err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to.String(), bytes.NewReader(data))
 	if err != nil {
-		return nil, fmt.Errorf("write a request: %w", err)
+		return nil, fmt.Errorf("create request: %w", err)
 	}
 	r.Header = header
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "text/event-stream, application/json")
 	r.Header.Set("User-Agent", "segno")
 	x.secrets = secretsOf(r)
-	res, err := x.Client.Do(r)
+	res, err := x.client.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	x.Header = res.Header
-	if res.StatusCode >= http.StatusBadRequest {
-		defer res.Body.Close() // nothing to lose: it was only read
-		body, err := io.ReadAll(io.LimitReader(idleReader{res.Body, x.Idle}, maxErrorBody))
-		if err != nil {
-			body = nil // the status says enough
-		}
-		return nil, x.Refusal(res.Header, body, res.StatusCode)
+	x.header = res.Header
+	if res.StatusCode < http.StatusBadRequest {
+		return res, nil
 	}
-	if err := asStream(res, x.Idle, x.Whole); err != nil {
-		return nil, err
+	defer res.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(idleReader{res.Body, x.idle}, maxErrorBody))
+	if err != nil {
+		text = nil // the status alone is enough
 	}
-	x.Began = true
-	return res.Body, nil
+	return nil, x.answer.Refusal(text, res.StatusCode)
 }
 
-// Tell is an error in words for people, without what is secret in the exchange.
-func (x *Exchange) Tell(text string, err error) error { return tell(text, x.secrets, err) }
+// document yields the events of an answer that came as one JSON document.
+func (x *exchange) document(body io.Reader, yield func(Event, error) bool) {
+	var document json.RawMessage
+	if err := json.NewDecoder(io.LimitReader(body, maxDocument)).Decode(&document); err != nil {
+		yield(Event{}, fmt.Errorf("%w: %w", ErrTruncated, err))
+		return
+	}
+	events, ok := x.answer.Split(document)
+	if !ok {
+		yield(Event{}, x.answer.Refusal(document, 0))
+		return
+	}
+	x.began = true
+	for _, e := range events {
+		if !yield(e, nil) {
+			return
+		}
+	}
+}
+
+// idleReader limits how long a server may send nothing. Any byte counts, also those of
+// comments and pings, which produce no event.
+type idleReader struct {
+	io.ReadCloser
+	limit time.Duration
+}
+
+func (r idleReader) Read(p []byte) (int, error) {
+	var expired atomic.Bool
+	timer := time.AfterFunc(r.limit, func() {
+		expired.Store(true)
+		_ = r.Close() // ends the Read in progress
+	})
+	n, err := r.ReadCloser.Read(p)
+	timer.Stop()
+	if err != nil && expired.Load() {
+		err = fmt.Errorf("%w: %s", errIdle, r.limit)
+	}
+	return n, err
+}
+
+// firstLetter peeks at the first byte of a body that is not white space, 0 if there is none.
+// The content type is not reliable: some servers call a stream plain text, and others call
+// an error a stream.
+func firstLetter(body *bufio.Reader) byte {
+	for n := 1; n <= maxBlank; n++ {
+		b, err := body.Peek(n)
+		if err != nil {
+			return 0
+		}
+		if c := b[n-1]; c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return c
+		}
+	}
+	return 0
+}
 
 // readEvents yields the events of a text/event-stream. Data of several lines is joined by
-// newlines, an event without data is left out, and so is one that the end of the body cuts.
+// newlines. It skips an event without data, and one that the end of the body truncates.
 func readEvents(body io.Reader) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		lines := bufio.NewScanner(body)
@@ -130,8 +184,8 @@ func readEvents(body io.Reader) iter.Seq2[Event, error] {
 	}
 }
 
-// Decode reads JSON as a server wrote it: a field of another type than v's is left as it
-// was, since servers differ in what they add and an odd field spoils no answer.
+// Decode decodes JSON into v. A field of another type than v's keeps its value: servers
+// differ in the fields they add, and an unexpected one must not fail the answer.
 func Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if odd := (*json.UnmarshalTypeError)(nil); errors.As(err, &odd) && odd.Field != "" {
@@ -140,7 +194,7 @@ func Decode(data []byte, v any) error {
 	return err
 }
 
-// JSON is v as JSON that a model can read: <, > and & stay as they are.
+// JSON encodes v for a model to read: <, > and & are not escaped.
 func JSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -76,12 +76,14 @@ func TestARefusalWithoutAnEndIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused := errors.New("refused")
-	x := &Exchange{Client: server.Client(), Idle: time.Millisecond,
-		Refusal: func(_ http.Header, _ []byte, status int) error { return fmt.Errorf("%w: %d", refused, status) }}
-	for _, err := range x.Events(t.Context(), to, http.Header{}, "question") {
-		if !errors.Is(err, refused) || !strings.Contains(err.Error(), "502") {
+	x := &exchange{client: server.Client(), idle: time.Millisecond, answer: refuser{}}
+	for _, err := range x.events(t.Context(), to, http.Header{}, "question") {
+		if refused := (*StatusError)(nil); !errors.As(err, &refused) || refused.Status != http.StatusBadGateway {
 			t.Errorf("%v", err)
 		}
 	}
 }
+
+type refuser struct{ Answer }
+
+func (refuser) Refusal(_ []byte, status int) *StatusError { return &StatusError{Status: status} }

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	minSecret = 8   // letters: shorter ones are words too, which a text may be full of
-	maxText   = 300 // letters of what a server says
+	minSecret = 8   // letters: shorter secrets are also words of ordinary texts
+	maxText   = 300 // letters of a server's text
 )
 
-// looksSecret is what looks like a key, whoever's it is.
-var looksSecret = regexp.MustCompile(`sk-[\w*-]{10,}`)
+// keyPattern matches the keys of common vendors.
+var keyPattern = regexp.MustCompile(`sk-[\w*-]{10,}`)
 
-// secretsOf are the secrets in a request.
+// secretsOf returns the credentials in a request.
 func secretsOf(r *http.Request) (all []string) {
 	add := func(s string) {
 		if len(s) >= minSecret {
@@ -34,25 +34,25 @@ func secretsOf(r *http.Request) (all []string) {
 	return all
 }
 
-// told is an error in words for people. What it is about is below it.
-type told struct {
+// redactedError has a text that is safe to show, and wraps the original error.
+type redactedError struct {
 	text string
 	err  error
 }
 
-func (e *told) Error() string { return e.text }
-func (e *told) Unwrap() error { return e.err }
+func (e *redactedError) Error() string { return e.text }
+func (e *redactedError) Unwrap() error { return e.err }
 
-// tell is an error whose text is one line that is not too long, and has no secret in
-// it: servers repeat the key.
-func tell(text string, secrets []string, err error) error {
+// redact returns an error with a text of one line and limited length, without the
+// credentials of the request: servers repeat keys in their errors.
+func (x *exchange) redact(text string, err error) error {
 	text = strings.Join(strings.Fields(text), " ")
-	for _, s := range secrets {
+	for _, s := range x.secrets {
 		text = strings.ReplaceAll(text, s, "…")
 	}
-	text = looksSecret.ReplaceAllLiteralString(text, "…")
+	text = keyPattern.ReplaceAllLiteralString(text, "…")
 	if runes := []rune(text); len(runes) > maxText {
 		text = string(runes[:maxText-1]) + "…"
 	}
-	return &told{text: text, err: err}
+	return &redactedError{text: text, err: err}
 }

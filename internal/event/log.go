@@ -1,9 +1,10 @@
 package event
 
 import (
-	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,11 +14,11 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxLog is where hook.log is begun again; the one before it is kept beside it.
+// maxLog is the size at which hook.log is renamed to hook.log.old and a new one begins.
 const maxLog = 1 << 20
 
-// Log is the hook.log of the store in a directory: one JSON object a line. There
-// is none until something fails.
+// Log is the hook.log of the store in a directory: one JSON object a line. It does not
+// exist until a hook fails.
 type Log struct{ Store string }
 
 // Failure is one line of hook.log.
@@ -31,32 +32,31 @@ type Failure struct {
 
 func (l Log) file() string { return filepath.Join(l.Store, "hook.log") }
 
-// Failed writes one line. It names the event and the error, never a prompt, an
-// input or an output. It drops what it cannot write: a hook has nobody else to tell.
-func (l Log) Failed(event string, session segno.SessionID, err error) {
+// Append writes one line. It names the event and the error, never a prompt, an
+// input or an output. It ignores its own errors, because a hook cannot report them.
+func (l Log) Append(event string, session segno.SessionID, err error) {
 	data, encErr := json.Marshal(Failure{Time: time.Now().UTC(), Event: event, Session: session, Error: err.Error(), Hint: segno.HintOf(err)})
 	if encErr != nil {
 		return
 	}
 	name := l.file()
 	if fi, err := os.Lstat(name); err == nil && fi.Size() > maxLog {
-		_ = os.Rename(name, name+".old") // at worst the log grows on
+		_ = os.Rename(name, name+".old") // at worst the log grows
 	}
 	const flag = os.O_WRONLY | os.O_APPEND | os.O_CREATE
-	f, err := openLog(name, flag)
+	f, err := openPlain(name, flag)
 	if errors.Is(err, fs.ErrNotExist) && os.MkdirAll(l.Store, 0o700) == nil {
-		f, err = openLog(name, flag)
+		f, err = openPlain(name, flag)
 	}
-	if err != nil {
-		return
+	if err == nil {
+		_, _ = f.Write(append(data, '\n'))
+		f.Close()
 	}
-	defer f.Close()
-	_, _ = f.Write(append(data, '\n')) // nobody is left to tell
 }
 
-// openLog opens a plain file. It follows no symlink in the file's place, and a FIFO there
-// blocks nothing.
-func openLog(name string, flag int) (*os.File, error) {
+// openPlain opens a plain file. It follows no symlink in the file's place, and does not
+// block on a FIFO there.
+func openPlain(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func openLog(name string, flag int) (*os.File, error) {
 
 // Failures returns the last n lines, oldest first.
 func (l Log) Failures(n int) ([]Failure, error) {
-	f, err := openLog(l.file(), os.O_RDONLY)
+	f, err := openPlain(l.file(), os.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -82,19 +82,13 @@ func (l Log) Failures(n int) ([]Failure, error) {
 		return nil, err
 	}
 	defer f.Close()
+	data, _ := io.ReadAll(f) // the lines before an error count
 	var out []Failure
-	for r := bufio.NewReader(f); ; {
-		data, err := r.ReadBytes('\n')
+	for text := range bytes.Lines(data) {
 		var line Failure
-		if json.Unmarshal(data, &line) == nil {
+		if json.Unmarshal(text, &line) == nil {
 			out = append(out, line)
 		}
-		if err != nil {
-			break
-		}
 	}
-	if len(out) > n {
-		out = out[len(out)-n:]
-	}
-	return out, nil
+	return out[max(0, len(out)-n):], nil
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Bounds tell which paths that a tool names lie outside what is recorded.
+// Bounds are the directories that decide which paths are outside the recorded workspace.
 type Bounds struct {
 	Root  string // of the workspace, symlinks resolved
 	Dir   string // of the session; relative paths start there
 	Home  string // the directory that ~ expands to
-	Agent string // the agent's own directory; its plans and notes there are not work
+	Agent string // the agent's own directory; its plans and transcripts are not recorded
 }
 
-// Outside returns the paths outside the workspace that a tool call says it writes:
-// sorted, each once. Structured inputs of tools that write are certain. Of a shell
-// command only words count that certainly name a file to write (see shellTargets), and
-// not in directories for temporary files and devices. Tools that only read do not count.
+// Outside returns the paths outside the workspace that a tool call names as files to write,
+// sorted, without duplicates. The input of a tool that writes names them. Of a shell
+// command only the words count that certainly name a file to write (see shellTargets),
+// except in directories for temporary files and devices. Tools that only read do not count.
 func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	var named []string
 	var in fields
@@ -107,36 +107,31 @@ func (b Bounds) absolute(p string) string {
 	return filepath.Clean(p)
 }
 
-// contains reports whether a path lies in the workspace, by the directories that are
-// there, or in the agent's own books.
+// contains reports whether a path is inside the workspace, symlinks resolved, or among the
+// agent's own files.
 func (b Bounds) contains(p string) bool {
-	p = real(p)
-	for _, dir := range []string{b.Root, real(filepath.Join(b.Agent, "plans")), real(filepath.Join(b.Agent, "projects")), "/dev"} {
-		if in(dir, p) {
-			return true
-		}
-	}
-	return false
+	p = realPath(p)
+	dirs := []string{b.Root, realPath(filepath.Join(b.Agent, "plans")), realPath(filepath.Join(b.Agent, "projects")), "/dev"}
+	return slices.ContainsFunc(dirs, func(dir string) bool { return isWithin(dir, p) })
 }
 
-// isScratch reports whether a path lies in a directory for devices or temporary files,
-// where the workspace does not lie itself.
+// isScratch reports whether a path is inside a directory for devices or temporary files
+// that does not contain the workspace.
 func (b Bounds) isScratch(p string) bool {
-	p = real(b.absolute(p))
-	for _, dir := range []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", os.TempDir()} {
-		if dir = real(dir); in(dir, p) && !in(dir, b.Root) {
-			return true
-		}
-	}
-	return false
+	p = realPath(b.absolute(p))
+	dirs := []string{"/dev", "/proc", "/sys", "/run", "/tmp", "/var/tmp", os.TempDir()}
+	return slices.ContainsFunc(dirs, func(dir string) bool {
+		dir = realPath(dir)
+		return isWithin(dir, p) && !isWithin(dir, b.Root)
+	})
 }
 
-func in(dir, p string) bool {
+func isWithin(dir, p string) bool {
 	return filepath.IsAbs(dir) && (p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/"))
 }
 
-// real resolves the symlinks of as much of a path as is there.
-func real(p string) string {
+// realPath resolves the symlinks of as much of a path as exists.
+func realPath(p string) string {
 	rest := ""
 	for at := p; ; at = filepath.Dir(at) {
 		if resolved, err := filepath.EvalSymlinks(at); err == nil {
@@ -149,18 +144,18 @@ func real(p string) string {
 	}
 }
 
-// maxPath is the length of the longest path that is kept of a clipped input.
+// maxPath is the length of the longest path that an event may have, or that is kept of a
+// clipped input.
 const maxPath = 4096
 
-// clipInput is [segno.Clip] for a tool's input. What names the file is kept beside the
-// clipped rest.
+// clipInput shortens a tool's input like [segno.Clip], but keeps the members that name the
+// file.
 func clipInput(raw json.RawMessage) json.RawMessage {
 	clipped := segno.Clip(raw)
 	if len(clipped) == len(raw) {
 		return clipped
 	}
-	var in map[string]json.RawMessage
-	var out map[string]json.RawMessage
+	var in, out map[string]json.RawMessage
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
 	}

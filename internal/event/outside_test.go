@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestWhatLiesOutside asks of tool calls which paths outside the workspace they write.
-func TestWhatLiesOutside(t *testing.T) {
+// TestOutside finds the paths outside the workspace that tool calls write.
+func TestOutside(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestWhatLiesOutside(t *testing.T) {
 		{sh("sed -i s,/a/b,/c, BASE/away/f; sed s,x,/y, BASE/away/g"), "/away/f"},
 		{sh("rm $HOME/x BASE/away/* \"BASE/away/$x\""), ""},
 		{sh("rm ~/x"), "/home/x"},
-		{sh("cat > notes <<'END' && touch BASE/away/t\nrm BASE/away/never\nEND\nrm BASE/away/really"), "/away/really /away/t"},
+		{sh("cat > recorder <<'END' && touch BASE/away/t\nrm BASE/away/never\nEND\nrm BASE/away/really"), "/away/really /away/t"},
 		{sh("echo 'rm BASE/away/x' # > BASE/away/y\nif true; then rm BASE/away/z; fi"), "/away/z"},
 		{sh("grep -r x / >/dev/null; ls /etc; python3 -c 'open(\"/etc/x\")'"), ""},
 		{sh("(cd sub && rm ../x) | tee BASE/away/tee"), "/away/tee"},
@@ -82,15 +82,15 @@ func TestWhatLiesOutside(t *testing.T) {
 			t.Errorf("%s %s: %q, want %q", c.call[0], c.call[1], got, want)
 		}
 	}
-	// in the temporary directory everything is scratch, unless the workspace is there
+	// the temporary directory does not count, unless the workspace is in it
 	elsewhere := Bounds{Root: "/srv/project", Dir: "/srv/project"}
 	if got := elsewhere.Outside("Bash", json.RawMessage(`{"command":"echo > /tmp/x; echo > /srv/other"}`)); !slices.Equal(got, []string{"/srv/other"}) {
 		t.Errorf("outside /srv/project: %q", got)
 	}
 }
 
-// TestAClippedInputKeepsItsPath clips a large input.
-func TestAClippedInputKeepsItsPath(t *testing.T) {
+// TestClippedInputKeepsItsPath clips a large input.
+func TestClippedInputKeepsItsPath(t *testing.T) {
 	raw, err := json.Marshal(map[string]string{"content": strings.Repeat("x", 2*segno.MaxUnclipped), "file_path": "/away/big"})
 	if err != nil {
 		t.Fatal(err)

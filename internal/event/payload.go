@@ -1,6 +1,12 @@
+// Package event is one event of an agent that runs hooks: its payload, the turn
+// it belongs to, and the entries that are recorded of it at a tool call.
+//
+// An agent waits for a hook at every tool call, so this package needs only the spool
+// and the standard library. Package internal/hook does what needs the store.
 package event
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxPayload bounds what is read of one event. Claude Code sends a tool's whole
+// maxPayload is the size of the largest event. Claude Code sends a tool's whole
 // output, which its own limits keep far below.
 const maxPayload = 64 << 20
 
@@ -37,8 +43,8 @@ type Payload struct {
 	AgentType    string          `json:"agent_type"`
 
 	LastMessage string `json:"last_assistant_message"`
-	// Tasks is what works in the background when a turn or a subagent stops; nil if the
-	// agent does not tell.
+	// Tasks are the background tasks that run when a turn or a subagent stops; nil if the
+	// agent does not list them.
 	Tasks []struct {
 		ID          string `json:"id"`
 		Type        string `json:"type"`
@@ -47,13 +53,31 @@ type Payload struct {
 	} `json:"background_tasks"`
 	WorktreePath string `json:"worktree_path"`
 	Trigger      string `json:"trigger"`
-	Nonce        string `json:"segno_nonce"` // of our own probe, see [Payload.Answer]
+	Nonce        string `json:"segno_nonce"` // of an event [Probe]
 
-	Raw []byte `json:"-"` // what was read
+	Raw []byte `json:"-"` // the event as it was read
 }
 
-// Read reads one event. It returns io.EOF if there is none: an agent that ends
-// while it starts a hook leaves it an empty input, which is nobody's fault.
+// Probe is the name of an event that no agent sends: segno uses it to test its own hooks.
+const Probe = "SegnoProbe"
+
+// IsToolEvent reports whether the event is one before or after a tool call. It is recorded
+// in the spool only.
+func (p Payload) IsToolEvent() bool {
+	return p.Event == "PreToolUse" || p.Event == "PostToolUse" || p.Event == "PostToolUseFailure"
+}
+
+// AnswerProbe proves to the sender of the event [Probe] that the event arrived here.
+func (p Payload) AnswerProbe(w io.Writer) error {
+	if err := segno.CheckID("probe", p.Nonce); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "{\"suppressOutput\":true,\"segno\":%q}\n", segno.DerivedID("probe", p.Nonce))
+	return err
+}
+
+// Read reads one event. It returns io.EOF for an empty input: an agent that ends
+// while it starts a hook writes nothing to it.
 func Read(r io.Reader) (Payload, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxPayload+1))
 	if err != nil {
@@ -79,7 +103,6 @@ func Read(r io.Reader) (Payload, error) {
 // name and a command argument, so it must not look like an option or a hidden file.
 // Check also refuses ids and paths that are longer than any real one.
 func (p Payload) Check() error {
-	const most = 128
 	for name, s := range map[string]string{"prompt_id": p.PromptID, "cwd": p.Cwd, "transcript_path": p.Transcript, "worktree_path": p.WorktreePath} {
 		if len(s) > maxPath || name == "prompt_id" && len(s) > maxName {
 			return segno.Errorf(segno.KindInvalid, "read hook event", "", "its %s is %d bytes long", name, len(s))
@@ -88,20 +111,21 @@ func (p Payload) Check() error {
 	if strings.HasPrefix(string(p.Session), "-") || strings.HasPrefix(string(p.Session), ".") {
 		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id begins with %q", p.Session[:1])
 	}
-	bad := func(c rune) bool {
-		return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("_.-", c)
-	}
-	if len(p.Session) > most || strings.ContainsFunc(string(p.Session), bad) {
+	const allowed = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	if len(p.Session) > maxSession || strings.Trim(string(p.Session), allowed) != "" {
 		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id holds characters that no agent gives it")
 	}
 	return nil
 }
 
-// maxName bounds the names and ids that an agent gives.
-const maxName = 256
+// The lengths of the longest session id, and of the longest name or other id of an agent.
+const (
+	maxSession = 128
+	maxName    = 256
+)
 
-// bounded returns a name of at most maxName bytes: of a longer one the beginning and a
-// hash of the whole, so that two ids that differ stay different.
+// bounded returns a name of at most maxName bytes. A longer name becomes its beginning and
+// the hash of all of it, so that different ids stay different.
 func bounded(name string) string {
 	if len(name) <= maxName {
 		return name
@@ -123,14 +147,12 @@ type result struct {
 func (p Payload) result() result {
 	r := result{Response: segno.Clip(p.ToolResponse), Error: segno.Clip(p.Error), Interrupt: p.Interrupt,
 		DurationMS: p.DurationMS, Agent: bounded(p.AgentID)}
-	var said struct {
+	var response struct {
 		Exit     *int `json:"exitCode"`
 		ExitCode *int `json:"exit_code"`
 	}
-	if json.Unmarshal(p.ToolResponse, &said) == nil {
-		if r.Exit = said.Exit; r.Exit == nil {
-			r.Exit = said.ExitCode
-		}
+	if json.Unmarshal(p.ToolResponse, &response) == nil {
+		r.Exit = cmp.Or(response.Exit, response.ExitCode)
 	}
 	if r.Exit == nil && p.ToolName == "Bash" {
 		r.Exit = bashExit(p)
@@ -153,4 +175,35 @@ func bashExit(p Payload) *int {
 		return nil
 	}
 	return &n
+}
+
+// TaskReport is the content of a prompt that the agent wrote itself because a task in
+// the background stopped.
+type TaskReport struct {
+	ID      string // of the task; a subagent's is its agent id
+	Summary string
+}
+
+// TaskReport returns the report that a prompt consists of. ok is false for a prompt
+// that a user wrote.
+func (p Payload) TaskReport() (report TaskReport, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(p.Prompt), "<task-notification>")
+	if !ok {
+		return TaskReport{}, false
+	}
+	report = TaskReport{ID: element(rest, "task-id"), Summary: element(rest, "summary")}
+	if report.Summary == "" {
+		report.Summary = "task " + report.ID + " reported"
+	}
+	return report, report.ID != ""
+}
+
+// element returns the text of the first element with a name.
+func element(text, name string) string {
+	_, after, _ := strings.Cut(text, "<"+name+">")
+	inside, _, found := strings.Cut(after, "</"+name+">")
+	if !found {
+		return ""
+	}
+	return strings.TrimSpace(inside)
 }

@@ -9,34 +9,37 @@ import (
 // shellTargets returns the absolute paths (and those below ~) that a shell command
 // certainly writes, as far as its text shows: targets of redirections and arguments of
 // commands like rm and cp. It expands nothing: a word with a variable, a substitution or
-// a pattern is left out, and so is what a script or an interpreter does.
+// a pattern is left out, and so are the effects of scripts and interpreters.
 func shellTargets(command string) []string {
 	l := shellLexer{text: command}
 	var targets, words []string
-	redirect := false
+	isTarget := false
 	for {
-		t := l.next()
+		kind, word := l.next()
 		switch {
-		case t.kind == shellWord && redirect:
-			targets, redirect = append(targets, t.text), false
-		case t.kind == shellWord:
-			words = append(words, t.text)
-		case t.kind == shellOutput:
-			redirect = true
-		case t.kind == shellInput:
-			l.next() // what is read
+		case kind == shellWord && isTarget:
+			targets, isTarget = append(targets, word), false
+		case kind == shellWord:
+			words = append(words, word)
+		case kind == shellOutput:
+			isTarget = true
+		case kind == shellInput:
+			l.next() // the file that is read
 		default:
-			targets, words, redirect = append(targets, written(words)...), nil, false
+			targets, words, isTarget = append(targets, writtenArgs(words)...), nil, false
 		}
-		if t.kind == shellEnd {
+		if kind == shellEnd {
 			return slices.DeleteFunc(targets, func(s string) bool { return !strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "~/") })
 		}
 	}
 }
 
-// written returns the arguments of a simple command that the command writes.
-func written(words []string) []string {
-	for len(words) > 0 && (slices.Contains(shellPrefixes, words[0]) || isAssignment(words[0])) {
+// writtenArgs returns the arguments of a simple command that the command writes.
+func writtenArgs(words []string) []string {
+	isPrefix := func(word string) bool {
+		return slices.Contains([]string{"sudo", "env", "nohup", "time", "command", "exec", "if", "then", "else", "elif", "while", "until", "do", "!", "{"}, word)
+	}
+	for len(words) > 0 && (isPrefix(words[0]) || isAssignment(words[0])) {
 		words = words[1:]
 	}
 	if len(words) < 2 {
@@ -64,91 +67,78 @@ func written(words []string) []string {
 	return nil
 }
 
-// shellPrefixes are words that may stand before a command's name.
-var shellPrefixes = []string{"sudo", "env", "nohup", "time", "command", "exec", "if", "then", "else", "elif", "while", "until", "do", "!", "{"}
-
 func isAssignment(word string) bool {
 	name, _, ok := strings.Cut(word, "=")
 	return ok && name != "" && !strings.ContainsAny(name, "/.-")
 }
 
-// The kinds of a shell token.
-const (
-	shellEnd    = iota
-	shellWord   // a word; text is "" if the shell would expand it
-	shellOutput // >, >>, >|, &>
-	shellInput  // <, <<<
-	shellBreak  // what ends a simple command
-)
+// shellKind is the kind of a token of a shell command.
+type shellKind int
 
-type shellToken struct {
-	kind int
-	text string
-}
+const (
+	shellEnd    shellKind = iota
+	shellWord             // a word; its text is "" if the shell would expand it
+	shellOutput           // >, >>, >|, &>
+	shellInput            // <, <<<
+	shellBreak            // the end of a simple command
+)
 
 // shellLexer splits the text of a shell command into tokens.
 type shellLexer struct {
-	text  string
-	at    int
-	heres []string // delimiters of here-documents that begin after this line
+	text     string
+	at       int
+	hereDocs []string // delimiters of here-documents that begin after this line
 }
 
-func (l *shellLexer) next() shellToken {
+// next returns the next token, with the text of a word.
+func (l *shellLexer) next() (shellKind, string) {
 	for l.at < len(l.text) {
 		rest := l.text[l.at:]
 		switch c := rest[0]; {
-		case c == ' ' || c == '\t' || c == '\r':
-			l.at++
+		case strings.IndexByte(" \t\r", c) >= 0:
+			l.skip(" \t\r")
 		case strings.HasPrefix(rest, "\\\n"):
 			l.at += 2
 		case c == '#':
-			l.at += len(rest) - len(strings.TrimLeft(rest, "#"))
-			if end := strings.IndexByte(l.text[l.at:], '\n'); end >= 0 {
-				l.at += end
-			} else {
-				l.at = len(l.text)
-			}
+			comment, _, _ := strings.Cut(rest, "\n")
+			l.at += len(comment)
 		case c == '\n':
 			l.at++
-			l.skipHeres()
-			return shellToken{kind: shellBreak}
-		case strings.ContainsRune(";|()`", rune(c)):
+			l.skipHereDocuments()
+			return shellBreak, ""
+		case strings.IndexByte(";|()`", c) >= 0, c == '&' && !strings.HasPrefix(rest, "&>"):
 			l.at++
-			return shellToken{kind: shellBreak}
-		case c == '&' && !strings.HasPrefix(rest, "&>"):
-			l.at++
-			return shellToken{kind: shellBreak}
-		case strings.ContainsRune("<>&", rune(c)):
-			return l.redirection()
+			return shellBreak, ""
+		case strings.IndexByte("<>&", c) >= 0:
+			if op := l.skip("<>&|"); strings.Contains(op, ">") {
+				return shellOutput, ""
+			} else if op != "<<" {
+				return shellInput, ""
+			}
+			l.skip("- \t")
+			l.hereDocs = append(l.hereDocs, l.word())
 		default:
 			word := l.word()
-			if strings.Trim(word, "0123456789") == "" && l.at < len(l.text) && strings.ContainsRune("<>", rune(l.text[l.at])) {
-				continue // the number of what is redirected
+			isFileNumber := strings.Trim(word, "0123456789") == "" && l.at < len(l.text) && strings.IndexByte("<>", l.text[l.at]) >= 0
+			if !isFileNumber {
+				return shellWord, word
 			}
-			return shellToken{kind: shellWord, text: word}
 		}
 	}
-	return shellToken{kind: shellEnd}
+	return shellEnd, ""
 }
 
-func (l *shellLexer) redirection() shellToken {
+// skip skips the characters that are in a set, and returns them.
+func (l *shellLexer) skip(set string) string {
 	rest := l.text[l.at:]
-	op := rest[:len(rest)-len(strings.TrimLeft(rest, "<>&|"))]
-	l.at += len(op)
-	switch {
-	case op == "<<":
-		l.at += len(l.text[l.at:]) - len(strings.TrimLeft(l.text[l.at:], "- \t"))
-		l.heres = append(l.heres, l.word())
-		return l.next()
-	case strings.Contains(op, ">"):
-		return shellToken{kind: shellOutput}
-	}
-	return shellToken{kind: shellInput}
+	skipped := rest[:len(rest)-len(strings.TrimLeft(rest, set))]
+	l.at += len(skipped)
+	return skipped
 }
 
-// skipHeres skips the here-documents that begin at this line.
-func (l *shellLexer) skipHeres() {
-	for _, end := range l.heres {
+// skipHereDocuments skips the here-documents that begin at this line.
+func (l *shellLexer) skipHereDocuments() {
+	for _, end := range l.hereDocs {
 		for l.at < len(l.text) {
 			line, _, _ := strings.Cut(l.text[l.at:], "\n")
 			l.at = min(len(l.text), l.at+len(line)+1)
@@ -157,7 +147,7 @@ func (l *shellLexer) skipHeres() {
 			}
 		}
 	}
-	l.heres = nil
+	l.hereDocs = nil
 }
 
 // word reads a word. It returns "" for one that the shell would expand.
@@ -167,32 +157,25 @@ func (l *shellLexer) word() string {
 	var quote byte
 	for ; l.at < len(l.text); l.at++ {
 		c := l.text[l.at]
+		if quote == 0 && strings.IndexByte(" \t\r\n;|()<>&`", c) >= 0 {
+			break
+		}
 		switch {
+		case quote != 0 && c == quote:
+			quote = 0
+			continue
 		case quote == '\'':
-			if c == '\'' {
-				quote = 0
-				continue
-			}
 		case c == '\\' && l.at+1 < len(l.text):
 			l.at++
 			c = l.text[l.at]
-		case c == '$' || c == '`' && quote != 0:
+		case c == '$', c == '`':
 			expands = true
 		case quote == '"':
-			if c == '"' {
-				quote = 0
-				continue
-			}
 		case c == '\'' || c == '"':
 			quote = c
 			continue
-		case strings.ContainsRune("*?[{", rune(c)):
+		case strings.IndexByte("*?[{", c) >= 0:
 			expands = true
-		case strings.ContainsRune(" \t\r\n;|()<>&`", rune(c)):
-			if expands {
-				return ""
-			}
-			return b.String()
 		}
 		b.WriteByte(c)
 	}

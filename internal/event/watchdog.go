@@ -4,97 +4,103 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// Graces are how long a process may still run after a signal or its deadline. Together
-// with what it takes to say why, both are less than a second.
+// The grace periods are how long a process may still run after a signal or its deadline.
+// Together with the time to report why, both are less than a second.
 const (
 	signalGrace   = 700 * time.Millisecond
 	deadlineGrace = 500 * time.Millisecond
 )
 
-// Watchdog ends a process that cannot end in order, because a goroutine is blocked in a
+// Watchdog ends a process that cannot end normally, because a goroutine is blocked in a
 // system call: reading a FIFO, or waiting for a file system that does not answer.
 type Watchdog struct {
-	allow chan time.Duration
-	stop  chan struct{}
-	done  chan struct{}
+	mu     sync.Mutex
+	timer  *time.Timer
+	reason Reason
+	end    func(Reason) // nil after Stop
+	ignore func() bool  // stops listening for the end of the context
 }
 
-// Expired is why a watchdog ends its process.
-type Expired string
+// Reason is why a watchdog ends its process.
+type Reason string
 
 // The reasons.
 const (
-	BySignal   Expired = "a signal"
-	ByDeadline Expired = "the deadline"
+	BySignal   Reason = "a signal"
+	ByDeadline Reason = "the deadline"
 )
 
 // Watch starts a watchdog. It calls end, which should not return, if [Watchdog.Stop] is
 // not called in time: 0.7 seconds after ctx is done, or 0.5 seconds after the deadline,
 // which counts from now. A deadline of 0 is none. The caller must call Stop.
-func Watch(ctx context.Context, deadline time.Duration, end func(Expired)) *Watchdog {
-	w := &Watchdog{allow: make(chan time.Duration), stop: make(chan struct{}), done: make(chan struct{})}
-	go w.run(ctx, deadline, end)
+func Watch(ctx context.Context, deadline time.Duration, end func(Reason)) *Watchdog {
+	w := &Watchdog{reason: ByDeadline, end: end}
+	w.timer = time.AfterFunc(time.Hour, w.expire)
+	w.Allow(deadline)
+	w.ignore = context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.reason = BySignal
+		w.set(signalGrace)
+	})
 	return w
 }
 
-// Allow sets another deadline, counted from now. A signal keeps its effect.
+// Allow sets another deadline, counted from now, 0 for none. It does not postpone the end
+// after a signal.
 func (w *Watchdog) Allow(deadline time.Duration) {
-	select {
-	case w.allow <- deadline:
-	case <-w.done:
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.reason == BySignal:
+	case deadline > 0:
+		w.set(deadline + deadlineGrace)
+	default:
+		w.timer.Stop()
 	}
 }
 
-// Stop ends the watchdog. When it returns, end is not called any more.
+// set lets the watchdog expire after d, unless it was stopped.
+func (w *Watchdog) set(d time.Duration) {
+	if w.end != nil {
+		w.timer.Reset(d)
+	}
+}
+
+// Stop ends the watchdog. After it returns, the watchdog does not call end.
 func (w *Watchdog) Stop() {
-	close(w.stop)
-	<-w.done
+	w.ignore()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.timer.Stop()
+	w.end = nil
 }
 
-func (w *Watchdog) run(ctx context.Context, deadline time.Duration, end func(Expired)) {
-	defer close(w.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	set := func(d time.Duration) {
-		if timer.Stop(); d > 0 {
-			timer.Reset(d + deadlineGrace)
-		}
-	}
-	set(deadline)
-	why, signal := ByDeadline, ctx.Done()
-	for {
-		select {
-		case <-w.stop:
-			return
-		case d := <-w.allow:
-			if why == ByDeadline {
-				set(d)
-			}
-		case <-signal:
-			why, signal = BySignal, nil
-			timer.Reset(signalGrace)
-		case <-timer.C:
-			end(why)
-			return
-		}
+func (w *Watchdog) expire() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if end := w.end; end != nil {
+		w.end = nil
+		end(w.reason)
 	}
 }
 
-// quick is how long a hook at a tool boundary takes at most, unless it is blocked.
-const quick = 20 * time.Millisecond
+// listenAfter is how long a hook at a tool call takes at most, unless it is blocked.
+const listenAfter = 20 * time.Millisecond
 
-// Signalled returns a context that ends with a signal to a hook at a tool boundary. Such
-// a hook is done in a few milliseconds and only then ends: signals are ignored at first,
-// because listening for them costs a fifth of its whole time. One that is lost while the
-// hook is already blocked leaves its end to the deadline.
-func Signalled(ctx context.Context) (_ context.Context, stop func()) {
+// SignalContext returns a context that ends with a signal to a hook at a tool call. It
+// ignores signals in the first 20 ms, in which such a hook normally is done, because
+// listening for them would cost a fifth of its whole time. If a signal comes in that time
+// and the hook is blocked, the deadline ends it.
+func SignalContext(ctx context.Context) (_ context.Context, stop func()) {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithCancel(ctx)
-	late := time.AfterFunc(quick, func() {
+	listen := time.AfterFunc(listenAfter, func() {
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 		defer signal.Stop(signals)
@@ -105,25 +111,21 @@ func Signalled(ctx context.Context) (_ context.Context, stop func()) {
 		}
 	})
 	return ctx, func() {
-		late.Stop()
+		listen.Stop()
 		cancel()
 	}
 }
 
-// lastWords is how long a report of a process that is being ended may take.
-const lastWords = 200 * time.Millisecond
-
-// LastWords runs report, which may block, and returns when it is done or took too long.
-func LastWords(report func()) {
+// RunBriefly runs a report, which may block, and returns when it is done or after 0.2
+// seconds.
+func RunBriefly(report func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		report()
 	}()
-	timer := time.NewTimer(lastWords)
-	defer timer.Stop()
 	select {
 	case <-done:
-	case <-timer.C:
+	case <-time.After(200 * time.Millisecond):
 	}
 }

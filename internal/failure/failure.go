@@ -1,34 +1,35 @@
-// Package failure knows what an agent of the Agent Client Protocol shows when
-// something is wrong, and what that means for the turn and for the session.
+// Package failure classifies what an agent of the Agent Client Protocol answers when
+// something is wrong: what it means for the turn and for the session.
 //
-// The protocol has four errors for this and no rule for when to use them, so each
-// agent has ways of its own: a session that is gone has six faces, and one agent
-// ends a turn that failed with end_turn. What is known is a table of rows; a test
-// shows each row the frames that agents were seen to send.
+// The protocol has four errors for this and no rule for when to use them. So each
+// agent reports the same failure in its own way, and one agent ends a turn that failed with
+// end_turn. The known answers are rows of a table. A test runs each row against frames that
+// agents sent.
 //
-// The table errs on one side. A prompt that is sent again without need may do its
-// work twice, so only a row can say that a prompt was not started, and what the
-// turn has shown overrules the row.
+// The table is cautious. A prompt that is sent twice may do its work twice, so only a row
+// can declare that a prompt did not start, and the updates of the turn overrule the row.
 package failure
 
 import (
+	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Outcome is how a request to an agent ended, and what was seen until then.
+// Outcome is how a request to an agent ended, and what the agent sent until then.
 type Outcome struct {
-	Agent, Version string // agentInfo's name and version; "" if it told none
+	Agent, Version string // agentInfo's name and version; "" if the agent has none
 	Method         string
 	Err            *acp.Error // nil if there was a result
 	Exited         bool       // the agent's process ended without an answer
 
 	// Of a prompt's result:
 	Stop         string // stopReason
-	OutputTokens int    // of usage; -1 if it is not told
-	// Category and Title are of _meta.jetbrains.air.sessionFailure. It stands for
-	// an error, and nothing else does, where the client announced that it knows it.
+	OutputTokens int    // of usage; -1 if the result has none
+	// Category and Title are of _meta.jetbrains.air.sessionFailure. An agent uses it instead
+	// of an error if the client announced that it knows it.
 	Category, Title string
 
 	// Of the turn, until the answer came:
@@ -36,92 +37,231 @@ type Outcome struct {
 	Tools       int    // tool calls
 	Updates     int    // updates of any kind
 	SystemError bool   // the last _meta.codex.threadStatus.type was systemError
-	Fresh       bool   // the session was made, resumed or loaded since the turn before
+	Fresh       bool   // the session was created, resumed or loaded since the turn before
 }
 
-// Meaning is what an outcome means. The zero Meaning is that nothing is wrong.
+// Meaning is what an outcome means. The zero Meaning is success.
 type Meaning struct {
-	Row     string // the stable name of what is wrong; "" if nothing is
+	Name    string // the stable name of the failure; "" for success
 	Session Session
 	Turn    Turn
-	Say     string // one lower-case line for people
+	Message string // one lower-case line for people
 }
 
-// Session is what became of the session.
+// Session is the state of the session after an outcome.
 type Session uint8
 
 const (
-	// Kept: it is as it was, and takes the next prompt.
+	// Kept: the session takes the next prompt.
 	Kept Session = iota
-	// Lost: the agent does not have it under this id any more. It must be resumed,
+	// Lost: the agent no longer has the session under this id. It must be resumed,
 	// loaded, or built again.
 	Lost
-	// Dead: the agent's process is gone or of no use, and all its sessions with it.
-	// It must be started again before anything else is asked of it.
+	// Dead: the agent's process is gone or useless, and all its sessions with it.
+	// It must be started again before the next request.
 	Dead
 )
 
 func (s Session) String() string { return [...]string{"kept", "lost", "dead"}[s] }
 
-// Turn is what became of the turn that a prompt began. For other requests it is
-// [Failed] where their error is for the user and nothing helps but what it says,
-// else [Fine].
+// Turn is the state of the turn that a prompt began. For other requests it is
+// [Failed] if the user must see the error and a retry does not help, else [Fine].
 type Turn uint8
 
 const (
-	// Fine: it ended as it should.
+	// Fine: the turn ended normally.
 	Fine Turn = iota
-	// NotStarted: the prompt came to nobody and may be sent again.
+	// NotStarted: the agent did not take the prompt. It may be sent again.
 	NotStarted
-	// Seen: it may have had effects. The agent may be asked to go on; the prompt
+	// Seen: the turn may have had effects. The agent may be asked to continue; the prompt
 	// is never sent again.
 	Seen
-	// Failed: it ended with an error that the user must see. Nothing is sent.
+	// Failed: the turn ended with an error that the user must see. Nothing is sent.
 	Failed
 )
 
 func (t Turn) String() string { return [...]string{"fine", "not started", "seen", "failed"}[t] }
 
-// Of tells what an outcome means, by the first row that is true of it.
-func Of(o Outcome) Meaning {
+// Classify returns what an outcome means, by the first row of the table that matches it.
+func Classify(o Outcome) Meaning {
 	row := find(o)
 	if row == nil {
 		return Meaning{}
 	}
-	m := row.Is
+	m := row.meaning
 	switch {
 	case m.Turn != NotStarted && m.Turn != Seen:
 	case o.Method != "session/prompt":
 		m.Turn = Fine
-	case m.Turn == NotStarted && o.begun(row):
+	case m.Turn == NotStarted && o.hasStarted(row):
 		m.Turn = Seen
 	}
 	return m
 }
 
-// begun reports whether the turn shows that somebody took the prompt up. A row of
-// no agent in particular is trusted less: there any update does.
-func (o Outcome) begun(row *Row) bool {
-	return o.Tools > 0 || o.said() != "" || row.Agent == "" && o.Updates > 0
+// hasStarted reports whether the turn shows that the agent took the prompt. A row without
+// an agent is trusted less: any update overrules it.
+func (o *Outcome) hasStarted(row *row) bool {
+	return o.Tools > 0 || o.reply() != "" || row.agent == "" && o.Updates > 0
 }
 
-// asides begin what an adapter says of itself between what the model says.
-var asides = [...]string{"warning: ", "config warning: ", "**notice:** ", "*context compacted"}
+// reply returns in lower case what the model said. It leaves out the paragraphs that an
+// adapter adds between them.
+func (o *Outcome) reply() string {
+	paragraphs := strings.Split(strings.ToLower(o.Text), "\n\n")
+	for i, p := range paragraphs {
+		paragraphs[i] = strings.TrimSpace(p)
+	}
+	return strings.Join(slices.DeleteFunc(paragraphs, func(p string) bool {
+		return p == "" || hasAnyPrefix(p, "warning: ", "config warning: ", "**notice:** ", "*context compacted")
+	}), "\n\n")
+}
 
-// said is what was said in lower case, without the asides.
-func (o Outcome) said() string {
-	var said []string
-paragraphs:
-	for p := range strings.SplitSeq(strings.ToLower(o.Text), "\n\n") {
-		p = strings.TrimSpace(p)
-		for _, aside := range asides {
-			if strings.HasPrefix(p, aside) {
-				continue paragraphs
+func hasAnyPrefix(s string, prefixes ...string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(s, prefix) })
+}
+
+// row is one way in which an agent reports one failure. An outcome matches the row if it
+// matches every field that the row sets.
+type row struct {
+	meaning Meaning
+
+	// agent is a part of the agent's name in lower case; "" is any agent. A row
+	// holds for all versions: an untested version is more likely to be like its neighbours
+	// than not, and no answer has two meanings.
+	agent      string
+	observed   []string // the versions that sent it
+	documented []string // the versions whose published code contains it
+
+	methods []string // nil is any
+	ending  ending   // how the request ended
+
+	// Of an error:
+	code   int      // 0 is any
+	key    string   // a key of its data
+	values []string // the values that the key may have; nil is any value
+
+	// text are words in lower case. One of them must be in the message or in a string of
+	// the data of an error, or in the title or the reply of a result. "^" before
+	// the words anchors them at the beginning.
+	text []string
+
+	// Of a result:
+	stop        []string // stopReason
+	category    []string
+	systemError bool // [Outcome.SystemError]
+	silent      bool // the agent said nothing and called no tool
+	idle        bool // no update and no token in a fresh session
+}
+
+// ending is how a request ended.
+type ending uint8
+
+const (
+	byError ending = iota
+	byResult
+	byExit
+)
+
+func (o *Outcome) ending() ending {
+	switch {
+	case o.Exited:
+		return byExit
+	case o.Err != nil:
+		return byError
+	}
+	return byResult
+}
+
+// find returns the first row that matches o, nil if none does.
+func find(o Outcome) *row {
+	end := o.ending()
+	var texts []string
+	switch end {
+	case byError:
+		texts = errorTexts(o.Err)
+	case byResult:
+		texts = []string{o.reply(), clip(o.Title)}
+	}
+	for _, part := range tables() {
+		for i := range part {
+			if part[i].ending == end && part[i].matches(&o, texts) {
+				return &part[i]
 			}
 		}
-		if p != "" {
-			said = append(said, p)
+	}
+	return nil
+}
+
+func (r *row) matches(o *Outcome, texts []string) bool {
+	return strings.Contains(strings.ToLower(o.Agent), r.agent) && allows(r.methods, o.Method) &&
+		(r.code == 0 || r.code == o.Err.Code) && (r.key == "" || r.matchesData(o.Err.Data)) && r.matchesResult(o) &&
+		(r.text == nil || slices.ContainsFunc(texts, r.matchesText))
+}
+
+func (r *row) matchesResult(o *Outcome) bool {
+	return allows(r.stop, o.Stop) && allows(r.category, o.Category) && (!r.systemError || o.SystemError) &&
+		(!r.silent || o.reply() == "" && o.Tools == 0) && (!r.idle || o.Fresh && o.Updates == 0 && o.OutputTokens == 0)
+}
+
+// allows reports whether s is in list; nil allows everything.
+func allows(list []string, s string) bool { return list == nil || slices.Contains(list, s) }
+
+// matchesData reports whether data is an object with the row's key and value. A value that
+// is not a string is compared as it is written.
+func (r *row) matchesData(data json.RawMessage) bool {
+	var object map[string]json.RawMessage
+	if json.Unmarshal(data, &object) != nil {
+		return false
+	}
+	raw, has := object[r.key]
+	value := string(raw)
+	_ = json.Unmarshal(raw, &value)
+	return has && string(raw) != "null" && allows(r.values, value)
+}
+
+func (r *row) matchesText(text string) bool {
+	return slices.ContainsFunc(r.text, func(want string) bool {
+		if start, isAnchored := strings.CutPrefix(want, "^"); isAnchored {
+			return strings.HasPrefix(text, start)
+		}
+		return strings.Contains(text, want)
+	})
+}
+
+// Agents put their log behind an error, so only so much of it is searched.
+const (
+	maxTexts = 64
+	maxText  = 16 << 10
+)
+
+// errorTexts returns the strings of an error in lower case: the message, and those
+// anywhere in its data.
+func errorTexts(e *acp.Error) []string {
+	texts := []string{clip(e.Message)}
+	var data any
+	if json.Unmarshal(e.Data, &data) != nil {
+		return texts
+	}
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			if len(texts) < maxTexts {
+				texts = append(texts, clip(v))
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
 		}
 	}
-	return strings.Join(said, "\n\n")
+	walk(data)
+	return texts
 }
+
+func clip(s string) string { return strings.ToLower(s[:min(len(s), maxText)]) }

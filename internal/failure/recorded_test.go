@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the answers of each recorded conversation mean, but for those where nothing
-// is wrong: the method, then row, session and turn.
+// recorded has the meanings of the answers of each recorded conversation, without
+// successes: the method, then name, session and turn.
 var recorded = map[string]map[string][]string{
 	"claude-0.49.0": {
 		"adapter_kill":    {"prompt: agent gone, dead, seen"},
@@ -116,7 +116,7 @@ var recorded = map[string]map[string][]string{
 	},
 }
 
-func TestWhatAgentsWereSeenToSend(t *testing.T) {
+func TestRecordedAnswers(t *testing.T) {
 	for agent, cases := range recorded {
 		got := map[string][]string{}
 		for _, a := range replay(t, agent) {
@@ -137,11 +137,11 @@ func TestWhatAgentsWereSeenToSend(t *testing.T) {
 	}
 }
 
-// verdict is what Of says of o in one line, none if nothing is wrong.
+// verdict returns the meaning of o in one line, none for success.
 func verdict(o Outcome) []string {
-	m := Of(o)
+	m := Classify(o)
 	if m == (Meaning{}) {
 		return []string{}
 	}
-	return []string{fmt.Sprintf("%s: %s, %s, %s", strings.TrimPrefix(o.Method, "session/"), m.Row, m.Session, m.Turn)}
+	return []string{fmt.Sprintf("%s: %s, %s, %s", strings.TrimPrefix(o.Method, "session/"), m.Name, m.Session, m.Turn)}
 }

@@ -15,8 +15,8 @@ type answer struct {
 	Outcome
 }
 
-// replay reads the conversations with one agent: "# case", then "> " what the
-// client sent and "< " what the agent did, and EOF where its output ended.
+// replay reads the conversations with one agent: "# case", then the client's messages
+// after "> " and the agent's after "< ", and EOF at the end of the agent's output.
 func replay(t *testing.T, name string) []answer {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".txt")
@@ -37,7 +37,7 @@ func replay(t *testing.T, name string) []answer {
 			m := parse(t, rest)
 			c.turn, c.open = Outcome{Method: m.MethodName(), OutputTokens: -1, Fresh: c.fresh}, m.IDText()
 		case "<":
-			c.heard(parse(t, rest))
+			c.addAgentMessage(parse(t, rest))
 		}
 	}
 	if err := lines.Err(); err != nil {
@@ -65,19 +65,19 @@ func (c *conversation) begin(name string) {
 func (c *conversation) end() {
 	if c.open != "" {
 		c.turn.Exited = true
-		c.answered()
+		c.addAnswer()
 	}
 }
 
-func (c *conversation) answered() {
+func (c *conversation) addAnswer() {
 	c.turn.Agent, c.turn.Version = c.agent, c.version
 	c.answers = append(c.answers, answer{c.name, c.turn})
 	c.open = ""
 }
 
-func (c *conversation) heard(m acp.Message) {
+func (c *conversation) addAgentMessage(m acp.Message) {
 	if m.IsNotification() {
-		c.updated(m)
+		c.addUpdate(m)
 		return
 	}
 	if m.IDText() != c.open {
@@ -96,10 +96,10 @@ func (c *conversation) heard(m acp.Message) {
 			c.t.Fatal(err)
 		}
 	}
-	c.answered()
+	c.addAnswer()
 }
 
-func (c *conversation) updated(m acp.Message) {
+func (c *conversation) addUpdate(m acp.Message) {
 	o := &c.turn
 	o.Updates++
 	update := m.Find(m.Params, "update")

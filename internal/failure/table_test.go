@@ -10,13 +10,13 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// read are the faces that were not provoked: they stand in an agent's published
-// code, were seen of agents that no recording is of, or are of no agent in
-// particular. Of a line: agent, version, method, then the error's JSON, the
-// result's fields or "exit"; then what is expected.
-var read = []struct {
+// documentedAnswers are the answers that no recording has: they are in an agent's published
+// code, were seen of agents without a recording, or are of no agent in
+// particular. A line has the agent, version, method, then the error's JSON, the
+// result's fields or "exit", then the expected meaning.
+var documentedAnswers = []struct {
 	agent, version, method string
-	face                   string
+	answer                 string
 	want                   string
 }{
 	{"@agentclientprotocol/codex-acp", "2.6.0", "session/load", `{"code":-32800,"message":"Request cancelled: Session 01a1 setup was cancelled"}`, "cancelled, kept, fine"},
@@ -93,18 +93,18 @@ var read = []struct {
 	{"any", "1", "session/resume", "", ""},
 }
 
-// outcome reads a face.
-func outcome(t *testing.T, agent, version, method, face string) Outcome {
+// outcome parses an answer.
+func outcome(t *testing.T, agent, version, method, answer string) Outcome {
 	t.Helper()
 	o := Outcome{Agent: agent, Version: version, Method: method, OutputTokens: -1}
-	if strings.HasPrefix(face, "{") {
+	if strings.HasPrefix(answer, "{") {
 		o.Err = new(acp.Error)
-		if err := json.Unmarshal([]byte(face), o.Err); err != nil {
+		if err := json.Unmarshal([]byte(answer), o.Err); err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
-	for field := range strings.SplitSeq(face, ";") {
+	for field := range strings.SplitSeq(answer, ";") {
 		switch key, value, _ := strings.Cut(field, "="); key {
 		case "stop":
 			o.Stop = value
@@ -131,13 +131,13 @@ func outcome(t *testing.T, agent, version, method, face string) Outcome {
 	return o
 }
 
-func TestWhatAgentsMaySend(t *testing.T) {
-	for _, r := range read {
-		t.Run(fmt.Sprintf("%s/%s/%s/%.60s", r.agent, r.version, r.method, r.face), func(t *testing.T) {
-			m := Of(outcome(t, r.agent, r.version, r.method, r.face))
+func TestDocumentedAnswers(t *testing.T) {
+	for _, r := range documentedAnswers {
+		t.Run(fmt.Sprintf("%s/%s/%s/%.60s", r.agent, r.version, r.method, r.answer), func(t *testing.T) {
+			m := Classify(outcome(t, r.agent, r.version, r.method, r.answer))
 			got := ""
 			if m != (Meaning{}) {
-				got = fmt.Sprintf("%s, %s, %s", m.Row, m.Session, m.Turn)
+				got = fmt.Sprintf("%s, %s, %s", m.Name, m.Session, m.Turn)
 			}
 			if got != r.want {
 				t.Errorf("got %q, want %q", got, r.want)
@@ -146,8 +146,8 @@ func TestWhatAgentsMaySend(t *testing.T) {
 	}
 }
 
-// everything is all outcomes that are known.
-func everything(t *testing.T) []Outcome {
+// allOutcomes returns all known outcomes.
+func allOutcomes(t *testing.T) []Outcome {
 	t.Helper()
 	var all []Outcome
 	for agent := range recorded {
@@ -155,35 +155,35 @@ func everything(t *testing.T) []Outcome {
 			all = append(all, a.Outcome)
 		}
 	}
-	for _, r := range read {
-		all = append(all, outcome(t, r.agent, r.version, r.method, r.face))
+	for _, r := range documentedAnswers {
+		all = append(all, outcome(t, r.agent, r.version, r.method, r.answer))
 	}
 	return all
 }
 
-// TestEveryRowHasAFace shows that no row stands in another's shadow, and that each
-// version that a row names is tried.
-func TestEveryRowHasAFace(t *testing.T) {
+// TestEveryRowMatchesAnAnswer shows that no row is unreachable, and that each
+// version of a row has a test.
+func TestEveryRowMatchesAnAnswer(t *testing.T) {
 	tried := map[string]bool{}
-	for _, o := range everything(t) {
+	for _, o := range allOutcomes(t) {
 		if row := find(o); row != nil {
 			tried[fmt.Sprint(*row)] = true
 			tried[fmt.Sprint(*row)+o.Version] = true
 		}
 	}
-	for i, row := range Rows() {
+	for i, row := range slices.Concat(tables()...) {
 		if !tried[fmt.Sprint(row)] {
-			t.Errorf("row %d (%s, %s) is never reached: %+v", i, row.Is.Row, row.Agent, row)
+			t.Errorf("row %d (%s, %s) is never reached: %+v", i, row.meaning.Name, row.agent, row)
 		}
-		for _, version := range slices.Concat(row.Seen, row.Read) {
+		for _, version := range slices.Concat(row.observed, row.documented) {
 			if !tried[fmt.Sprint(row)+version] {
-				t.Errorf("row %d (%s): no face of %s %s reaches it: %+v", i, row.Is.Row, row.Agent, version, row)
+				t.Errorf("row %d (%s): no answer of %s %s reaches it: %+v", i, row.meaning.Name, row.agent, version, row)
 			}
 		}
 	}
 }
 
-func TestSeenRowsWereRecorded(t *testing.T) {
+func TestObservedRowsWereRecorded(t *testing.T) {
 	reached := map[string]bool{}
 	for agent := range recorded {
 		for _, a := range replay(t, agent) {
@@ -192,20 +192,20 @@ func TestSeenRowsWereRecorded(t *testing.T) {
 			}
 		}
 	}
-	for _, row := range Rows() {
-		for _, version := range row.Seen {
-			if (row.Agent == claude || row.Agent == codex) && !reached[fmt.Sprint(row)+version] {
-				t.Errorf("%s %s is said to have shown %q, but it is not recorded: %+v", row.Agent, version, row.Is.Row, row)
+	for _, row := range slices.Concat(tables()...) {
+		for _, version := range row.observed {
+			if (row.agent == claude || row.agent == codex) && !reached[fmt.Sprint(row)+version] {
+				t.Errorf("%s %s is said to have shown %q, but it is not recorded: %+v", row.agent, version, row.meaning.Name, row)
 			}
 		}
 	}
 }
 
-// TestAPromptIsNeverThoughtUnseenLightly: what the turn has shown overrules a row,
-// only two rows say so at all, and an update overrules those of no agent.
-func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
-	for _, o := range everything(t) {
-		m := Of(o)
+// TestUpdatesOverruleNotStarted checks that effects of the turn overrule a row, that only two
+// rows declare a prompt as not started, and that any update overrules rows without an agent.
+func TestUpdatesOverruleNotStarted(t *testing.T) {
+	for _, o := range allOutcomes(t) {
+		m := Classify(o)
 		if o.Method != "session/prompt" {
 			if m.Turn == NotStarted || m.Turn == Seen {
 				t.Errorf("%s of %s: %s is about no prompt", o.Method, o.Agent, m.Turn)
@@ -217,11 +217,11 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 		}
 		late := o // a title, say, of the turn before
 		late.Updates++
-		if want := o.Agent != "any"; (Of(late).Turn == NotStarted) != want {
-			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Row, o.Agent, !want, want)
+		if want := o.Agent != "any"; (Classify(late).Turn == NotStarted) != want {
+			t.Errorf("%q of %s after an update: not started is %t, want %t", m.Name, o.Agent, !want, want)
 		}
-		if o.Err == nil || m.Session != Lost || m.Row != missing.Row && m.Row != hasEnded.Row {
-			t.Errorf("%q of %s: a prompt that did not start", m.Row, o.Agent)
+		if o.Err == nil || m.Session != Lost || m.Name != missingSession.Name && m.Name != sessionEnded.Name {
+			t.Errorf("%q of %s: a prompt that did not start", m.Name, o.Agent)
 		}
 		for name, shown := range map[string]func(*Outcome){
 			"a tool call": func(o *Outcome) { o.Tools = 1 },
@@ -229,34 +229,34 @@ func TestAPromptIsNeverThoughtUnseenLightly(t *testing.T) {
 		} {
 			began := o
 			shown(&began)
-			if m := Of(began); m.Turn != Seen {
-				t.Errorf("%q of %s after %s: %s", m.Row, o.Agent, name, m.Turn)
+			if m := Classify(began); m.Turn != Seen {
+				t.Errorf("%q of %s after %s: %s", m.Name, o.Agent, name, m.Turn)
 			}
 		}
 	}
 }
 
-func TestTheTableIsWellFormed(t *testing.T) {
-	for i, row := range Rows() {
-		text := strings.Join(row.Text, "") + row.Agent
+func TestTableIsWellFormed(t *testing.T) {
+	for i, row := range slices.Concat(tables()...) {
+		text := strings.Join(row.text, "") + row.agent
 		switch {
 		case text != strings.ToLower(text):
 			t.Errorf("row %d is matched in lower case: %q", i, text)
-		case row.Is.Row == "" || row.Is.Say == "" || strings.Contains(row.Is.Say, "\n"):
+		case row.meaning.Name == "" || row.meaning.Message == "" || strings.Contains(row.meaning.Message, "\n"):
 			t.Errorf("row %d says nothing, or more than a line", i)
-		case row.Way != ByError && (row.Code != 0 || row.Key != ""):
-			t.Errorf("row %d asks a %d for an error", i, row.Way)
-		case row.Way != ByResult && (row.Stop != nil || row.Category != nil || row.System || row.Silent || row.Idle):
-			t.Errorf("row %d asks a %d for a result", i, row.Way)
-		case row.Is.Turn == NotStarted && (row.Way != ByError || row.Code == 0 && row.Text == nil):
+		case row.ending != byError && (row.code != 0 || row.key != ""):
+			t.Errorf("row %d asks a %d for an error", i, row.ending)
+		case row.ending != byResult && (row.stop != nil || row.category != nil || row.systemError || row.silent || row.idle):
+			t.Errorf("row %d asks a %d for a result", i, row.ending)
+		case row.meaning.Turn == NotStarted && (row.ending != byError || row.code == 0 && row.text == nil):
 			t.Errorf("row %d says without a reason that a prompt was not started", i)
 		}
 	}
 }
 
-func FuzzOf(f *testing.F) {
-	for _, r := range read {
-		f.Add(r.agent, r.method, r.face, "said", uint8(0))
+func FuzzClassify(f *testing.F) {
+	for _, r := range documentedAnswers {
+		f.Add(r.agent, r.method, r.answer, "said", uint8(0))
 	}
 	f.Add("", "session/prompt", `{"code":-32603,"message":"x","data":{"a":[{"b":"session not found"}]}}`, "", uint8(3))
 	f.Fuzz(func(t *testing.T, agent, method, body, text string, flags uint8) {
@@ -267,14 +267,14 @@ func FuzzOf(f *testing.F) {
 		} else {
 			o.Stop = body
 		}
-		m, row := Of(o), find(o)
+		m, row := Classify(o), find(o)
 		if (row == nil) != (m == Meaning{}) {
 			t.Fatalf("row %v means %v", row, m)
 		}
 		if (o.Err != nil || o.Exited) && row == nil {
 			t.Fatalf("an error that means nothing: %s", body)
 		}
-		if m.Turn == NotStarted && (row.Is.Turn != NotStarted || method != "session/prompt" || o.Tools > 0 || o.said() != "") {
+		if m.Turn == NotStarted && (row.meaning.Turn != NotStarted || method != "session/prompt" || o.Tools > 0 || o.reply() != "") {
 			t.Fatalf("%s is thought not to have started: %s", method, body)
 		}
 	})

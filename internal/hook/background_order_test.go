@@ -11,14 +11,15 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // wantOneLine checks that all checkpoints that no other one amends are on the head's
 // line.
 func (c *scene) wantOneLine() {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
-		thread, err := r.Thread(ctx)
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.CurrentThread(ctx)
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	c := leavesCommand(t)
 	c.asks("p2", "two")
 	c.changesFiles()
-	if _, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
+	if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.wantFiles("a=0 code=2 gen=2")
@@ -158,7 +159,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 func (c *scene) loseTree(prompt string) {
 	c.Helper()
 	var tree segno.Hash
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil {
 				return err
@@ -298,9 +299,9 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 // previewsUndo works out a forced undo, which records the background work first.
 func (c *scene) previewsUndo() {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
-		m := segno.Mover{Site: r.Site}
-		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
+	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		m := r
+		_, err := m.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		return err
 	})
 }

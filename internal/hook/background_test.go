@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // subagent is a task that the agent lists.
@@ -43,7 +44,7 @@ func (c *scene) subagentStops(key string) {
 // wantRefused checks that a move is refused because of background work.
 func (c *scene) wantRefused() {
 	c.Helper()
-	_, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	_, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(err.Error(), "background work") {
 		c.Errorf("undo while a subagent works: %v", err)
 	}
@@ -105,7 +106,7 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.wantFiles("a=1 notes=0 sub=by the subagent")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=0")
-	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbRedo, Turns: 2})
+	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2})
 	if err != nil || len(moved.Plan.Conflicts) > 0 {
 		t.Fatal(moved, err)
 	}

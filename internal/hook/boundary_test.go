@@ -35,8 +35,8 @@ func TestBothCommandsNoteTheSame(t *testing.T) {
 	} {
 		var said, saidToo bytes.Buffer
 		Claude(t.Context(), Event{Place: place, Stdin: strings.NewReader(text), Stdout: &said, Getenv: none})
-		event.Boundary{Stdin: strings.NewReader(text), Stdout: &saidToo, Getenv: none, Now: now,
-			Rest: func(context.Context, io.Reader) error { t.Error("handed on:", text[:60]); return nil },
+		event.ToolHook{Stdin: strings.NewReader(text), Stdout: &saidToo, Getenv: none, Now: now,
+			Delegate: func(context.Context, io.Reader) error { t.Error("handed on:", text[:60]); return nil },
 		}.Run(t.Context(), []string{"--store", b, "hook", "claude"})
 		if said.Len()+saidToo.Len() > 0 {
 			t.Errorf("they said %q and %q", &said, &saidToo)

@@ -10,7 +10,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // beside is the session of another agent in the same directory.
@@ -20,7 +21,7 @@ const beside = "22222222-0000-4000-8000-000000000002"
 // not looked at: a second agent is warned of the first.
 func (c *scene) besideHears(name string, more ...any) {
 	c.Helper()
-	path := filepath.Join(c.place.Claude, "projects", transcript.Slug(c.project), beside+".jsonl")
+	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), beside+".jsonl")
 	event := c.payload(name, slices.Concat([]any{"session_id", beside, "transcript_path", path}, more)...)
 	Claude(c.Context(), Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }
@@ -38,7 +39,7 @@ func (c *scene) besideRuns(command string, act func()) {
 func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 	c.Helper()
 	var thread segno.ThreadID
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 			if err != nil {
 				return err
@@ -47,7 +48,7 @@ func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 		}
 		return nil
 	})
-	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
+	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread})
 	if err != nil {
 		c.Fatal(err)
 	}

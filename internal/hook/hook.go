@@ -1,5 +1,5 @@
 // Package hook records the turns of agents that run hooks: it reads one event
-// from standard input, does what the event asks of a [segno.Recorder], and tells
+// from standard input, does what the event asks of a [timeline.Timeline], and tells
 // the agent nothing that would stop it.
 //
 // A hook never fails its agent. It exits 0, prints nothing or one JSON object,
@@ -21,6 +21,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // storeWait is how long a hook waits for the store's writer before it leaves its
@@ -44,7 +45,7 @@ type Event struct {
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, longest(), func(event.Expired) {})
+	reading := e.watch(ctx, longest(), func(event.Reason) {})
 	if err := e.Place.CheckOwner(); err != nil {
 		e.refuse(err)
 		reading.Stop()
@@ -53,7 +54,7 @@ func Claude(ctx context.Context, e Event) {
 	log := event.Log{Store: e.Place.Store}
 	defer func() {
 		if r := recover(); r != nil {
-			log.Failed("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
+			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
 	p, err := event.Read(e.Stdin)
@@ -62,11 +63,11 @@ func Claude(ctx context.Context, e Event) {
 		return
 	}
 	if err != nil {
-		log.Failed("unreadable event", p.Session, err)
+		log.Append("unreadable event", p.Session, err)
 		return
 	}
 	spool := e.Place.Spool()
-	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Notes{Spool: spool, Now: e.Place.Now}}
+	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now}}
 	defer e.watch(ctx, deadline(p.Event), h.expire).Stop()
 	// Esc ends a hook with a signal. What it records is worth the tenths of a
 	// second it still takes; a second signal ends the process.
@@ -76,16 +77,16 @@ func Claude(ctx context.Context, e Event) {
 		h.failed(err)
 	}
 	if err := h.answer.write(e.Stdout); err != nil {
-		log.Failed(p.Event, p.Session, err)
+		log.Append(p.Event, p.Session, err)
 	}
 }
 
 // watch starts the watchdog of an event. It ends the process after report, which may be
 // blocked like the event itself.
-func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Expired)) *event.Watchdog {
-	return event.Watch(ctx, deadline, func(why event.Expired) {
+func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Reason)) *event.Watchdog {
+	return event.Watch(ctx, deadline, func(why event.Reason) {
 		if e.Exit != nil {
-			event.LastWords(func() { report(why) })
+			event.RunBriefly(func() { report(why) })
 			e.Exit()
 		}
 	})
@@ -115,8 +116,8 @@ type handler struct {
 	Event
 	event.Payload
 	log   event.Log
-	spool segno.Spool
-	notes event.Notes
+	spool timeline.Spool
+	notes event.Recorder
 	home  string // where the session was first seen, see dir
 
 	answer answer
@@ -127,8 +128,8 @@ func (h *handler) handle(ctx context.Context) error {
 	if err := h.Check(); err != nil {
 		return err
 	}
-	if h.AtTool() {
-		return h.notes.Tool(ctx, h.Payload)
+	if h.IsToolEvent() {
+		return h.notes.RecordTool(ctx, h.Payload)
 	}
 	switch h.Payload.Event {
 	case "SessionStart":
@@ -138,7 +139,7 @@ func (h *handler) handle(ctx context.Context) error {
 	case "Stop":
 		return h.end(ctx, false)
 	case "StopFailure":
-		if err := h.notes.Text(ctx, h.Payload, "the turn failed: "+string(segno.Clip(h.Error))); err != nil {
+		if err := h.notes.RecordText(ctx, h.Payload, "the turn failed: "+string(segno.Clip(h.Error))); err != nil {
 			return err
 		}
 		return h.end(ctx, true)
@@ -152,7 +153,7 @@ func (h *handler) handle(ctx context.Context) error {
 	case "WorktreeRemove":
 		return h.worktreeRemove(ctx)
 	case event.Probe:
-		return h.Answer(h.Stdout)
+		return h.AnswerProbe(h.Stdout)
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (h *handler) settleDir(ctx context.Context, store *local.Store) error {
 func (h *handler) noteOpen(ctx context.Context, text string) error {
 	p := h.Payload
 	p.PromptID = ""
-	return h.notes.Text(ctx, p, text)
+	return h.notes.RecordText(ctx, p, text)
 }
 
 // sessionStart takes a missing baseline in the background, so that the first
@@ -234,10 +235,10 @@ func (h *handler) sessionEnd(ctx context.Context) error {
 			return errors.Join(failed, err)
 		}
 		for _, t := range turns {
-			if t.Source.Session != h.Session || t.Background() != background {
+			if t.Source.Session != h.Session || t.InBackground() != background {
 				continue
 			}
-			e := segno.Ending{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
+			e := timeline.TurnEnd{Key: t.Key, Agent: t.Agent, Source: t.Source, Interrupted: true, Late: true, Ended: h.Place.Now()}
 			failed = errors.Join(failed, h.endTurn(ctx, e, t.Workspace))
 		}
 	}
@@ -261,12 +262,11 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	_, err = r.Cut(ctx, segno.CheckpointCut, "before the worktree was removed")
+	_, err = site.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
 	return err
 }
 

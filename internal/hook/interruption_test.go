@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // interrupted is a turn that changed files in three ways and was then interrupted: by
@@ -76,7 +77,7 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 		c.dies()
 		c.wantConflicts(c.undo(1), "b")
 		c.wantFiles("a=0 b=by make, or by the user")
-		if _, err := c.moves(segno.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
+		if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 			t.Fatal(err)
 		}
 		c.quiet()

@@ -16,7 +16,8 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 const session = "11111111-0000-4000-8000-000000000001"
@@ -54,7 +55,7 @@ func (s *shared) write(content string) {
 }
 
 func (s *shared) transcript() string {
-	return filepath.Join(s.place.Claude, "projects", transcript.Slug(s.project), session+".jsonl")
+	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
 }
 
 // exchange is what the agent writes down of a turn.
@@ -113,8 +114,8 @@ func (s *shared) hears(name string, more ...any) {
 // hearsToo gives it to segno-hook.
 func (s *shared) hearsToo(name string, more ...any) {
 	s.Helper()
-	event.Boundary{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
-		Rest: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
+	event.ToolHook{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
+		Delegate: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
 	}.Run(s.Context(), []string{"--store", s.place.Store, "hook", "claude"})
 }
 
@@ -128,7 +129,7 @@ func (s *shared) quiet() {
 }
 
 // as does something as the owner of the session's thread would.
-func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *segno.Recorder) error) {
+func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Timeline) error) {
 	s.Helper()
 	ctx := s.Context()
 	st, err := s.place.Open(ctx)
@@ -140,12 +141,12 @@ func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store,
 	if err != nil {
 		s.Fatal(err)
 	}
-	site, err := st.Site(rec, nil)
+	site, err := st.Timeline(rec, nil)
 	if err != nil {
 		s.Fatal(err)
 	}
 	site.Lease = l
-	if err := do(ctx, st, &segno.Recorder{Site: site}); err != nil {
+	if err := do(ctx, st, site); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -155,8 +156,8 @@ func (s *shared) source() segno.Source { return segno.Source{Session: session, D
 // own opens the session's thread and takes the lease on it.
 func (s *shared) own() (l segno.Lease) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
-		thread, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: s.source(), Title: "one"})
+	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: s.source(), Title: "one"})
 		if err != nil {
 			return err
 		}
@@ -168,16 +169,16 @@ func (s *shared) own() (l segno.Lease) {
 
 func (s *shared) begin(l segno.Lease, key string) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, _ *local.Store, r *segno.Recorder) error {
-		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
+	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
 		return err
 	})
 }
 
 func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	s.Helper()
-	s.as(l, func(ctx context.Context, _ *local.Store, r *segno.Recorder) (err error) {
-		c, err = r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
+	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) (err error) {
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
 		return err
 	})
 	return c
@@ -185,13 +186,13 @@ func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 
 func (s *shared) release(l segno.Lease) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error { return st.Release(ctx, l) })
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error { return st.Release(ctx, l) })
 }
 
 // recorded are the prompts of all turns, oldest first.
 func (s *shared) recorded() (prompts []string) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for c, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil {
 				return err
@@ -288,7 +289,7 @@ func TestHooksOfALeasedSession(t *testing.T) {
 // wantCalls checks the entries of a checkpoint that belong to tool calls.
 func (s *shared) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry) {
 	s.Helper()
-	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return err
@@ -375,7 +376,7 @@ func TestHooksAfterALease(t *testing.T) {
 			s.exchange("two")
 			s.hears("Stop", "prompt_id", "own-two")
 			s.wantRecorded("one", "two")
-			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 				head, err := st.Head(ctx, one.Thread)
 				if err == nil && head.Turn != 2 {
 					t.Errorf("the thread stands at %+v", head)

@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // answer is what a hook writes to the agent: nothing, or one JSON object. Its methods
@@ -61,7 +62,7 @@ func (a *answer) write(w io.Writer) error {
 }
 
 // tell answers a prompt.
-func (h *handler) tell(b segno.Begun) error {
+func (h *handler) tell(b timeline.TurnStart) error {
 	if b.Warn != "" {
 		h.answer.show(b.Warn)
 	}
@@ -77,7 +78,7 @@ const maxLine = 400
 // failed logs that an event was not recorded, and shows it to the user once for a
 // session: a line for each prompt would be noise.
 func (h *handler) failed(err error) {
-	h.log.Failed(h.Payload.Event, h.Session, err)
+	h.log.Append(h.Payload.Event, h.Session, err)
 	switch h.Payload.Event {
 	case "SessionStart", "UserPromptSubmit", "Stop", "StopFailure":
 	default:
@@ -92,7 +93,7 @@ func (h *handler) failed(err error) {
 	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(), Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()),
 		Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
 	if markErr != nil {
-		h.log.Failed("remember unrecorded session", h.Session, markErr)
+		h.log.Append("remember unrecorded session", h.Session, markErr)
 	}
 	if !first {
 		return
@@ -120,7 +121,7 @@ func (e Event) refuse(why error) {
 func (h *handler) recorded(ctx context.Context) {
 	h.opened = true
 	if err := h.Place.Spool().ClearUnrecorded(ctx, h.Session, h.dir()); err != nil {
-		h.log.Failed("forget unrecorded session", h.Session, err)
+		h.log.Append("forget unrecorded session", h.Session, err)
 	}
 }
 
@@ -129,13 +130,13 @@ const mostPaths = 3
 
 // showOutside shows the paths outside the workspace that the tools of a turn named: what
 // was done to them is not recorded, and no undo reverts it.
-func (h *handler) showOutside(ctx context.Context, t segno.OpenTurn) {
+func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 	if t.Before == nil {
 		return
 	}
 	entries, _, err := h.spool.Entries(ctx, t.Key)
 	if err != nil {
-		h.log.Failed("look for paths outside the workspace", h.Session, err)
+		h.log.Append("look for paths outside the workspace", h.Session, err)
 		return
 	}
 	bounds := event.Bounds{Root: t.Before.Root, Dir: t.Source.Dir, Home: h.Place.UserHome, Agent: h.Place.Claude}
@@ -185,10 +186,10 @@ func clip(s string) string {
 }
 
 // expire answers for a handler that did not end in time: the watchdog calls it.
-func (h *handler) expire(why event.Expired) {
+func (h *handler) expire(why event.Reason) {
 	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "it was not done when %s ended it", why).WithHint("see whether the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
 	if why == event.BySignal {
-		h.log.Failed(h.Payload.Event, h.Session, err)
+		h.log.Append(h.Payload.Event, h.Session, err)
 		return
 	}
 	h.failed(err)

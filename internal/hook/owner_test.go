@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // scene is a project in which an agent that runs hooks and its user work at the same
@@ -182,7 +183,7 @@ func (c *scene) runs(key, id, command string, act func()) {
 }
 
 // moves makes a move as a command of the user's would.
-func (c *scene) moves(ask segno.MoveRequest) (moved *segno.Moved, err error) {
+func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
 	c.Helper()
 	ctx := c.Context()
 	st, err := c.place.Open(ctx)
@@ -194,18 +195,17 @@ func (c *scene) moves(ask segno.MoveRequest) (moved *segno.Moved, err error) {
 	if err != nil {
 		c.Fatal(err)
 	}
-	site, err := st.Site(rec, nil)
+	site, err := st.Timeline(rec, nil)
 	if err != nil {
 		c.Fatal(err)
 	}
-	m := segno.Mover{Site: site, Register: st.Register}
-	return m.Do(ctx, ask, nil)
+	return site.Move(ctx, ask, nil)
 }
 
 // undo takes turns back and returns the paths that are in conflict.
 func (c *scene) undo(turns int) (conflicts []string) {
 	c.Helper()
-	moved, err := c.moves(segno.MoveRequest{Verb: segno.VerbUndo, Turns: turns})
+	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: turns})
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -226,8 +226,8 @@ func (c *scene) wantConflicts(got []string, want ...string) {
 func (c *scene) history() string {
 	c.Helper()
 	var all []string
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *segno.Recorder) error {
-		thread, err := r.Thread(ctx)
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
+		thread, err := r.CurrentThread(ctx)
 		if err != nil {
 			return err
 		}
@@ -265,7 +265,7 @@ func (c *scene) wantHistory(want string) {
 // said are the user's messages and the notes in the newest turn's entries.
 func (c *scene) said() (all []string) {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *segno.Recorder) error {
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil || cp.Kind != segno.CheckpointTurn {
 				continue
@@ -276,7 +276,7 @@ func (c *scene) said() (all []string) {
 			}
 			for _, e := range line.Commits[0].Entries {
 				var text string
-				if e.Name != "agent" && (e.ID == "" || e.Name == segno.NoteTask) && json.Unmarshal(e.Body, &text) == nil {
+				if e.Name != "agent" && (e.ID == "" || e.Name == timeline.NoteTask) && json.Unmarshal(e.Body, &text) == nil {
 					all = append(all, text)
 				}
 			}

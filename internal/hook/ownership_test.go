@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAnyOwnership drives whole histories of two agents and a user in one
@@ -223,7 +224,7 @@ func (w *world) undo(a *simAgent) bool {
 		return false
 	}
 	if w.busy() {
-		if err := w.move(a, new(segno.Moved)); segno.KindOf(err) != segno.KindRefused {
+		if err := w.move(a, new(timeline.MoveResult)); segno.KindOf(err) != segno.KindRefused {
 			w.Fatalf("an undo while an agent is at work: %v", err)
 		}
 		return false
@@ -231,7 +232,7 @@ func (w *world) undo(a *simAgent) bool {
 	w.must(w.closeOpen()) // a turn that was interrupted is recorded by the move itself; look at it first
 	_, key := a.newest()
 	before := w.files()
-	var moved segno.Moved
+	var moved timeline.MoveResult
 	err := w.move(a, &moved)
 	if key == "" {
 		if segno.KindOf(err) != segno.KindNotFound {
@@ -261,9 +262,8 @@ func (w *world) undo(a *simAgent) bool {
 
 // closeOpen records turns whose agent is gone or that were interrupted.
 func (w *world) closeOpen() error {
-	return w.at(func(ctx context.Context, _ *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site}
-		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	return w.at(func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil
 		}
@@ -271,11 +271,10 @@ func (w *world) closeOpen() error {
 	})
 }
 
-func (w *world) move(a *simAgent, moved *segno.Moved) error {
+func (w *world) move(a *simAgent, moved *timeline.MoveResult) error {
 	thread, _ := a.newest()
-	return w.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		got, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
+	return w.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		got, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Thread: thread}, nil)
 		if err == nil {
 			*moved = *got
 		}
@@ -287,7 +286,7 @@ func (w *world) move(a *simAgent, moved *segno.Moved) error {
 // bytes that are there: those that the turn overwrote itself are gone before the undo.
 // What a task wrote over the bytes of a newer turn or of the user stays without a word:
 // the turn's checkpoint cannot hold it, because it comes before those bytes.
-func (w *world) reverted(t *simTurn, before, after map[string]string, p *segno.Plan) {
+func (w *world) reverted(t *simTurn, before, after map[string]string, p *timeline.Plan) {
 	w.Helper()
 	for _, path := range worldPaths() {
 		now := w.authors(path, t)

@@ -21,7 +21,8 @@ import (
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // world is a project in which agents and a user write files. It remembers who
@@ -215,7 +216,7 @@ func (a *simAgent) start() {
 	if a.session == "" {
 		a.n++
 		a.session = segno.SessionID(fmt.Sprintf("%08x-0000-4000-8000-%012x", a.n, a.n))
-		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 		a.must(os.MkdirAll(filepath.Dir(a.path), 0o700))
 	}
 	a.register()
@@ -430,7 +431,7 @@ func (a *simAgent) attach(l *segno.Link) {
 	a.stopped()
 	a.session, a.path, a.parent = l.Session, l.Path, ""
 	if a.path == "" {
-		a.path = filepath.Join(a.place.Claude, "projects", transcript.Slug(a.project), string(a.session)+".jsonl")
+		a.path = filepath.Join(a.place.Claude, "projects", claude.Slug(a.project), string(a.session)+".jsonl")
 	}
 	data, err := os.ReadFile(a.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -445,7 +446,7 @@ func (a *simAgent) attach(l *segno.Link) {
 }
 
 // at runs f on the project's site.
-func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+func (w *world) at(f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	ctx := context.Background()
 	s, err := w.place.Open(ctx)
 	if err != nil {
@@ -456,7 +457,7 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) 
 	if err != nil {
 		return err
 	}
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
@@ -467,7 +468,7 @@ func (w *world) at(f func(ctx context.Context, s *local.Store, site segno.Site) 
 // turn that an undo of it would revert, "" if there is none.
 func (a *simAgent) newest() (thread segno.ThreadID, key string) {
 	a.Helper()
-	a.must(a.at(func(ctx context.Context, s *local.Store, site segno.Site) error {
+	a.must(a.at(func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: a.session, Limit: 1}) {
 			if err != nil {
 				return err

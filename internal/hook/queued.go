@@ -6,12 +6,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // queued returns the messages that the user typed while a turn ran and that the agent
 // has not taken yet, oldest first. Claude Code 2.1.330 reports them when they are typed
 // and not when a turn begins with them.
-func (h *handler) queued(ctx context.Context, t segno.OpenTurn) ([]string, error) {
+func (h *handler) queued(ctx context.Context, t timeline.OpenTurn) ([]string, error) {
 	noted, _, err := h.spool.Entries(ctx, t.Key)
 	if err != nil {
 		return nil, err
@@ -34,28 +35,28 @@ func (h *handler) queued(ctx context.Context, t segno.OpenTurn) ([]string, error
 
 // beginQueued opens the turn that the agent begins with a queued message as soon as
 // this event is over.
-func (h *handler) beginQueued(ctx context.Context, before segno.OpenTurn, text string) error {
+func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, text string) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	return h.at(ctx, store, before.Workspace, func(r *segno.Recorder) error {
-		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
+	return h.at(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
 			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
 		return err
 	})
 }
 
 // at calls do with a recorder of a workspace.
-func (h *handler) at(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*segno.Recorder) error) error {
+func (h *handler) at(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Timeline) error) error {
 	rec, err := h.workspace(ctx, store, id)
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	return do(&segno.Recorder{Site: site})
+	return do(site)
 }

@@ -42,7 +42,7 @@ type runs struct {
 }
 
 func (r runs) of(name string) []string {
-	if (event.Payload{Event: name}).AtTool() {
+	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
 	}
 	return r.rest
@@ -108,7 +108,7 @@ func readObject(data []byte) (object, error) {
 		return nil, err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("there is text after the object")
+		return nil, fmt.Errorf("unexpected text after the object")
 	}
 	return o, nil
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // backgroundTasks returns the tasks that go on in the background when a turn stops and
 // that the turn started. The agent lists those of the whole session; a task of an
 // earlier turn that it does not list any more has ended.
-func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []segno.OpenTurn) (tasks []segno.Task, err error) {
+func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []timeline.OpenTurn) (tasks []timeline.Task, err error) {
 	others := map[string]bool{}
 	for _, t := range turns {
 		if t.Key == key || t.Source.Session != h.Session {
@@ -18,17 +19,17 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		}
 		for _, task := range t.Tasks {
 			others[task.ID] = true
-			if h.Tasks == nil && task.Kind != segno.TaskShell || h.lists(task.ID) {
+			if h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
 				continue // a version that lists none tells when a subagent stops
 			}
-			if err := h.notes.TaskEnded(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
+			if err := h.notes.RecordTaskEnd(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err
 			}
 		}
 	}
 	for _, task := range h.Tasks {
 		if !others[task.ID] && task.ID != "" && h.lists(task.ID) {
-			tasks = append(tasks, segno.Task{ID: task.ID, Kind: task.Type, What: task.Description})
+			tasks = append(tasks, timeline.Task{ID: task.ID, Kind: task.Type, What: task.Description})
 		}
 	}
 	return tasks, nil
@@ -47,16 +48,16 @@ func (h *handler) lists(id string) bool {
 // subagentStop notes that a subagent stopped, on the turn that started it.
 func (h *handler) subagentStop(ctx context.Context) error {
 	text := "subagent " + h.AgentID + " (" + h.AgentType + ") stopped"
-	key, err := h.notes.OwnerOf(ctx, h.Session, h.AgentID)
+	key, err := h.notes.TurnOfTask(ctx, h.Session, h.AgentID)
 	if err != nil {
 		return err
 	}
 	if key == "" { // it may be the task of a turn that has not ended
 		p := h.Payload
 		p.PromptID = ""
-		if key, err = h.notes.Key(ctx, p); key == "" || err != nil {
+		if key, err = h.notes.TurnOf(ctx, p); key == "" || err != nil {
 			return err
 		}
 	}
-	return h.notes.TaskEnded(ctx, h.Payload, key, h.AgentID, text)
+	return h.notes.RecordTaskEnd(ctx, h.Payload, key, h.AgentID, text)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // settleFor is how long the end of a turn waits for the agent's last line to
@@ -40,18 +41,17 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
 	pid := h.agentPID(ctx)
-	r := segno.Recorder{Site: site}
-	prompt := segno.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
+	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
 	if task, ok := h.TaskReport(); ok {
 		prompt.Task, prompt.Text = task.ID, task.Summary
 	}
-	begun, err := r.Begin(ctx, prompt)
+	begun, err := site.BeginTurn(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
@@ -61,15 +61,15 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 
 // beginLate opens a turn that could not be given a snapshot in time, so that its
 // end is still recorded, against what the workspace was last known to hold.
-func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p segno.Prompt, why error) error {
-	h.log.Failed("no snapshot before this turn", h.Session, why)
-	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t segno.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
+	h.log.Append("no snapshot before this turn", h.Session, why)
+	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
 		return nil // the turn has its snapshot: the prompt is a further one of it
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
-	return h.spool.Open(context.WithoutCancel(ctx), segno.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
+	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
 }
 
@@ -78,14 +78,14 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if h.Session == "" {
 		return segno.NewError(segno.KindInvalid, "end turn", "", errNoSession)
 	}
-	key, err := h.notes.Key(ctx, h.Payload)
+	key, err := h.notes.TurnOf(ctx, h.Payload)
 	if err != nil {
 		return err
 	}
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := segno.Ending{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		Settle: h.settle}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		h.showOutside(ctx, t)
 		queued, err := h.queued(ctx, t)
 		if err != nil {
-			h.log.Failed("the agent's queue cannot be read", h.Session, err)
+			h.log.Append("the agent's queue cannot be read", h.Session, err)
 		}
 		ending.Queued = len(queued)
 		if err := h.endTurn(ctx, ending, t.Workspace); err != nil || len(queued) == 0 {
@@ -114,7 +114,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
-func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.WorkspaceID) error {
+func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
@@ -133,15 +133,16 @@ func (h *handler) endTurn(ctx context.Context, e segno.Ending, ws segno.Workspac
 	if err != nil {
 		return err
 	}
-	site, err := store.Site(rec, nil)
+	site, err := store.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	_, err = r.End(ctx, e)
-	err = errors.Join(err, h.tell(segno.Begun{Warn: r.Warn}))
+	warning := ""
+	e.Warn = func(text string) { warning = text }
+	_, err = site.EndTurn(ctx, e)
+	err = errors.Join(err, h.tell(timeline.TurnStart{Warn: warning}))
 	if failed := store.CompressSome(ctx); failed != nil {
-		h.log.Failed("compress the store", h.Session, failed)
+		h.log.Append("compress the store", h.Session, failed)
 	}
 	return err
 }
@@ -166,8 +167,8 @@ func (h *handler) settle(ctx context.Context, src segno.Source, since int64) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleFor)
 	defer cancel()
-	if err := h.Place.ClaudeTranscripts().Settle(ctx, src, h.LastMessage, since); err != nil {
-		h.log.Failed("the last message is not in the transcript yet", h.Session, err)
+	if err := h.Place.ClaudeTranscripts().AwaitMessage(ctx, src, h.LastMessage, since); err != nil {
+		h.log.Append("the last message is not in the transcript yet", h.Session, err)
 	}
 }
 
@@ -182,13 +183,13 @@ func (h *handler) source() segno.Source {
 	case h.Transcript == "":
 		return src
 	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it lies outside %s", projects))
+		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it is outside %s", projects))
 		return src
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		root, err := filepath.EvalSymlinks(projects)
 		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.Failed("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
+			h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
 			return src
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAPathThatTwoTurnsChanged is a conflict for the undo of either: both tools named
@@ -20,12 +21,12 @@ func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	g.beginAs("s2", "k2", 0, nil)
 	tool := func(key, tool, name string) {
 		t.Helper()
-		err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+		err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 			body, err := json.Marshal(map[string]string{"file_path": g.project + "/" + name})
 			if err != nil {
 				return err
 			}
-			return r.Note(ctx, segno.TurnKey(key), segno.Entry{Kind: segno.EntryIntent, Name: tool, ID: tool + name, Body: body})
+			return r.AppendEntry(ctx, segno.TurnKey(key), segno.Entry{Kind: segno.EntryIntent, Name: tool, ID: tool + name, Body: body})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +43,7 @@ func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	g.write("mine", "by two")
 	g.endAs("s1", "k1", nil)
 	g.endAs("s2", "k2", nil)
-	moved := g.undo(segno.MoveRequest{})
+	moved := g.undo(timeline.MoveRequest{})
 	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "both" {
 		t.Errorf("the conflicts are %v", c)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // hog takes the store's writer away until it is released.
@@ -71,7 +72,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 	}
 	g.standsTrue()
 	g.sound()
-	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 3}); err != nil {
+	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 3}); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.files(); got != "a \"0\"\nmine \"C\"\n" {
@@ -83,7 +84,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 func TestAFirstTurnUnderABusyStore(t *testing.T) {
 	g := newGround(t)
 	g.write("a", "0")
-	err := g.with(nil, func(context.Context, *local.Store, segno.Site) error { return nil })
+	err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

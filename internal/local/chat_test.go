@@ -12,7 +12,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
 // chat is a session of Claude Code in the ground's project: what it writes down, and
@@ -28,7 +29,7 @@ type chat struct {
 // chat begins a session; it has no transcript before something is said in it.
 func (g *ground) chat(n int) *chat {
 	c := &chat{ground: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
-	c.path = filepath.Join(g.place.Claude, "projects", transcript.Slug(g.project), string(c.session)+".jsonl")
+	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 
@@ -91,11 +92,11 @@ func (c *chat) exchange(text string) {
 }
 
 // opens records the beginning of a turn, ends its end.
-func (c *chat) opens(key string) segno.Begun {
+func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
-	var begun segno.Begun
-	err := c.record(nil, func(ctx context.Context, r *segno.Recorder) (err error) {
-		begun, err = r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
+	var begun timeline.TurnStart
+	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		begun, err = r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: c.source(), Text: key})
 		return err
 	})
 	if err != nil {
@@ -106,8 +107,8 @@ func (c *chat) opens(key string) segno.Begun {
 
 func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	c.Helper()
-	err := c.record(nil, func(ctx context.Context, r *segno.Recorder) (err error) {
-		made, err = r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
+	err := c.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		made, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: c.source()})
 		return err
 	})
 	if err != nil {
@@ -129,8 +130,8 @@ func (c *chat) does(key string) *segno.Checkpoint {
 func (g *ground) openThread(agent string, src segno.Source, title string) segno.ThreadID {
 	g.Helper()
 	var id segno.ThreadID
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) (err error) {
-		id, err = r.Open(ctx, segno.Opening{Agent: agent, Source: src, Title: title})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		id, err = r.AdoptSession(ctx, timeline.Adoption{Agent: agent, Source: src, Title: title})
 		return err
 	})
 	if err != nil {
@@ -141,7 +142,7 @@ func (g *ground) openThread(agent string, src segno.Source, title string) segno.
 
 func (g *ground) join(thread segno.ThreadID, l segno.Link) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error { return r.Join(ctx, thread, l) })
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error { return r.JoinSession(ctx, thread, l) })
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -157,7 +158,7 @@ type story struct {
 
 func (g *ground) story(id segno.ThreadID) (s story) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ segno.Site) (err error) {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) (err error) {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
 			if err != nil {
 				return err
@@ -220,7 +221,7 @@ func (s story) line(t testing.TB) string {
 // threads are all there are.
 func (g *ground) threads() (ids []segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{}) {
 			if err != nil {
 				return err
@@ -238,7 +239,7 @@ func (g *ground) threads() (ids []segno.ThreadID) {
 // entries are a checkpoint's own.
 func (g *ground) entries(id segno.CommitID) (es []segno.Entry) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return err

@@ -111,14 +111,14 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 
 // catchUp lands what waits for the store: what it staged is not reachable yet.
 func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
 		return nil // the directory is gone, or another user's; another workspace's site lands its commits too
 	}
 	if err != nil {
 		return err
 	}
-	return site.CatchUp(ctx)
+	return site.CompletePending(ctx)
 }
 
 // spooled keeps what open turns stand on, and refuses to go on while commits wait:
@@ -138,7 +138,7 @@ func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
 	}
 	for _, t := range turns {
 		if err := s.Objects().Keep(ctx, t.Staged); err != nil {
-			return fmt.Errorf("keep what an open turn stands on: %w", err)
+			return fmt.Errorf("keep the objects of an open turn: %w", err)
 		}
 		p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: t.Before})
 	}

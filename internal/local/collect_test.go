@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestGcLeavesWhatWaits sweeps a store hours after turns were ended while its writer was
@@ -39,7 +40,7 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 	release()
 	now := g.place.Now
 	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	})
@@ -51,14 +52,14 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABC")
-	g.undo(segno.MoveRequest{Force: true})
+	g.undo(timeline.MoveRequest{Force: true})
 	if got, err := os.ReadFile(filepath.Join(g.project, "a")); err != nil || string(got) != "1" {
 		t.Errorf("undo of C left a as %q %v", got, err)
 	}
 	cs, _ := g.checkpoints()
 	for _, c := range cs {
 		if c.Prompt == "B" {
-			if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Scope: segno.ScopeBoth}); err != nil {
+			if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Scope: timeline.ScopeBoth}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -77,7 +78,7 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 		if err != nil {
 			return err
@@ -91,7 +92,7 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if kind := segno.KindOf(err); kind != segno.KindBusy && kind != segno.KindCancelled {
 		t.Errorf("gc under a workspace at work: %v", err)
 	}
-	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	}); err != nil {
@@ -130,7 +131,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if first < 8<<20 {
 		t.Fatalf("the packs have only %d bytes", first)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.CompressSome(ctx) })
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) })
 	if err != nil || size() != first {
 		t.Fatalf("the packs have %d bytes instead of %d: %v", size(), first, err)
 	}
@@ -139,7 +140,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	last := size()
 	steps := 0
 	for ; ; steps++ {
-		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.CompressSome(ctx) }); err != nil {
+		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) }); err != nil {
 			t.Fatal(err)
 		}
 		if now := size(); now < last {
@@ -155,7 +156,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if err := g.end(nil, "A"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.MoveRequest{Force: true})
+	g.undo(timeline.MoveRequest{Force: true})
 	got, err := os.ReadFile(filepath.Join(g.project, "big7"))
 	if err != nil || !strings.HasPrefix(string(got), "line 7 ") {
 		t.Fatalf("undo left big7 with %d bytes, %v", len(got), err)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Erase implements [segno.Eraser] as CollectLocked collects: while no hook or command works
@@ -76,7 +77,7 @@ func (s *Store) catchUpAll(ctx context.Context) error {
 
 // openTurns returns the turns of a thread in the spool, and refuses if the process of one is
 // alive.
-func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []segno.OpenTurn, err error) {
+func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []timeline.OpenTurn, err error) {
 	turns, err := s.place.Spool().Turns(ctx)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // threeTurns is a thread with something of every sort to move.
@@ -49,7 +50,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g, states := threeTurns(t)
 			faults := faultfs.FailAt(n)
 			faults.Forever = forever
-			_, err := g.move(faults.Wrap(vfs.OS), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
+			_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2})
 			done = !faults.Fired()
 			if err == nil && !done {
 				t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace()[n])
@@ -64,7 +65,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			g.standsTrue()
 			g.sound()
 			if err != nil && g.files() == states[3] {
-				if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+				if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
 				}
 			}

@@ -7,15 +7,15 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // forkHere makes a thread on the same files.
-func (g *ground) forkHere(ask segno.MoveRequest) (f *segno.Forked) {
+func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) (err error) {
-		m := segno.Mover{Site: site, Register: s.Register}
-		f, err = m.Fork(ctx, ask)
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {
+		f, err = site.Fork(ctx, ask)
 		return err
 	})
 	if err != nil {
@@ -27,8 +27,8 @@ func (g *ground) forkHere(ask segno.MoveRequest) (f *segno.Forked) {
 // stands returns the thread the workspace stands on.
 func (g *ground) stands() (id segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) (err error) {
-		id, err = site.Thread(ctx)
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) (err error) {
+		id, err = site.CurrentThread(ctx)
 		return err
 	})
 	if err != nil {
@@ -39,17 +39,16 @@ func (g *ground) stands() (id segno.ThreadID) {
 
 // opUndo takes the newest operation back, as the command does.
 func (g *ground) opUndo() error {
-	return g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		op, err := m.Operation(ctx, "")
+	return g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		op, err := site.FindOperation(ctx, "")
 		if err != nil {
 			return err
 		}
 		if op.MovesFiles() {
-			_, err = m.Do(ctx, segno.MoveRequest{Verb: segno.VerbOpUndo}, nil)
+			_, err = site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbOpUndo}, nil)
 			return err
 		}
-		return m.TakeBack(ctx, op)
+		return site.UndoOperation(ctx, op)
 	})
 }
 
@@ -66,7 +65,7 @@ func twoTurns(t testing.TB) (c *chat, one, two *segno.Checkpoint) {
 func TestForkOnTheSameFiles(t *testing.T) {
 	c, one, two := twoTurns(t)
 	before := c.story(two.Thread)
-	f := c.forkHere(segno.MoveRequest{To: one.ID, Title: "another way"})
+	f := c.forkHere(timeline.MoveRequest{To: one.ID, Title: "another way"})
 	if got := c.files(); got != "a \"two\"\n" {
 		t.Errorf("the fork wrote\n%s", got)
 	}
@@ -105,7 +104,7 @@ func TestForkOnTheSameFiles(t *testing.T) {
 // source's stands there: two threads cannot share one.
 func TestForkOfTheHeadOnTheSameFiles(t *testing.T) {
 	c, _, two := twoTurns(t)
-	f := c.forkHere(segno.MoveRequest{To: two.ID})
+	f := c.forkHere(timeline.MoveRequest{To: two.ID})
 	if f.Link == nil || f.Link.Session == c.session {
 		t.Fatalf("the fork goes on in %+v, the source in %s", f.Link, c.session)
 	}
@@ -124,18 +123,18 @@ func TestForkAgain(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	seen := map[segno.SessionID]bool{c.session: true}
 	for range 3 {
-		f := c.forkHere(segno.MoveRequest{To: one.ID})
+		f := c.forkHere(timeline.MoveRequest{To: one.ID})
 		if seen[f.Link.Session] {
 			t.Errorf("session %s is there twice", f.Link.Session)
 		}
 		seen[f.Link.Session] = true
 	}
 	// also after an undo has cut one there
-	if _, err := c.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
+	if _, err := c.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
 		t.Fatal(err)
 	}
 	cs, head := c.checkpoints()
-	f := c.forkHere(segno.MoveRequest{To: one.ID})
+	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	if seen[f.Link.Session] || f.Link.Session == head.Link.Session {
 		t.Errorf("the fork shares %s with the thread it left (%d checkpoints)", f.Link.Session, len(cs))
 	}
@@ -146,7 +145,7 @@ func TestForkWithASession(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	files := c.transcripts()
 	side := c.chat(2)
-	f := c.forkHere(segno.MoveRequest{To: one.ID, Link: &segno.Link{Agent: "claude", Session: side.session, Dir: c.project,
+	f := c.forkHere(timeline.MoveRequest{To: one.ID, Link: &segno.Link{Agent: "claude", Session: side.session, Dir: c.project,
 		Start: c.place.Now(), Reason: string(segno.VerbFork), Fidelity: segno.FidelityNative}})
 	if f.Link.Session != side.session || f.Link.At != one.ID || f.Link.Note != "" || f.Link.Fidelity != segno.FidelityNative {
 		t.Errorf("the link is %+v", f.Link)
@@ -176,7 +175,7 @@ func (c *chat) transcripts() int {
 func TestForkHereIsTakenBack(t *testing.T) {
 	c, one, two := twoTurns(t)
 	before := c.story(two.Thread)
-	f := c.forkHere(segno.MoveRequest{To: one.ID})
+	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	if err := c.opUndo(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +198,7 @@ func TestForkHereIsTakenBack(t *testing.T) {
 // TestAForkWithTurnsIsNotTakenBack refuses, and keeps it.
 func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
 	c, one, _ := twoTurns(t)
-	f := c.forkHere(segno.MoveRequest{To: one.ID})
+	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	side := c.goesOn(2, f.Link)
 	side.does("side")
 	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
@@ -214,7 +213,7 @@ func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
 // would have no thread to land on.
 func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
 	c, one, _ := twoTurns(t)
-	f := c.forkHere(segno.MoveRequest{To: one.ID})
+	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	side := c.goesOn(2, f.Link)
 	side.opens("side")
 	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
@@ -231,9 +230,8 @@ func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
 // TestForkOfNothing says what is missing.
 func TestForkOfNothing(t *testing.T) {
 	c, _, _ := twoTurns(t)
-	err := c.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Fork(ctx, segno.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
+	err := c.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		_, err := site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindNotFound || len(c.threads()) != 1 {
@@ -246,7 +244,7 @@ func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
 	c := older(t)
 	thread := c.openThread("claude", c.source(), "")
 	two := c.story(thread).cs[2]
-	f := c.forkHere(segno.MoveRequest{To: two.ID})
+	f := c.forkHere(timeline.MoveRequest{To: two.ID})
 	side := c.goesOn(2, f.Link)
 	if again := c.openThread("claude", side.source(), ""); again != f.Thread {
 		t.Errorf("opening the fork's session made %s beside %s", again, f.Thread)
@@ -256,7 +254,7 @@ func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
 	if got := s.line(t); got != "base, external, 3 side" || made.Files != (segno.Counts{Modified: 1}) {
 		t.Errorf("the fork's line is %q, its turn changed %+v", got, made.Files)
 	}
-	c.undo(segno.MoveRequest{})
+	c.undo(timeline.MoveRequest{})
 	if got := c.files(); got != "a \"0\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}

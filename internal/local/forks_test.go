@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // killedAt kills its process at the n-th file or directory that is made or renamed
@@ -66,13 +67,12 @@ func (k killedRoot) Symlink(target, name string) error {
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
 		Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now, FS: killedAt{vfs.OS, &n}}
-	err := on(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
+	err := on(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Limit: 1}) {
 			if err != nil {
 				return err
 			}
-			_, err = m.Fork(ctx, segno.MoveRequest{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
+			_, err = site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
 			return err
 		}
 		return errors.New("there is no checkpoint")
@@ -127,7 +127,7 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		before := left()
-		err = g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		err = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 			unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 			if err != nil {
 				return err
@@ -172,7 +172,7 @@ func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
 	for _, sudo := range []string{"1000", "65534"} {
 		place := g.place
 		place.SudoUID = sudo
-		err := on(t.Context(), place, g.project, func(context.Context, *local.Store, segno.Site) error { return nil })
+		err := on(t.Context(), place, g.project, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 		if (err == nil) != (sudo == "65534") {
 			t.Errorf("under sudo of user %s: %v", sudo, err)
 		}

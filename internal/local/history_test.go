@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestAnyHistory lets turns, people's edits, undo, redo, restore and op undo
@@ -152,7 +153,7 @@ func (m *model) back(from, to map[string]string, paths []string) {
 }
 
 func (m *model) undoStep() {
-	_, err := m.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
+	_, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
 	if len(m.line) == 0 {
 		if segno.KindOf(err) != segno.KindNotFound {
 			m.rt.Fatalf("undo of nothing: %v", err)
@@ -168,7 +169,7 @@ func (m *model) undoStep() {
 }
 
 func (m *model) redoStep() {
-	_, err := m.move(nil, segno.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+	_, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 	if len(m.ahead) == 0 {
 		if segno.KindOf(err) != segno.KindNotFound {
 			m.rt.Fatalf("redo of nothing: %v", err)
@@ -190,12 +191,12 @@ func (m *model) restoreStep() {
 	}
 	t := rapid.SampledFrom(m.line).Draw(m.rt, "to")
 	now := maps.Clone(m.files)
-	if _, err := m.move(nil, segno.MoveRequest{Verb: segno.VerbRestore, To: t.id, Scope: segno.ScopeBoth}); err != nil {
+	if _, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbRestore, To: t.id, Scope: timeline.ScopeBoth}); err != nil {
 		m.rt.Fatal(err)
 	}
 	m.files = maps.Clone(t.all)
 	m.agree()
-	if _, err := m.move(nil, segno.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
+	if _, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 		m.rt.Fatal(err)
 	}
 	m.files = now

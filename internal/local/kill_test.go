@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestMain lets the test binary stand in for a process that is killed.
@@ -37,7 +38,7 @@ func moveForEver(dir string) {
 		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
 	ctx := context.Background()
 	for i := 0; ; i++ {
-		ask := segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
+		ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}
 		if i%2 == 1 {
 			ask.Verb = segno.VerbRedo
 		}
@@ -51,10 +52,9 @@ func moveForEver(dir string) {
 	}
 }
 
-func moveOnce(ctx context.Context, g *ground, ask segno.MoveRequest) error {
-	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, ask, nil)
+func moveOnce(ctx context.Context, g *ground, ask timeline.MoveRequest) error {
+	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		_, err := site.Move(ctx, ask, nil)
 		return err
 	})
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // lease takes the lease on a thread; release gives it back.
 func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) (err error) {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
 		l, err = s.Acquire(ctx, segno.Lease{Thread: thread, Owner: owner, Expires: g.place.Now().Add(time.Hour)})
 		return err
 	})
@@ -27,29 +28,29 @@ func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 
 func (g *ground) release(l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error { return s.Release(ctx, l) })
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.Release(ctx, l) })
 	if err != nil {
 		g.Fatal(err)
 	}
 }
 
 // under lets a recorder hold a lease.
-func under(l segno.Lease) func(*segno.Site) {
-	return func(s *segno.Site) { s.Lease = l }
+func under(l segno.Lease) func(*timeline.Timeline) {
+	return func(s *timeline.Timeline) { s.Lease = l }
 }
 
 // beginUnder and endUnder record a turn of the one session there is.
 func (g *ground) beginUnder(l segno.Lease, key string) error {
-	return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
+	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
 			Source: segno.Source{Session: "session", Dir: g.project}})
 		return err
 	})
 }
 
 func (g *ground) endUnder(l segno.Lease, key string) error {
-	return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
+	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
 		return err
 	})
 }
@@ -104,8 +105,8 @@ func TestALeaseThatPassedOn(t *testing.T) {
 		t.Errorf("the end: %v", err)
 	}
 	join := func(l segno.Lease) error {
-		return g.record(under(l), func(ctx context.Context, r *segno.Recorder) error {
-			return r.Join(ctx, one.Thread, segno.Link{Agent: "test", Session: "another", Dir: g.project, Start: g.place.Now(), Fidelity: segno.FidelityPreamble})
+		return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
+			return r.JoinSession(ctx, one.Thread, segno.Link{Agent: "test", Session: "another", Dir: g.project, Start: g.place.Now(), Fidelity: segno.FidelityPreamble})
 		})
 	}
 	if err := join(one); segno.KindOf(err) != segno.KindFenced {
@@ -140,9 +141,9 @@ func TestBesideALease(t *testing.T) {
 	if err := g.endUnder(one, "C"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.MoveRequest{})
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Cut(ctx, segno.CheckpointSave, "by hand")
+	g.undo(timeline.MoveRequest{})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.Save(ctx, segno.CheckpointSave, "by hand")
 		return err
 	})
 	if err != nil {
@@ -295,7 +296,7 @@ func TestADeferredTurnOfAHolder(t *testing.T) {
 func TestTwoRegisterOneDirectory(t *testing.T) {
 	g := newGround(t)
 	g.place.Now = time.Now
-	if err := g.with(nil, func(context.Context, *local.Store, segno.Site) error { return nil }); err != nil {
+	if err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 5 {

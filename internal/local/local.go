@@ -1,6 +1,6 @@
 // Package local is a store on this machine and what lies around it: where the
 // database, the spool, the scan indexes and the logs are, and how they make up a
-// [segno.Site].
+// [timeline.Timeline].
 //
 //	segno.db packs/     store/sqlite
 //	turns/ deferred/    internal/spool
@@ -27,7 +27,8 @@ import (
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
-	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -78,8 +79,8 @@ func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 func (p Place) Spool() *spool.Dir { return spool.New(p.Store, p.fs()) }
 
 // ClaudeTranscripts returns the reader of Claude Code's sessions.
-func (p Place) ClaudeTranscripts() *transcript.Claude {
-	return transcript.NewClaude(transcript.ClaudeConfig{Home: p.Claude, FS: p.FS})
+func (p Place) ClaudeTranscripts() *claude.Transcripts {
+	return claude.New(p.Claude, claude.Options{FS: p.FS})
 }
 
 // Open opens the store, and makes it if it is not there. One that cannot be written is
@@ -94,7 +95,8 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 			return nil, segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("use --store PATH")
 		}
 	}
-	db, err := sqlite.OpenDir(ctx, p.Store, sqlite.Options{BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
+	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
+		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
 		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("it is read-only and was not closed in order; copy it to a place that can be written, and use --store")
 	}
@@ -121,13 +123,10 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
-	all := map[string]segno.Transcript{}
-	for _, c := range []transcript.ClaudeConfig{{Home: s.place.Claude},
-		{Home: s.place.DemoHome(), Agent: AgentDemo, Resume: []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}}} {
-		c.FS, c.Objects, c.Clock = s.place.FS, s.Objects(), s.place.Now
-		t := transcript.NewClaude(c)
-		all[t.Agent()] = t
-	}
+	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
+	all := map[string]segno.Transcript{claude.Agent: claude.New(s.place.Claude, o)}
+	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
+	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	return all
 }
 
@@ -235,26 +234,26 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 	return s.Register(ctx, root)
 }
 
-// Site returns the site of a workspace. progress may be nil. The error has
+// Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
-func (s *Store) Site(rec segno.WorkspaceRecord, progress func(done, total int64)) (segno.Site, error) {
+func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
-		return segno.Site{}, err
+		return nil, err
 	}
 	if s.readOnly {
 		// what is read needs no index
 	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
-		return segno.Site{}, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
+		return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
-		return segno.Site{}, err
+		return nil, err
 	}
 	sp := s.place.Spool()
-	return segno.Site{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: s.Transcripts()}, nil
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
+		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 
 // IndexFile is where a workspace's scan index is kept.

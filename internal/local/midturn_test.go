@@ -10,19 +10,22 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // amend changes an open turn.
-func (g *ground) amend(key string, edit func(*segno.OpenTurn)) {
+func (g *ground) amend(key string, edit func(*timeline.OpenTurn)) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error { return r.Amend(ctx, segno.TurnKey(key), edit) })
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		return r.UpdateTurn(ctx, segno.TurnKey(key), edit)
+	})
 	if err != nil {
 		g.Fatal(err)
 	}
 }
 
 // open are the turns that are open.
-func (g *ground) open() []segno.OpenTurn {
+func (g *ground) open() []timeline.OpenTurn {
 	g.Helper()
 	turns, err := g.place.Spool().Turns(g.Context())
 	if err != nil {
@@ -33,8 +36,8 @@ func (g *ground) open() []segno.OpenTurn {
 
 func (g *ground) reached(key string) (reached, told bool) {
 	g.Helper()
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) (err error) {
-		reached, told, err = r.Reached(ctx, segno.TurnKey(key))
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		reached, told, err = r.PromptState(ctx, segno.TurnKey(key))
 		return err
 	})
 	if err != nil {
@@ -44,9 +47,8 @@ func (g *ground) reached(key string) (reached, told bool) {
 }
 
 func (g *ground) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
-	return l, g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		l, err = m.Rebuild(ctx, at, dir)
+	return l, g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		l, err = site.RebuildSession(ctx, at, dir)
 		return err
 	})
 }
@@ -82,8 +84,8 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	if got := g.story(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
 		t.Errorf("the older session goes on in %+v", got.head)
 	}
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		return r.Join(ctx, "nobody's", two.preambleLink(made.ID))
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		return r.JoinSession(ctx, "nobody's", two.preambleLink(made.ID))
 	})
 	if segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a thread that is not there: %v", err)
@@ -97,8 +99,8 @@ func TestAmendAnOpenTurn(t *testing.T) {
 	c := g.chat(1)
 	c.opens("one")
 	g.note("one", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Write", Body: json.RawMessage(`{}`)})
-	g.amend("one", func(o *segno.OpenTurn) { o.Group, o.GroupStart = 42, "then" })
-	g.amend("two", func(*segno.OpenTurn) { t.Error("a turn that is not open is changed") })
+	g.amend("one", func(o *timeline.OpenTurn) { o.Group, o.GroupStart = 42, "then" })
+	g.amend("two", func(*timeline.OpenTurn) { t.Error("a turn that is not open is changed") })
 	if o := g.open(); len(o) != 1 || o[0].Group != 42 || o[0].GroupStart != "then" || o[0].Prompt != "one" {
 		t.Errorf("open are %+v", o)
 	}
@@ -106,7 +108,7 @@ func TestAmendAnOpenTurn(t *testing.T) {
 	if es := g.entries(c.ends("one").ID); len(es) != 2 || es[1].ID != "i" {
 		t.Errorf("the entries are %+v", es)
 	}
-	g.amend("one", func(*segno.OpenTurn) { t.Error("a turn that ended is changed") })
+	g.amend("one", func(*timeline.OpenTurn) { t.Error("a turn that ended is changed") })
 	if o := g.open(); len(o) != 0 {
 		t.Errorf("open are %+v", o)
 	}
@@ -145,8 +147,8 @@ func TestReached(t *testing.T) {
 			if tc.first {
 				c.does("first")
 			}
-			err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-				_, err := r.Begin(ctx, segno.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
+			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+				_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
 				return err
 			})
 			if err != nil {
@@ -199,7 +201,7 @@ func TestReachedInASessionThatWasRebuilt(t *testing.T) {
 	}
 	g.join(two.Thread, *l)
 	next := g.goesOn(2, l)
-	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	if reached, told := g.reached("three"); reached || !told {
 		t.Errorf("reached %v, told %v", reached, told)
 	}
@@ -216,7 +218,7 @@ func TestCloseGone(t *testing.T) {
 	const mortal = 1000
 	killed := 0
 	alive := func(pid int, _ string) bool { return pid != killed }
-	living := func(s *segno.Site) { s.Alive = alive }
+	living := func(s *timeline.Timeline) { s.Alive = alive }
 	g.beginAs("of the dead", "k1", mortal, alive)
 	g.beginAs("of the living", "k2", mortal+1, alive)
 	g.beginAs("of nobody known", "k3", 0, alive)
@@ -225,7 +227,7 @@ func TestCloseGone(t *testing.T) {
 	g.write("b", "by the dead")
 	closeGone := func() {
 		t.Helper()
-		if err := g.record(living, func(ctx context.Context, r *segno.Recorder) error { return r.CloseGone(ctx) }); err != nil {
+		if err := g.record(living, func(ctx context.Context, r *timeline.Timeline) error { return r.CloseAbandonedTurns(ctx) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -273,10 +275,9 @@ func TestCloseGoneElsewhere(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		site.Alive = alive
-		r := segno.Recorder{Site: site}
-		return r.CloseGone(ctx)
+		return site.CloseAbandonedTurns(ctx)
 	})
 	if err != nil || len(g.open()) != 1 {
 		t.Errorf("%v; open are %+v", err, g.open())
@@ -301,7 +302,7 @@ func TestRebuild(t *testing.T) {
 	if after := g.story(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
 		t.Errorf("the chain is %+v though nobody joined", after.links)
 	}
-	err = g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+	err = g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
 		ok, err := site.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
 		if err == nil && !ok {
@@ -353,7 +354,7 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "before", Name: "Write", Body: json.RawMessage(`{}`)})
 	next := g.chat(2)
 	g.join(two.Thread, next.preambleLink(two.ID))
-	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	next.exchange("what happened; three")
 	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "after", Name: "Write", Body: json.RawMessage(`{}`)})
 	g.write("a", "three")
@@ -369,7 +370,7 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	if got := s.line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(s.links) != 2 || len(g.threads()) != 1 {
 		t.Errorf("the line is %q, the chain %+v", got, s.links)
 	}
-	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
+	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if got := g.files(); got != "a \"two\"\n" {
@@ -393,7 +394,7 @@ func TestATurnWhoseSessionWasRebuilt(t *testing.T) {
 	}
 	g.join(two.Thread, *l)
 	next := g.goesOn(2, l)
-	g.amend("three", func(o *segno.OpenTurn) { o.Source = next.source() })
+	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	next.exchange("three")
 	g.write("a", "three")
 	made := next.ends("three")

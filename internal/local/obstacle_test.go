@@ -8,17 +8,18 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/timeline"
 )
 
 var errKilled = errors.New("killed")
 
 // record does something as one hook of the project would.
-func (g *ground) record(change func(*segno.Site), do func(ctx context.Context, r *segno.Recorder) error) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
+	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		if change != nil {
-			change(&site)
+			change(site)
 		}
-		return do(ctx, &segno.Recorder{Site: site})
+		return do(ctx, site)
 	})
 }
 
@@ -47,7 +48,7 @@ func (g *ground) wantTurns(want string) {
 }
 
 // undo takes the newest turn back and fails the test if that is not possible.
-func (g *ground) undo(ask segno.MoveRequest) *segno.Moved {
+func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
 	moved, err := g.move(nil, ask)
@@ -79,7 +80,7 @@ func (stuck) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflic
 }
 
 // unclear is a journal whose process is killed before a plan is forgotten.
-type unclear struct{ segno.Journal }
+type unclear struct{ timeline.Journal }
 
 func (unclear) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
 
@@ -92,12 +93,12 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		rec, err := s.Register(ctx, g.project)
 		if err != nil {
 			return err
 		}
-		return site.Spool.Open(ctx, segno.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
+		return site.Spool.Open(ctx, timeline.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
 			Prompt: "B", Before: rec.State.Snapshot, Start: g.place.Now()})
 	})
 	if err != nil {
@@ -112,8 +113,8 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 	}
 	g.wantTurns("ABC")
 	g.standsTrue()
-	g.undo(segno.MoveRequest{})
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo of both left\n%s", got)
 	}
@@ -129,8 +130,8 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	odd := segno.Source{Session: "a;b", Dir: g.project}
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Begin(ctx, segno.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
 		return err
 	})
 	if err != nil && segno.KindOf(err) != segno.KindInvalid {
@@ -140,7 +141,7 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("AB")
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
@@ -158,26 +159,25 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		site.Workspace = stuck{site.Workspace}
-		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if err == nil {
 		t.Fatal("an undo on a disk that cannot be written says nothing")
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	full := func(s *segno.Site) { s.Workspace = stuck{s.Workspace} }
+	full := func(s *timeline.Timeline) { s.Workspace = stuck{s.Workspace} }
 	for _, key := range []string{"C", "D"} {
 		// the errors tell of the move that is stuck; the turns are recorded nevertheless
-		_ = g.record(full, func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 			return err
 		})
 		g.write("c", key)
-		_ = g.record(full, func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 			return err
 		})
 	}
@@ -189,12 +189,12 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	if err := g.end(nil, "E"); err != nil {
 		t.Fatal(err)
 	}
-	g.undo(segno.MoveRequest{})
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"B\"\nc \"C\"\n" {
 		t.Errorf("undo of E and D left\n%s", got)
 	}
-	if _, err := g.move(nil, segno.MoveRequest{Verb: segno.VerbRedo, Turns: 2}); err != nil {
+	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2}); err != nil {
 		t.Errorf("redo: %v", err)
 	}
 	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
@@ -211,10 +211,9 @@ func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+	_ = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		site.Journal = unclear{site.Journal}
-		m := segno.Mover{Site: site, Register: s.Register}
-		_, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if got := g.files(); got != "a \"0\"\n" {
@@ -243,8 +242,8 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 		}
 		g.write("a", "1")
 		for _, interrupted := range []bool{first, !first} {
-			err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-				_, err := r.End(ctx, segno.Ending{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
+			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+				_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "A", Agent: "test", Source: src, Interrupted: interrupted, Message: "bye"})
 				return err
 			})
 			if err != nil {
@@ -276,7 +275,7 @@ func TestAKilledBridge(t *testing.T) {
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		turns, err := site.Spool.Turns(ctx)
 		if err != nil {
 			return err
@@ -288,8 +287,8 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("a", "2")
-	err = g.record(func(s *segno.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.End(ctx, segno.Ending{Key: "B", Agent: "test", Source: src})
+	err = g.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "B", Agent: "test", Source: src})
 		return err
 	})
 	if !errors.Is(err, errKilled) {
@@ -303,7 +302,7 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("ABC")
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"something new that no object holds\"\n" {
 		t.Errorf("undo of C left\n%s", got)
 	}

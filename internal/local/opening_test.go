@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/sqlite"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestOpenANewSession makes the thread of a session that nobody prompted yet, of an
@@ -66,7 +67,7 @@ func TestATurnInAnOpenedThread(t *testing.T) {
 	if got := g.story(thread).line(t); got != "base, 1 one, external, 2 two" {
 		t.Errorf("the line is %q", got)
 	}
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"one\"\nmine \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
@@ -127,7 +128,7 @@ func TestOpenAnOlderSession(t *testing.T) {
 	if again := c.openThread("claude", c.source(), ""); again != thread {
 		t.Errorf("opened again it is %s, it was %s", again, thread)
 	}
-	moved := c.undo(segno.MoveRequest{})
+	moved := c.undo(timeline.MoveRequest{})
 	if got := c.files(); got != "a \"0\"\n" || moved.Head.ID != s.cs[4].ID {
 		t.Errorf("undo landed on %+v and left\n%s", moved.Head, got)
 	}
@@ -154,8 +155,8 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 // TestOpenASessionOfNobody is refused.
 func TestOpenASessionOfNobody(t *testing.T) {
 	g := newGround(t)
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: segno.Source{Dir: g.project}})
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: segno.Source{Dir: g.project}})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindInvalid {
@@ -169,9 +170,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
 		faults := faultfs.FailAt(n)
-		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site segno.Site) error {
-			r := segno.Recorder{Site: site}
-			_, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = !faults.Fired(); err == nil && !done {
@@ -188,8 +188,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 func TestAKilledOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := older(t)
-		err := c.record(func(s *segno.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = err == nil; !done && !errors.Is(err, errKilled) {
@@ -221,14 +221,14 @@ func (c *chat) wantAdopted(when string) {
 // it says so, and the turn after it is recorded.
 func TestOpenUnderABusyStore(t *testing.T) {
 	c := older(t)
-	err := c.with(nil, func(context.Context, *local.Store, segno.Site) error { return nil })
+	err := c.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.place.StoreWait = 20 * time.Millisecond
 	release := c.hog()
-	err = c.record(nil, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Open(ctx, segno.Opening{Agent: "claude", Source: c.source(), Title: "four"})
+	err = c.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 		return err
 	})
 	release()
@@ -246,8 +246,8 @@ func TestAKilledAdoption(t *testing.T) {
 		c.opens("four")
 		c.exchange("four")
 		c.write("a", "four")
-		err := c.record(func(s *segno.Site) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.End(ctx, segno.Ending{Key: "four", Agent: "claude", Source: c.source()})
+		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "four", Agent: "claude", Source: c.source()})
 			return err
 		})
 		if done = err == nil; !done {
@@ -259,7 +259,7 @@ func TestAKilledAdoption(t *testing.T) {
 		if got := c.story(c.threads()[0]).line(t); got != adopted+", 4 four" {
 			t.Fatalf("killed after %d commits the line is %q", n, got)
 		}
-		c.undo(segno.MoveRequest{})
+		c.undo(timeline.MoveRequest{})
 		if got := c.files(); got != "a \"0\"\n" {
 			t.Fatalf("killed after %d commits, undo left\n%s", n, got)
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // beginAs opens a turn of one of several agents, each a process of its own.
 func (g *ground) beginAs(session, key string, pid int, alive func(int, string) bool) {
 	g.Helper()
-	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) error {
-		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})
@@ -26,8 +27,8 @@ func (g *ground) beginAs(session, key string, pid int, alive func(int, string) b
 // endAs ends it.
 func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
-	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) (err error) {
-		c, err = r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test",
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
+		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test",
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})
@@ -57,9 +58,9 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	if c := g.endAs("two", "k2", alive); !c.Shared {
 		t.Error("a turn that overlapped another is not marked shared")
 	}
-	err := g.record(func(s *segno.Site) { s.Alive = alive }, func(ctx context.Context, r *segno.Recorder) error {
-		m := segno.Mover{Site: r.Site}
-		moved, err := m.Do(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
+		m := r
+		moved, err := m.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		if err == nil && len(moved.Plan.Conflicts) == 0 {
 			t.Error("nobody is told that another's work is in those files")
 		}
@@ -82,12 +83,12 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	g.write("two/main.go", "0")
 	g.beginAs("s1", "k1", 0, nil)
 	g.beginAs("s2", "k2", 0, nil)
-	err := g.record(nil, func(ctx context.Context, r *segno.Recorder) error {
+	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		body, err := json.Marshal(map[string]string{"file_path": g.project + "/two/main.go"})
 		if err != nil {
 			return err
 		}
-		return r.Note(ctx, "k2", segno.Entry{Kind: segno.EntryIntent, Name: "Edit", ID: "i", Body: body})
+		return r.AppendEntry(ctx, "k2", segno.Entry{Kind: segno.EntryIntent, Name: "Edit", ID: "i", Body: body})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	g.write("two/main.go", "by two")
 	g.endAs("s1", "k1", nil)
 	g.endAs("s2", "k2", nil)
-	moved := g.undo(segno.MoveRequest{})
+	moved := g.undo(timeline.MoveRequest{})
 	if c := moved.Plan.Conflicts; len(c) != 1 || c[0].Path != "one/main.go" {
 		t.Errorf("the conflicts are %v", c)
 	}
@@ -119,7 +120,7 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("b", "B")
-	g.undo(segno.MoveRequest{Force: true})
+	g.undo(timeline.MoveRequest{Force: true})
 	if err := g.end(nil, "B"); err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 			t.Errorf("turn %d is said to have changed %+v", c.Turn, c.Files)
 		}
 	}
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got, want := g.files(), "a \"0\"\n"; len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("undo of B brought A's change back:\n%s", got)
 	}
@@ -154,7 +155,7 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 		g.write("b", "B")
 		faults := faultfs.FailAt(n)
 		faults.Forever = true
-		_, err := g.move(faults.Wrap(vfs.OS), segno.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
 		if done = !faults.Fired(); done && err != nil {
 			t.Fatal(err)
 		}

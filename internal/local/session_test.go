@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // TestOneKeyInTwoSessions gives turns of two sessions one key, as a careless agent
@@ -22,7 +23,7 @@ func TestOneKeyInTwoSessions(t *testing.T) {
 	if ends[1].Amends != "" || ends[1].Thread == ends[0].Thread || ends[1].Turn != 1 {
 		t.Errorf("the second session's turn is %+v, the first's %+v", ends[1], ends[0])
 	}
-	g.undo(segno.MoveRequest{})
+	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"0\"\nof-one \"1\"\n" {
 		t.Errorf("undo of the second left\n%s", got)
 	}
@@ -38,17 +39,17 @@ func TestATurnOfNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	for what, do := range map[string]func(ctx context.Context, r *segno.Recorder) error{
-		"begin without a session": func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.Begin(ctx, segno.Prompt{Key: "B", Agent: "test", Source: segno.Source{Dir: g.project}, Text: "B"})
+	for what, do := range map[string]func(ctx context.Context, r *timeline.Timeline) error{
+		"begin without a session": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "B", Agent: "test", Source: segno.Source{Dir: g.project}, Text: "B"})
 			return err
 		},
-		"end without a session": func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.End(ctx, segno.Ending{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
+		"end without a session": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "A", Agent: "test", Source: segno.Source{Dir: g.project}})
 			return err
 		},
-		"end without a key": func(ctx context.Context, r *segno.Recorder) error {
-			_, err := r.End(ctx, segno.Ending{Agent: "test", Source: src})
+		"end without a key": func(ctx context.Context, r *timeline.Timeline) error {
+			_, err := r.EndTurn(ctx, timeline.TurnEnd{Agent: "test", Source: src})
 			return err
 		},
 	} {

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // ground is a store and a project in a scratch directory.
@@ -39,14 +40,14 @@ func newGround(t testing.TB) *ground {
 
 // with opens the store and the project's site for one action, as one command or
 // hook would.
-func (g *ground) with(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+func (g *ground) with(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	place := g.place
 	place.FS = fsys
 	return on(g.Context(), place, g.project, f)
 }
 
 // on opens a place's store and a project's site for one action.
-func on(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site segno.Site) error) error {
+func on(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	s, err := place.Open(ctx)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func on(ctx context.Context, place local.Place, project string, f func(ctx conte
 	if err != nil {
 		return err
 	}
-	site, err := s.Site(rec, nil)
+	site, err := s.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
@@ -73,26 +74,23 @@ func (g *ground) turn(key string, act func()) error {
 }
 
 func (g *ground) begin(key string, src segno.Source) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
-		r := segno.Recorder{Site: site}
-		_, err := r.Begin(ctx, segno.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		_, err := site.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 		return err
 	})
 }
 
 func (g *ground) end(fsys vfs.FS, key string) error {
 	src := segno.Source{Session: "session", Dir: g.project}
-	return g.with(fsys, func(ctx context.Context, _ *local.Store, site segno.Site) error {
-		r := segno.Recorder{Site: site}
-		_, err := r.End(ctx, segno.Ending{Key: segno.TurnKey(key), Agent: "test", Source: src})
+	return g.with(fsys, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		_, err := site.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 		return err
 	})
 }
 
-func (g *ground) move(fsys vfs.FS, ask segno.MoveRequest) (moved *segno.Moved, err error) {
-	err = g.with(fsys, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site, Register: s.Register}
-		moved, err = m.Do(ctx, ask, nil)
+func (g *ground) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
+	err = g.with(fsys, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		moved, err = site.Move(ctx, ask, nil)
 		return err
 	})
 	return moved, err
@@ -101,8 +99,8 @@ func (g *ground) move(fsys vfs.FS, ask segno.MoveRequest) (moved *segno.Moved, e
 // checkpoints are the thread's, oldest first.
 func (g *ground) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
-		thread, err := site.Thread(ctx)
+	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		thread, err := site.CurrentThread(ctx)
 		if err != nil || thread == "" {
 			return err
 		}
@@ -126,9 +124,8 @@ func (g *ground) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 // settle lets the next command come: whatever was broken off is completed.
 func (g *ground) settle() {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site segno.Site) error {
-		m := segno.Mover{Site: site}
-		_, err := m.Preview(ctx, segno.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil // nothing to redo is an answer
 		}
@@ -142,7 +139,7 @@ func (g *ground) settle() {
 // sound checks every hash and every reference.
 func (g *ground) sound() {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ segno.Site) error {
+	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.Check(ctx, segno.CheckPolicy{Trace: s.Trace}, func(err error) bool {
 			g.Errorf("check: %v", err)
 			return true
@@ -162,7 +159,7 @@ func (g *ground) standsTrue() {
 		if c.ID != head.Head {
 			continue
 		}
-		err := g.with(nil, func(ctx context.Context, s *local.Store, site segno.Site) error {
+		err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 			if err := site.CoverTurns(ctx); err != nil {
 				return err
 			}

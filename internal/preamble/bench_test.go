@@ -9,26 +9,26 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// long is a line of so many turns, each with three effects.
-func long(turns int) []segno.Node {
-	w := new(line)
+// longThread returns the commits of so many turns, each with three effects.
+func longThread(turns int) []segno.Node {
+	w := new(threadWriter)
 	for i := range turns {
 		w.prompt(fmt.Sprintf("prompt %d %s", i, strings.Repeat("and more ", 20)))
-		w.does("Bash", fmt.Sprintf(`{"command":"make step-%d"}`, i), encode(map[string]any{"response": map[string]string{"stdout": strings.Repeat("a line of output\n", 40)}}))
-		w.does("Edit", fmt.Sprintf(`{"file_path":"/w/%d.go","old_string":"a","new_string":"b"}`, i%100), `{"response":{"filePath":"x"}}`)
-		w.does("Bash", `{"command":"go test ./..."}`, `{"response":{"stdout":"ok"}}`)
-		w.says(strings.Repeat("and so it is ", 30)).end()
+		w.call("Bash", fmt.Sprintf(`{"command":"make step-%d"}`, i), encode(map[string]any{"response": map[string]string{"stdout": strings.Repeat("a line of output\n", 40)}}))
+		w.call("Edit", fmt.Sprintf(`{"file_path":"/w/%d.go","old_string":"a","new_string":"b"}`, i%100), `{"response":{"filePath":"x"}}`)
+		w.call("Bash", `{"command":"go test ./..."}`, `{"response":{"stdout":"ok"}}`)
+		w.reply(strings.Repeat("and so it is ", 30)).end()
 	}
 	return w.nodes
 }
 
-// BenchmarkAdd adds the next turn to stories of different lengths: what it costs
-// does not depend on them.
+// BenchmarkAdd adds the next turn to threads of different lengths. The cost does not depend
+// on the length.
 func BenchmarkAdd(b *testing.B) {
 	for _, turns := range []int{50, 5000} {
 		b.Run(fmt.Sprint(turns), func(b *testing.B) {
-			nodes := long(turns)
-			s := preamble.Of(nodes)
+			nodes := longThread(turns)
+			s := preamble.FromCommits(nodes)
 			next := nodes[len(nodes)-1]
 			b.ReportAllocs()
 			for b.Loop() {
@@ -44,14 +44,14 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-func BenchmarkTell(b *testing.B) {
+func BenchmarkText(b *testing.B) {
 	for _, turns := range []int{50, 5000} {
-		for _, budget := range []int{preamble.LeastBudget, preamble.DefaultBudget} {
+		for _, budget := range []int{preamble.MinBudget, preamble.DefaultBudget} {
 			b.Run(fmt.Sprintf("%d/%d", turns, budget), func(b *testing.B) {
-				s := preamble.Of(long(turns))
+				s := preamble.FromCommits(longThread(turns))
 				b.ReportAllocs()
 				for b.Loop() {
-					s.Tell(preamble.Telling{Budget: budget})
+					s.Text(preamble.Options{Budget: budget})
 				}
 			})
 		}
@@ -61,11 +61,11 @@ func BenchmarkTell(b *testing.B) {
 // BenchmarkFacts reports how many of the facts of 1,000 turns and ten losses the
 // text holds, and how much of the budget it takes.
 func BenchmarkFacts(b *testing.B) {
-	w, facts := planted()
-	s := preamble.Of(w.nodes)
+	w, facts := threadWithFacts()
+	s := preamble.FromCommits(w.nodes)
 	text := ""
 	for b.Loop() {
-		text = s.Tell(preamble.Telling{})
+		text = s.Text(preamble.Options{})
 	}
 	told := 0
 	for _, fact := range facts {

@@ -9,33 +9,33 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// TestAnswersAreShortenedFirst squeezes one story through smaller and smaller
-// budgets: first the answers go, then the inputs, then what a call was about, then
-// calls that are the same are counted, and the oldest are last to be folded.
+// TestAnswersAreShortenedFirst reduces the budget step by step: answers are shortened first,
+// then inputs, then subjects, then equal calls are counted, and at last the oldest are
+// only a number.
 func TestAnswersAreShortenedFirst(t *testing.T) {
-	w := new(line).prompt("go")
+	w := new(threadWriter).prompt("go")
 	for i := range 300 {
 		input := encode(map[string]string{"file_path": fmt.Sprintf("/w/%s/%d", strings.Repeat("d", 80), i), "content": strings.Repeat("input ", 60)})
-		w.does("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
-		w.does("Bash", `{"command":"make"}`, fmt.Sprintf(`{"response":"","exit":%d}`, i%3))
+		w.call("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
+		w.call("Bash", `{"command":"make"}`, fmt.Sprintf(`{"response":"","exit":%d}`, i%3))
 	}
-	s := preamble.Of(w.end().nodes)
+	s := preamble.FromCommits(w.end().nodes)
 	const files = 300
 	was := struct{ answers, inputs, paths, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
-	for budget := 100_000; budget >= preamble.LeastBudget; budget = budget * 9 / 10 {
-		text := s.Tell(preamble.Telling{Budget: budget})
+	for budget := 100_000; budget >= preamble.MinBudget; budget = budget * 9 / 10 {
+		text := s.Text(preamble.Options{Budget: budget})
 		now := was
 		now.bytes, now.answers, now.inputs = len(text), strings.Count(text, "answer"), strings.Count(text, "input")
 		now.paths, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
 		if now.bytes > was.bytes || now.answers > was.answers || now.inputs > was.inputs || now.paths > was.paths {
-			t.Errorf("with %d tokens more is told: %+v after %+v", budget, now, was)
+			t.Errorf("with %d tokens more the text has: %+v after %+v", budget, now, was)
 		}
 		if now.inputs < files*60 && now.answers > files*30 || now.paths < files && now.inputs > files || now.calls < 2*files && now.paths > 0 {
 			t.Errorf("with %d tokens, shortened in the wrong order: %+v", budget, now)
 		}
 		was = now
 	}
-	text := s.Tell(preamble.Telling{Budget: preamble.LeastBudget})
+	text := s.Text(preamble.Options{Budget: preamble.MinBudget})
 	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, of which there is no room to tell: ", "with create_file. The command segno log has them all."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the smallest text lacks %q:\n%s", want, text)
@@ -43,66 +43,66 @@ func TestAnswersAreShortenedFirst(t *testing.T) {
 	}
 }
 
-// TestItFitsToTheByte tries budgets one after another, so that parts end at every
+// TestTextFitsEveryBudget tries budgets one after another, so that parts end at every
 // distance from the end.
-func TestItFitsToTheByte(t *testing.T) {
-	w := new(line).prompt("go " + strings.Repeat("on and ", 300))
+func TestTextFitsEveryBudget(t *testing.T) {
+	w := new(threadWriter).prompt("go " + strings.Repeat("on and ", 300))
 	for i := range 400 {
-		w.does("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), `{"response":""}`)
-		w.begins("Bash", fmt.Sprintf(`{"command":"u%d"}`, i))
+		w.call("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), `{"response":""}`)
+		w.intent("Bash", fmt.Sprintf(`{"command":"u%d"}`, i))
 	}
-	w.says(strings.Repeat("so it is ", 900))
-	past, open := preamble.Of(w.end().nodes), preamble.OpenTurn{Entries: w.nodes[0].Entries, Words: strings.Repeat("so ", 900)}
-	for budget := preamble.LeastBudget; budget < preamble.LeastBudget+120; budget += 3 {
-		checkText(t, past.Tell(preamble.Telling{Budget: budget}), budget)
-		checkText(t, past.Tell(preamble.Telling{Budget: budget, Open: &open}), budget)
+	w.reply(strings.Repeat("so it is ", 900))
+	past, open := preamble.FromCommits(w.end().nodes), preamble.OpenTurn{Entries: w.nodes[0].Entries, Reply: strings.Repeat("so ", 900)}
+	for budget := preamble.MinBudget; budget < preamble.MinBudget+120; budget += 3 {
+		checkText(t, past.Text(preamble.Options{Budget: budget}), budget)
+		checkText(t, past.Text(preamble.Options{Budget: budget, Open: &open}), budget)
 	}
 }
 
-// TestItFitsOnceCallsHaveEnded tells calls while they run, and again with answers.
-func TestItFitsOnceCallsHaveEnded(t *testing.T) {
-	w := new(line).prompt("go")
+// TestTextFitsAfterCallsEnd writes the text while calls run, and again with their answers.
+func TestTextFitsAfterCallsEnd(t *testing.T) {
+	w := new(threadWriter).prompt("go")
 	var ids []string
 	for i := range 200 {
-		ids = append(ids, w.begins("Bash", fmt.Sprintf(`{"command":"k%d"}`, i)))
+		ids = append(ids, w.intent("Bash", fmt.Sprintf(`{"command":"k%d"}`, i)))
 	}
-	s := preamble.Of(w.end().nodes)
-	s.Tell(preamble.Telling{})
+	s := preamble.FromCommits(w.end().nodes)
+	s.Text(preamble.Options{})
 	w.nodes = nil
 	for _, id := range ids {
 		w.result(id, "Bash", encode(map[string]string{"response": strings.Repeat("an answer\n", 300)}))
 	}
 	s.Add(w.nodes[0])
-	checkText(t, s.Tell(preamble.Telling{}), 0)
+	checkText(t, s.Text(preamble.Options{}), 0)
 }
 
-// TestWhatIsLeftOverGoesToTheNewest has room for some answers in full, and not for
+// TestNewestCallsGetTheRemainingRoom has room for some answers in full, but not for
 // all.
-func TestWhatIsLeftOverGoesToTheNewest(t *testing.T) {
-	w := new(line).prompt("go")
+func TestNewestCallsGetTheRemainingRoom(t *testing.T) {
+	w := new(threadWriter).prompt("go")
 	for i := range 100 {
-		w.does("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), encode(map[string]string{"response": strings.Repeat(fmt.Sprintf("answer %d\n", i), 50)}))
+		w.call("Bash", fmt.Sprintf(`{"command":"k%d"}`, i), encode(map[string]string{"response": strings.Repeat(fmt.Sprintf("answer %d\n", i), 50)}))
 	}
-	text := preamble.Of(w.end().nodes).Tell(preamble.Telling{Budget: 8000})
+	text := preamble.FromCommits(w.end().nodes).Text(preamble.Options{Budget: 8000})
 	if first, last := strings.Count(text, "answer 0"), strings.Count(text, "answer 99"); first == 0 || first >= 50 || last != 50 {
-		t.Errorf("of 50 lines each, the oldest call's answer is told in %d and the newest's in %d", first, last)
+		t.Errorf("of 50 lines each, the oldest call's answer is in %d and the newest's in %d", first, last)
 	}
 }
 
-// thousands goes past every bound of what is kept. Its k7000 never falls silent.
-func thousands(effects, distinct, answer int) *tale {
-	w := &tale{done: map[string]int{}}
+// thousands exceeds every limit of a Builder. Its call k7000 recurs until the end.
+func thousands(effects, distinct, answer int) *randomThread {
+	w := &randomThread{done: map[string]int{}}
 	for i := range effects {
 		key := fmt.Sprint("k", i%distinct)
 		if i%10 == 0 {
-			w.end().prompt(fmt.Sprint("turn ", i, strings.Repeat(" and on", 200))).says(strings.Repeat("so it is ", 200))
+			w.end().prompt(fmt.Sprint("turn ", i, strings.Repeat(" and on", 200))).reply(strings.Repeat("so it is ", 200))
 			key = "k7000"
 		}
 		result := encode(map[string]any{"response": strings.Repeat("x", answer)})
 		if i%30 == 0 {
 			result = `{"error":"x"}`
 		}
-		w.does("Bash", `{"command":"`+key+`"}`, result)
+		w.call("Bash", `{"command":"`+key+`"}`, result)
 		w.done[key]++
 	}
 	return w
@@ -112,15 +112,15 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 	const effects = 9000
 	for _, answer := range []int{200, 1500} { // all of those that are kept one by one have room, or not
 		w := thousands(effects, 7000, answer)
-		s := new(preamble.Story)
+		s := new(preamble.Builder)
 		for i, n := range w.nodes {
 			if s.Add(n); i%197 == 0 {
-				s.Tell(preamble.Telling{Budget: 50_000})
+				s.Text(preamble.Options{Budget: 50_000})
 			}
 		}
-		at := preamble.Of(w.nodes)
-		for _, budget := range []int{preamble.LeastBudget, 0, 100_000, 400_000} {
-			text := s.Tell(preamble.Telling{Budget: budget})
+		at := preamble.FromCommits(w.nodes)
+		for _, budget := range []int{preamble.MinBudget, 0, 100_000, 400_000} {
+			text := s.Text(preamble.Options{Budget: budget})
 			checkText(t, text, budget)
 			happened, _ := named(text)
 			checkNamed(t, "done", w.done, happened)
@@ -131,22 +131,22 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 				t.Errorf("%d tokens lack %q", budget, want)
 			}
 			if answers := strings.Count(text, "> xxx"); budget == 400_000 && answers < 100 {
-				t.Errorf("with room for all that is kept, %d answers are told", answers)
+				t.Errorf("with room for all that is kept, %d answers are in the text", answers)
 			}
-			if text != at.Tell(preamble.Telling{Budget: budget}) {
-				t.Errorf("with %d tokens, a story that was told on the way is another", budget)
+			if text != at.Text(preamble.Options{Budget: budget}) {
+				t.Errorf("with %d tokens, the text of a Builder that wrote texts before is another", budget)
 			}
 		}
 	}
 }
 
-func TestAStoryDoesNotGrowWithItsThread(t *testing.T) {
+func TestBuilderSizeIsBounded(t *testing.T) {
 	const most = 2 << 20
-	for _, w := range []*tale{thousands(30_000, 30_000, 0), thousands(1000, 1000, 8000)} {
+	for _, w := range []*randomThread{thousands(30_000, 30_000, 0), thousands(1000, 1000, 8000)} {
 		before := heap()
-		s := preamble.Of(w.nodes)
+		s := preamble.FromCommits(w.nodes)
 		if grown := heap() - before; grown > most {
-			t.Errorf("the story of %d commits holds %d bytes", len(w.nodes), grown)
+			t.Errorf("the Builder of %d commits has %d bytes", len(w.nodes), grown)
 		}
 		runtime.KeepAlive(w)
 		runtime.KeepAlive(s)

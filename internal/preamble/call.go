@@ -2,142 +2,250 @@ package preamble
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
-// asked reads an intent's body. What is not in the proxy's shape is a tool's
-// input as a hook saw it.
-func asked(body json.RawMessage) (title, kind string, input json.RawMessage, place string) {
-	ms := members(body)
-	observed := len(ms) > 0 && (get(ms, "title") != nil || get(ms, "kind") != nil)
-	for _, m := range ms {
-		observed = observed && slices.Contains([]string{"title", "kind", "input", "locations", "clipped"}, m.key)
-	}
-	if !observed {
-		return "", "", body, ""
-	}
-	var places []struct {
-		Path string `json:"path"`
-	}
-	if json.Unmarshal(get(ms, "locations"), &places) == nil && len(places) > 0 {
-		place = places[0].Path
-	}
-	return text(get(ms, "title")), text(get(ms, "kind")), get(ms, "input"), place
+// call is one call of a tool. Its texts are plain.
+type call struct {
+	id        string
+	turn      int
+	inputSize int // of the input it was described from, 0 for an empty one
+	tool      string
+	verb      verb
+	// subject is what the call is about in one line: a command, a path. input is
+	// the rest of the tool's input, answer its output.
+	subject, input, answer string
+	state                  state
+	isReadOnly             bool              // it changes nothing, so it is not an effect
+	sizes                  [len(details)]int // of the text at each level of detail, 0 if not computed
 }
 
-// divide splits a tool's input into what the call is about and the rest.
-func divide(kind string, input json.RawMessage) (subject, rest string) {
-	subjects := []string{"command", "cmd", "file_path", "notebook_path", "path", "abs_path", "filePath", "url", "uri"}
-	asides := []string{"description", "timeout", "run_in_background"} // they change nothing in what is done
-	ms := members(input)
-	if actOf(kind) == actOf(other) || len(ms) == 0 {
-		if s := text(input); s != "{}" {
-			if len(ms) > 0 && clipped(input) == nil {
-				s = string(input)
-			}
-			return "", detail(s)
-		}
-		return "", ""
-	}
-	about := ""
-	for _, key := range subjects {
-		if v := get(ms, key); v != nil {
-			about, subject = key, command(v)
-			break
-		}
-	}
-	ms = slices.DeleteFunc(ms, func(m member) bool {
-		return m.key == about || slices.Contains(asides, m.key)
-	})
-	var parts []string
-	for _, m := range ms {
-		s := detail(text(m.value))
-		if len(ms) > 1 {
-			s = line(plain(m.key, keepSubject), keepSubject) + ": " + s
-		}
-		parts = append(parts, s)
-	}
-	rest = clip(strings.Join(parts, "\n"), keepDetail)
-	subject = strings.TrimSpace(plain(subject, keepDetail))
-	if strings.Contains(subject, "\n") || len(subject) > keepSubject {
-		rest = strings.TrimSpace(clip(subject+"\n"+rest, keepDetail)) // a line will not hold it
-	}
-	return subject, rest
-}
+// state is how a call ended, as far as it is known.
+type state int
 
-// command is a command as one would type it: some tools are told the words of it,
-// with the shell's own in front.
-func command(v json.RawMessage) string {
-	var words []string
-	if json.Unmarshal(v, &words) != nil {
-		return text(v)
-	}
-	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
-		return words[2]
-	}
-	return strings.Join(words, " ")
-}
+const (
+	begun state = iota // unknown
+	done
+	failed
+	interrupted
+	rejected  // by the user; the tool did not run
+	withdrawn // the user cancelled the turn while the call waited for permission
+	stopped   // the user cancelled the turn while the tool ran
+)
 
-// outcome reads a result's body, as a hook or the proxy wrote it.
-func outcome(body json.RawMessage) (state, string) {
-	ms := members(body)
-	answer, how := "", done
-	switch status := text(get(ms, "status")); {
-	case get(ms, "response") != nil || get(ms, "error") != nil && status == "":
-		answer = text(get(ms, "response"))
-		if e := get(ms, "error"); e != nil {
-			answer, how = text(e), failed
-		}
-		if exit := text(get(ms, "exit")); exit != "" && exit != "0" {
-			how = failed
-		}
-		if text(get(ms, "interrupt")) == "true" || text(get(members(get(ms, "response")), "interrupted")) == "true" {
-			how = interrupted
-		}
-	case status == "pending" || status == "in_progress":
-		how = begun
-	case status != "":
-		if answer = text(get(ms, "content")); strings.TrimSpace(answer) == "" {
-			answer = text(get(ms, "output"))
-		}
-		how = ended(status, get(ms, "output"))
-	case len(ms) > 0 && known(ms):
+// verb is what a call does, as the agent would say it: "ran", "run".
+type verb struct{ past, infinitive string }
+
+// The kinds of call, as ACP has them, and a write, which ACP lacks.
+const (
+	kindExecute = "execute"
+	kindWrite   = "write"
+	kindEdit    = "edit"
+	kindSearch  = "search"
+	kindThink   = "think"
+	kindOther   = "other"
+)
+
+func verbOf(kind string) verb {
+	switch kind {
+	case kindExecute:
+		return verb{"ran", "run"}
+	case kindWrite:
+		return verb{"wrote", "write"}
+	case kindEdit:
+		return verb{"changed", "change"}
+	case "delete":
+		return verb{"deleted", "delete"}
+	case "move":
+		return verb{"moved", "move"}
+	case "fetch":
+		return verb{"fetched", "fetch"}
 	default:
-		answer = text(body)
+		return verb{"used", "use"}
 	}
-	return how, detail(unfence(answer))
 }
 
-// known reports whether a result holds nothing but what hooks say of every call.
-func known(ms []member) bool {
-	return !slices.ContainsFunc(ms, func(m member) bool {
-		return !slices.Contains([]string{"exit", "interrupt", "duration_ms", "agent"}, m.key)
-	})
-}
-
-// ended reads the status of a call, and the exit status some agents add to it.
-func ended(status string, output json.RawMessage) state {
-	switch status {
-	case "failed":
-		return failed
-	case "cancelled", "canceled":
-		return interrupted
-	}
-	for _, key := range []string{"exit_code", "exitCode"} {
-		if exit := text(get(members(output), key)); exit != "" && exit != "0" {
-			return failed
+// kindOf returns the kind of a call: by the tool's name if it is one of a known agent's,
+// even if the agent announced another kind, because a subagent may do anything and is
+// announced as a thought. Otherwise it is the announced kind. An unknown tool may have done
+// anything.
+func kindOf(tool, announced string) string {
+	switch tool = strings.ToLower(tool); tool {
+	case "bash", "shell", "exec_command", "local_shell", "run_shell_command":
+		if announced == "" {
+			return kindExecute
 		}
+	case "write", "write_file", "create_file", "fs/write_text_file":
+		return kindWrite
+	case "multiedit", "notebookedit", "replace", "str_replace", "apply_patch":
+		return kindEdit
+	case "task", "agent":
+		return kindOther
+	case "grep", "glob", "ls", "read_file", "read_many_files", "list_directory", "fs/read_text_file", "notebookread", "bashoutput",
+		"toolsearch", "websearch", "webfetch", "web_search", "web_fetch", "google_web_search":
+		return kindSearch
+	case "todowrite", "todoread", "update_plan", "write_todos", "exitplanmode", "enterplanmode":
+		return kindThink
 	}
-	return done
+	if announced != "" {
+		return announced
+	}
+	return tool
 }
 
-// unfence takes off the code fence in which some agents show a command's output.
-func unfence(s string) string {
-	s = strings.TrimSpace(s)
-	first, rest, more := strings.Cut(s, "\n")
-	if body, fenced := strings.CutSuffix(rest, "```"); more && fenced && strings.HasPrefix(first, "```") && !strings.Contains(body, "```") {
-		return body
+// The lengths of the texts that a call keeps.
+const (
+	maxSubject = 200
+	maxDetail  = 8 << 10 // of an input, and of an answer
+)
+
+// describe makes a call of an intent. A hook's intent is the tool's input. The
+// proxy's intent has a title, a kind and perhaps the input.
+func describe(tool string, body json.RawMessage) *call {
+	title, announced, input, path := readIntent(body)
+	kind := kindOf(tool, announced)
+	c := &call{inputSize: max(0, len(input)-len(`{}`)), verb: verbOf(kind)}
+	if c.isReadOnly = kind == "read" || kind == kindSearch || kind == kindThink || kind == "switch_mode"; c.isReadOnly {
+		return c
 	}
-	return s
+	if tool != announced || c.verb == verbOf(kindOther) && tool != kindOther {
+		c.tool = toolName(tool)
+	}
+	subject, rest := splitInput(kind, input)
+	if subject == "" {
+		subject = plain(strings.Trim(title, "`"), maxDetail)
+	}
+	if subject == "" {
+		subject = plain(path, maxDetail)
+	}
+	if subject == "" {
+		subject, rest = rest, ""
+	}
+	c.subject, c.input = oneLine(subject, maxSubject), rest
+	if rest == "" && c.subject != strings.TrimSpace(subject) {
+		c.input = subject
+	}
+	return c
+}
+
+// restored returns the entry among the calls for a user's restore of files.
+func restored(turn int, label string) *call {
+	return &call{turn: turn, verb: verb{past: "restored"}, subject: oneLine(plain(label, maxSubject), maxSubject), state: done}
+}
+
+// setResult adds a result. If the result reports that the call still runs, the call remains
+// begun.
+func (c *call) setResult(body json.RawMessage) {
+	c.state, c.answer = readResult(body)
+	if c.verb == verbOf(kindWrite) && c.state == done {
+		c.answer = "" // it repeats the input
+	}
+}
+
+// detailSize is the length of what the shortest text about c leaves out.
+func (c *call) detailSize() int { return len(c.input) + len(c.answer) }
+
+func (c *call) dropDetails() {
+	c.input, c.answer = "", ""
+	c.sizes = [len(details)]int{}
+}
+
+// detail is how much of a call a text has, in bytes.
+type detail struct{ subject, input, answer int }
+
+// details are the levels of detail, the fullest first: answers are shortened
+// first, then inputs, then subjects.
+var details = [...]detail{
+	{maxSubject, maxDetail, maxDetail},
+	{maxSubject, maxDetail, 1024},
+	{maxSubject, maxDetail, 160},
+	{maxSubject, 1024, 120},
+	{maxSubject, 240, 80},
+	{maxSubject, 0, 40},
+	{120, 0, 0},
+	{60, 0, 0},
+}
+
+const shortest = len(details) - 1
+
+// size is the length of c's text at a level of detail.
+func (c *call) size(level int) int {
+	if c.sizes[level] == 0 {
+		c.sizes[level] = len(c.text(level))
+	}
+	return c.sizes[level]
+}
+
+// text returns one or more lines about c.
+func (c *call) text(level int) string {
+	const inline = 160
+	limit := details[level]
+	text := c.sentence(limit.subject) + c.ending() + "."
+	hasInput := limit.input > 0 && c.input != ""
+	if hasInput {
+		text += " You gave it:\n" + block(c.input, limit.input)
+	}
+	switch {
+	case limit.answer == 0 || c.answer == "":
+		if !hasInput {
+			text += "\n"
+		}
+		return text
+	case !hasInput:
+		text += " "
+	}
+	if limit.answer <= inline || len(c.answer) <= inline && !strings.Contains(c.answer, "\n") {
+		return text + "It answered " + quote(c.answer, min(limit.answer, inline)) + ".\n"
+	}
+	return text + "It answered:\n" + block(c.answer, limit.answer)
+}
+
+// sentence returns what c did, without how it ended.
+func (c *call) sentence(subjectSize int) string {
+	about := ""
+	if c.subject != "" {
+		about = quote(c.subject, subjectSize)
+	}
+	text := "- You " + c.verb.past
+	switch {
+	case c.verb.past == "restored":
+		return "- Here the user restored files as they were before, by " + about + "; what is told above may not stand any more"
+	case c.state == begun, c.state == stopped:
+		text = "- You began to " + c.verb.infinitive
+	case c.state == rejected, c.state == withdrawn:
+		text = "- You asked to " + c.verb.infinitive
+	case c.state == failed && (c.verb == verbOf(kindWrite) || c.verb == verbOf(kindEdit)):
+		text = "- You tried to " + c.verb.infinitive
+	}
+	with := ""
+	if c.tool != "" {
+		with = " with " + c.tool
+	}
+	switch {
+	case c.verb == verbOf(kindOther) && c.tool != "" && about == "":
+		return text + " " + c.tool
+	case c.verb == verbOf(kindOther) && c.tool != "":
+		return text + " " + c.tool + " for " + about
+	case about == "":
+		return text + " something" + with
+	}
+	return text + " " + about + with
+}
+
+// ending returns how c ended, "" if it ended normally.
+func (c *call) ending() string {
+	switch c.state {
+	case failed:
+		return ", and it failed"
+	case interrupted:
+		return ", and it was interrupted"
+	case rejected:
+		return ", and the user rejected it"
+	case withdrawn:
+		return ", and the user cancelled it before it was made"
+	case stopped:
+		return ", and the user cancelled it while it ran; it may have had effects"
+	default:
+		return ""
+	}
 }

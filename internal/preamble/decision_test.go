@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// asksPermission adds a request for permission and, unless the answer is "", what
-// the client answered, as the proxy records them.
-func (l *line) asksPermission(call, title, answer string) *line {
+// permission adds a request for permission and, unless it is "", the client's answer,
+// as the proxy records them.
+func (l *threadWriter) permission(call, title, answer string) *threadWriter {
 	l.add(segno.Entry{Kind: segno.EntryInterrupt, ID: "permission " + call, Name: title, Body: json.RawMessage(`{"sessionId":"s","options":[` +
 		`{"optionId":"yes","name":"Allow","kind":"allow_once"},{"optionId":"no","name":"Reject","kind":"reject_once"}],` +
 		`"toolCall":{"toolCallId":"` + call + `","title":"` + title + `","kind":"execute","rawInput":{"command":"` + title + `"}}}`)})
@@ -27,38 +27,37 @@ const (
 	cancelledBody = `{"outcome":{"outcome":"cancelled"}}`
 )
 
-// TestTheUsersDecisionsAreToldAsSuch tells refusals and cancellations, and no
-// failures and accidents.
-func TestTheUsersDecisionsAreToldAsSuch(t *testing.T) {
+// Calls that the user refused or cancelled are neither failures nor interruptions.
+func TestRefusedCallsAreListedSeparately(t *testing.T) {
 	const deploy = `{"title":"make deploy","kind":"execute","input":{"command":"make deploy"}}`
 	for _, c := range []struct {
 		name        string
-		add         func(l *line)
+		add         func(l *threadWriter)
 		want, never string
 	}{
-		{"rejected", func(l *line) {
-			id := l.begins("Bash", deploy)
-			l.asksPermission(id, "make deploy", rejectedBody).result(id, "Bash", `{"status":"failed"}`).end()
+		{"rejected", func(l *threadWriter) {
+			id := l.intent("Bash", deploy)
+			l.permission(id, "make deploy", rejectedBody).result(id, "Bash", `{"status":"failed"}`).end()
 		}, "- You asked to run “make deploy” with Bash, and the user rejected it.", "failed"},
-		{"rejected, and the agent never announced the call", func(l *line) {
-			l.asksPermission("x", "make deploy", rejectedBody).end()
+		{"rejected, and the agent never announced the call", func(l *threadWriter) {
+			l.permission("x", "make deploy", rejectedBody).end()
 		}, "- You asked to run “make deploy”, and the user rejected it.", "unknown"},
-		{"cancelled while it waited", func(l *line) {
-			id := l.begins("Bash", deploy)
-			l.asksPermission(id, "make deploy", cancelledBody).note("end", `{"stop":"cancelled"}`).cutOff()
+		{"cancelled while it waited", func(l *threadWriter) {
+			id := l.intent("Bash", deploy)
+			l.permission(id, "make deploy", cancelledBody).note("end", `{"stop":"cancelled"}`).interrupted()
 		}, "- You asked to run “make deploy” with Bash, and the user cancelled it before it was made.", "unknown"},
-		{"cancelled while it ran", func(l *line) {
-			l.begins("Bash", deploy)
-			l.note("end", `{"stop":"cancelled"}`).cutOff()
+		{"cancelled while it ran", func(l *threadWriter) {
+			l.intent("Bash", deploy)
+			l.note("end", `{"stop":"cancelled"}`).interrupted()
 		}, "- You began to run “make deploy” with Bash, and the user cancelled it while it ran; it may have had effects.", "unknown"},
-		{"allowed", func(l *line) {
-			id := l.begins("Bash", deploy)
-			l.asksPermission(id, "make deploy", allowedBody).result(id, "Bash", `{"status":"failed"}`).end()
+		{"allowed", func(l *threadWriter) {
+			id := l.intent("Bash", deploy)
+			l.permission(id, "make deploy", allowedBody).result(id, "Bash", `{"status":"failed"}`).end()
 		}, "- You ran “make deploy” with Bash, and it failed.", "rejected"},
 	} {
-		l := new(line).prompt("the task").says("yes").end().prompt("deploy it")
+		l := new(threadWriter).prompt("the task").reply("yes").end().prompt("deploy it")
 		c.add(l)
-		text := preamble.Of(l.nodes).Tell(preamble.Telling{})
+		text := preamble.FromCommits(l.nodes).Text(preamble.Options{})
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.never) {
 			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.never, text)
 		}

@@ -7,25 +7,25 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// release is a line of two turns as hooks recorded them, and one as the proxy did.
-func release() *line {
-	l := new(line)
+// exampleThread has a turn as hooks record it, and one as the proxy does.
+func exampleThread() *threadWriter {
+	l := new(threadWriter)
 	l.prompt("Fix the flaky test in ./queue and push it.\nThen tell Bob.")
-	l.does("Read", `{"file_path":"/w/queue/queue_test.go"}`, `{"response":{"file":{"content":"package queue"}}}`)
-	l.does("Bash", `{"command":"go test ./queue -count=50","description":"Run the test"}`, `{"error":"Exit code 1\n--- FAIL: TestQueue (0.03s)\nFAIL","exit":1}`)
-	l.does("Edit", `{"file_path":"/w/queue/queue.go","old_string":"time.Sleep(1)","new_string":"<-ready"}`, `{"response":{"filePath":"/w/queue/queue.go","oldString":"time.Sleep(1)"}}`)
-	l.says("I put a channel in place of the sleep.").end()
+	l.call("Read", `{"file_path":"/w/queue/queue_test.go"}`, `{"response":{"file":{"content":"package queue"}}}`)
+	l.call("Bash", `{"command":"go test ./queue -count=50","description":"Run the test"}`, `{"error":"Exit code 1\n--- FAIL: TestQueue (0.03s)\nFAIL","exit":1}`)
+	l.call("Edit", `{"file_path":"/w/queue/queue.go","old_string":"time.Sleep(1)","new_string":"<-ready"}`, `{"response":{"filePath":"/w/queue/queue.go","oldString":"time.Sleep(1)"}}`)
+	l.reply("I put a channel in place of the sleep.").end()
 	l.prompt("Good. Go on.")
-	l.does("Bash", `{"title":"git push","kind":"execute","input":{"command":"git push origin main"}}`,
+	l.call("Bash", `{"title":"git push","kind":"execute","input":{"command":"git push origin main"}}`,
 		`{"status":"completed","content":[{"type":"content","content":{"type":"text","text":"To github.com:ann/queue\n   4f2a..91cc main -> main"}}]}`)
-	l.begins("mcp__mail__send", `{"title":"Send a mail","kind":"other","input":{"to":"bob","text":"it is pushed"}}`)
+	l.intent("mcp__mail__send", `{"title":"Send a mail","kind":"other","input":{"to":"bob","text":"it is pushed"}}`)
 	l.note("plan", `[{"content":"push","status":"completed"},{"content":"tell Bob","status":"in_progress"},{"content":"close the issue","status":"pending"}]`)
-	return l.says("It is pushed. I am now").cutOff()
+	return l.reply("It is pushed. I am now").interrupted()
 }
 
-func ExampleStory_Tell() {
-	story := preamble.Of(release().nodes)
-	fmt.Print(story.Tell(preamble.Telling{}))
+func ExampleBuilder_Text() {
+	b := preamble.FromCommits(exampleThread().nodes)
+	fmt.Print(b.Text(preamble.Options{}))
 	// Output:
 	// This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
 	//
@@ -69,15 +69,15 @@ func ExampleStory_Tell() {
 	// That is the record. The message that follows is the user's; answer it.
 }
 
-func ExampleContinue() {
-	fmt.Print(preamble.Continue(preamble.OpenTurn{
+func ExampleContinuePrompt() {
+	fmt.Print(preamble.ContinuePrompt(preamble.OpenTurn{
 		Prompt: "Deploy it, please.",
 		Entries: []segno.Entry{
 			{Kind: segno.EntryIntent, ID: "1", Name: "Bash", Body: []byte(`{"command":"make deploy"}`)},
 			{Kind: segno.EntryResult, ID: "1", Name: "Bash", Body: []byte(`{"response":{"stdout":"deployed v4","stderr":""}}`)},
 			{Kind: segno.EntryIntent, ID: "2", Name: "Bash", Body: []byte(`{"command":"make announce"}`)},
 		},
-		Words: "It is deployed, and now",
+		Reply: "It is deployed, and now",
 	}))
 	// Output:
 	// A failure interrupted you while you were at work on the user's last message; this is a record of what you did before it, and nothing of it needs a comment.

@@ -9,9 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// FuzzTell feeds a story bodies that need not be what they should, and not even
-// JSON.
-func FuzzTell(f *testing.F) {
+// FuzzText adds entries whose bodies may have any shape, or not be JSON.
+func FuzzText(f *testing.F) {
 	f.Add("Bash", `{"command":"x"}`, `{"response":{"stdout":"y"}}`, `"words"`, `[{"content":"todo"}]`, 0)
 	f.Add("", `{"title":"t","kind":"edit","locations":[{}]}`, `{"status":"failed","content":[{"type":"diff"}]}`, `{"clipped":{"head":"\"a\\u00","tail":"b\""}}`, `{"todos":[]}`, 1)
 	f.Add("x y”", `{"clipped":{"head":"{\"command\":[[\"a"}}`, `{`, `null`, `[`, 1<<40)
@@ -22,19 +21,19 @@ func FuzzTell(f *testing.F) {
 	f.Fuzz(func(t *testing.T, tool, input, result, words, plan string, budget int) {
 		const evil = "EVIL" // a tool may have it as its name
 		tool = strings.ReplaceAll(tool, evil, "")
-		w := new(line).prompt(words)
-		w.does(tool, input, result).note("plan", plan).end()
+		w := new(threadWriter).prompt(words)
+		w.call(tool, input, result).note("plan", plan).end()
 		w.prompt(words)
 		w.add(segno.Entry{Kind: segno.EntryMessage, Name: "agent", Body: json.RawMessage(words)})
-		w.begins(tool, input)
+		w.intent(tool, input)
 		w.end().checkpoint(segno.Checkpoint{Kind: segno.CheckpointRestore, Label: words})
 		budget = min(budget, 1<<20)
-		s := preamble.Of(w.nodes)
-		checkText(t, s.Tell(preamble.Telling{Budget: budget}), budget)
-		open := preamble.OpenTurn{Prompt: words, Entries: w.nodes[0].Entries, Words: words}
-		checkText(t, s.Tell(preamble.Telling{Budget: budget, Open: &open}), budget)
-		checkText(t, preamble.Continue(open), 0)
-		if said := preamble.Spoken(s.Tell(preamble.Telling{}) + words); said != strings.TrimLeft(words, "\n") {
+		s := preamble.FromCommits(w.nodes)
+		checkText(t, s.Text(preamble.Options{Budget: budget}), budget)
+		open := preamble.OpenTurn{Prompt: words, Entries: w.nodes[0].Entries, Reply: words}
+		checkText(t, s.Text(preamble.Options{Budget: budget, Open: &open}), budget)
+		checkText(t, preamble.ContinuePrompt(open), 0)
+		if said := preamble.StripPreamble(s.Text(preamble.Options{}) + words); said != strings.TrimLeft(words, "\n") {
 			t.Errorf("the user said %q, and is taken to have said %q", words, said)
 		}
 	})

@@ -5,127 +5,197 @@ import (
 	"strings"
 )
 
-// How much a story keeps of all its turns. Bytes decide and not the number of
+// How much a Builder keeps of all turns. Bytes decide and not the number of
 // turns, up to a number that only bounds the memory of a hostile thread.
 const (
-	keepTurns = 4096
-	keepSaid  = 512 << 10 // of the user's words
-	keepReply = 384 << 10 // of the agent's
-	keepBrief = 160       // of one side of a turn, once it is shortened
+	maxTurns       = 4096
+	maxPromptBytes = 512 << 10
+	maxReplyBytes  = 384 << 10
+	maxWords       = 12 << 10 // of one prompt, and of one reply
+	briefSize      = 160      // of one of them, once it is shortened
 )
 
-// turns are the turns of a story, oldest first.
+// turn is what the user and the agent said in one turn.
+type turn struct {
+	number        int
+	isFirst       bool
+	prompt        string // the user's words
+	reply         string // the agent's words
+	hasEffects    bool
+	isEnded       bool
+	isInterrupted bool
+	isCancelled   bool // by the user
+}
+
+// joinWords adds words to those before them, and clips the result.
+func joinWords(before, words string) string {
+	words = strings.TrimSpace(plain(words, maxWords))
+	if before == "" || words == "" {
+		return before + words
+	}
+	return clip(before+"\n\n"+words, maxWords)
+}
+
+// turns are the turns of a thread, oldest first.
 type turns struct {
-	list  []turn
-	count int // of all turns, including those that are dropped
-	said  int // bytes of the user's words in list
-	reply int // bytes of the agent's
+	list        []turn
+	count       int // of all turns, including those that were dropped
+	promptBytes int // in list
+	replyBytes  int // in list
 }
 
-// measure takes the length of a turn's words out of the sums; the caller changes
-// the turn and calls the function that measure returns.
-func (ts *turns) measure(t *turn) (done func()) {
-	said, reply := len(t.said), len(t.words)
-	return func() {
-		ts.said += len(t.said) - said
-		ts.reply += len(t.words) - reply
-		ts.shorten()
-	}
-}
-
-// shorten keeps the sums within their bounds: the oldest answers are shortened
-// first and then dropped, then the oldest of the user's words are shortened.
-func (ts *turns) shorten() {
-	for _, most := range []int{keepBrief, 0} {
-		for i := 0; i < len(ts.list)-1 && ts.reply > keepReply; i++ {
-			t := &ts.list[i]
-			ts.reply -= len(t.words)
-			t.words = clip(t.words, most)
-			ts.reply += len(t.words)
+// update calls change, which may change the words of t, and keeps the sums within their
+// bounds: the oldest replies are shortened first and then dropped, then the oldest prompts
+// are shortened. The newest turn stays as it is.
+func (ts *turns) update(t *turn, change func()) {
+	ts.promptBytes -= len(t.prompt)
+	ts.replyBytes -= len(t.reply)
+	change()
+	ts.promptBytes += len(t.prompt)
+	ts.replyBytes += len(t.reply)
+	shorten := func(sum *int, limit, size int, words func(*turn) *string) {
+		for i := 0; i < len(ts.list)-1 && *sum > limit; i++ {
+			s := words(&ts.list[i])
+			*sum -= len(*s)
+			*s = clip(*s, size)
+			*sum += len(*s)
 		}
 	}
-	for i := 0; i < len(ts.list)-1 && ts.said > keepSaid; i++ {
-		t := &ts.list[i]
-		ts.said -= len(t.said)
-		t.said = clip(t.said, keepBrief)
-		ts.said += len(t.said)
-	}
+	reply := func(t *turn) *string { return &t.reply }
+	shorten(&ts.replyBytes, maxReplyBytes, briefSize, reply)
+	shorten(&ts.replyBytes, maxReplyBytes, 0, reply)
+	shorten(&ts.promptBytes, maxPromptBytes, briefSize, func(t *turn) *string { return &t.prompt })
 }
 
-// begin adds a turn. Of more than keepTurns turns, the older half is counted only.
+// begin adds a turn. If there are too many, it drops the older half.
 func (ts *turns) begin(number int) *turn {
-	if len(ts.list) == keepTurns {
-		for i := range ts.list[:keepTurns/2] {
-			ts.said -= len(ts.list[i].said)
-			ts.reply -= len(ts.list[i].words)
+	if len(ts.list) == maxTurns {
+		for _, t := range ts.list[:maxTurns/2] {
+			ts.promptBytes -= len(t.prompt)
+			ts.replyBytes -= len(t.reply)
 		}
-		ts.list = append(ts.list[:0], ts.list[keepTurns/2:]...)
+		ts.list = append(ts.list[:0], ts.list[maxTurns/2:]...)
 	}
 	ts.count++
-	ts.list = append(ts.list, turn{number: number, first: ts.count == 1})
+	ts.list = append(ts.list, turn{number: number, isFirst: ts.count == 1})
 	return &ts.list[len(ts.list)-1]
 }
 
-// prompts is the length of what the user said in all turns, told in full.
-func (ts *turns) prompts() (n int) {
+// promptSize is the length of all prompts in full.
+func (ts *turns) promptSize() (n int) {
 	for i := range ts.list {
-		n += ts.list[i].asks(inFull)
+		n += ts.list[i].sizeWithoutReply(inFull)
 	}
 	return n
 }
 
-// How tell writes the user's words of a turn: in full, or as one line of at most so
-// many bytes.
+// inFull is the form of a prompt that is not shortened. Every other form is the number of
+// bytes of a prompt in one line.
 const inFull = -1
 
-// briefs are the ways to tell the user's words, the fullest first.
-func briefs() []int { return []int{inFull, 400, keepBrief, 80} }
+// promptForms are the forms of a prompt, the fullest first.
+func promptForms() []int { return []int{inFull, 400, briefSize, 80} }
 
-// asks is the length of the user's words of a turn, told in a way of [briefs].
-func (t *turn) asks(brief int) int {
+// sizeWithoutReply is the length of a turn's prompt in a form.
+func (t *turn) sizeWithoutReply(form int) int {
 	const frame = len("\nThe user said:\n> \n")
 	switch {
-	case t.said == "" && t.words == "":
+	case t.prompt == "" && t.reply == "":
 		return 0
-	case brief != inFull:
-		return len(t.brief(brief))
-	case t.first:
+	case form != inFull:
+		return len(t.brief(form))
+	case t.isFirst:
 		return len("\nThe user said what is told above as the task.\n")
 	}
-	return frame + len(t.said) + 2*strings.Count(t.said, "\n")
+	return frame + len(t.prompt) + 2*strings.Count(t.prompt, "\n")
 }
 
-// brief tells the user's words in one line, without the agent's.
-func (t *turn) brief(most int) string {
-	said := t.said
-	if said == "" {
-		said = "(nothing on record)"
+// brief returns the prompt in one line, without the reply.
+func (t *turn) brief(size int) string {
+	prompt := t.prompt
+	if prompt == "" {
+		prompt = "(nothing on record)"
 	}
-	s := "- " + quote(said, most)
+	text := "- " + quote(prompt, size)
 	switch {
-	case t.cancelled:
-		s += ", and then cancelled it"
-	case t.interrupted || !t.ended:
-		s += ", and you were interrupted"
+	case t.isCancelled:
+		text += ", and then cancelled it"
+	case t.isInterrupted || !t.isEnded:
+		text += ", and you were interrupted"
 	}
-	return s + "\n"
+	return text + "\n"
 }
 
-const listHeading = "\nIn these turns the user said the following; your replies are left out.\n"
+// replyLead returns the words before the reply.
+func (t *turn) replyLead() string {
+	if t.isComplete() {
+		if t.reply == "" {
+			return "No words of yours in reply are on record.\n"
+		}
+		return "You replied:\n"
+	}
+	text := "You were interrupted before you had finished."
+	if t.isCancelled {
+		text = "The user cancelled this before you had finished; do not go on with it unless the user asks for it again."
+	}
+	if t.hasEffects {
+		text += " What you had done by then is told above and counts."
+	}
+	if t.reply != "" {
+		text += " You had begun to say:"
+	}
+	return text + "\n"
+}
 
-// telling is the form in which tell writes one turn.
-type telling struct {
+// isComplete reports whether the agent ended the turn normally.
+func (t *turn) isComplete() bool { return t.isEnded && !t.isInterrupted && !t.isCancelled }
+
+// turnText is the form in which a text has one turn.
+type turnText struct {
 	*turn
-	brief int    // see [briefs]
-	reply string // the agent's words as quoted lines, or ""
+	form  int    // of the prompt
+	reply string // as quoted lines, or ""
 }
 
-// tell tells every turn in at most room bytes: the user's words first, the oldest
-// shortened first; then the answers, the newest in full. count is the number of
-// all turns.
-func (ts *turns) tell(count, room int) string {
-	// The oldest turns are brief and the newest are in full, so there is one list.
-	const heading = len("These were the last 10000 of 10000 turns, oldest first.\n") + len(listHeading)
+// noReply replaces the reply of a complete turn if there is no room for it.
+const noReply = "Your reply is left out.\n"
+
+// full returns the turn with as much of the reply as was chosen.
+func (t *turnText) full() string {
+	text := "The user said:\n" + quotedLines(t.prompt)
+	switch {
+	case t.prompt == "":
+		text = ""
+	case t.isFirst:
+		text = "The user said what is told above as the task.\n"
+	}
+	switch {
+	case t.reply != "" || t.turn.reply == "":
+		return text + t.replyLead() + t.reply
+	case t.isComplete():
+		return text + noReply
+	}
+	withoutReply := *t.turn
+	withoutReply.reply = ""
+	return text + withoutReply.replyLead()
+}
+
+// size is the length of the text without a reply.
+func (t *turnText) size() int {
+	n := t.sizeWithoutReply(t.form)
+	if t.form == inFull {
+		n += len(noReply) + 200 // or of an interruption
+	}
+	return n
+}
+
+const briefHeading = "\nIn these turns the user said the following; your replies are left out.\n"
+
+// text returns the turns in at most room bytes: the prompts first, the oldest
+// shortened first; then the replies, the newest in full. count is the number of
+// all turns. The oldest turns are brief and the newest are in full.
+func (ts *turns) text(count, room int) string {
+	const heading = len("These were the last 10000 of 10000 turns, oldest first.\n") + len(briefHeading)
 	all := ts.choose(room - heading)
 	if len(all) == 0 {
 		return ""
@@ -139,55 +209,25 @@ func (ts *turns) tell(count, room int) string {
 	default:
 		fmt.Fprintf(&b, "These were the last %d of %d turns, oldest first.\n", len(all), count)
 	}
-	listed := false
-	for _, t := range all {
-		if t.brief == inFull {
+	for i, t := range all {
+		switch {
+		case t.form == inFull:
 			b.WriteString("\n" + t.full())
-			listed = false
 			continue
+		case i == 0 || all[i-1].form == inFull:
+			b.WriteString(briefHeading)
 		}
-		if !listed {
-			b.WriteString(listHeading)
-			listed = true
-		}
-		b.WriteString(t.turn.brief(t.brief))
+		b.WriteString(t.brief(t.form))
 	}
 	return b.String()
 }
 
-// full tells the turn with as much of the answer as was chosen.
-func (t *telling) full() string {
-	var b strings.Builder
-	switch {
-	case t.said == "":
-	case t.first:
-		b.WriteString("The user said what is told above as the task.\n")
-	default:
-		b.WriteString("The user said:\n" + marked(t.said))
-	}
-	if t.reply == "" && t.words != "" {
-		b.WriteString(t.left())
-	} else {
-		b.WriteString(t.how() + t.reply)
-	}
-	return b.String()
-}
-
-// left returns the text that replaces an answer if there is no room for it.
-func (t *turn) left() string {
-	if t.interrupted || t.cancelled || !t.ended {
-		cut := turn{interrupted: true, cancelled: t.cancelled, acted: t.acted}
-		return cut.how()
-	}
-	return "Your reply is left out.\n"
-}
-
-// choose decides how tell writes each turn.
-func (ts *turns) choose(room int) []telling {
-	var all []telling
+// choose returns the turns for which there is room, each in its form.
+func (ts *turns) choose(room int) []turnText {
+	var all []turnText
 	for i := range ts.list {
-		if t := &ts.list[i]; t.said != "" || t.words != "" {
-			all = append(all, telling{turn: t, brief: inFull})
+		if t := &ts.list[i]; t.prompt != "" || t.reply != "" {
+			all = append(all, turnText{turn: t, form: inFull})
 		}
 	}
 	if len(all) == 0 || room <= 0 {
@@ -198,62 +238,54 @@ func (ts *turns) choose(room int) []telling {
 	return all
 }
 
-// fitPrompts decides how tell writes the user's words: all turns in the fullest form
-// that leaves two fifths of the room, then the newest in fuller forms while a
-// quarter is left for answers. It drops turns, the oldest first, only if the
+// fitPrompts chooses the forms of the prompts: for all turns the fullest form
+// that leaves two fifths of the room, then for the newest turns fuller forms while a
+// quarter is left for replies. It drops turns, the oldest first, only if the
 // shortest form of all turns needs more than nine tenths of the room. It returns
 // the turns that it keeps and the room that is left.
-func fitPrompts(all []telling, room int) ([]telling, int) {
+func fitPrompts(all []turnText, room int) ([]turnText, int) {
 	sum := 0
-	for _, way := range briefs() {
+	for _, form := range promptForms() {
 		sum = 0
 		for i := range all {
-			all[i].brief = way
-			sum += all[i].cost()
+			all[i].form = form
+			sum += all[i].size()
 		}
 		if sum <= room*3/5 {
 			break
 		}
 	}
 	for sum > room*9/10 && len(all) > 0 {
-		sum -= all[0].cost()
+		sum -= all[0].size()
 		all = all[1:]
 	}
-	ways := briefs() // an older turn is told no fuller than a newer one
-	for i := len(all) - 1; i >= 0 && ways[0] != all[i].brief; i-- {
+	forms := promptForms() // an older turn gets no fuller form than a newer one
+	for i := len(all) - 1; i >= 0 && forms[0] != all[i].form; i-- {
 		t := all[i]
-		for t.brief = ways[0]; t.brief != all[i].brief && sum-all[i].cost()+t.cost() > room*3/4; t.brief = ways[0] {
-			ways = ways[1:]
+		for t.form = forms[0]; t.form != all[i].form && sum-all[i].size()+t.size() > room*3/4; t.form = forms[0] {
+			forms = forms[1:]
 		}
-		sum += t.cost() - all[i].cost()
+		sum += t.size() - all[i].size()
 		all[i] = t
 	}
 	return all, room - sum
 }
 
-// cost is the length of a turn without its answer.
-func (t *telling) cost() int {
-	const noReply = len("Your reply is left out.\n") + 200 // or of an interruption
-	if t.brief == inFull {
-		return t.asks(inFull) + noReply
-	}
-	return t.asks(t.brief)
-}
-
-// fitReplies gives the room to the answers of the turns that tell writes in full, the
+// fitReplies gives the room to the replies of the turns in full, the
 // newest first: each gets a third of the room that is left.
-func fitReplies(all []telling, room int) {
+func fitReplies(all []turnText, room int) {
 	const least = 160
 	for i := len(all) - 1; i >= 0 && room >= least; i-- {
 		t := &all[i]
-		if t.brief != inFull || t.words == "" {
+		words := t.turn.reply
+		if t.form != inFull || words == "" {
 			continue
 		}
 		share := max(room/3, least)
-		if i == 0 || len(t.words)*5/4+64 < least {
+		if i == 0 || len(words)*5/4+64 < least {
 			share = room
 		}
-		t.reply = block(t.words, share)
+		t.reply = block(words, share)
 		room -= len(t.reply)
 	}
 }

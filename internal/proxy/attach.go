@@ -11,6 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // attach returns the process that has a session loaded in which the thread's
@@ -212,8 +213,7 @@ func (s *session) rebuild(ctx context.Context, proc *process, h foothold, reason
 	if err != nil {
 		return err
 	}
-	mover := segno.Mover{Site: site, Register: s.proxy.store.Register}
-	link, err := mover.Rebuild(ctx, h.at.ID, s.page.Dir)
+	link, err := site.RebuildSession(ctx, h.at.ID, s.page.Dir)
 	if err != nil {
 		if segno.KindOf(err) == segno.KindCancelled {
 			return err
@@ -245,7 +245,7 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	link := segno.Link{Agent: s.page.Agent, Session: up, Dir: s.page.Dir, Start: s.proxy.Place.Now(), Reason: reason,
 		Fidelity: segno.FidelityPreamble, At: h.at.ID}
 	s.gained, s.heir = segno.FidelityPreamble, true
-	text := s.story.Tell(preamble.Telling{Open: s.unfinished})
+	text := s.story.Text(preamble.Options{Open: s.unfinished})
 	if text == "" || h.turn == nil && s.unfinished == nil {
 		if s.page.Unheard {
 			s.report("the conversation goes on in a new session; the turns from before segno are not on record")
@@ -259,7 +259,7 @@ func (s *session) startOver(ctx context.Context, proc *process, h foothold, reas
 	} else {
 		link.Note = text // told at the beginning of the session's first turn, whoever runs that
 		if s.from != "" && s.from != s.page.Dir {
-			link.Note += "\n\n" + segno.ForkNote(s.from, s.page.Dir)
+			link.Note += "\n\n" + timeline.ForkNote(s.from, s.page.Dir)
 		}
 	}
 	if reason != string(segno.VerbFork) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // listed is a checkpoint as clients are told of it.
@@ -66,7 +67,7 @@ func name(c *segno.Checkpoint) string {
 
 func title(c *segno.Checkpoint) string {
 	if c.Prompt != "" {
-		return segno.Headline(c.Prompt)
+		return timeline.Title(c.Prompt)
 	}
 	return c.Label
 }

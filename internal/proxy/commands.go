@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // slash is a command that a user types as a prompt and the proxy answers.
@@ -24,7 +25,7 @@ type slash struct {
 func slashes() []slash {
 	return []slash{
 		{"checkpoints", "", "list this conversation's checkpoints", (*session).slashCheckpoints},
-		{"undo", "number of turns, --force", "take back the newest turns, files and conversation together", (*session).slashUndo},
+		{"undo", "number of turns, --force", "undo the newest turns, files and conversation together", (*session).slashUndo},
 		{"redo", "number of turns, --force", "do again what was undone", (*session).slashRedo},
 		{"restore", "checkpoint, --force", "go to a checkpoint, files and conversation together", (*session).slashRestore},
 		{"fork", "name", "go on in a fork of this conversation; the original stays as it is", (*session).slashFork},
@@ -178,7 +179,7 @@ func (s *session) slashTurns(ctx context.Context, verb segno.Verb, args string) 
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.MoveRequest{Verb: verb, Turns: n, Force: force}))
+	return s.told(s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: n, Force: force}))
 }
 
 // forced cuts --force out of a command's arguments.
@@ -194,7 +195,7 @@ func (s *session) slashRestore(ctx context.Context, args string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return s.told(s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: segno.ScopeBoth, Force: force}))
+	return s.told(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args, Scope: timeline.ScopeBoth, Force: force}))
 }
 
 func (s *session) slashFork(ctx context.Context, args string) (string, error) {
@@ -220,7 +221,7 @@ func count(verb segno.Verb, args string) (int, error) {
 
 // move makes a move on the session's thread. The agent's session follows at the next
 // prompt.
-func (s *session) move(ctx context.Context, ask segno.MoveRequest) (*segno.Moved, error) {
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
 	site, err := s.moveSite(ctx)
 	if err != nil {
 		return nil, err
@@ -228,9 +229,8 @@ func (s *session) move(ctx context.Context, ask segno.MoveRequest) (*segno.Moved
 	if s.page.Unheard && ask.Verb != segno.VerbRedo && !ask.Force {
 		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "", "the agent does not show the turns from before segno, so a session that goes back would not know of them").WithHint("Use --force to go back without them.")
 	}
-	m := segno.Mover{Site: site, Register: s.proxy.store.Register}
 	ask.Thread = s.thread
-	moved, err := m.Do(ctx, ask, nil)
+	moved, err := site.Move(ctx, ask, nil)
 	if moved != nil {
 		s.story, s.tell = nil, nil
 	}
@@ -238,12 +238,12 @@ func (s *session) move(ctx context.Context, ask segno.MoveRequest) (*segno.Moved
 }
 
 // moveSite is the site for a move: a thread that has had a turn.
-func (s *session) moveSite(ctx context.Context) (segno.Site, error) {
+func (s *session) moveSite(ctx context.Context) (*timeline.Timeline, error) {
 	if err := s.settle(); err != nil {
-		return segno.Site{}, err
+		return nil, err
 	}
 	if s.thread == "" {
-		return segno.Site{}, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
+		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", "", errNoTurn).WithHint("The first prompt makes one.")
 	}
 	return s.site(ctx)
 }
@@ -251,7 +251,7 @@ func (s *session) moveSite(ctx context.Context) (segno.Site, error) {
 var errNoTurn = fmt.Errorf("this conversation has no checkpoint yet")
 
 // told is what a user hears of a move.
-func (s *session) told(moved *segno.Moved, err error) (string, error) {
+func (s *session) told(moved *timeline.MoveResult, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
@@ -338,9 +338,9 @@ func (s *session) backBefore(ctx context.Context, which, text string) error {
 
 // moveBefore goes to what stood before a turn. The files of a turn from before segno are
 // not recorded: all turns down to it are undone, and the files keep what is not known.
-func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*segno.Moved, error) {
+func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called string, force bool) (*timeline.MoveResult, error) {
 	if turn.Workspace != nil {
-		return s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: segno.ScopeBoth, Force: force})
+		return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: turn.Parent, Name: called + "-", Scope: timeline.ScopeBoth, Force: force})
 	}
 	list, err := s.checkpoints(ctx)
 	if err != nil {
@@ -352,7 +352,7 @@ func (s *session) moveBefore(ctx context.Context, turn *segno.Checkpoint, called
 			turns++
 		}
 	}
-	return s.move(ctx, segno.MoveRequest{Verb: segno.VerbUndo, Turns: turns, Force: force})
+	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: turns, Force: force})
 }
 
 // withText is a prompt with another text; what it has beside text stays.

@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // ending is what the proxy notes of a turn's end.
@@ -49,22 +50,19 @@ func (s *session) endTurn(t *turn, meaning failure.Meaning) {
 	if t.answer.Line != nil || t.cancelled {
 		t.noteEnd()
 	}
-	if meaning.Turn != failure.Fine && meaning.Say != "" {
-		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Row + ": " + meaning.Say)})
+	if meaning.Turn != failure.Fine && meaning.Message != "" {
+		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: acp.Encode("the turn failed: " + meaning.Name + ": " + meaning.Message)})
 	}
 	err := s.flushNotes(ctx, t)
-	var site segno.Site
+	var site *timeline.Timeline
 	if err == nil {
 		site, err = s.site(ctx)
 	}
 	if err == nil {
-		r := segno.Recorder{Site: site}
 		var c *segno.Checkpoint
-		c, err = r.End(ctx, segno.Ending{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
-			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning)})
-		if r.Warn != "" {
-			s.proxy.logf("%s", r.Warn)
-		}
+		c, err = site.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: s.page.Agent, Source: s.source(), Interrupted: t.cancelled || meaning.Turn != failure.Fine,
+			Message: strings.ToValidUTF8(rest, "\uFFFD"), Settle: s.settled(site, last, meaning),
+			Warn: func(text string) { s.proxy.logf("%s", text) }})
 		if c != nil {
 			s.has = c.ID
 			s.grow(ctx, c.ID)
@@ -128,12 +126,12 @@ func short(raw json.RawMessage) json.RawMessage {
 
 // settler is the ability of transcripts to wait for an agent's last words.
 type settler interface {
-	Settle(ctx context.Context, src segno.Source, last string, since int64) error
+	AwaitMessage(ctx context.Context, src segno.Source, last string, since int64) error
 }
 
 // settled waits for the agent's last words to reach its transcript, where it keeps
 // one we can read.
-func (s *session) settled(site segno.Site, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
+func (s *session) settled(site *timeline.Timeline, last string, meaning failure.Meaning) func(context.Context, segno.Source, int64) {
 	transcript, ok := site.Transcripts[s.page.Agent].(settler)
 	if !ok || meaning.Turn != failure.Fine || strings.TrimSpace(last) == "" {
 		return nil
@@ -141,7 +139,7 @@ func (s *session) settled(site segno.Site, last string, meaning failure.Meaning)
 	return func(ctx context.Context, src segno.Source, since int64) {
 		ctx, cancel := context.WithTimeout(ctx, settleWait)
 		defer cancel()
-		if err := transcript.Settle(ctx, src, last, since); err != nil {
+		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			s.proxy.logf("the last message is not in the transcript yet: %v", err)
 		}
 	}

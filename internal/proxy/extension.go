@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // extension serves the methods for clients that have buttons for what the slash
@@ -40,13 +41,13 @@ func (s *session) extend(ctx context.Context, verb string, m acp.Message) (any, 
 		}
 		return map[string]any{"thread": s.thread, "checkpoints": list}, err
 	case "undo", "redo":
-		return moved(s.move(ctx, segno.MoveRequest{Verb: segno.Verb(verb), Turns: p.Turns, Force: p.Force}))
+		return moved(s.move(ctx, timeline.MoveRequest{Verb: segno.Verb(verb), Turns: p.Turns, Force: p.Force}))
 	case "restore":
 		c, err := s.named(ctx, p.To)
 		if err != nil {
 			return nil, err
 		}
-		return moved(s.move(ctx, segno.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: p.To, Scope: segno.ScopeBoth, Force: p.Force}))
+		return moved(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: p.To, Scope: timeline.ScopeBoth, Force: p.Force}))
 	case "edit":
 		c, err := s.named(ctx, fmt.Sprintf("t%d", p.Turn))
 		if err != nil {
@@ -107,7 +108,7 @@ func (p *arguments) read(m acp.Message, verb string) error {
 }
 
 // moved is the result of a move.
-func moved(mv *segno.Moved, err error) (any, error) {
+func moved(mv *timeline.MoveResult, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}

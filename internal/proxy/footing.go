@@ -27,7 +27,7 @@ func (h foothold) turnID() segno.CommitID {
 	return h.turn.ID
 }
 
-// footing finds out where the thread stands.
+// footing finds out where the thread is.
 func (s *session) footing(ctx context.Context) (h foothold, err error) {
 	if h.head, err = s.proxy.store.Head(ctx, s.thread); err != nil {
 		return h, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // forking is one request for a fork.
@@ -166,20 +167,19 @@ func (s *session) forkBeside(ctx context.Context, m acp.Message, f forking) (*se
 }
 
 // forkThread makes the fork's thread, with the files where they are asked for.
-func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (*segno.Forked, error) {
+func (s *session) forkThread(ctx context.Context, f forking, link *segno.Link) (*timeline.ForkResult, error) {
 	site, err := s.site(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ask := segno.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
+	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: name(f.from), Title: f.title, Link: link}
 	if f.dir != s.page.Dir {
 		if err := vacate(f.dir); err != nil {
 			return nil, err
 		}
 		ask.Dir = f.dir
 	}
-	mover := segno.Mover{Site: site, Register: s.proxy.store.Register}
-	return mover.Fork(ctx, ask)
+	return site.Fork(ctx, ask)
 }
 
 // vacate makes room for a fork's directory: one that is empty may be there already.
@@ -206,7 +206,7 @@ func vacate(dir string) error {
 }
 
 // forkOpened is forkOpen, once more if the agent ends in its midst.
-func (s *session) forkOpened(ctx context.Context, proc *process, made *segno.Forked) (*process, error) {
+func (s *session) forkOpened(ctx context.Context, proc *process, made *timeline.ForkResult) (*process, error) {
 	err := s.forkOpen(ctx, proc, made)
 	if !errors.Is(err, errGone) {
 		return proc, err
@@ -219,7 +219,7 @@ func (s *session) forkOpened(ctx context.Context, proc *process, made *segno.For
 
 // forkOpen has the agent open the session that was cut for the fork, or makes one
 // that is told what happened.
-func (s *session) forkOpen(ctx context.Context, proc *process, made *segno.Forked) error {
+func (s *session) forkOpen(ctx context.Context, proc *process, made *timeline.ForkResult) error {
 	if made.Link != nil {
 		err := s.reopen(ctx, proc, made.Link.Session, nil)
 		if err == nil {
@@ -308,7 +308,7 @@ func (s *session) answerInPlace(ctx context.Context, m acp.Message, f forking) {
 
 // forkInPlace makes a thread at a checkpoint, on the same files, and has the
 // session stand on it.
-func (s *session) forkInPlace(ctx context.Context, at, title string) (*segno.Forked, error) {
+func (s *session) forkInPlace(ctx context.Context, at, title string) (*timeline.ForkResult, error) {
 	f := forking{at: at, dir: s.page.Dir, title: title}
 	if err := s.findFork(ctx, &f); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // history is what an agent replays of the turns that a session had before segno saw it.
@@ -100,7 +101,7 @@ func (h *history) end() {
 	h.now, h.within = nil, false
 	t.noteText()
 	t.noteEnd()
-	earlier.Prompt = preamble.Spoken(h.prompt)
+	earlier.Prompt = preamble.StripPreamble(h.prompt)
 	if earlier.Prompt != "" {
 		asked := segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(earlier.Prompt)}
 		earlier.Entries = append([]segno.Entry{asked}, earlier.Entries...)
@@ -120,17 +121,16 @@ func (s *session) openThread(ctx context.Context, title string) error {
 		return err
 	}
 	unheard := s.needsHistory()
-	o := segno.Opening{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
+	o := timeline.Adoption{Agent: s.page.Agent, Source: segno.Source{Session: s.page.Upstream, Dir: s.page.Dir}, Title: title, Name: s.page.Name}
 	if s.history != nil {
 		o.Earlier = s.history.turns
 	}
-	r := segno.Recorder{Site: site}
-	if s.thread, err = r.Open(ctx, o); err != nil {
+	if s.thread, err = site.AdoptSession(ctx, o); err != nil {
 		return err
 	}
 	s.page.Thread, s.page.Unheard, s.history = s.thread, unheard, nil
 	if s.page.Title == "" {
-		s.page.Title = segno.Headline(title)
+		s.page.Title = timeline.Title(title)
 	}
 	return s.proxy.book.write(s.page)
 }

@@ -6,38 +6,36 @@ import (
 	"os"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // site is the workspace of the session's directory. It is looked for once in a turn, or
 // again if another directory has taken its place.
-func (s *session) site(ctx context.Context) (segno.Site, error) {
+func (s *session) site(ctx context.Context) (*timeline.Timeline, error) {
 	if s.turn != nil && s.turn.site.isCurrent() {
-		site := s.turn.site.site
-		site.Lease = s.lease
-		return site, nil
+		return s.turn.site.site.WithLease(s.lease), nil
 	}
 	rec, err := s.proxy.store.RegisterRoot(ctx, s.page.Dir)
 	if err != nil {
-		return segno.Site{}, err
+		return nil, err
 	}
-	site, err := s.proxy.store.Site(rec, nil)
+	site, err := s.proxy.store.Timeline(rec, nil)
 	if err != nil {
-		return segno.Site{}, err
+		return nil, err
 	}
 	if s.turn != nil {
 		s.turn.site = openedSite(site)
 	}
-	site.Lease = s.lease
-	return site, nil
+	return site.WithLease(s.lease), nil
 }
 
 // openSite is the workspace in which a turn works.
 type openSite struct {
-	site segno.Site
+	site *timeline.Timeline
 	root os.FileInfo // of the directory when it was opened; nil if that is not known
 }
 
-func openedSite(site segno.Site) openSite {
+func openedSite(site *timeline.Timeline) openSite {
 	root, _ := os.Stat(site.Workspace.Root()) // without it the next use opens it again
 	return openSite{site, root}
 }
@@ -85,8 +83,7 @@ func (s *session) join(ctx context.Context, link segno.Link) error {
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	if err := r.Join(ctx, s.thread, link); err != nil {
+	if err := site.JoinSession(ctx, s.thread, link); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
@@ -102,8 +99,7 @@ func (s *session) goesOn(ctx context.Context, t *turn, proc *process) error {
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	return r.Amend(ctx, t.key, func(open *segno.OpenTurn) {
+	return site.UpdateTurn(ctx, t.key, func(open *timeline.OpenTurn) {
 		open.Source = s.source()
 		open.Group, open.GroupStart = proc.group()
 	})

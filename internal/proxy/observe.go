@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // call is one tool call of a turn, as far as the agent has told.
@@ -260,15 +261,15 @@ func permissionBody(m acp.Message) json.RawMessage {
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": segno.Headline(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permission names a request for permission: by the call it is for.
 func permission(m acp.Message) string {
 	if id := m.Text(m.Find(m.Params, "toolCall", "toolCallId")); id != "" {
-		return segno.PermissionID(id)
+		return timeline.PermissionID(id)
 	}
-	return segno.PermissionID(m.IDText())
+	return timeline.PermissionID(m.IDText())
 }
 
 // answered notes what the client answered to a request for permission.

@@ -3,7 +3,7 @@ package proxy
 import (
 	"context"
 
-	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // tidy records what a run before this one left open: its agent is ended, its turn
@@ -16,14 +16,13 @@ func (s *session) tidy(ctx context.Context) error {
 	if err := s.endOrphans(ctx, site); err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	return r.CloseGone(ctx)
+	return site.CloseAbandonedTurns(ctx)
 }
 
 // endOrphans ends agents that earlier runs of ours started and left behind: they
 // would go on with turns that are about to be closed, in sessions that are about to
 // go on.
-func (s *session) endOrphans(ctx context.Context, site segno.Site) error {
+func (s *session) endOrphans(ctx context.Context, site *timeline.Timeline) error {
 	turns, err := site.Spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -50,6 +49,5 @@ func (s *session) closeLeft(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := segno.Recorder{Site: site}
-	return r.CloseLeft(ctx, s.thread)
+	return site.CloseThreadTurns(ctx, s.thread)
 }

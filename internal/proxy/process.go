@@ -155,13 +155,13 @@ func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	defer p.mu.Unlock()
 	p.asked++
 	w.id, w.n = id, p.asked
-	if _, taken := p.pending[acp.Key(id)]; taken {
+	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
 		if m, err := acp.Parse(line); err == nil {
 			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.asked))
 			line = m.WithID(id).Line
 		}
 	}
-	p.pending[acp.Key(id)] = w
+	p.pending[acp.CanonicalID(id)] = w
 	return line, true
 }
 
@@ -182,7 +182,7 @@ func (p *process) expects(id string) bool {
 func (p *process) owed(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.pending[acp.Key(id)]
+	w, ok := p.pending[acp.CanonicalID(id)]
 	return w, ok
 }
 
@@ -190,8 +190,8 @@ func (p *process) owed(id string) (pending, bool) {
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, ok := p.pending[acp.Key(id)]
-	delete(p.pending, acp.Key(id))
+	w, ok := p.pending[acp.CanonicalID(id)]
+	delete(p.pending, acp.CanonicalID(id))
 	return w, ok
 }
 

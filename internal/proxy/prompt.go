@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // turn is a prompt of the client from its arrival to its answer.
@@ -101,9 +102,9 @@ func (s *session) run(m acp.Message, text string) {
 	switch {
 	case segno.KindOf(err) == segno.KindCancelled && s.proxy.ctx.Err() == nil, err == nil && s.isUnwanted(m):
 		t.cancelled = true
-		s.finish(acp.Result(m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), failure.Meaning{Row: "cancelled", Turn: failure.Failed})
+		s.finish(acp.Result(m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), failure.Meaning{Name: "cancelled", Turn: failure.Failed})
 	case err != nil:
-		s.finish(acp.Failure(m.IDText(), refusal(err)), failure.Meaning{Row: "not begun", Turn: failure.Failed, Say: err.Error()})
+		s.finish(acp.Failure(m.IDText(), refusal(err)), failure.Meaning{Name: "not begun", Turn: failure.Failed, Message: err.Error()})
 	default:
 		s.send(proc, m.IDText(), m.Splice(s.promptEdits(m)...))
 	}
@@ -198,7 +199,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 	if exited {
 		s.on = nil
 	}
-	meaning := failure.Of(s.outcome(t, a, exited))
+	meaning := failure.Classify(s.outcome(t, a, exited))
 	if meaning.Session != failure.Kept {
 		s.broken = true
 	}
@@ -206,7 +207,7 @@ func (s *session) turnAnswered(t *turn, a acp.Message, exited bool) {
 		s.gone[s.up] = true // it was opened just now
 	}
 	if meaning.Turn != failure.Fine {
-		s.proxy.logf("%s: %s: %s", brief(s.id), meaning.Row, meaning.Say)
+		s.proxy.logf("%s: %s: %s", brief(s.id), meaning.Name, meaning.Message)
 	}
 	if t.cancelled && (exited || a.Err() != nil) {
 		s.finish(acp.Result(t.m.IDText(), acp.Encode(map[string]any{"stopReason": "cancelled"})), meaning)
@@ -320,8 +321,8 @@ func (s *session) passCancel() {
 func (p *proxy) cancelRequest(m acp.Message) {
 	id := string(m.Find(m.Params, "requestId").Of(m.Line))
 	for _, s := range p.allLanes() {
-		s.setUnwanted(acp.Key(id), true)
-		s.box.put(0, func() { s.cancelPrompt(acp.Key(id)) })
+		s.setUnwanted(acp.CanonicalID(id), true)
+		s.box.put(0, func() { s.cancelPrompt(acp.CanonicalID(id)) })
 	}
 	if proc := p.agent.current(); proc != nil {
 		_ = proc.in.Write(m.Line)
@@ -333,13 +334,13 @@ func (p *proxy) cancelRequest(m acp.Message) {
 func (s *session) cancelPrompt(key string) {
 	s.setUnwanted(key, false)
 	for i, m := range s.queue {
-		if m.Key() == key {
+		if m.CanonicalID() == key {
 			s.queue = slices.Delete(s.queue, i, i+1)
 			s.proxy.toClient(acp.Failure(m.IDText(), &acp.Error{Code: acp.CodeCancelled, Message: "Request cancelled"}))
 			return
 		}
 	}
-	if t := s.turn; t != nil && t.m.Key() == key && t.proc != nil && acp.Key(t.sentAs) != key {
+	if t := s.turn; t != nil && t.m.CanonicalID() == key && t.proc != nil && acp.CanonicalID(t.sentAs) != key {
 		t.cancelled = true
 		s.passCancel()
 	}
@@ -378,14 +379,13 @@ func typed(m acp.Message) string {
 }
 
 // begin opens the turn in the spool.
-func (s *session) begin(ctx context.Context, t *turn, agent *process) (segno.Begun, error) {
+func (s *session) begin(ctx context.Context, t *turn, agent *process) (timeline.TurnStart, error) {
 	site, err := s.site(ctx)
 	if err != nil {
-		return segno.Begun{}, err
+		return timeline.TurnStart{}, err
 	}
-	r := segno.Recorder{Site: site}
-	p := segno.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
+	p := timeline.Prompt{Key: t.key, Agent: s.page.Agent, Source: s.source(), Text: t.text,
 		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: s.lease.Owner, Thread: s.thread}
 	p.Group, p.GroupStart = agent.group()
-	return r.Begin(ctx, p)
+	return site.BeginTurn(ctx, p)
 }

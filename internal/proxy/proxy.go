@@ -170,7 +170,7 @@ func (p *proxy) fromClient() {
 		line, err := in.Next()
 		if errors.Is(err, acp.ErrTooLong) {
 			p.logf("a message of the client is longer than 64 MiB and was dropped")
-			id, _ := acp.HeadID(line)
+			id, _ := acp.IDOfPrefix(line)
 			p.toClient(acp.Failure(id, &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + err.Error()}))
 			continue
 		}
@@ -194,10 +194,10 @@ func (p *proxy) fromClient() {
 func (p *proxy) notParsed(line []byte, bad *acp.Error) {
 	found, pure := []acp.Message(nil), 0
 	if bad.Code == acp.CodeParse {
-		found, pure = acp.Salvage(line)
+		found, pure = acp.ExtractMessages(line)
 	}
 	if len(found) == 0 {
-		id, _ := acp.HeadID(line)
+		id, _ := acp.IDOfPrefix(line)
 		p.toClient(acp.Failure(id, bad))
 		return
 	}

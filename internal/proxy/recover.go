@@ -57,14 +57,14 @@ func (s *session) resend(proc *process, t *turn, again, known bool) {
 	}
 	if !again && s.gained == segno.FidelityNative && known {
 		// The session has the prompt; it is asked to go on.
-		text := preamble.Continue(*s.unfinished)
+		text := preamble.ContinuePrompt(*s.unfinished)
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		s.send(proc, id, acp.Request(id, "session/prompt", acp.Encode(map[string]any{"sessionId": s.up,
 			"prompt": []any{map[string]any{"type": "text", "text": text}}})))
 		return
 	}
 	if !again && s.gained != segno.FidelityPreamble {
-		text := preamble.Of(nil).Tell(preamble.Telling{Open: s.unfinished})
+		text := preamble.FromCommits(nil).Text(preamble.Options{Open: s.unfinished})
 		s.note(segno.Entry{Kind: segno.EntryNote, Name: "segno", Body: clipText(text)})
 		if text != "" {
 			s.tell = append(s.tell, text)
@@ -95,8 +95,7 @@ func (s *session) reached(ctx context.Context, t *turn) (reached, told bool) {
 	if err != nil {
 		return true, true
 	}
-	r := segno.Recorder{Site: site}
-	reached, told, err = r.Reached(ctx, t.key)
+	reached, told, err = site.PromptState(ctx, t.key)
 	if err != nil {
 		s.proxy.logf("look for the prompt in the transcript: %v", err)
 		return true, true // as far as anybody knows
@@ -131,8 +130,7 @@ func (s *session) changed(ctx context.Context, t *turn) []string {
 	site, err := s.site(ctx)
 	var paths []string
 	if err == nil {
-		r := segno.Recorder{Site: site}
-		paths, err = r.Changed(ctx, t.key)
+		paths, err = site.TurnChanges(ctx, t.key)
 	}
 	if err != nil {
 		s.proxy.logf("look at what changed in the turn: %v", err)

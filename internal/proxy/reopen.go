@@ -23,14 +23,14 @@ func (s *session) refused(err error) bool {
 		return false
 	}
 	id := s.proxy.agent.identity()
-	meaning := failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/resume", Err: answer, OutputTokens: -1})
+	meaning := failure.Classify(failure.Outcome{Agent: id.Name, Version: id.Version, Method: "session/resume", Err: answer, OutputTokens: -1})
 	return meaning.Session == failure.Kept && meaning.Turn == failure.Failed
 }
 
 // holder is the ability of transcripts to say whether a session still has what a
 // position has of it.
 type holder interface {
-	Holds(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
+	BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
 }
 
 // reopen has the agent load one of its sessions, without the client's seeing it
@@ -93,7 +93,7 @@ func (s *session) holds(ctx context.Context, up segno.SessionID, last *segno.Che
 	if !ok || last == nil {
 		return true, nil
 	}
-	whole, err := h.Holds(ctx, segno.Source{Session: up, Dir: s.page.Dir}, *last.Session)
+	whole, err := h.BeginsWith(ctx, segno.Source{Session: up, Dir: s.page.Dir}, *last.Session)
 	if err != nil || !whole {
 		s.proxy.logf("%s: the transcript of session %s does not begin as it did (%v)", brief(s.id), up, err)
 		return true, errShort

@@ -202,7 +202,7 @@ func (p *proxy) fromAgent(proc *process) {
 // salvage serves the messages in a line of the agent's that is no JSON. Behind something
 // that is not a message, only awaited answers count: a log may quote other messages.
 func (p *proxy) salvage(proc *process, line []byte) {
-	found, pure := acp.Salvage(line)
+	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
 		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && asksClient(m.MethodName()) {
 			p.fromAgentOne(proc, m, true)
@@ -226,7 +226,7 @@ func asksClient(method string) bool {
 // dropped answers for a message of the agent of which only the beginning can be read, if
 // it was an answer.
 func (p *proxy) dropped(proc *process, head []byte, why string) {
-	if id, asks := acp.HeadID(head); !asks {
+	if id, asks := acp.IDOfPrefix(head); !asks {
 		proc.fail(id, why)
 	}
 }
@@ -394,11 +394,11 @@ func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp.Edit) {
 	q := &asking{proc: proc, id: m.IDText(), of: s, method: m.MethodName(), as: m.IDText(), permission: permission(m)}
 	p.mu.Lock()
-	if _, taken := p.asked[acp.Key(q.as)]; taken || !acp.IsID(q.as) {
+	if _, taken := p.asked[acp.CanonicalID(q.as)]; taken || !acp.IsID(q.as) {
 		q.as = p.agent.ownID()
 		edits = append(edits, acp.Edit{At: m.ID, With: []byte(q.as)})
 	}
-	p.asked[acp.Key(q.as)] = q
+	p.asked[acp.CanonicalID(q.as)] = q
 	p.mu.Unlock()
 	if s != nil {
 		edits = append(edits, s.outward(m)...)
@@ -410,8 +410,8 @@ func (p *proxy) askClient(proc *process, s *session, m acp.Message, edits ...acp
 // process may be gone; the answer then is nobody's.
 func (p *proxy) answerFromClient(m acp.Message) {
 	p.mu.Lock()
-	q := p.asked[m.Key()]
-	delete(p.asked, m.Key())
+	q := p.asked[m.CanonicalID()]
+	delete(p.asked, m.CanonicalID())
 	p.mu.Unlock()
 	if q == nil {
 		if m.IDText() != "null" {

@@ -28,9 +28,9 @@ type session struct {
 	thread    segno.ThreadID
 	lease     segno.Lease // while a turn runs
 	at        segno.CommitID
-	story     *preamble.Story // of the thread up to at
-	from      string          // of a fork: the directory its conversation so far speaks of
-	history   *history        // the turns from before segno, until there is a thread to hold them
+	story     *preamble.Builder // of the thread up to at
+	from      string            // of a fork: the directory its conversation so far speaks of
+	history   *history          // the turns from before segno, until there is a thread to hold them
 
 	loaded
 	left map[segno.SessionID]bool // sessions whose place another took: they may hold half a turn
@@ -155,7 +155,7 @@ func (s *session) update(m acp.Message) {
 	if theirs := m.Find(m.Params, "update", "availableCommands"); !theirs.IsZero() {
 		s.theirs = append(json.RawMessage(nil), theirs.Of(m.Line)...)
 	}
-	_ = s.proxy.client.Keep(m.Splice(s.outward(m)...)) // as toClient
+	_ = s.proxy.client.WriteLater(m.Splice(s.outward(m)...)) // as toClient
 }
 
 // updateNow is update where the agent is read. What must wait is left to the lane: what the
@@ -174,7 +174,7 @@ func (s *session) updateNow(m acp.Message) (rest letter) {
 	if s.proxy.client.TryWrite(line) {
 		return letter{}
 	}
-	return letter{do: func() { _ = s.proxy.client.Keep(line) }, size: len(line), update: true}
+	return letter{do: func() { _ = s.proxy.client.WriteLater(line) }, size: len(line), update: true}
 }
 
 // muted takes an update while a replay that the client did not ask for runs. It is
@@ -267,7 +267,7 @@ func (s *session) setUnwanted(key string, unwanted bool) {
 func (s *session) isUnwanted(m acp.Message) bool {
 	s.cancelling.Lock()
 	defer s.cancelling.Unlock()
-	return slices.Contains(s.unwanted, m.Key())
+	return slices.Contains(s.unwanted, m.CanonicalID())
 }
 
 // passOn forwards a message of the session that the proxy has no part in. then, if
@@ -339,7 +339,7 @@ func (s *session) answer(m acp.Message, then func(acp.Message), again bool) pend
 // lost reports whether an answer says that the agent does not have the session.
 func (s *session) lost(m, a acp.Message) bool {
 	id := s.proxy.agent.identity()
-	return a.Err() != nil && failure.Of(failure.Outcome{Agent: id.Name, Version: id.Version, Method: m.MethodName(),
+	return a.Err() != nil && failure.Classify(failure.Outcome{Agent: id.Name, Version: id.Version, Method: m.MethodName(),
 		Err: a.Err(), OutputTokens: -1}).Session == failure.Lost
 }
 

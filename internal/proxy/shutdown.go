@@ -58,7 +58,7 @@ wait:
 	for _, s := range lanes {
 		s.box.put(0, func() {
 			if s.turn != nil {
-				s.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Row: "client gone", Turn: failure.Failed})
+				s.finish(acp.Failure(s.turn.m.IDText(), agentEnded()), failure.Meaning{Name: "client gone", Turn: failure.Failed})
 			}
 		})
 		s.box.close()

@@ -18,7 +18,7 @@ func (s *session) tellStory(ctx context.Context, h foothold) error {
 	if err != nil {
 		return err
 	}
-	s.story, s.at = preamble.Of(line.Commits), h.head.Head
+	s.story, s.at = preamble.FromCommits(line.Commits), h.head.Head
 	return nil
 }
 
@@ -34,7 +34,7 @@ func (s *session) tellInterrupted(ctx context.Context, h foothold) error {
 	}
 	for _, n := range line.Commits {
 		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
-			s.tell = append(s.tell, preamble.Of(line.Commits).Tell(preamble.Telling{}))
+			s.tell = append(s.tell, preamble.FromCommits(line.Commits).Text(preamble.Options{}))
 		}
 	}
 	return nil

@@ -7,10 +7,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// What a checkpoint's row already says, its id, thread, parent and seq, is not
-// repeated in its record.
+// A checkpoint's record does not repeat its id, thread, parent and seq, which the row contains.
 
-// EncodeCheckpoint writes a checkpoint; entries says whether its commit has any.
+// EncodeCheckpoint encodes a checkpoint. entries is true if its commit has entries.
 func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 	var e encoder
 	e.beside = entries
@@ -143,7 +142,7 @@ func decodePair(outer *decoder) (key, value string) {
 	return key, value
 }
 
-// within takes over the damage a part's decoder met.
+// within copies the error of a part's decoder.
 func (d *decoder) within(part decoder) {
 	if part.err != nil {
 		d.err = part.err

@@ -1,10 +1,9 @@
 package record
 
-// dictionary is what records look like before anything is known of them: the
-// skeletons of agents' messages and tool calls, and words of code and of talk
-// about code. zstd refers to it, so that a short record pays for what is its own
-// and not for its form. Records on disk need it as it is: a better one gets a new
-// number and stands beside this one.
+// dictionary is text that is frequent in records: the skeletons of agents' messages and tool calls, and
+// words of code and of talk about code. zstd refers to it, so that a short record does not contain the
+// text again. Stored records need this dictionary unchanged: a better one would get another number and
+// be added.
 const dictionary = `the and that this with from have will not for you are was can but all when which there their would should could because before after
 function return returns error errors nil null undefined import package const string number boolean interface struct type class public private static void async await
 let var func def self err != nil { return err } } else { if err := ; err != nil {

@@ -2,7 +2,7 @@ package record
 
 import "github.com/dalsegno/segno"
 
-// EncodeEntries keeps every body byte for byte; checkpoint says whether their commit has
+// EncodeEntries encodes entries, with every body byte for byte. checkpoint is true if their commit has
 // one.
 func EncodeEntries(entries []segno.Entry, checkpoint bool) ([]byte, error) {
 	var all encoder

@@ -2,7 +2,7 @@ package record
 
 import "github.com/dalsegno/segno"
 
-// The records beside checkpoints: threads, links, operations, workspaces.
+// This file has the records of threads, links, operations and workspaces.
 
 func EncodeThread(t *segno.Thread) ([]byte, error) {
 	var e encoder
@@ -257,7 +257,7 @@ func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, err
 	return s, d.err
 }
 
-// JoinWorkspace reads a record and, if there is one, the state beside it.
+// JoinWorkspace decodes a workspace's record and, if there is one, the record of its state.
 func JoinWorkspace(id segno.WorkspaceID, record, state []byte) (segno.WorkspaceRecord, error) {
 	w, err := DecodeWorkspace(id, record)
 	if err == nil && state != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// fill sets every field of v to something of its own, so that a field nobody
-// encodes shows.
+// fill sets every field of v to a different value, so that a test finds a field that is not encoded.
 func fill(t *testing.T, v reflect.Value, n *int) {
 	t.Helper()
 	*n++
@@ -122,8 +121,8 @@ func TestRecords(t *testing.T) {
 	same(gotWS, ws, err)
 }
 
-// TestRecordsToCome reads records with fields this version does not know.
-func TestRecordsToCome(t *testing.T) {
+// TestNewerRecords reads records with fields that this version does not know.
+func TestNewerRecords(t *testing.T) {
 	cp := filled[segno.Checkpoint](t)
 	record, err := EncodeCheckpoint(cp, true)
 	if err != nil {
@@ -145,8 +144,8 @@ func TestRecordsToCome(t *testing.T) {
 	}
 }
 
-// TestRecordsOfOld reads a record of before there were sums.
-func TestRecordsOfOld(t *testing.T) {
+// TestOlderRecords reads a record without a checksum.
+func TestOlderRecords(t *testing.T) {
 	record, err := EncodeCheckpoint(filled[segno.Checkpoint](t), false)
 	if err != nil {
 		t.Fatal(err)
@@ -164,9 +163,9 @@ func TestRecordsOfOld(t *testing.T) {
 	}
 }
 
-// TestEveryBitCounts changes each bit of what is kept of a checkpoint and of entries,
-// long and short: it is found out, or changes nothing.
-func TestEveryBitCounts(t *testing.T) {
+// TestBitFlips flips each bit of the stored bytes of a checkpoint and of entries, long and short. The
+// error is ErrDamaged, or the result is unchanged.
+func TestBitFlips(t *testing.T) {
 	q := NewSqueezer()
 	try := func(rec []byte, err error, decode func([]byte) (any, error)) {
 		t.Helper()
@@ -202,10 +201,9 @@ func TestEveryBitCounts(t *testing.T) {
 	}
 }
 
-// TestEveryByteCounts overwrites each byte of a record with every other, cuts it
-// everywhere, and fills it with noughts from either end: what is read is what was
-// written, or nothing.
-func TestEveryByteCounts(t *testing.T) {
+// TestDamagedBytes overwrites each byte of a record with every other value, truncates the record at each
+// byte, and fills it with zeros from either end. Decoding fails, or the result is unchanged.
+func TestDamagedBytes(t *testing.T) {
 	for _, c := range []*segno.Checkpoint{filled[segno.Checkpoint](t), {Kind: segno.CheckpointStep, Turn: 3, Agent: "a"}} {
 		rec, err := EncodeCheckpoint(c, true)
 		if err != nil {
@@ -250,8 +248,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// FuzzRecords decodes anything: it may be refused, and what is not comes back
-// from its own encoding.
+// FuzzRecords decodes random bytes. A result without an error survives encoding and decoding.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0x0b, 3, 'a', 'b', 'c', 0x10, 5})
@@ -289,7 +286,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// FuzzExpand expands anything, into no more than it was said to be.
+// FuzzExpand decompresses random bytes, into at most as many as were asked for.
 func FuzzExpand(f *testing.F) {
 	q := NewSqueezer()
 	text := bytes.Repeat([]byte("compress me "), 50)

@@ -13,29 +13,29 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Sealed is the encoding of sealed bytes: the number, a nonce, and what was sealed with
-// its tag. Compressed bytes are sealed, never the other way round.
+// Sealed is the encoding of encrypted bytes: this number, a nonce, the ciphertext and its tag. Bytes are
+// compressed before they are sealed.
 const Sealed Encoding = 3
 
-// What unsealing finds.
+// The errors of [Sealer.Open].
 var (
 	ErrPlain  = errors.New("it is kept in plain, and the store is sealed")
 	ErrSealed = errors.New("it does not open with the store's key: it was changed, or belongs elsewhere")
 )
 
-// Sealer seals what a store keeps, so that nobody reads it who has not the key, and
-// nobody puts it elsewhere or changes it unseen. A nil Sealer is that of a store without
-// a key: it leaves everything as it is. All methods may be called at once.
+// Sealer encrypts and authenticates the values of a store. Without the key a value cannot be read, and
+// a value that was changed or moved to another place does not open. A nil Sealer, of a store without a
+// key, returns everything unchanged. All methods may be called at once.
 type Sealer struct {
 	cipher xaes
-	terms  []byte // the key of what stands in indexes
+	terms  []byte // the key of the hashes in indexes
 }
 
-// Mark is what a sealed store keeps in plain, to know its key again: a version, a random
-// salt, and a check value. It says nothing of the key.
+// Mark is stored in plain, and recognizes the store's key: it has a version, a random salt and a check
+// value. The check value does not reveal the key.
 //
-// The salt makes the keys of one store. So what one store sealed no other opens, even
-// if the user gives both the same key.
+// The keys of a store are derived with its salt. Another store cannot open its values, even if the user
+// gives both the same key.
 type Mark []byte
 
 const (
@@ -48,10 +48,10 @@ const (
 // KeyLength is how many bytes a key has.
 const KeyLength = 32
 
-// Unlock returns the sealer of the store called name: nil for one that is not sealed. key
-// is nil if the user gave none, mark nil if the store has none. Of a store that is new the
-// mark is returned that it must keep before anything else. A key that is not the store's
-// is [segno.KindRefused].
+// Unlock returns the sealer of the store called name, or nil if the store is not sealed. key is nil if
+// the user gave none, and mark is nil if the store has none. For a new store Unlock returns a mark, which
+// the caller must store before it writes anything else. The error has [segno.KindRefused] if key is not
+// the store's.
 func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	refused := func(why, hint string) (*Sealer, Mark, error) {
 		return nil, nil, segno.Errorf(segno.KindRefused, "open store", name, "%s", why).WithHint(hint)
@@ -83,8 +83,8 @@ func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	return z, mark, err
 }
 
-// CheckKey reports whether key may be one; nil is none. The error has
-// [segno.KindInvalid].
+// CheckKey returns an error with [segno.KindInvalid] if key has another length than [KeyLength]. A nil
+// key stands for no key.
 func CheckKey(key []byte) error {
 	if key == nil || len(key) == KeyLength {
 		return nil
@@ -92,7 +92,7 @@ func CheckKey(key []byte) error {
 	return segno.Errorf(segno.KindInvalid, "open store", "", "the key has not exactly 32 bytes").WithHint("give 32 random bytes, or derive them from a passphrase with a function made for that")
 }
 
-// newSealer derives the keys of the store with a mark, and its check value.
+// newSealer derives the keys and the check value of the store with a mark.
 func newSealer(key []byte, mark Mark) (z *Sealer, check []byte, err error) {
 	secret, err := hkdf.Extract(sha256.New, key, mark[1:1+markSalt])
 	if err != nil {
@@ -113,7 +113,7 @@ func newSealer(key []byte, mark Mark) (z *Sealer, check []byte, err error) {
 	return z, check, err
 }
 
-// Seal returns plain sealed to its place: what it is, and the ids that say which.
+// Seal encrypts plain for its place, which is the kind of the value and the ids that identify it.
 func (z *Sealer) Seal(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
@@ -123,8 +123,8 @@ func (z *Sealer) Seal(plain []byte, place ...string) []byte {
 	return z.seal(nonce[:], plain, place)
 }
 
-// Same is Seal, but the same bytes sealed to the same place are the same again, so that
-// a database can compare them. Whoever reads them learns that.
+// Same is Seal with a nonce that depends on plain and place, so that a database can compare the results.
+// A reader without the key learns which values of a place are equal.
 func (z *Sealer) Same(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
@@ -144,8 +144,8 @@ func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
 	return out
 }
 
-// Open returns what was sealed to a place: [ErrPlain] if that was not sealed at all,
-// [ErrSealed] if it was with another key, to another place, or was changed since.
+// Open decrypts a value that was sealed for a place. The error is [ErrPlain] if the value was not sealed,
+// and [ErrSealed] if it was sealed with another key or for another place, or was changed.
 func (z *Sealer) Open(sealed []byte, place ...string) ([]byte, error) {
 	switch {
 	case z == nil:
@@ -166,7 +166,7 @@ func (z *Sealer) Open(sealed []byte, place ...string) ([]byte, error) {
 	return plain, nil
 }
 
-// placed writes the parts of a place so that no other parts are written alike.
+// placed appends the parts of a place with their lengths, so that different parts give different bytes.
 func placed(dst []byte, parts []string) []byte {
 	for _, part := range parts {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
@@ -183,8 +183,8 @@ func (z *Sealer) sum(kind string, value []byte) (h segno.Hash) {
 	return h
 }
 
-// Hash is what a hash of the user's bytes stands as in the store. Who has a file may
-// guess its hash, and must not find it here. The zero hash stays, for it names nothing.
+// Hash returns the hash that a sealed store writes in place of h, a hash of the user's bytes. Without
+// that, anyone with a copy of a file could look for its hash in the store. The zero hash stays.
 func (z *Sealer) Hash(kind string, h segno.Hash) segno.Hash {
 	if z == nil || h.IsZero() {
 		return h
@@ -194,7 +194,7 @@ func (z *Sealer) Hash(kind string, h segno.Hash) segno.Hash {
 
 var nameText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// Name is what a name stands as in the store, where it is looked up.
+// Name returns the text that a sealed store writes in place of a name by which it finds records.
 func (z *Sealer) Name(kind, value string) string {
 	if z == nil || value == "" {
 		return value
@@ -203,7 +203,7 @@ func (z *Sealer) Name(kind, value string) string {
 	return nameText.EncodeToString(h[:20])
 }
 
-// Cuts is a checksum of data that names its pieces. Sealed, it tells nothing of them.
+// Cuts returns a checksum of data, the names of an object's pieces. That of a sealed store is keyed.
 func (z *Sealer) Cuts(data []byte, plainly func([]byte) uint32) uint32 {
 	if z == nil {
 		return plainly(data)

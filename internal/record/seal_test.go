@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestXAES holds the cipher to the vectors of its specification.
+// TestXAES compares the cipher with the test vectors of its specification.
 func TestXAES(t *testing.T) {
 	for _, x := range []struct {
 		key        byte
@@ -46,7 +46,7 @@ func testSealer(t testing.TB) *Sealer {
 	return z
 }
 
-// TestUnlock opens stores with the keys they have and others.
+// TestUnlock opens stores with the right key, with another and without one.
 func TestUnlock(t *testing.T) {
 	_, mark, err := Unlock("store", testKey(7), nil, true)
 	if err != nil {
@@ -96,8 +96,7 @@ func flipped(p []byte, at int) []byte {
 	return out
 }
 
-// TestSeal: what was sealed opens at its place and nowhere else, and no byte of it can be
-// changed, added or left out.
+// TestSeal opens sealed values at their own place and at others, and after each change of a byte.
 func TestSeal(t *testing.T) {
 	z := testSealer(t)
 	for _, plain := range [][]byte{{}, []byte("x"), bytes.Repeat([]byte("a marker "), 100)} {
@@ -140,9 +139,9 @@ func refuses(t *testing.T, z *Sealer, sealed []byte, what string, place ...strin
 	}
 }
 
-// TestSealedForEver reads what the first version sealed, and finds it again: all that is
-// derived from a key is on disk.
-func TestSealedForEver(t *testing.T) {
+// TestFirstVersion opens values that the first version sealed, and computes the hashes and terms that it
+// stored.
+func TestFirstVersion(t *testing.T) {
 	bytesOf := func(digits string) []byte {
 		p, err := hex.DecodeString(digits)
 		if err != nil {
@@ -173,7 +172,7 @@ func TestSealedForEver(t *testing.T) {
 	}
 }
 
-// TestSame: what is equal at one place is sealed alike, and nothing else.
+// TestSame compares the results of Same for equal and different values and places.
 func TestSame(t *testing.T) {
 	z := testSealer(t)
 	sealed := z.Same([]byte("owner"), "lease", "thread")
@@ -190,7 +189,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestNoSealer leaves everything as it is, byte for byte.
+// TestNoSealer calls the methods of a nil Sealer, which return everything unchanged.
 func TestNoSealer(t *testing.T) {
 	var z *Sealer
 	data := []byte("as it is")
@@ -221,7 +220,7 @@ func TestNoSealer(t *testing.T) {
 	}
 }
 
-// TestKeyedNames: what is equal is found, and nobody else can compute it.
+// TestKeyedNames compares the names and hashes of two stores with different keys.
 func TestKeyedNames(t *testing.T) {
 	a, b := testSealer(t), testSealer(t)
 	h := segno.HashOf([]byte("a file that many have"))
@@ -248,7 +247,7 @@ func TestKeyedNames(t *testing.T) {
 	}
 }
 
-// FuzzOpen opens anything: nothing opens but what was sealed, at its own place.
+// FuzzOpen opens random bytes, which fails unless Seal has made them for the same place.
 func FuzzOpen(f *testing.F) {
 	z := testSealer(f)
 	sealed := z.Seal([]byte("a record"), "entries", "commit")
@@ -265,7 +264,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// BenchmarkSeal is what sealing one record costs.
+// BenchmarkSeal seals one record.
 func BenchmarkSeal(b *testing.B) {
 	z := testSealer(b)
 	for _, size := range []int{100, 1 << 10, 64 << 10} {

@@ -10,28 +10,27 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// An Encoding says how bytes are kept. The numbers are on disk.
+// Encoding is how stored bytes are compressed. The numbers are stored.
 type Encoding byte
 
 // The encodings.
 const (
 	Plain Encoding = 0
-	Zstd  Encoding = 1 // with or without the dictionary: the frame says
+	Zstd  Encoding = 1 // with or without the dictionary, which the frame records
 	S2    Encoding = 2
 )
 
 // worthwhile is the length below which nothing is compressed.
 const worthwhile = 64
 
-// ownWords is the length from which the dictionary is left out: there it saves nothing
-// any more beside the next better level, and a frame that refers to it takes half as
-// long again to read, and to write. At 2 KB of talk it still saves what decides
-// whether one more row goes onto a page.
+// ownWords is the length from which the dictionary is not used. There the next better level of
+// compression saves as much, and frames with the dictionary take 1.5 times as long to read and to
+// write. At 2 KB of text the dictionary still saves enough for one more row on a page of SQLite.
 const ownWords = 4 << 10
 
-// Squeezer compresses and expands; all methods may be called at once. Its parts
-// are made when they are first needed: a process that commits one small turn
-// should not pay for them.
+// Squeezer compresses and decompresses. It creates each of its encoders and decoders when that is first
+// needed, because a process that commits one small turn should not pay for all of them. All methods may
+// be called at once.
 type Squeezer struct {
 	writer func() *zstd.Encoder // with the dictionary
 	longer func() *zstd.Encoder // without
@@ -39,7 +38,7 @@ type Squeezer struct {
 	spare  sync.Pool // of *[]byte
 }
 
-// NewSqueezer returns a squeezer; it costs nothing until it is used.
+// NewSqueezer returns a Squeezer, which allocates nothing until it is used.
 func NewSqueezer() *Squeezer {
 	return &Squeezer{
 		writer: sync.OnceValue(func() *zstd.Encoder {
@@ -69,7 +68,7 @@ func NewSqueezer() *Squeezer {
 	}
 }
 
-// Buffer returns an empty buffer with room for n bytes; give it back with Free.
+// Buffer returns an empty buffer with room for n bytes. The caller returns it with Free.
 func (q *Squeezer) Buffer(n int) *[]byte {
 	p, ok := q.spare.Get().(*[]byte)
 	if !ok {
@@ -81,7 +80,7 @@ func (q *Squeezer) Buffer(n int) *[]byte {
 	return p
 }
 
-// Free takes a buffer back.
+// Free returns a buffer of Buffer for reuse.
 func (q *Squeezer) Free(p *[]byte) {
 	const most = 8 << 20
 	if cap(*p) <= most {
@@ -90,7 +89,7 @@ func (q *Squeezer) Free(p *[]byte) {
 	}
 }
 
-// Small appends data compressed as well as it pays to.
+// Small appends data with good compression, for small records that are stored for long.
 func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
 	if len(data) < worthwhile {
 		return append(dst, data...), Plain
@@ -102,7 +101,7 @@ func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
 	return orPlain(w().EncodeAll(data, dst), len(dst), data, Zstd)
 }
 
-// Fast appends data compressed as fast as possible.
+// Fast appends data with the fastest compression, for bulk.
 func (q *Squeezer) Fast(dst, data []byte) ([]byte, Encoding) {
 	if len(data) < worthwhile {
 		return append(dst, data...), Plain
@@ -118,8 +117,8 @@ func (q *Squeezer) Fast(dst, data []byte) ([]byte, Encoding) {
 	return orPlain(dst[:at+len(out)], at, data, S2)
 }
 
-// orPlain keeps a compressed form only if it saves an eighth: expanding it costs
-// every reader.
+// orPlain replaces the compressed data at the end of dst by the plain data if compression saves less than
+// an eighth, because each read pays for decompression.
 func orPlain(dst []byte, at int, data []byte, e Encoding) ([]byte, Encoding) {
 	if len(dst)-at > len(data)-len(data)/8 {
 		return append(dst[:at], data...), Plain
@@ -127,7 +126,7 @@ func orPlain(dst []byte, at int, data []byte, e Encoding) ([]byte, Encoding) {
 	return dst, e
 }
 
-// Expand returns the size bytes that data stands for. The result never aliases data.
+// Expand decompresses data, which must give size bytes. The result never aliases data.
 func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	var out []byte
 	var err error
@@ -157,8 +156,8 @@ func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	return out, nil
 }
 
-// expects asks a zstd frame's word on its size before that much memory is asked
-// for. Only frames under 256 bytes may not say.
+// expects checks that a zstd frame records the size before the caller allocates that much memory. Only
+// frames of less than 256 bytes may omit it.
 func expects(data []byte, size int64) error {
 	var frame zstd.Header
 	if err := frame.Decode(data); err != nil {
@@ -170,7 +169,7 @@ func expects(data []byte, size int64) error {
 	return nil
 }
 
-// Pack is how a record is kept: an encoding, its length, and its bytes.
+// Pack returns a record as stores write it: an encoding, the length, and the compressed bytes.
 func (q *Squeezer) Pack(rec []byte) []byte {
 	head := binary.AppendUvarint([]byte{byte(Plain)}, uint64(len(rec)))
 	out, e := q.Small(head, rec)
@@ -178,8 +177,8 @@ func (q *Squeezer) Pack(rec []byte) []byte {
 	return out
 }
 
-// Unpack is what Pack packed; the error is [ErrDamaged] or says more. What was
-// kept plain aliases packed.
+// Unpack returns the record that Pack was called with. The error is [ErrDamaged] or one of decompression.
+// The result aliases packed if the record was not compressed.
 func (q *Squeezer) Unpack(packed []byte) ([]byte, error) {
 	if len(packed) == 0 {
 		return nil, ErrDamaged

@@ -6,9 +6,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Term stands for one value of one field in an index. Values are compared after the
-// look-up, so a collision costs time and nothing else. Terms are on disk. Those of a
-// sealed store are keyed: who has not the key learns which are equal, and nothing else.
+// Term returns the number of a field's value in an index. The caller compares the values after the
+// look-up, so that a collision costs only time. Terms are stored. Those of a sealed store are keyed:
+// without the key a reader learns only which are equal.
 func (z *Sealer) Term(field, value string) int64 {
 	var h segno.Hash
 	if z == nil {
@@ -19,7 +19,7 @@ func (z *Sealer) Term(field, value string) int64 {
 	return int64(binary.LittleEndian.Uint64(h[:8]))
 }
 
-// Terms are what a checkpoint is found by.
+// Terms returns the terms by which a checkpoint is found.
 func (z *Sealer) Terms(c *segno.Checkpoint) []int64 {
 	if c == nil {
 		return nil
@@ -34,7 +34,7 @@ func (z *Sealer) Terms(c *segno.Checkpoint) []int64 {
 	return z.Asked(&q)
 }
 
-// Asked are the terms of a query, the rarest first.
+// Asked returns the terms of a query, the rarest first.
 func (z *Sealer) Asked(q *segno.CheckpointQuery) (all []int64) {
 	for _, f := range []struct{ field, value string }{{"leaf", q.Leaf}, {"key", string(q.Key)},
 		{"session", string(q.Session)}, {"workspace", string(q.Workspace)}} {

@@ -1,7 +1,7 @@
-// Package record is how binary stores write the domain down: records of tagged
-// fields, compressed with a dictionary of what agents say, and sealed if the store
-// has a key. It is one format for all of them, and what was written once is read for
-// ever.
+// Package record is the binary encoding of checkpoints, entries, threads and the other nouns of the
+// root package. All binary stores use it. A record consists of tagged fields, is compressed with a
+// dictionary of texts that are frequent in agents' sessions, and is sealed if the store has a key.
+// Every later version of this package reads the records of this one.
 package record
 
 import (
@@ -15,24 +15,24 @@ import (
 
 // A record is a sequence of fields, each a varint of tag<<1|form and a value:
 // form 0 is a varint, form 1 a length and that many bytes. Fields that are zero
-// are left out, and a reader passes over tags it does not know, so that a field
+// are left out, and a reader skips tags that it does not know, so that a field
 // can be added without a new schema. Tags are never reused.
 //
-// Unlike JSON this keeps any bytes, and a list of checkpoints decodes in a
-// fraction of the time.
+// Unlike JSON the encoding preserves strings that are not UTF-8, and a list of checkpoints
+// decodes in a fraction of the time.
 
 const (
 	formNumber = 0
 	formBytes  = 1
 )
 
-// ErrDamaged is the error for bytes that are no record.
+// ErrDamaged is the error about bytes that are not a record.
 var ErrDamaged = errors.New("the record does not decode")
 
 // encoder writes a record.
 type encoder struct {
 	b      []byte
-	beside bool // of a whole record: a commit's other one is kept beside it
+	beside bool // the commit has another record: its entries or its checkpoint
 }
 
 func (e *encoder) number(tag uint64, v int64) {
@@ -82,17 +82,17 @@ func (e *encoder) time(tag uint64, t time.Time) error {
 	return nil
 }
 
-// part writes a record inside the record; an empty one is there too.
+// part writes a record within the record, also if it is empty.
 func (e *encoder) part(tag uint64, p []byte) {
 	e.b = binary.AppendUvarint(e.b, tag<<1|formBytes)
 	e.b = binary.AppendUvarint(e.b, uint64(len(p)))
 	e.b = append(e.b, p...)
 }
 
-// A whole record begins with a field that sums up the rest: the CRC-32C of its own key
-// and of what follows it, in little endian. The key also says whether the commit's other
-// record, its checkpoint or its entries, is kept beside this one. Records of before there
-// was a sum have none; none of them begins with a key above oldKeys.
+// A whole record begins with a checksum field: the CRC-32C of the field's key and of all bytes after
+// the field, in little endian. There are two keys. besideKey means that the commit has another record,
+// too: its entries or its checkpoint. Records of older versions have no checksum, and begin with a key
+// of at most oldKeys.
 const (
 	oldKeys   = 21<<1 | formBytes
 	besideKey = 62<<1 | formBytes
@@ -100,12 +100,12 @@ const (
 	sumLength = 1 + 1 + crc32.Size
 )
 
-// HasOther reports whether a checkpoint's record says that there are entries, or one of
-// entries that there is a checkpoint. Who finds none then knows that it was lost. Records
-// of before there was a sum do not say.
+// HasOther reports whether the commit of a record has another one: the checkpoint's record if this one
+// has the entries, and vice versa. A store that does not find the other record knows that it was lost.
+// HasOther returns false for records without a checksum.
 func HasOther(record []byte) bool { return len(record) >= sumLength && record[0] == besideKey }
 
-// record returns what was written, with its sum.
+// record returns the record with its checksum.
 func (e *encoder) record() []byte {
 	key := byte(sumKey)
 	if e.beside {
@@ -128,18 +128,18 @@ func checked(record []byte) decoder {
 	}
 	switch {
 	case len(record) == 0:
-		return decode(record) // of before there was a sum: one that says nothing
+		return decode(record) // an older version wrote a record without fields
 	case record[0] == sumKey || record[0] == besideKey:
 		if says(record[0]) {
 			return decode(record[sumLength:])
 		}
-	case record[0] <= oldKeys && !says(sumKey) && !says(besideKey): // else it is a sum whose key is damaged
+	case record[0] <= oldKeys && !says(sumKey) && !says(besideKey): // otherwise the key of the checksum is damaged
 		return decode(record)
 	}
 	return decoder{err: ErrDamaged}
 }
 
-// decoder reads a record field by field. The first damage ends it; err tells.
+// decoder reads a record field by field. It stops at the first damage, which err then is.
 type decoder struct {
 	rest []byte
 	err  error
@@ -161,7 +161,7 @@ func (d *decoder) next() bool {
 		return d.damaged()
 	}
 	if key>>1 == 0 {
-		return d.damaged() // no field has it: these are noughts
+		return d.damaged() // no field has tag 0: these are zero bytes
 	}
 	d.rest, d.tag, d.number, d.bytes = d.rest[n:], key>>1, 0, nil
 	if key&1 == formNumber {
@@ -202,5 +202,5 @@ func (d *decoder) time() (t time.Time) {
 	return t
 }
 
-// clone returns bytes that outlive the record.
+// clone returns a copy of bytes that alias the record.
 func (d *decoder) clone() []byte { return append([]byte(nil), d.bytes...) }

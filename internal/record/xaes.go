@@ -6,10 +6,10 @@ import (
 	"crypto/subtle"
 )
 
-// xaes is XAES-256-GCM as C2SP specifies it (c2sp.org/XAES-256-GCM): AES-256-GCM under
-// a key of its own for each message, which is derived from the first half of a 24-byte
-// nonce. A random nonce of GCM's own 12 bytes is safe for 2³² messages under one key,
-// which a store of some years may come near; a random one of 24 bytes is for 2⁸⁰.
+// xaes is XAES-256-GCM as C2SP specifies it (c2sp.org/XAES-256-GCM). Each message is encrypted with
+// AES-256-GCM under a separate key, which is derived from the first half of a 24-byte nonce. Random
+// nonces of 12 bytes, as in GCM, are safe for 2³² messages under one key, and a store may have as many
+// after some years. Random nonces of 24 bytes are safe for 2⁸⁰.
 type xaes struct {
 	block cipher.Block
 	k1    [aes.BlockSize]byte
@@ -33,7 +33,7 @@ func newXAES(key []byte) (x xaes, err error) {
 	return x, nil
 }
 
-// message returns the cipher of one message and its nonce there.
+// message returns the cipher of one message, and the nonce for that cipher.
 func (x *xaes) message(nonce []byte) (cipher.AEAD, []byte, error) {
 	var key [2 * aes.BlockSize]byte
 	for i, half := range [][]byte{key[:aes.BlockSize], key[aes.BlockSize:]} {
@@ -50,7 +50,7 @@ func (x *xaes) message(nonce []byte) (cipher.AEAD, []byte, error) {
 	return gcm, nonce[12:], err
 }
 
-// seal appends the sealed plain to dst.
+// seal appends the ciphertext and its tag to dst. data is authenticated with it.
 func (x *xaes) seal(dst, nonce, plain, data []byte) ([]byte, error) {
 	gcm, rest, err := x.message(nonce)
 	if err != nil {

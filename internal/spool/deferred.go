@@ -15,49 +15,41 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Defer keeps commits that found the store busy.
-func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) error {
+// Defer makes commits durable that found the store busy.
+func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
+	defer annotate(&err, "defer commits")
 	data, err := json.Marshal(commits)
-	if err != nil {
-		return fmt.Errorf("defer commits: %w", err)
+	if err == nil {
+		err = vfs.MkdirAll(d.fsys, filepath.Join(d.path, "deferred"))
 	}
-	dir := filepath.Join(d.path, "deferred")
-	if err := vfs.MkdirAll(d.fsys, dir); err != nil {
-		return fmt.Errorf("defer commits: %w", err)
+	if err != nil {
+		return err
 	}
 	unlock, err := lock(ctx, d.fsys, filepath.Join(d.path, "locks", "deferred-names"))
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	next, err := nextNumber(dir)
+	next, err := d.nextDeferred()
 	if err != nil {
-		return fmt.Errorf("defer commits: %w", err)
+		return err
 	}
-	if err := vfs.Replace(d.fsys, filepath.Join(dir, fmt.Sprintf("%012d.json", next)), data, 0o600); err != nil {
-		return fmt.Errorf("defer commits: %w", err)
-	}
-	return nil
+	return vfs.Replace(d.fsys, filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", next)), data, 0o600)
 }
 
-func nextNumber(dir string) (int, error) {
-	names, err := list(dir, ".json")
+// nextDeferred returns the number after that of the newest file of deferred commits.
+func (d *Dir) nextDeferred() (int, error) {
+	names, err := d.list("deferred", ".json")
 	if err != nil || len(names) == 0 {
 		return 1, err
 	}
-	last := strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json")
-	n, err := strconv.Atoi(last)
-	if err != nil {
-		return 0, fmt.Errorf("read name %s: %w", last, err)
-	}
-	return n + 1, nil
+	last, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json"))
+	return last + 1, err
 }
 
 // Deferred applies the deferred commits, oldest first.
 func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) error {
-	dir := filepath.Join(d.path, "deferred")
-	names, err := list(dir, ".json")
-	if err != nil || len(names) == 0 {
+	if names, err := d.list("deferred", ".json"); err != nil || len(names) == 0 {
 		return err
 	}
 	unlock, err := lock(ctx, d.fsys, filepath.Join(d.path, "locks", "deferred"))
@@ -65,29 +57,24 @@ func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) erro
 		return err
 	}
 	defer unlock()
-	if names, err = list(dir, ".json"); err != nil {
-		return err
-	}
+	names, err := d.list("deferred", ".json") // another process may have applied some meanwhile
 	for _, name := range names {
 		if err := d.applyDeferred(name, apply); err != nil {
 			return fmt.Errorf("apply deferred commits: %w", err)
 		}
 	}
-	return nil
+	return err
 }
 
 // Waiting returns the deferred commits, oldest first.
 func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
-	names, err := list(filepath.Join(d.path, "deferred"), ".json")
+	names, err := d.list("deferred", ".json")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		commits, err := readDeferred(name)
-		if segno.KindOf(err) == segno.KindCorrupt {
-			continue // Deferred sets it aside and says so
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, segno.KindCorrupt) { // Deferred returns the error about a damaged file
 			return nil, err
 		}
 		all = append(all, commits...)
@@ -98,13 +85,14 @@ func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
 func readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // applied by somebody else meanwhile
+		return nil, nil // another process has applied them meanwhile
 	}
 	if err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &commits); err != nil {
-		return nil, segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).WithHint("it is kept beside as .failed; the turns in it are not in the log")
+		return nil, segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).
+			WithHint("the file is kept as .failed; the turns in it are not in the log")
 	}
 	return commits, nil
 }
@@ -121,10 +109,10 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 		err := apply(c)
 		switch segno.KindOf(err) {
 		case segno.KindBusy, segno.KindCancelled, segno.KindIO, segno.KindFenced:
-			return err // it may go through another time, or for somebody else
+			return err // it may succeed later, or in another process
 		}
 		if err != nil {
-			// It never will. It is kept aside, and what waits behind it goes on.
+			// It cannot succeed. The file is set aside, and the commits after it are applied.
 			if moved := d.fsys.Rename(name, name+failedSuffix); moved != nil {
 				return moved
 			}
@@ -138,12 +126,11 @@ func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 const failedSuffix = ".failed"
 
 // Failed returns the files of turns and commits that were set aside.
-func (d *Dir) Failed() ([]string, error) {
-	var all []string
+func (d *Dir) Failed() (all []string, err error) {
 	for _, dir := range []string{"turns", "deferred"} {
-		names, err := list(filepath.Join(d.path, dir), failedSuffix)
+		names, err := d.list(dir, failedSuffix)
 		if err != nil {
-			return nil, fmt.Errorf("list what was set aside: %w", err)
+			return nil, fmt.Errorf("list failed turns: %w", err)
 		}
 		all = append(all, names...)
 	}

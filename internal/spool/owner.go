@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// CheckOwner refuses a store that another user controls: its directory belongs to them,
-// or a symlink on the way there does. A store that is not there yet is no error.
+// CheckOwner returns an error with [segno.KindRefused] if another user controls the store: the
+// directory belongs to that user, or a symlink in the path does. A store need not exist.
 func CheckOwner(store string) error {
 	refuse := func(what, name string, uid uint32) error {
 		return segno.Errorf(segno.KindRefused, "open store", store, "the %s %s belongs to another user (uid %d)", what, name, uid).WithHint("run segno as that user, or use --store PATH")

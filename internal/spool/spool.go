@@ -1,8 +1,8 @@
-// Package spool keeps what must survive a process but needs no database: open
-// turns, commits that found the store busy, and the plans of moves under way.
+// Package spool keeps small files beside the store that must survive a process but need no database:
+// open turns, commits that found the store busy, and the plans of moves under way.
 //
-// A turn is one file of JSON lines, appended to with one write each, so that a
-// hook at a tool boundary costs little more than its process:
+// A turn is one file of JSON lines. A hook at a tool boundary appends a line with one write, and costs
+// little more than its process:
 //
 //	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} …
 //	deferred/<n>.json    one list of commits each, in order of n
@@ -10,9 +10,8 @@
 //	unrecorded/<id>.json a session that is not recorded, and why
 //	locks/<id>           held with flock(2) while a workspace is snapshotted or moved; never removed
 //
-// <id> is derived from the key and never holds its text. Each line begins with a
-// newline as well as ending in one, so that a line torn by a crash spoils itself
-// only. The directory and everything in it belong to the store.
+// <id> is derived from the key and does not contain its text. Each line begins with a line break and
+// ends with one, so that a line torn by a crash damages no other line.
 package spool
 
 import (
@@ -26,15 +25,16 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-// Dir implements [segno.Spool] and [segno.Journal] in a directory.
+// Dir implements [timeline.Spool] and [timeline.Journal] in a directory.
 type Dir struct {
 	path string
 	fsys vfs.FS
@@ -45,8 +45,8 @@ type Dir struct {
 func New(path string, fsys vfs.FS) *Dir { return &Dir{path: path, fsys: fsys} }
 
 type line struct {
-	Open  *segno.OpenTurn `json:"open,omitempty"`
-	Entry *segno.Entry    `json:"entry,omitempty"`
+	Open  *timeline.OpenTurn `json:"open,omitempty"`
+	Entry *segno.Entry       `json:"entry,omitempty"`
 }
 
 func (d *Dir) turnFile(key segno.TurnKey) string {
@@ -54,38 +54,34 @@ func (d *Dir) turnFile(key segno.TurnKey) string {
 }
 
 // Open makes an open turn durable.
-func (d *Dir) Open(ctx context.Context, t segno.OpenTurn) error {
+func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) (err error) {
+	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
 	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
-		return fmt.Errorf("make spool: %w", err)
+		return err
 	}
 	if err := d.append(ctx, name, line{Open: &t}, true); err != nil {
-		return fmt.Errorf("open turn: %w", err)
+		return err
 	}
-	if err := d.fsys.SyncDir(filepath.Dir(name)); err != nil {
-		return fmt.Errorf("open turn: %w", err)
-	}
-	return nil
+	return d.fsys.SyncDir(filepath.Dir(name))
 }
 
-// Note appends an entry with one write, not synced: what a power cut may take is
-// a tool call of a turn that the same power cut interrupts.
-func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
+// Note appends an entry with one write, which is not synced: a power cut that loses the entry also
+// interrupts its turn.
+func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
+	defer annotate(&err, "note entry")
 	name := d.turnFile(key)
-	err := d.append(ctx, name, line{Entry: &e}, false)
+	err = d.append(ctx, name, line{Entry: &e}, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
-			return fmt.Errorf("make spool: %w", err)
+			return err
 		}
 		err = d.append(ctx, name, line{Entry: &e}, false)
 	}
-	if err != nil {
-		return fmt.Errorf("note entry: %w", err)
-	}
-	return nil
+	return err
 }
 
-// Has reports whether there is anything of a turn.
+// Has reports whether a turn has a file.
 func (d *Dir) Has(key segno.TurnKey) bool {
 	_, err := os.Lstat(d.turnFile(key))
 	return err == nil
@@ -103,58 +99,48 @@ func (d *Dir) append(ctx context.Context, name string, l line, sync bool) error 
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 0, len(data)+2)
-	buf = append(append(append(buf, '\n'), data...), '\n')
-	if _, err := f.Write(buf); err != nil {
-		f.Close()
-		return err
+	_, err = f.Write(slices.Concat([]byte("\n"), data, []byte("\n")))
+	if err == nil && sync {
+		err = f.Sync()
 	}
-	if sync {
-		if err := f.Sync(); err != nil {
-			f.Close()
-			return err
-		}
-	}
-	return f.Close()
+	return errors.Join(err, f.Close())
 }
 
 // Turns returns the open turns, oldest first.
-func (d *Dir) Turns(ctx context.Context) ([]segno.OpenTurn, error) {
-	names, err := list(filepath.Join(d.path, "turns"), ".jsonl")
+func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) {
+	defer annotate(&err, "list open turns")
+	names, err := d.list("turns", ".jsonl")
 	if err != nil {
-		return nil, fmt.Errorf("list open turns: %w", err)
+		return nil, err
 	}
-	var turns []segno.OpenTurn
 	for _, name := range names {
 		t, _, _, err := read(ctx, name, false)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // closed by somebody else meanwhile
+			continue // another process has closed it meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read open turn: %w", err)
+			return nil, err
 		}
 		if t != nil {
 			turns = append(turns, *t)
 		}
 	}
-	sort.SliceStable(turns, func(i, j int) bool { return turns[i].Start.Before(turns[j].Start) })
+	slices.SortStableFunc(turns, func(a, b timeline.OpenTurn) int { return a.Start.Compare(b.Start) })
 	return turns, nil
 }
 
 // Entries returns a turn's entries in the order they were noted.
-func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, int, error) {
-	_, entries, bad, err := read(ctx, d.turnFile(key), true)
+func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.Entry, bad int, err error) {
+	defer annotate(&err, "read entries")
+	_, entries, bad, err = read(ctx, d.turnFile(key), true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("read entries: %w", err)
-	}
-	return newest(entries), bad, nil
+	return newest(entries), bad, err
 }
 
-// newest keeps, of messages with the same id, the one noted last, where the first was: a
-// message is noted several times while its sender goes on.
+// newest keeps the last of several messages with the same id, in the place of the first. A message is
+// noted again each time that its sender adds to it.
 func newest(entries []segno.Entry) []segno.Entry {
 	first := map[string]int{}
 	kept := entries[:0]
@@ -171,23 +157,13 @@ func newest(entries []segno.Entry) []segno.Entry {
 	return kept
 }
 
-// Close forgets a turn and its entries.
-func (d *Dir) Close(ctx context.Context, key segno.TurnKey) error {
-	name := d.turnFile(key)
-	if err := d.fsys.Remove(name); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("close turn: %w", err)
-	}
-	if err := d.fsys.SyncDir(filepath.Dir(name)); err != nil {
-		return fmt.Errorf("close turn: %w", err)
-	}
-	return nil
+// Close removes a turn and its entries.
+func (d *Dir) Close(_ context.Context, key segno.TurnKey) (err error) {
+	defer annotate(&err, "close turn")
+	return d.removeSynced(d.turnFile(key))
 }
 
-// SetAside keeps a turn's file under another name, for whoever wants to know why
-// it could not be recorded.
+// SetAside renames a turn's file, so that the user can find out why it could not be recorded.
 func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 	name := d.turnFile(key)
 	if err := d.fsys.Rename(name, name+failedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -196,9 +172,34 @@ func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 	return nil
 }
 
-// read reads a turn's file; without its entries, which may be large, if they are
-// not asked for.
-func read(ctx context.Context, name string, whole bool) (open *segno.OpenTurn, entries []segno.Entry, bad int, err error) {
+// remove removes a file, which need not exist.
+func (d *Dir) remove(name string) error {
+	if err := d.fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeSynced is remove, and makes the removal durable.
+func (d *Dir) removeSynced(name string) error {
+	err := d.fsys.Remove(name)
+	if err == nil {
+		err = d.fsys.SyncDir(filepath.Dir(name))
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return err
+}
+
+// annotate adds to an error what failed.
+func annotate(err *error, what string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", what, *err)
+	}
+}
+
+// read reads a turn's file. Entries may be large, and are read only if whole is set.
+func read(ctx context.Context, name string, whole bool) (open *timeline.OpenTurn, entries []segno.Entry, bad int, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, 0, err
@@ -227,44 +228,44 @@ func read(ctx context.Context, name string, whole bool) (open *segno.OpenTurn, e
 	}
 }
 
-// list returns the files of dir with a suffix, in order of name; none if dir is
-// not there.
-func list(dir, suffix string) ([]string, error) {
-	des, err := os.ReadDir(dir)
+// list returns the files with a suffix in a directory of the spool, in the order of their names.
+func (d *Dir) list(dir, suffix string) (names []string, err error) {
+	entries, err := os.ReadDir(filepath.Join(d.path, dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	var names []string
-	for _, de := range des {
-		if strings.HasSuffix(de.Name(), suffix) && !strings.HasPrefix(de.Name(), ".") {
-			names = append(names, filepath.Join(dir, de.Name()))
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), suffix) && !strings.HasPrefix(entry.Name(), ".") {
+			names = append(names, filepath.Join(d.path, dir, entry.Name()))
 		}
 	}
 	return names, nil
 }
 
-// Sweep forgets entries that no turn was ever opened for, nor noted since before, and
-// sessions that were not recorded until then.
-func (d *Dir) Sweep(ctx context.Context, before time.Time) error {
-	if err := d.sweepUnrecorded(before); err != nil {
+// Sweep removes, if they were last written before a time, entries of turns that were never opened, and
+// what [Dir.KeepUnrecorded] wrote.
+func (d *Dir) Sweep(ctx context.Context, before time.Time) (err error) {
+	defer annotate(&err, "sweep spool")
+	turns, err := d.list("turns", ".jsonl")
+	sessions, listErr := d.list("unrecorded", ".json")
+	if err = errors.Join(err, listErr); err != nil {
 		return err
 	}
-	names, err := list(filepath.Join(d.path, "turns"), ".jsonl")
-	if err != nil {
-		return fmt.Errorf("sweep spool: %w", err)
-	}
-	for _, name := range names {
-		open, _, _, err := read(ctx, name, false)
-		if errors.Is(err, fs.ErrNotExist) || (err == nil && open != nil) {
+	for i, name := range slices.Concat(turns, sessions) {
+		if info, err := os.Stat(name); err != nil || !info.ModTime().Before(before) {
 			continue
 		}
-		if err != nil {
-			return fmt.Errorf("sweep spool: %w", err)
-		}
-		if fi, err := os.Stat(name); err == nil && fi.ModTime().Before(before) {
-			if err := d.fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("sweep spool: %w", err)
+		if i < len(turns) {
+			open, _, _, err := read(ctx, name, false)
+			if errors.Is(err, fs.ErrNotExist) || err == nil && open != nil {
+				continue
 			}
+			if err != nil {
+				return err
+			}
+		}
+		if err := d.remove(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -14,10 +14,11 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
-func turn(key string) segno.OpenTurn {
-	return segno.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+func turn(key string) timeline.OpenTurn {
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
 }
 
 func entry(id string) segno.Entry {
@@ -43,7 +44,7 @@ func TestATurnOutlivesItsProcess(t *testing.T) {
 	}
 	d := New(dir, vfs.OS)
 	turns, err := d.Turns(ctx)
-	if diff := cmp.Diff([]segno.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
+	if diff := cmp.Diff([]timeline.OpenTurn{turn("k")}, turns); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
 	es, bad, err := d.Entries(ctx, "k")
@@ -82,7 +83,7 @@ func TestOpeningAgainKeepsTheEntries(t *testing.T) {
 	}
 }
 
-func TestAMessageThatGoesOnIsOneEntry(t *testing.T) {
+func TestAMessageIsOneEntryUntilItIsComplete(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	if err := d.Open(ctx, turn("k")); err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestAMessageThatGoesOnIsOneEntry(t *testing.T) {
 	}
 }
 
-func TestATornLineSpoilsItselfOnly(t *testing.T) {
+func TestATornLineDamagesNoOtherLine(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	if err := d.Open(ctx, turn("k")); err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestATornLineSpoilsItselfOnly(t *testing.T) {
 	}
 }
 
-func TestNotesOfManyWritersAreAllThere(t *testing.T) {
+func TestConcurrentWritersLoseNoEntry(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -142,7 +143,7 @@ func TestNotesOfManyWritersAreAllThere(t *testing.T) {
 	}
 }
 
-func TestSweepForgetsWhatNoTurnWasOpenedFor(t *testing.T) {
+func TestSweepRemovesEntriesWithoutATurn(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	for _, key := range []segno.TurnKey{"open", "orphan"} {
 		if err := d.Note(ctx, key, entry("x")); err != nil {
@@ -168,7 +169,7 @@ func TestSweepForgetsWhatNoTurnWasOpenedFor(t *testing.T) {
 	}
 }
 
-func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
+func TestDeferredCommitsAreAppliedOnceInOrder(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	for _, id := range []segno.CommitID{"1", "2", "3"} {
 		if err := d.Defer(ctx, []segno.Commit{{ID: id, Thread: "t"}}); err != nil {
@@ -195,7 +196,7 @@ func TestDeferredCommitsComeBackInOrderAndOnce(t *testing.T) {
 	}
 }
 
-func TestACommitThatCannotBeAppliedIsKeptAside(t *testing.T) {
+func TestACommitThatCannotBeAppliedIsSetAside(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	d := New(dir, vfs.OS)
 	for _, id := range []segno.CommitID{"1", "2"} {
@@ -215,14 +216,14 @@ func TestACommitThatCannotBeAppliedIsKeptAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Deferred(ctx, apply); err != nil || len(got) != 1 {
-		t.Fatal("what waits behind it does not go on:", got, err)
+		t.Fatal("the commits after it were not applied:", got, err)
 	}
 	if _, err := os.Stat(dir + "/deferred/000000000001.json.failed"); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestADamagedDeferredCommitIsNotForgotten(t *testing.T) {
+func TestADamagedDeferredCommitIsSetAside(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
 	d := New(dir, vfs.OS)
 	if err := d.Defer(ctx, []segno.Commit{{ID: "1"}}); err != nil {
@@ -262,9 +263,9 @@ func TestOneHolderOfALock(t *testing.T) {
 	again()
 }
 
-// TestEveryFailureIsReportedAndHalvesNothing fails each operation of each verb
-// in turn: what was there before is there after, or what was asked for is.
-func TestEveryFailureIsReportedAndHalvesNothing(t *testing.T) {
+// TestEveryFailureIsReported fails each operation of each call. The spool is as before the call, or as
+// after it.
+func TestEveryFailureIsReported(t *testing.T) {
 	verbs := map[string]func(context.Context, *Dir) error{
 		"open":  func(ctx context.Context, d *Dir) error { return d.Open(ctx, turn("k")) },
 		"close": func(ctx context.Context, d *Dir) error { return d.Close(ctx, "old") },

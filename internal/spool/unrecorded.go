@@ -28,8 +28,8 @@ func (d *Dir) unrecordedFile(session segno.SessionID) string {
 	return filepath.Join(d.path, "unrecorded", segno.DerivedID("unrecorded", string(session))+".json")
 }
 
-// KeepUnrecorded remembers that a session is not recorded, and reports whether that is
-// news. If the store cannot be written, [Dir.FirstTime] remembers that.
+// KeepUnrecorded remembers that a session is not recorded, and reports whether it did not know. If the
+// store cannot be written, it returns the result of [Dir.FirstTime].
 func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	name := d.unrecordedFile(u.Session)
 	data, err := json.Marshal(u)
@@ -44,16 +44,15 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	return d.FirstTime(u.Session), nil
 }
 
-// FirstTime reports whether it is called for the first time for a session. An empty file
-// in the directory for temporary files remembers it; if that cannot be written, every
-// time is the first.
+// FirstTime reports whether it is called for the first time for a session. It creates an empty file in
+// the directory for temporary files. If it cannot, it returns true every time.
 func (d *Dir) FirstTime(session segno.SessionID) bool {
 	first, err := d.create(filepath.Join(os.TempDir(), "segno-"+segno.DerivedID("unrecorded", d.path, string(session))), nil)
 	return first || err != nil
 }
 
-// create makes a file and reports whether it was not there before.
-func (d *Dir) create(name string, data []byte) (made bool, err error) {
+// create creates a file, and reports false if it existed.
+func (d *Dir) create(name string, data []byte) (created bool, err error) {
 	f, err := d.fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
@@ -65,35 +64,33 @@ func (d *Dir) create(name string, data []byte) (made bool, err error) {
 	return true, errors.Join(err, f.Close())
 }
 
-// ClearUnrecorded forgets what a session that is recorded in dir disproves: that it was
-// not recorded, that others in dir were not, and that the store could not be written.
+// ClearUnrecorded is called for a session that is recorded in dir. It removes the notes that this proves wrong:
+// that the session was not recorded, that other sessions in dir were refused, and that the store could
+// not be written.
 func (d *Dir) ClearUnrecorded(ctx context.Context, session segno.SessionID, dir string) error {
 	all, err := d.Unrecorded(ctx, time.Time{})
 	for _, u := range all {
-		if u.Refused && u.Session != session && u.Dir != dir {
-			continue
-		}
-		if err := d.fsys.Remove(d.unrecordedFile(u.Session)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("forget unrecorded session: %w", err)
+		if !u.Refused || u.Session == session || u.Dir == dir {
+			err = errors.Join(err, d.remove(d.unrecordedFile(u.Session)))
 		}
 	}
 	return err
 }
 
 // Unrecorded returns the sessions that were not recorded, since a time.
-func (d *Dir) Unrecorded(ctx context.Context, since time.Time) ([]Unrecorded, error) {
-	names, err := list(filepath.Join(d.path, "unrecorded"), ".json")
+func (d *Dir) Unrecorded(ctx context.Context, since time.Time) (all []Unrecorded, err error) {
+	defer annotate(&err, "list unrecorded sessions")
+	names, err := d.list("unrecorded", ".json")
 	if err != nil {
-		return nil, fmt.Errorf("list unrecorded sessions: %w", err)
+		return nil, err
 	}
-	var all []Unrecorded
 	for _, name := range names {
 		data, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // forgotten by another process meanwhile
+			continue // another process has removed it meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read unrecorded session: %w", err)
+			return nil, err
 		}
 		var u Unrecorded
 		if json.Unmarshal(data, &u) == nil && u.Time.After(since) {
@@ -101,20 +98,4 @@ func (d *Dir) Unrecorded(ctx context.Context, since time.Time) ([]Unrecorded, er
 		}
 	}
 	return all, ctx.Err()
-}
-
-// sweepUnrecorded forgets sessions that were not recorded before a time.
-func (d *Dir) sweepUnrecorded(before time.Time) error {
-	names, err := list(filepath.Join(d.path, "unrecorded"), ".json")
-	if err != nil {
-		return fmt.Errorf("sweep spool: %w", err)
-	}
-	for _, name := range names {
-		if fi, err := os.Stat(name); err == nil && fi.ModTime().Before(before) {
-			if err := d.fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("sweep spool: %w", err)
-			}
-		}
-	}
-	return nil
 }

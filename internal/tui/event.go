@@ -22,7 +22,7 @@ func (m *model) hear(t told) tea.Cmd {
 	}
 	switch {
 	case t.err != nil && segno.KindOf(t.err) == segno.KindCancelled:
-		if m.notice = "stopped; what was done is saved"; m.sent != "" {
+		if m.notice = "stopped; the work so far is saved"; m.sent != "" {
 			m.notice = "stopped before it began; the prompt is yours again"
 		}
 	case t.err != nil && segno.KindOf(t.err) == segno.KindInvalid && m.question.edited != "":

@@ -35,7 +35,7 @@ type model struct {
 
 	width, height int
 	state         state
-	standing      chat.Standing
+	standing      chat.Status
 	input         textarea.Model
 	draft         string // a line that was put away
 	sent          string // the prompt of the run, until it is recorded
@@ -81,7 +81,7 @@ func (m *model) area(placeholder string) textarea.Model {
 // What comes back from the chat.
 type (
 	stood struct { // where the session stands
-		standing chat.Standing
+		standing chat.Status
 		err      error
 		show     []agent.Message // of a session to show
 		missed   []agent.Event   // that a run recorded and did not tell
@@ -101,7 +101,7 @@ func (m *model) look(greet, show bool) tea.Cmd {
 	m.state = busy
 	return func() tea.Msg {
 		s := stood{greet: greet}
-		if s.standing, s.err = m.chat.Standing(m.ctx); s.err == nil && show {
+		if s.standing, s.err = m.chat.Status(m.ctx); s.err == nil && show {
 			s.show, s.err = m.chat.Messages(m.ctx)
 		}
 		return s
@@ -139,7 +139,7 @@ func (m *model) settled() tea.Cmd {
 	since := m.standing.Seq
 	return func() tea.Msg {
 		var s stood
-		if s.standing, s.err = m.chat.Standing(m.ctx); s.err != nil || s.standing.New {
+		if s.standing, s.err = m.chat.Status(m.ctx); s.err != nil || s.standing.New {
 			return s
 		}
 		for e, err := range m.chat.Events(m.ctx, since) {

@@ -24,7 +24,7 @@ type told struct {
 
 // begin starts a run. What others did in the session since it was looked at comes
 // first.
-func begin(ctx context.Context, c Chat, in agent.Input, from chat.Standing) *stream {
+func begin(ctx context.Context, c Chat, in agent.Input, from chat.Status) *stream {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &stream{events: make(chan told), cancel: cancel}
 	go func() {
@@ -35,7 +35,7 @@ func begin(ctx context.Context, c Chat, in agent.Input, from chat.Standing) *str
 			}
 			s.events <- told{event: e}
 		}
-		for e, err := range c.Run(ctx, in) {
+		for e, err := range c.Stream(ctx, in) {
 			s.events <- told{event: e, err: err}
 		}
 	}()

@@ -19,9 +19,9 @@ import (
 
 // Chat is what stands behind the terminal.
 type Chat interface {
-	// Run is [agent.Agent.Run] on the session.
-	Run(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error]
-	Standing(ctx context.Context) (chat.Standing, error)
+	// Run is [agent.Agent.Stream] on the session.
+	Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event, error]
+	Status(ctx context.Context) (chat.Status, error)
 	Messages(ctx context.Context) ([]agent.Message, error)
 	// Events tells again what is in the log, above a number.
 	Events(ctx context.Context, since int64) iter.Seq2[agent.Event, error]
@@ -39,7 +39,7 @@ type Options struct {
 	Colour  bool
 }
 
-// Run chats until the person leaves or ctx ends. A run under way is then cancelled
+// Stream chats until the person leaves or ctx ends. A run under way is then cancelled
 // and waited for: what it has done is saved.
 func Run(ctx context.Context, o Options) error {
 	m := newModel(ctx, o)
@@ -51,7 +51,7 @@ func Run(ctx context.Context, o Options) error {
 	m.stream.end()
 	switch {
 	case ctx.Err() != nil:
-		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; what was done is saved")
+		return segno.Errorf(segno.KindCancelled, "chat", "", "stopped; the work so far is saved")
 	case err != nil && !errors.Is(err, tea.ErrInterrupted):
 		return segno.NewError(segno.KindIO, "chat", "", err)
 	}

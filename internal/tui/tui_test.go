@@ -244,7 +244,7 @@ func TestHostileTextStaysText(t *testing.T) {
 // TestACallWhoseResultWasLost is asked about without the answers that make no sense.
 func TestACallWhoseResultWasLost(t *testing.T) {
 	s := fresh(t)
-	s.take(stood{standing: chat.Standing{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
+	s.take(stood{standing: chat.Status{Session: "s", Where: agent.Where{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
 	s.settle()
 	s.golden("unknown")
@@ -316,7 +316,7 @@ func TestARunIsStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.press(ctrlC)
-	s.sees("stopped; what was done is saved", "  ✗ ")
+	s.sees("stopped; the work so far is saved", "  ✗ ")
 	s.send("recall x")
 	s.sees("x is 1")
 }
@@ -497,7 +497,7 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	if above := strings.Join(one.printed, "\n"); !strings.Contains(above, "> say one\none\n\n> say two\ntwo\n> say three\nthree\n") {
 		t.Errorf("above stands\n%s", above)
 	}
-	one.take(stood{standing: chat.Standing{Session: "s", Running: true}})
+	one.take(stood{standing: chat.Status{Session: "s", Running: true}})
 	one.settle()
 	one.sees("another run is at work in this session")
 }

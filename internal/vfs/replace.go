@@ -14,8 +14,8 @@ import (
 // ".segno-*" file.
 func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
-	if err := writeSynced(fsys, temp, data, perm); err != nil {
-		_ = fsys.Remove(temp) // best effort: the caller needs the first error
+	if err := WriteSynced(fsys, temp, data, perm); err != nil {
+		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := fsys.Rename(temp, name); err != nil {
@@ -28,7 +28,8 @@ func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	return nil
 }
 
-func writeSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
+// WriteSynced writes a new file and syncs it. The file's name is durable once its directory is synced.
+func WriteSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	f, err := fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

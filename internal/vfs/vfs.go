@@ -120,18 +120,31 @@ func (r rootFS) OpenRoot(name string) (Root, error) {
 	return rootFS{sub}, nil
 }
 
-// MkdirAll makes a directory and the missing ones above it, 0700.
-func MkdirAll(fsys FS, name string) error {
-	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+// MkdirAll creates a directory and its missing parents, with mode 0700.
+func MkdirAll(fsys FS, name string) error { return mkdirAll(fsys, name, false) }
+
+// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. It removes a directory
+// whose name it cannot sync, so that the name of an existing directory is durable.
+func MkdirAllSynced(fsys FS, name string) error { return mkdirAll(fsys, name, true) }
+
+func mkdirAll(fsys FS, name string, sync bool) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
 		return nil
 	}
-	if parent := filepath.Dir(name); parent != name {
-		if err := MkdirAll(fsys, parent); err != nil {
+	parent := filepath.Dir(name)
+	if parent != name {
+		if err := mkdirAll(fsys, parent, sync); err != nil {
 			return err
 		}
 	}
-	if err := fsys.Mkdir(name, 0o700); err != nil && !os.IsExist(err) {
-		return err
+	err := fsys.Mkdir(name, 0o700)
+	if err == nil && sync {
+		if err = fsys.SyncDir(parent); err != nil {
+			_ = fsys.Remove(name) // the caller needs the first error
+		}
 	}
-	return nil
+	if os.IsExist(err) {
+		return nil
+	}
+	return err
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// The benchmarks measure ratios to the bare work, taken in turns in the same run:
-// a slow disk slows both sides.
+// The benchmarks measure ratios to a bare append, which alternates with the commits in the same run:
+// a slow disk slows both.
 
 // message is an agent's message of two kilobytes.
 func message(r *rand.Rand, i int) segno.Entry {
@@ -42,13 +42,13 @@ func messages(n int) []segno.Entry {
 	return all
 }
 
-func stepOf(head segno.Head, e segno.Entry) segno.Commit {
+func stepCommit(head segno.Head, e segno.Entry) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Parent: head.Head, Expect: head.Head,
 		Entries:    []segno.Entry{e},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
-func baseOf(id string) segno.Commit {
+func baseCommit(id string) segno.Commit {
 	return segno.Commit{ID: segno.CommitID("base of " + id), Thread: segno.ThreadID(id), Create: &segno.Thread{ID: segno.ThreadID(id)},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}
 }
@@ -80,7 +80,7 @@ func BenchmarkPut(b *testing.B) {
 			b.Fatal(err)
 		}
 		s := open(b, filepath.Join(dir, "store"), Options{})
-		head := mustCommit(b, s, baseOf("thread"))
+		head := mustCommit(b, s, baseCommit("thread"))
 		var bares, puts []time.Duration
 		payload := 0
 		for _, e := range entries {
@@ -93,7 +93,7 @@ func BenchmarkPut(b *testing.B) {
 				b.Fatal(err)
 			}
 			between := time.Now()
-			head = mustCommit(b, s, stepOf(head, e))
+			head = mustCommit(b, s, stepCommit(head, e))
 			puts = append(puts, time.Since(between))
 			bares = append(bares, between.Sub(start))
 		}
@@ -121,12 +121,12 @@ func BenchmarkRead(b *testing.B) {
 	var head segno.Head
 	for i := range 51 {
 		n := 20
-		head = mustCommit(b, s, baseOf(fmt.Sprint("thread ", i)))
+		head = mustCommit(b, s, baseCommit(fmt.Sprint("thread ", i)))
 		if i == 50 {
 			n = 1000
 		}
 		for _, e := range messages(n) {
-			head = mustCommit(b, s, stepOf(head, e))
+			head = mustCommit(b, s, stepCommit(head, e))
 		}
 	}
 	load := func(b *testing.B, s *Store, last int) {

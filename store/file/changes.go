@@ -2,231 +2,144 @@ package file
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
-	"time"
+	"path/filepath"
+	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// changes tells processes of each other's commits, and where a commit is to be
-// found without reading every log.
-type changes struct {
-	path string
-	fs   vfs.FS
-	turn chan struct{} // taken by whoever reads on, and guards what follows
-	is   fs.FileInfo   // the file that was read, or nil
-	once bool          // the threads were compared with it, and it was sound since
-
-	// The store's lock guards these.
-	read   int64       // what is before it was read, or written by us
-	file   vfs.File    // to append to
-	opened fs.FileInfo // which file that is
-}
-
-func (c *changes) close() error {
-	if c.file == nil {
-		return nil
-	}
-	return c.file.Close()
-}
-
-// farthest is how far ahead of our clock another process's may be.
-const farthest = 24 * time.Hour
-
-// change is a line of changes.
+// change is a line of the file changes. A writer appends it after the record in the log is durable.
+// The lines tell other processes which logs have become longer, and they are the evidence that a log
+// has lost records: it is then shorter than its newest line records.
 type change struct {
-	commit  segno.CommitID // "" if the record is no commit
-	thread  segno.ThreadID
-	order   int64
-	at, end int64 // of the record in its log
+	Dir    string `json:"dir,omitempty"`    // of the thread
+	End    int64  `json:"end,omitempty"`    // of its log
+	Erased bool   `json:"erased,omitempty"` // logs are being written again: no earlier line counts
 }
 
-func (c change) line() ([]byte, error) {
-	data, err := json.Marshal([]any{c.commit, c.thread, c.order, c.at, c.end})
+func (s *Store) changesFile() string { return filepath.Join(s.dir, "changes") }
+
+// refresh reads the lines that other processes have added to changes, and the records that they
+// announce. If it cannot continue where it stopped, it begins a new index, which is not complete.
+func (s *Store) refresh() error {
+	now, err := os.Stat(s.changesFile())
+	switch x := s.index; {
+	case errors.Is(err, fs.ErrNotExist):
+		s.index = newIndex(s.threadsDir())
+		s.index.complete = !s.exists()
+		return nil
+	case err != nil:
+		return err
+	case x.changes == nil || !os.SameFile(x.changes, now) || now.Size() < x.read:
+		s.index = newIndex(s.threadsDir())
+	}
+	s.index.changes = now
+	lines, err := s.readChanges(now.Size())
+	if err != nil {
+		return err
+	}
+	announced := map[*thread]bool{}
+	for _, c := range lines {
+		if c.Erased {
+			read := s.index.read
+			s.index, announced = newIndex(s.threadsDir()), map[*thread]bool{}
+			s.index.changes, s.index.read = now, read
+			continue
+		}
+		t := s.index.thread(c.Dir)
+		t.end, announced[t] = max(t.end, c.End), true
+	}
+	for t := range announced {
+		if s.index.complete && t.damage == nil { // otherwise recover reads all logs
+			t.damage = s.load(t)
+			s.index.complete = isPermanent(t.damage)
+		}
+	}
+	return nil
+}
+
+// readChanges returns the lines between the part of changes that was read and an offset. It skips a
+// line that is damaged or still being written.
+func (s *Store) readChanges(to int64) (lines []change, err error) {
+	if to == s.index.read {
+		return nil, nil
+	}
+	f, err := os.Open(s.changesFile())
 	if err != nil {
 		return nil, err
 	}
-	// It begins with a line break too: a line torn by a crash spoils itself only.
-	return append(append([]byte{'\n'}, data...), '\n'), nil
-}
-
-func (c *change) parse(line []byte) error {
-	fields := []any{&c.commit, &c.thread, &c.order, &c.at, &c.end}
-	if err := json.Unmarshal(line, &fields); err != nil {
-		return err
+	defer f.Close() // only read
+	data := make([]byte, to-s.index.read)
+	if _, err := f.ReadAt(data, s.index.read); err != nil {
+		return nil, err
 	}
-	if len(fields) != 5 || c.thread == "" || c.at < 0 || c.end <= c.at {
-		return errors.New("it is no change")
-	}
-	return nil
-}
-
-// announce appends to changes what is about to be appended to a log.
-func (s *Store) announce(t *thread, r record, at, end int64) error {
-	c := change{thread: t.id, order: r.Order, at: at, end: end}
-	if r.Commit != nil {
-		c.commit = r.Commit.ID
-	}
-	return s.write([]change{c})
-}
-
-func (s *Store) write(all []change) error {
-	var data []byte
-	for _, c := range all {
-		line, err := c.line()
-		if err != nil {
-			return err
-		}
-		data = append(data, line...)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.changes.file == nil {
-		f, err := s.fs.OpenFile(s.changes.path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-		if err != nil {
-			return err
-		}
-		if s.changes.opened, err = f.Stat(); err != nil {
-			return errors.Join(err, f.Close())
-		}
-		s.changes.file = f
-	}
-	if _, err := s.changes.file.Write(data); err != nil {
-		return err
-	}
-	// We need not read what we wrote, if nothing came between.
-	if end, err := s.changes.file.Seek(0, io.SeekCurrent); err == nil && s.changes.read == end-int64(len(data)) {
-		s.changes.read = end
-	}
-	return nil
-}
-
-// dropRemoved lets go of a file that somebody removed; now is what has its name, or nil.
-func (s *Store) dropRemoved(now fs.FileInfo) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f := s.changes.file
-	if f == nil || now != nil && os.SameFile(now, s.changes.opened) {
-		return nil
-	}
-	s.changes.file = nil
-	return f.Close()
-}
-
-// catchUp learns from changes what other processes did.
-func (s *Store) catchUp(ctx context.Context, op string) error {
-	done, err := take(ctx, op, s.changes.turn)
-	if err != nil {
-		return err
-	}
-	defer done()
-	sound, err := s.readChanges()
-	if err != nil {
-		return fail(op, s.changes.path, err)
-	}
-	s.changes.once = s.changes.once && sound
-	if s.changes.once {
-		return nil
-	}
-	if err := s.compare(ctx, op); err != nil {
-		return err
-	}
-	s.changes.once = true
-	return nil
-}
-
-// readChanges reads on in changes. It is not sound if something in it could not
-// be read.
-func (s *Store) readChanges() (sound bool, err error) {
-	s.mu.Lock()
-	from := s.changes.read // before the size is asked for, which others make grow meanwhile
-	s.mu.Unlock()
-	now, err := os.Stat(s.changes.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		now = nil
-	} else if err != nil {
-		return false, err
-	}
-	was := s.changes.is
-	s.changes.is = now
-	if now == nil {
-		s.setRead(0)
-		return was == nil, s.dropRemoved(nil)
-	}
-	if err := s.dropRemoved(now); err != nil {
-		return false, err
-	}
-	sound = was == nil || os.SameFile(was, now) && now.Size() >= from
-	if !sound {
-		from = 0
-	}
-	if now.Size() == from {
-		return sound, nil
-	}
-	data, err := readRange(s.changes.path, from, now.Size())
-	if err != nil {
-		return false, err
-	}
-	data = data[:bytes.LastIndexByte(data, '\n')+1] // the rest is still being written, or torn
-	s.setRead(from + int64(len(data)))
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	data = data[:bytes.LastIndexByte(data, '\n')+1]
+	s.index.read += int64(len(data))
 	for line := range bytes.Lines(data) {
-		line = line[:len(line)-1]
 		var c change
-		if len(line) == 0 {
-			continue
+		if fields, _, err := unseal(line); err == nil && json.Unmarshal(fields, &c) == nil {
+			lines = append(lines, c)
 		}
-		if err := c.parse(line); err != nil {
-			sound = false
-			continue
-		}
-		s.note(c)
 	}
-	return sound, nil
+	return lines, nil
 }
 
-func (s *Store) setRead(to int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changes.read = to
+// recover reads all logs. It announces records that are not announced because their process was
+// killed, or because changes was removed. The caller holds the store's lock.
+//
+// A thread that cannot be read does not keep recover from reading the others. Unless the thread is
+// damaged, the index stays incomplete, so that the next call tries again.
+func (s *Store) recover() error {
+	dirs, err := os.ReadDir(s.threadsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	x := s.index
+	for _, dir := range dirs {
+		if !strings.HasPrefix(dir.Name(), ".") && dir.IsDir() {
+			x.thread(dir.Name())
+		}
+	}
+	x.complete = true
+	for _, t := range x.threads {
+		log, err := s.openLog(t, os.O_RDONLY)
+		if log != nil {
+			log.Close() // only read
+		}
+		t.damage = fail("read thread", t.dir, err)
+		x.complete = x.complete && isPermanent(t.damage)
+	}
+	return nil
 }
 
-// readRange reads a part of a file, or as much as there is of it.
-func readRange(path string, from, to int64) ([]byte, error) {
-	f, err := os.Open(path)
+// isPermanent reports whether reading again gives the same result.
+func isPermanent(err error) bool {
+	return err == nil || errors.Is(err, segno.KindCorrupt) || errors.Is(err, segno.KindNewer)
+}
+
+// announce appends a line to changes. Only an erasure needs the line itself to be durable: other
+// lines can be made from the logs. The caller holds the store's lock and has refreshed the index.
+func (s *Store) announce(c change) error {
+	fields, err := json.Marshal(c)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	data := make([]byte, to-from)
-	n, err := f.ReadAt(data, from)
-	if err == io.EOF {
-		err = nil
+	f, err := s.fs.OpenFile(s.changesFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
 	}
-	return data[:n], err
-}
-
-// note keeps what a line of changes says. The caller has the store's lock.
-func (s *Store) note(c change) {
-	t := s.threadLocked(c.thread)
-	switch {
-	case c.at == 0:
-		t.gap = false
-	case c.at > t.covered:
-		t.gap = true
+	defer f.Close() // it is synced if that matters
+	// A line break comes first, too, so that a line torn by a crash spoils itself only.
+	if _, err = f.Write(append([]byte("\n"), seal(fields)...)); err == nil && c.Erased {
+		err = errors.Join(f.Sync(), s.fs.SyncDir(s.dir))
 	}
-	t.covered = max(c.end, t.size)
-	if c.order < s.clock().Add(farthest).UnixNano() {
-		s.order = max(s.order, c.order)
+	now, statErr := f.Stat()
+	if err == nil && statErr == nil {
+		s.index.changes, s.index.read = now, now.Size()
 	}
-	if c.commit != "" && s.commits[c.commit] == nil {
-		s.places[c.commit] = c.thread
-	}
+	return errors.Join(err, statErr)
 }

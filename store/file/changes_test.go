@@ -11,12 +11,12 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestChangesIsACache spoils changes in every way there is: whoever opens the store
-// then finds all that is in the logs.
+// TestChangesIsACache damages the file changes in many ways. A process that opens the store then
+// finds all records of the logs.
 func TestChangesIsACache(t *testing.T) {
 	lines := func(data []byte) [][]byte { return bytes.SplitAfter(data, []byte("\n")) }
-	for name, spoil := range map[string]func(data []byte) []byte{
-		"as it was":        func(data []byte) []byte { return data },
+	for name, damage := range map[string]func(data []byte) []byte{
+		"intact":           func(data []byte) []byte { return data },
 		"empty":            func([]byte) []byte { return nil },
 		"garbage":          func([]byte) []byte { return []byte("garbage\n[1,2]\n\n{}\nnull\n[]\n") },
 		"zeros at the end": func(data []byte) []byte { return append(data[:len(data)/2], make([]byte, 100)...) },
@@ -32,87 +32,85 @@ func TestChangesIsACache(t *testing.T) {
 		"no end":        func(data []byte) []byte { return bytes.Join(lines(data)[:4], nil) },
 		"other threads": func(data []byte) []byte { return bytes.ReplaceAll(data, []byte(`"one"`), []byte(`"two"`)) },
 		"a phantom": func(data []byte) []byte {
-			return append(data, "\n[\"nobody\",\"one\",9223372036854775000,99999,199999]\n\n[\"noone\",\"nothread\",1,0,5]\n"...)
+			return append(data, "\n[\"missing\",\"one\",9223372036854775000,99999,199999]\n\n[\"other\",\"missing\",1,0,5]\n"...)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			one, two := seed(t, dir, "one", 4), seed(t, dir, "two", 4)
 			path := filepath.Join(dir, "changes")
-			write(t, path, spoil(read(t, path)))
-			for range 2 { // the second finds what the first made good
+			write(t, path, damage(read(t, path)))
+			for range 2 { // the second time after a repair
 				for _, head := range []segno.Head{one, two} {
-					s := open(t, dir, Options{FS: quick{vfs.OS}})
+					s := open(t, dir, Options{FS: noSync{vfs.OS}})
 					line, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true})
 					if err != nil || len(line.Commits) != 5 {
 						t.Fatal(line, err)
 					}
-					_, err = s.Load(t.Context(), "nobody", segno.Window{})
+					_, err = s.Load(t.Context(), "missing", segno.Window{})
 					wantKind(t, err, segno.KindNotFound)
-					shut(t, s)
+					closeStore(t, s)
 				}
-				s := open(t, dir, Options{FS: quick{vfs.OS}})
+				s := open(t, dir, Options{FS: noSync{vfs.OS}})
 				if ids, err := threadsOf(t, s); err != nil || !slices.Equal(ids, []segno.ThreadID{"one", "two"}) {
 					t.Fatalf("listed are %q, %v", ids, err)
 				}
-				shut(t, s)
+				closeStore(t, s)
 			}
-			s := open(t, dir, Options{FS: quick{vfs.OS}})
-			defer shut(t, s)
-			c := turnOf(two, 6)
-			c.Parent = one.Head // of a thread that was not read yet
+			s := open(t, dir, Options{FS: noSync{vfs.OS}})
+			defer closeStore(t, s)
+			c := turnCommit(two, 6)
+			c.Parent = one.Head
 			mustCommit(t, s, c)
 		})
 	}
 }
 
-// TestChangesGoneMeanwhile removes changes under stores that are open: they find
-// each other's commits.
-func TestChangesGoneMeanwhile(t *testing.T) {
+// TestChangesAreRemoved removes changes while two stores are open. Each still finds the commits of
+// the other.
+func TestChangesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 1)
-	a, b := open(t, dir, Options{FS: quick{vfs.OS}}), open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, a)
-	defer shut(t, b)
+	a, b := open(t, dir, Options{FS: noSync{vfs.OS}}), open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, a)
+	defer closeStore(t, b)
 	for i := range 3 {
-		head := mustCommit(t, a, turnOf(headOf(t, a, "one"), i+3))
+		head := mustCommit(t, a, turnCommit(headOf(t, a, "one"), i+3))
 		if _, err := b.Load(t.Context(), head.Head, segno.Window{}); err != nil {
 			t.Fatal(err)
 		}
 		must(t, os.Remove(filepath.Join(dir, "changes")))
-		made := mustCommit(t, b, baseOf(string(rune('a'+i))))
+		made := mustCommit(t, b, baseCommit(string(rune('a'+i))))
 		if _, err := a.Load(t.Context(), made.Head, segno.Window{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestOneThreadIsReadAlone has a damaged thread in the store: a process that works
-// on another does not read it, and so does not mind.
-func TestOneThreadIsReadAlone(t *testing.T) {
+// TestDamageIsOfOneThread commits to a thread while another one is damaged.
+func TestDamageIsOfOneThread(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "one", 2)
 	seed(t, dir, "two", 2)
 	log := read(t, logOf(dir, "two"))
 	log[len(log)/2] ^= 1
 	write(t, logOf(dir, "two"), log)
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	if _, err := s.Load(t.Context(), head.Head, segno.Window{Entries: true}); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, turnOf(headOf(t, s, "one"), 7))
+	mustCommit(t, s, turnCommit(headOf(t, s, "one"), 7))
 }
 
-// TestAnIDOfAnotherThread finds that a commit's id is taken in a thread that was
-// not read yet.
+// TestAnIDOfAnotherThread refuses a commit whose id a commit of another thread has.
 func TestAnIDOfAnotherThread(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 2)
 	head := seed(t, dir, "two", 0)
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
-	c := turnOf(head, 0)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
+	c := turnCommit(head, 0)
 	c.ID = "one turn 1"
 	_, err := s.Commit(t.Context(), c)
 	wantKind(t, err, segno.KindConflict)

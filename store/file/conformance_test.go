@@ -8,18 +8,19 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
-	disk := &faultfs.Limited{FS: quick{vfs.OS}}
+	disk := &faultfs.Limited{FS: noSync{vfs.OS}}
 	o := Options{Clock: clock.Now, FS: disk}
 	storetest.Test(t, func(t *testing.T) segno.Store { return open(t, filepath.Join(t.TempDir(), "store"), o) }, storetest.Options{
 		Clock: clock,
 		Reopen: func(t *testing.T, s segno.Store) segno.Store {
-			shut(t, s.(*Store))
+			closeStore(t, s.(*Store))
 			return open(t, s.(*Store).dir, o)
 		},
 		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
@@ -30,6 +31,14 @@ func TestStore(t *testing.T) {
 		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
 		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
 	})
+}
+
+func TestAdmission(t *testing.T) {
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+		s := open(t, filepath.Join(t.TempDir(), "store"), Options{FS: noSync{vfs.OS}})
+		t.Cleanup(func() { closeStore(t, s) })
+		return s
+	}, true)
 }
 
 // rawFiles is the content of all files below a directory.

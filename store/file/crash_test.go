@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 )
 
 // child starts this test binary on a store.
@@ -27,8 +28,8 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 	}
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Env = append(os.Environ(), childDir+"="+dir, childWork+"="+work)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -36,26 +37,26 @@ func child(t *testing.T, dir, work string) (*exec.Cmd, *bufio.Scanner, *strings.
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return cmd, bufio.NewScanner(out), &said
+	return cmd, bufio.NewScanner(out), &stderr
 }
 
-// commitForEver commits turns with objects, some of them large, now and then to a
+// commitUntilKilled commits turns with objects, some of them large, now and then to a
 // new thread, and prints the id of each once it is acknowledged.
-func commitForEver(ctx context.Context, dir string) error {
-	s, err := Open(dir)
+func commitUntilKilled(ctx context.Context, dir string) error {
+	s, err := Open(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 7))
 	head, err := s.Head(ctx, "thread")
 	if segno.KindOf(err) == segno.KindNotFound {
-		head, err = s.Commit(ctx, baseOf("thread"))
+		head, err = s.Commit(ctx, baseCommit("thread"))
 	}
 	for i := 0; err == nil; i++ {
 		b := s.Objects().Batch()
 		data := fmt.Appendf(nil, "object %d %d", i, r.Uint64())
 		if i%4 == 3 {
-			data = append(data, make([]byte, mostInline)...)
+			data = append(data, make([]byte, ledger.MaxInline)...)
 		}
 		name, err := b.Put(ctx, data)
 		if err != nil {
@@ -65,7 +66,7 @@ func commitForEver(ctx context.Context, dir string) error {
 		if err != nil {
 			return err
 		}
-		c := stepOf(head, message(r, i))
+		c := stepCommit(head, message(r, i))
 		c.Staged, c.Needs = staged, []segno.Hash{name}
 		c.Checkpoint.State = &segno.Document{Type: "test/1", Data: name}
 		if i%5 == 4 { // a fork
@@ -84,8 +85,8 @@ func commitForEver(ctx context.Context, dir string) error {
 	return err
 }
 
-// TestKilled kills a process that commits, at any moment. All it was told is
-// durable must be there, and nothing may be damaged.
+// TestKilled kills a process that commits, at a random moment. Every acknowledged commit must be in
+// the store, and nothing may be damaged.
 func TestKilled(t *testing.T) {
 	rounds := 6
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -100,7 +101,7 @@ func TestKilled(t *testing.T) {
 		if round%each == 0 {
 			dir, acknowledged = filepath.Join(t.TempDir(), fmt.Sprint(round)), nil
 		}
-		cmd, out, said := child(t, dir, "commit")
+		cmd, out, stderr := child(t, dir, "commit")
 		// Some are killed after an acknowledgement, some while they open the store.
 		var timer *time.Timer
 		kill := func() { cmd.Process.Kill() }
@@ -115,12 +116,12 @@ func TestKilled(t *testing.T) {
 				kill()
 			}
 		}
-		cmd.Wait() // killed: that is no news
+		cmd.Wait() // it was killed
 		if timer != nil {
 			timer.Stop()
 		}
-		if said.Len() > 0 {
-			t.Fatalf("round %d: the process said: %s", round, said)
+		if stderr.Len() > 0 {
+			t.Fatalf("round %d: the process printed: %s", round, stderr)
 		}
 		verify(t, dir, acknowledged)
 	}
@@ -130,14 +131,13 @@ func TestKilled(t *testing.T) {
 	t.Logf("%d kills, %d acknowledged commits", rounds, total)
 }
 
-// verify wants all that was acknowledged to be there, with its objects, and the
-// thread to go on.
+// verify loads each acknowledged commit with its object, and commits once more.
 func verify(t *testing.T, dir string, acknowledged []segno.CommitID) {
 	t.Helper()
 	s := open(t, dir, Options{})
-	defer shut(t, s)
-	if said := complaints(t, s); len(said) > 0 {
-		t.Fatal(said)
+	defer closeStore(t, s)
+	if errs := readErrors(t, s); len(errs) > 0 {
+		t.Fatal(errs)
 	}
 	for _, id := range acknowledged {
 		line, err := s.Load(t.Context(), id, segno.Window{Last: 1, Entries: true})
@@ -162,9 +162,9 @@ const (
 )
 
 // raceOnHead has goroutines commit on the head until each has won often enough,
-// and prints what they won.
+// and prints the ids of their commits.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := Open(dir)
+	s, err := Open(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func TestTwoProcesses(t *testing.T) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for range 2 {
-		cmd, out, said := child(t, dir, "race")
+		cmd, out, stderr := child(t, dir, "race")
 		group.Go(func() {
 			for out.Scan() {
 				mu.Lock()
@@ -211,13 +211,13 @@ func TestTwoProcesses(t *testing.T) {
 				mu.Unlock()
 			}
 			if err := cmd.Wait(); err != nil {
-				t.Errorf("%v: %s", err, said)
+				t.Errorf("%v: %s", err, stderr)
 			}
 		})
 	}
 	group.Wait()
 	s := open(t, dir, Options{})
-	defer shut(t, s)
+	defer closeStore(t, s)
 	head := headOf(t, s, "thread")
 	line, err := s.Load(t.Context(), head.Head, segno.Window{})
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lastLine is where the last line of a log begins.
+// lastLine returns the offset of the last line of a log.
 func lastLine(log []byte) int { return bytes.LastIndexByte(log[:len(log)-1], '\n') + 1 }
 
-// tornFiles are what was cut off a thread's log.
+// tornFiles returns the contents of a thread's torn files.
 func tornFiles(t testing.TB, dir string, id segno.ThreadID) (all []string) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(filepath.Dir(logOf(dir, id)), "torn-*"))
@@ -31,18 +31,18 @@ func tornFiles(t testing.TB, dir string, id segno.ThreadID) (all []string) {
 	return all
 }
 
-// TestTornTail cuts the last record short at each of its bytes, as a crash does,
-// with and without zeros behind. The record before it is the head; the next commit
-// goes on from there and keeps what it cut off.
+// TestTornTail truncates the last record at each of its bytes, as a crash does, with and without zeros
+// after it. The record before it is the head. The next commit follows that record, and keeps the torn
+// bytes in a file.
 func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	before := seed(t, dir, "thread", 1)
-	c := turnOf(before, 1)
-	headFile := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
-	headBefore := read(t, headFile) // it is written once the record is whole
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
+	c := turnCommit(before, 1)
+	changes := filepath.Join(dir, "changes")
+	changesBefore := read(t, changes) // the line is written after the record
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
 	mustCommit(t, s, c)
-	shut(t, s)
+	closeStore(t, s)
 	whole := read(t, logOf(dir, "thread"))
 	last := lastLine(whole)
 	for n := range len(whole) - last {
@@ -51,12 +51,12 @@ func TestTornTail(t *testing.T) {
 				continue
 			}
 			write(t, logOf(dir, "thread"), append(slices.Clone(whole[:last+n]), make([]byte, zeros)...))
-			write(t, headFile, headBefore)
-			s := open(t, dir, Options{FS: quick{vfs.OS}})
+			write(t, changes, changesBefore)
+			s := open(t, dir, Options{FS: noSync{vfs.OS}})
 			if got := headOf(t, s, "thread"); got != before {
 				t.Fatalf("%d bytes, %d zeros: the head is %v instead of %v", n, zeros, got, before)
 			}
-			shut(t, s)
+			closeStore(t, s)
 			if n%32 == 0 {
 				checkTorn(t, dir, last, before, c)
 			}
@@ -64,13 +64,13 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// checkTorn has a writer go on behind a torn end, and a reader beside it.
+// checkTorn commits to a log with a torn end while another store is open on it.
 func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Commit) {
 	t.Helper()
 	torn := read(t, logOf(dir, "thread"))
-	reader, writer := open(t, dir, Options{FS: quick{vfs.OS}}), open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, reader)
-	defer shut(t, writer)
+	reader, writer := open(t, dir, Options{FS: noSync{vfs.OS}}), open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, reader)
+	defer closeStore(t, writer)
 	what := fmt.Sprintf("%d bytes, %d of them zero", len(torn)-last, bytes.Count(torn, []byte{0}))
 	if got := headOf(t, reader, "thread"); got != before {
 		t.Fatalf("%s: the head is %v instead of %v", what, got, before)
@@ -97,8 +97,8 @@ func checkTorn(t *testing.T, dir string, last int, before segno.Head, c segno.Co
 }
 
 // TestATruncatedLogIsDamaged cuts or zeroes the end of a log, at each byte of its last two
-// records, after all of them were acknowledged. What is left looks like the end of a write
-// that was broken off; the head of the thread tells it apart.
+// records, after all of them were acknowledged. The rest of the log looks like an interrupted write;
+// changes proves that it is not.
 func TestATruncatedLogIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 3)
@@ -106,16 +106,16 @@ func TestATruncatedLogIsDamaged(t *testing.T) {
 	from := lastLine(whole[:lastLine(whole)])
 	for n := from; n < len(whole); n++ {
 		for _, zeros := range []bool{false, true} {
-			spoilt := slices.Clone(whole[:n])
+			damaged := slices.Clone(whole[:n])
 			if zeros {
-				spoilt = append(spoilt, make([]byte, len(whole)-n)...)
+				damaged = append(damaged, make([]byte, len(whole)-n)...)
 			}
-			write(t, logOf(dir, "thread"), spoilt)
-			s := open(t, dir, Options{FS: quick{vfs.OS}})
+			write(t, logOf(dir, "thread"), damaged)
+			s := open(t, dir, Options{FS: noSync{vfs.OS}})
 			_, err := s.Head(t.Context(), "thread")
 			wantKind(t, err, segno.KindCorrupt)
 			if n%64 == 0 || n == lastLine(whole) {
-				for way, err := range everyWay(t, s, head) {
+				for way, err := range everyCall(t, s, head) {
 					if err == nil || segno.KindOf(err) != segno.KindCorrupt {
 						t.Fatalf("byte %d, %s: %v", n, way, err)
 					}
@@ -124,58 +124,58 @@ func TestATruncatedLogIsDamaged(t *testing.T) {
 					t.Errorf("byte %d: listed are %q without an error", n, ids)
 				}
 			}
-			shut(t, s)
-			if !bytes.Equal(read(t, logOf(dir, "thread")), spoilt) || len(tornFiles(t, dir, "thread")) > 0 {
+			closeStore(t, s)
+			if !bytes.Equal(read(t, logOf(dir, "thread")), damaged) || len(tornFiles(t, dir, "thread")) > 0 {
 				t.Fatalf("byte %d: the evidence was changed", n)
 			}
 		}
 	}
 }
 
-// TestADamagedHeadFileHidesNothing spoils the head file in every way: the log is whole, and
-// is read. The next commit writes the head again.
-func TestADamagedHeadFileHidesNothing(t *testing.T) {
+// TestDamagedChangesHideNothing damages changes in every way. The log is intact and is read, and
+// the next commit is announced.
+func TestDamagedChangesHideNothing(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 3)
-	name := filepath.Join(filepath.Dir(logOf(dir, "thread")), headName)
+	name := filepath.Join(dir, "changes")
 	whole := read(t, name)
-	spoils := [][]byte{nil, make([]byte, len(whole)), []byte("text")}
+	damages := [][]byte{nil, make([]byte, len(whole)), []byte("text")}
 	for i := range whole {
 		flipped := slices.Clone(whole)
 		flipped[i] ^= 4
-		spoils = append(spoils, flipped, whole[:i])
+		damages = append(damages, flipped, whole[:i])
 	}
-	for i, spoilt := range spoils {
-		write(t, name, spoilt)
-		s := open(t, dir, Options{FS: quick{vfs.OS}})
+	for i, damaged := range damages {
+		write(t, name, damaged)
+		s := open(t, dir, Options{FS: noSync{vfs.OS}})
 		if got := headOf(t, s, "thread"); got != head {
 			t.Fatalf("%d: the head is %v instead of %v", i, got, head)
 		}
 		if i%50 == 0 {
-			head = mustCommit(t, s, turnOf(head, 10+i))
+			head = mustCommit(t, s, turnCommit(head, 10+i))
 			log := read(t, logOf(dir, "thread"))
 			write(t, logOf(dir, "thread"), log[:lastLine(log)])
-			cold := open(t, dir, Options{FS: quick{vfs.OS}})
+			cold := open(t, dir, Options{FS: noSync{vfs.OS}})
 			_, err := cold.Head(t.Context(), "thread")
 			wantKind(t, err, segno.KindCorrupt)
-			shut(t, cold)
+			closeStore(t, cold)
 			write(t, logOf(dir, "thread"), log)
 		}
-		shut(t, s)
+		closeStore(t, s)
 	}
-	must(t, os.Remove(name)) // as a log of an older version has none
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	must(t, os.Remove(name))
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	if got := headOf(t, s, "thread"); got != head {
 		t.Errorf("the head is %v instead of %v", got, head)
 	}
 }
 
-// everyWay is every call that reads a thread or changes it.
-func everyWay(t *testing.T, s *Store, head segno.Head) map[string]error {
+// everyCall is every call that reads a thread or changes it.
+func everyCall(t *testing.T, s *Store, head segno.Head) map[string]error {
 	ctx := t.Context()
 	_, headErr := s.Head(ctx, head.Thread)
-	_, commitErr := s.Commit(ctx, turnOf(head, 8))
+	_, commitErr := s.Commit(ctx, turnCommit(head, 8))
 	_, createErr := s.Commit(ctx, segno.Commit{ID: "anew", Thread: head.Thread, Create: &segno.Thread{ID: head.Thread}, Checkpoint: &segno.Checkpoint{}})
 	_, leaseErr := s.Acquire(ctx, segno.Lease{Thread: head.Thread, Owner: "me", Expires: time.Now().Add(time.Hour)})
 	_, heldErr := s.LeaseOf(ctx, head.Thread)
@@ -189,8 +189,8 @@ func everyWay(t *testing.T, s *Store, head segno.Head) map[string]error {
 	return all
 }
 
-// TestBitFlips spoils bits of each byte of a log. Every answer is that it is
-// damaged, and the log stays as it is.
+// TestBitFlips flips bits of each byte of a log. Every call returns that it is damaged, and the log
+// is not changed.
 func TestBitFlips(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 1)
@@ -198,10 +198,10 @@ func TestBitFlips(t *testing.T) {
 	last := lastLine(whole)
 	for i := range whole {
 		for bit := i % 4; bit < 8; bit += 4 {
-			spoilt := slices.Clone(whole)
-			spoilt[i] ^= 1 << bit
-			write(t, logOf(dir, "thread"), spoilt)
-			s := open(t, dir, Options{FS: quick{vfs.OS}})
+			damaged := slices.Clone(whole)
+			damaged[i] ^= 1 << bit
+			write(t, logOf(dir, "thread"), damaged)
+			s := open(t, dir, Options{FS: noSync{vfs.OS}})
 			_, err := s.Head(t.Context(), "thread")
 			if err == nil || segno.KindOf(err) != segno.KindCorrupt {
 				t.Fatalf("byte %d, bit %d: %v", i, bit, err)
@@ -210,25 +210,25 @@ func TestBitFlips(t *testing.T) {
 				t.Fatalf("byte %d, bit %d: the error names another record: %v", i, bit, err)
 			}
 			if i%28 == 0 {
-				for way, err := range everyWay(t, s, head) {
+				for way, err := range everyCall(t, s, head) {
 					if err == nil || segno.KindOf(err) != segno.KindCorrupt {
 						t.Fatalf("byte %d, %s: %v", i, way, err)
 					}
 				}
 			}
-			shut(t, s)
-			if !bytes.Equal(read(t, logOf(dir, "thread")), spoilt) {
+			closeStore(t, s)
+			if !bytes.Equal(read(t, logOf(dir, "thread")), damaged) {
 				t.Fatalf("byte %d, bit %d: the log was changed", i, bit)
 			}
 		}
 	}
 }
 
-// TestDamagedLog does to a log what no crash does. The thread is damaged, never
-// new, and the other threads are as they were.
+// TestDamagedLog changes a log in ways in which no crash does. The thread is damaged, and is not
+// mistaken for a new one. The other threads are intact.
 func TestDamagedLog(t *testing.T) {
 	lines := func(log []byte) [][]byte { return bytes.SplitAfter(log, []byte("\n")) }
-	for name, spoil := range map[string]func(t *testing.T, log string){
+	for name, damage := range map[string]func(t *testing.T, log string){
 		"a lost line": func(t *testing.T, log string) {
 			l := lines(read(t, log))
 			write(t, log, slices.Concat(l[0], l[2], l[3]))
@@ -261,14 +261,14 @@ func TestDamagedLog(t *testing.T) {
 			dir := t.TempDir()
 			head := seed(t, dir, "damaged", 3)
 			seed(t, dir, "other", 1)
-			warm := open(t, dir, Options{FS: quick{vfs.OS}})
-			defer shut(t, warm)
-			spoil(t, logOf(dir, "damaged"))
-			cold := open(t, dir, Options{FS: quick{vfs.OS}})
-			defer shut(t, cold)
+			warm := open(t, dir, Options{FS: noSync{vfs.OS}})
+			defer closeStore(t, warm)
+			damage(t, logOf(dir, "damaged"))
+			cold := open(t, dir, Options{FS: noSync{vfs.OS}})
+			defer closeStore(t, cold)
 			before := filesOf(t, filepath.Dir(logOf(dir, "damaged")))
 			for _, s := range []*Store{cold, warm} {
-				for way, err := range everyWay(t, s, head) {
+				for way, err := range everyCall(t, s, head) {
 					if k := segno.KindOf(err); err == nil || k != segno.KindCorrupt && k != segno.KindIO {
 						t.Errorf("%s: %v", way, err)
 					}
@@ -278,7 +278,7 @@ func TestDamagedLog(t *testing.T) {
 					t.Errorf("listed are %q, %v", ids, err)
 				}
 			}
-			mustCommit(t, cold, turnOf(headOf(t, warm, "other"), 5))
+			mustCommit(t, cold, turnCommit(headOf(t, warm, "other"), 5))
 			if diff := cmp.Diff(before, filesOf(t, filepath.Dir(logOf(dir, "damaged")))); diff != "" {
 				t.Errorf("the evidence was changed:\n%s", diff)
 			}
@@ -293,7 +293,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// filesOf is everything in a directory.
+// filesOf returns the contents of the files in a directory.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -309,13 +309,12 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// TestDamageUnderAnOpenStore spoils what a process has read already: it notices
-// what it can.
+// TestDamageUnderAnOpenStore damages records that a process has read already.
 func TestDamageUnderAnOpenStore(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 2)
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	headOf(t, s, "thread")
 	log := read(t, logOf(dir, "thread"))
 	write(t, logOf(dir, "thread"), bytes.Replace(log, []byte("hello"), []byte("HELLO"), 1))
@@ -329,16 +328,16 @@ func TestDamageUnderAnOpenStore(t *testing.T) {
 	wantKind(t, err, segno.KindCorrupt)
 }
 
-// TestAForkOfADamagedThread reads on in what is whole, and says of what it cannot
-// find that it may be in what is not.
+// TestAForkOfADamagedThread reads the intact part of a thread. A commit that it cannot find may be in
+// the damaged part.
 func TestAForkOfADamagedThread(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "parent", 3)
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	fork := baseOf("fork")
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	fork := baseCommit("fork")
 	fork.Parent = "parent turn 0"
 	mustCommit(t, s, fork)
-	shut(t, s)
+	closeStore(t, s)
 	log := read(t, logOf(dir, "parent"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "parent"), log)
@@ -346,8 +345,8 @@ func TestAForkOfADamagedThread(t *testing.T) {
 		if !cached {
 			must(t, os.Remove(filepath.Join(dir, "changes")))
 		}
-		s = open(t, dir, Options{FS: quick{vfs.OS}})
-		defer shut(t, s)
+		s = open(t, dir, Options{FS: noSync{vfs.OS}})
+		defer closeStore(t, s)
 		line, err := s.Load(t.Context(), "base of fork", segno.Window{Entries: true})
 		if err != nil || len(line.Commits) != 3 {
 			t.Fatal(line, err)
@@ -359,20 +358,22 @@ func TestAForkOfADamagedThread(t *testing.T) {
 	}
 }
 
-// TestDamagedObject reads objects that are not what they were.
+// TestDamagedObject reads objects whose files were changed.
 func TestDamagedObject(t *testing.T) {
-	s := open(t, t.TempDir(), Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	b := s.Objects().Batch()
 	name, err := b.Put(t.Context(), []byte("data"))
 	must(t, err)
 	staged, err := b.Stage(t.Context())
 	must(t, err)
-	spoilt := segno.Staged{Objects: []segno.Object{{Name: name, Size: 4, Data: []byte("DATA")}}}
-	wantKind(t, s.Objects().Keep(t.Context(), spoilt), segno.KindCorrupt)
+	damaged := segno.Staged{Objects: []segno.Object{{Name: name, Size: 4, Data: []byte("DATA")}}}
+	wantKind(t, s.Objects().Keep(t.Context(), damaged), segno.KindCorrupt)
+	_, err = s.Objects().Get(t.Context(), segno.Hash{})
+	wantKind(t, err, segno.KindNotFound)
 	must(t, s.Objects().Keep(t.Context(), staged))
 	for _, data := range []string{"dat", "", "DATA", "data\n"} {
-		write(t, s.objectPath(name), []byte(data))
+		write(t, s.objectFile(name), []byte(data))
 		_, err := s.Objects().Get(t.Context(), name)
 		wantKind(t, err, segno.KindCorrupt)
 	}
@@ -381,20 +382,20 @@ func TestDamagedObject(t *testing.T) {
 	}
 }
 
-// TestDamagedWorkspace reads records of workspaces that are not what they were, and
-// states that may be in a thread that is damaged.
+// TestDamagedWorkspace reads records of workspaces whose files were changed, and the state of a
+// workspace that a damaged thread may have changed.
 func TestDamagedWorkspace(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "thread", 1)
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
-	whole := read(t, s.workspacePath("w"))
+	whole := read(t, s.workspaceFile("w"))
 	for i := range whole {
-		spoilt := bytes.Clone(whole)
-		spoilt[i] ^= 1
-		for _, data := range [][]byte{spoilt, whole[:i]} {
-			write(t, s.workspacePath("w"), data)
+		damaged := bytes.Clone(whole)
+		damaged[i] ^= 1
+		for _, data := range [][]byte{damaged, whole[:i]} {
+			write(t, s.workspaceFile("w"), data)
 			if i == len(whole)-1 {
 				continue // the line break says nothing here
 			}
@@ -405,12 +406,12 @@ func TestDamagedWorkspace(t *testing.T) {
 			}
 		}
 	}
-	write(t, s.workspacePath("w"), whole)
+	write(t, s.workspaceFile("w"), whole)
 	log := read(t, logOf(dir, "thread"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "thread"), log)
-	cold := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, cold)
+	cold := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, cold)
 	must(t, os.Remove(filepath.Join(dir, "changes")))
 	_, err := cold.Workspace(t.Context(), "w")
 	wantKind(t, err, segno.KindCorrupt)

@@ -1,86 +1,69 @@
-// Package file is a [segno.Store] that a person can read: a directory per
-// thread, and in it a log of JSON lines, one a commit.
+// Package file is a [segno.Store] that a person can read: a directory for each thread, and in it a
+// log of JSON lines, one for each commit. Use it where a person looks into the store with a pager, or
+// in a backup that compares files. It reads all logs when it is first used and keeps an index
+// of them in memory; a program with very many threads is better off with store/sqlite. It does not
+// encrypt.
 //
-//	DIR/format.json             which format this is
+//	DIR/format.json             the version of the format
 //	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
-//	DIR/threads/NAME/head.jsonl how long the log is at least
-//	DIR/threads/NAME/torn-*     what was cut off the log's end after a crash
-//	DIR/workspaces/NAME.json    what is known of a workspace, but for its state
-//	DIR/objects/ab/abcd…        objects, each named by its SHA-256
-//	DIR/staged/                 objects of batches that no commit has taken yet
-//	DIR/changes                 a cache: which commit is in which thread
+//	DIR/threads/NAME/torn-*     what an interrupted write left at the log's end
+//	DIR/workspaces/NAME.json    a workspace, without its state
+//	DIR/objects/ab/abcd…        an object, named by its SHA-256
+//	DIR/staged/                 large objects of batches that no commit has brought yet
+//	DIR/changes                 how long each log is
+//	DIR/lock                    empty; a writer locks it
 //
-// It takes no key: it is there to be read.
-//
-// Everything but changes is durable when a call returns. Strays that begin with a
-// dot are of calls that were broken off.
+// Everything but changes is durable when a call returns. Files that begin with a dot are left over
+// from interrupted writes.
 //
 // # Names
 //
-// In the names of threads and workspaces, a-z, 0-9, '-', '_' and '.' stand for themselves
-// and every other byte is '%' and two hexadecimal digits; so are a dot at either
-// end and the first letter of a name that Windows reserves. A name that would be
-// longer than 200 bytes is its first 100, "%~" and the first 32 hexadecimal digits
-// of the id's SHA-256. No two ids have one name, on a disk that ignores case
-// neither; and the id is in the log.
+// In names of threads and workspaces, each byte that is not one of a-z, 0-9, '-', '_' and '.' is '%'
+// and two hexadecimal digits. So are a dot at either end, and the first letter of a name that Windows
+// reserves. A name of more than 200 bytes is cut to 100, and "%~" and the first 32 hexadecimal digits
+// of the id's SHA-256 follow. Two ids have different names, also on a disk that ignores case.
 //
-// # Log
+// # Logs
 //
 // A line is one JSON object without a line break in it:
 //
-//	{"crc":"1f2e3d4c","brief":412,"n":0,"format":1,"order":…,"commit":{…},"digest":"…","head":{…},"turn":3,"entries":[…]}
+//		{"crc":"1f2e3d4c","n":0,"format":1,"order":…,"commit":{…},"digest":"…","head":{…},"turn":3,"entries":[…]}
 //
-// crc is the CRC-32C of all between the comma behind it and the end of the line, brief
-// is how many bytes lie between the comma behind it and the entries (or the closing
-// brace if there are none), n is the record's number in its log, from 0. Record 0 has
-// the version of the format and creates the thread. order puts records of all
-// threads in one order: later than all its writer knew, and no earlier than its
-// clock. A record is a commit, a lease (one without an owner is a release) or
-// "hidden". head is the thread's head after it and the phase of its newest turn (a
-// segno.Phase; none is not known), but for the newest link of the chain, which the links of
-// the commits tell. A workspace's file is one such line,
-// of record 0.
+//	  - crc is the CRC-32C of the bytes between the comma after it and the end of the line.
+//	  - n is the number of the record in its log, from 0. Record 0 creates the thread.
+//	  - order is higher than that of every earlier record of the store.
+//	  - A record is a commit, a "lease" (one without an owner releases it) or "hidden", which deletes the
+//	    thread. A workspace's file has one record, which is a "workspace".
+//	  - head is the thread's head after the commit, and the phase of its newest turn. It has no link,
+//	    because the commits have the links.
 //
-// Strings that JSON cannot hold are escaped: a byte that is no UTF-8 is U+FDD0 and
-// two hexadecimal digits, U+FDD0 itself is written twice. An entry's body is JSON as
-// it is; one whose bytes are not compact stands as a string in text instead.
+// Strings that JSON cannot hold are escaped: a byte that is not UTF-8 is U+FDD0 and two hexadecimal
+// digits, and U+FDD0 is written twice. An entry's body is JSON, or a string in text if encoding would
+// change the body's bytes.
 //
-// Logs are only appended to: under an exclusive flock(2) of the log, one write, one
-// fsync. Who reads what another process appended does so under a shared one. A
-// thread's directory is made beside and renamed, with its first record in it: a
-// directory without a record has lost its log.
+// # Writing
+//
+// A writer takes the exclusive flock(2) of lock, appends a line to the log, syncs the log, and then
+// appends a line to changes, which it does not sync. A reader takes no lock. It reads the new lines of
+// changes, and each log as far as changes says.
+//
+// A record that is not in changes was never acknowledged, or the line in changes was lost in a power
+// cut. A process that opens the store, and a writer before it appends, adopt such a record: they sync
+// the log and announce the record.
 //
 // # Damage
 //
-// A record that was acknowledged is on disk to its last byte, the line break. So an
-// end of a log that is a beginning of a record, or that and zeros, was never
-// acknowledged: readers pass it over, and the next writer copies it into a torn
-// file before it is cut off. The thread's head file tells such an end from that of a
-// log that was truncated or zeroed later: it holds the number of records, the bytes and
-// the checksum of the last record, and is written before a record is acknowledged. A
-// log that has less than its head is damaged. A log of an older version has no head
-// file; its next record writes one.
+// The end of a log may be the beginning of a record, followed by zeros or nothing: a write was
+// interrupted. Readers ignore it, and the next writer copies it to a torn file and cuts it off. Every
+// other record that cannot be read is damage, and so is a log that is shorter than changes says. All
+// calls about that thread return [segno.KindCorrupt], and nothing is appended to the log, until
+// the user repairs it. Lines of changes that cannot be read are ignored, and changes may be removed.
 //
-// Any other record that does not read as it was written is damage. The thread returns
-// [segno.KindCorrupt] until the user has dealt with the damage; the store appends
-// nothing behind it.
-//
-// Objects and workspaces that do not read as they were written are damaged too. Nothing says
-// that their files must be there: one that was lost is not found. [Store.Check] reads
-// everything there is and names the checkpoints whose objects are lost. A store that was
+// A lost object or workspace is not found: nothing else says that its file must exist. A store that was
 // replaced by an older copy is that copy.
 //
 // # Erasing
 //
-// [Store.Erase] removes objects, and writes the logs of deleted threads again. What goes is
-// taken out of a record, and spaces behind its fields keep its length; brief counts them,
-// with zeros in front of it. Ids, digests and checksums stay.
-//
-// # Changes
-//
-// changes has a line ["commit","thread",order,at,end] for each record, written
-// before the record itself: so a process sees with one look whether another did
-// something, and finds a commit without reading every log. What it says is looked
-// up in the logs, and what it lacks is found there; it may be removed, and is
-// written again.
+// [Store.Erase] removes objects, and writes the logs of deleted threads again without their content.
+// Ids, digests and heads stay. A line of changes makes every process read all logs again.
 package file

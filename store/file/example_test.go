@@ -16,7 +16,7 @@ func Example() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	store, err := file.Open(dir)
+	store, err := file.Open(ctx, dir, file.Options{})
 	if err != nil {
 		panic(err)
 	}

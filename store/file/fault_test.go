@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,18 +11,19 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
 // work is what the fault tests do, step by step. Each step can be done again.
 var work = []func(t *testing.T, s *Store) error{
-	func(t *testing.T, s *Store) error { _, err := s.Commit(t.Context(), baseOf("a")); return err },
+	func(t *testing.T, s *Store) error { _, err := s.Commit(t.Context(), baseCommit("a")); return err },
 	func(t *testing.T, s *Store) error { return commitObjects(t, s) },
 	func(t *testing.T, s *Store) error {
-		fork := baseOf("b")
+		fork := baseCommit("b")
 		fork.Parent = "with objects"
 		_, err := s.Commit(t.Context(), fork)
 		return err
@@ -33,7 +35,7 @@ var work = []func(t *testing.T, s *Store) error{
 	func(t *testing.T, s *Store) error {
 		head, err := s.Head(t.Context(), "a")
 		if err == nil {
-			c := turnOf(head, 2)
+			c := turnCommit(head, 2)
 			c.Parent, c.Expect = "with objects", "with objects"
 			_, err = s.Commit(t.Context(), c)
 		}
@@ -45,18 +47,18 @@ var work = []func(t *testing.T, s *Store) error{
 	func(t *testing.T, s *Store) error {
 		err := s.Delete(t.Context(), "b")
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			return nil // it was done, though it said otherwise
+			return nil // it was deleted although Delete returned an error
 		}
 		return err
 	},
 }
 
-var faultObjects = [][]byte{[]byte("a small object"), make([]byte, mostInline+1), []byte("another")}
+var faultObjects = [][]byte{[]byte("a small object"), make([]byte, ledger.MaxInline+1), []byte("another")}
 
 func commitObjects(t *testing.T, s *Store) error {
 	b := s.Objects().Batch()
 	defer b.Close()
-	c := turnOf(segno.Head{Thread: "a", Head: "base of a"}, 1)
+	c := turnCommit(segno.Head{Thread: "a", Head: "base of a"}, 1)
 	c.ID = "with objects"
 	for _, data := range faultObjects {
 		name, err := b.Put(t.Context(), data)
@@ -109,12 +111,12 @@ func outcome(t *testing.T, s *Store) (all struct {
 	return all
 }
 
-// TestFaults fails each operation, one at a time and from it on. Afterwards the
-// store is the one before the step or the one after it, somebody was told, and the
-// same work goes through when it is done again.
+// TestFaults fails each operation on the disk: only that one, or all from it on. The call returns an
+// error, the store is in the state before the step or after it, and the same work succeeds when it is
+// repeated.
 func TestFaults(t *testing.T) {
 	var want []any // after each step
-	s := open(t, t.TempDir(), Options{FS: quick{vfs.OS}})
+	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	want = append(want, outcome(t, s))
 	for _, step := range work {
 		if err := step(t, s); err != nil {
@@ -122,7 +124,7 @@ func TestFaults(t *testing.T) {
 		}
 		want = append(want, outcome(t, s))
 	}
-	shut(t, s)
+	closeStore(t, s)
 	for n := 0; failAt(t, n, false, want); n++ {
 	}
 	for n := 0; failAt(t, n, true, want); n += 2 {
@@ -133,7 +135,7 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := faultfs.FailAt(n)
 	faults.Forever = forever
-	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
+	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 	at, err := 0, error(nil)
 	for at < len(work) {
 		if err = work[at](t, s); err != nil {
@@ -142,14 +144,14 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 		at++
 	}
 	if faults.Fired() && err == nil {
-		t.Fatalf("operation %d (%s) failed and nobody was told", n, faults.Trace()[n])
+		t.Fatalf("operation %d (%s) failed and no call returned an error", n, faults.Trace()[n])
 	}
 	if err != nil && (segno.KindOf(err) != segno.KindIO || !errors.Is(err, syscall.ENOSPC)) {
 		t.Fatalf("operation %d (%s): %v", n, faults.Trace()[n], err)
 	}
-	shut(t, s)
-	s = open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	closeStore(t, s)
+	s = open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	got := outcome(t, s)
 	if old := cmp.Diff(want[at], any(got)); old != "" {
 		if at == len(work) {
@@ -167,8 +169,8 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 	if diff := cmp.Diff(want[len(work)], any(outcome(t, s))); diff != "" {
 		t.Fatalf("operation %d, done again:\n%s", n, diff)
 	}
-	if said := complaints(t, s); len(said) > 0 {
-		t.Fatalf("operation %d, done again: %v", n, said)
+	if errs := readErrors(t, s); len(errs) > 0 {
+		t.Fatalf("operation %d, done again: %v", n, errs)
 	}
 	return faults.Fired()
 }
@@ -178,28 +180,26 @@ func failAt(t *testing.T, n int, forever bool, want []any) (fired bool) {
 func TestOrder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	faults := faultfs.FailAt(-1)
-	s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
+	defer closeStore(t, s)
 	seen := 0
 	trace := func() string {
 		all := faults.Trace()[seen:]
 		seen += len(all)
-		return regexp.MustCompile(`\.new-\w+`).ReplaceAllString(strings.Join(all, "\n"), ".new")
+		return regexp.MustCompile(`\.segno-\w+`).ReplaceAllString(strings.Join(all, "\n"), ".new")
 	}
-	head := mustCommit(t, s, baseOf("a"))
+	head := mustCommit(t, s, baseCommit("a"))
 	_, first, _ := strings.Cut(trace(), "mkdir: threads\nsyncdir: store\n")
-	if diff := cmp.Diff(`create: log.jsonl
-create: changes
-write: changes
-mkdir: .new
+	if diff := cmp.Diff(`create: lock
+create: log.jsonl
+mkdir: a
+syncdir: threads
 create: log.jsonl
 write: log.jsonl
 sync: log.jsonl
-syncdir: .new
-create: head.jsonl
-write: head.jsonl
-rename: a
-syncdir: threads`, first); diff != "" {
+syncdir: a
+create: changes
+write: changes`, first); diff != "" {
 		t.Error(diff)
 	}
 	b := s.Objects().Batch()
@@ -210,10 +210,11 @@ syncdir: threads`, first); diff != "" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := turnOf(head, 1)
+	c := turnCommit(head, 1)
 	c.Staged = staged
 	head = mustCommit(t, s, c)
-	if diff := cmp.Diff(`create: log.jsonl
+	if diff := cmp.Diff(`create: lock
+create: log.jsonl
 mkdir: objects
 syncdir: store
 mkdir: 3a
@@ -223,50 +224,45 @@ write: .new
 sync: .new
 rename: 3a6eb0790f39ac87c94f3856b2dd2c5d110e6811602261a9a923d3bb23adc8b7
 syncdir: 3a
-write: changes
 write: log.jsonl
 sync: log.jsonl
-create: head.jsonl
-write: head.jsonl`, trace()); diff != "" {
+create: changes
+write: changes`, trace()); diff != "" {
 		t.Error(diff)
 	}
-	mustCommit(t, s, turnOf(head, 2))
-	if diff := cmp.Diff("create: log.jsonl\nwrite: changes\nwrite: log.jsonl\nsync: log.jsonl\ncreate: head.jsonl\nwrite: head.jsonl", trace()); diff != "" {
+	mustCommit(t, s, turnCommit(head, 2))
+	if diff := cmp.Diff("create: lock\ncreate: log.jsonl\nwrite: log.jsonl\nsync: log.jsonl\ncreate: changes\nwrite: changes", trace()); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestAReaderMakesSure reads what another process wrote and may not have synced: it
-// tells nobody before that is durable.
-func TestAReaderMakesSure(t *testing.T) {
+// TestAReaderSyncsUnannouncedRecords reads a record that another process wrote but did not announce.
+// The record is durable before the reader returns it.
+func TestAReaderSyncsUnannouncedRecords(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "a", 1)
-	for n := range 2 {
+	for n := range 4 {
+		must(t, os.Remove(filepath.Join(dir, "changes")))
 		faults := faultfs.FailAt(n)
-		s := open(t, dir, Options{FS: faults.Wrap(quick{vfs.OS})})
+		s := open(t, dir, Options{FS: faults.Wrap(noSync{vfs.OS})})
 		_, err := s.Head(t.Context(), "a")
 		wantKind(t, err, segno.KindIO)
 		if got := headOf(t, s, "a"); got != head {
 			t.Fatalf("the head is %v instead of %v", got, head)
 		}
-		if diff := cmp.Diff([]string{"sync: log.jsonl", "syncdir: threads"}, faults.Trace()[len(faults.Trace())-2:]); diff != "" {
+		want := []string{"create: lock", "sync: log.jsonl", "syncdir: a", "syncdir: threads", "create: changes", "write: changes"}
+		if diff := cmp.Diff(want, faults.Trace()[len(faults.Trace())-len(want):]); diff != "" {
 			t.Fatal(diff)
 		}
+		before := len(faults.Trace())
 		headOf(t, s, "a")
-		if got := len(faults.Trace()); got != n+3 {
-			t.Fatalf("%d operations: what is known to be durable is synced again", got)
+		if got := len(faults.Trace()); got != before {
+			t.Fatalf("%d operations: a record that is durable is synced again", got-before)
 		}
-		other := open(t, dir, Options{FS: quick{vfs.OS}})
-		head = mustCommit(t, other, turnOf(head, n+1))
-		shut(t, other)
-		headOf(t, s, "a")
-		if diff := cmp.Diff([]string{"sync: log.jsonl"}, faults.Trace()[n+3:]); diff != "" {
-			t.Fatal(diff)
-		}
-		shut(t, s)
+		closeStore(t, s)
 	}
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return open(t, dir, Options{FS: fsys}) }, rawFiles)
 }

@@ -14,14 +14,14 @@ import (
 
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
-	s, err := Open(dir, o)
+	s, err := Open(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-func shut(t testing.TB, s *Store) {
+func closeStore(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func shut(t testing.TB, s *Store) {
 
 // logOf is the path of a thread's log.
 func logOf(dir string, id segno.ThreadID) string {
-	return filepath.Join(dir, "threads", nameOf(id), logName)
+	return filepath.Join(dir, "threads", nameOf(id), "log.jsonl")
 }
 
 func wantKind(t testing.TB, err error, want segno.Kind) {
@@ -66,17 +66,17 @@ func threadsOf(t testing.TB, s *Store) (ids []segno.ThreadID, err error) {
 // seed makes a store with a thread of a base and n turns.
 func seed(t testing.TB, dir string, id string, n int) segno.Head {
 	t.Helper()
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
-	head := mustCommit(t, s, baseOf(id))
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
+	head := mustCommit(t, s, baseCommit(id))
 	for i := range n {
-		head = mustCommit(t, s, turnOf(head, i))
+		head = mustCommit(t, s, turnCommit(head, i))
 	}
 	return head
 }
 
-// turnOf is a small turn whose id and content are always the same.
-func turnOf(head segno.Head, i int) segno.Commit {
+// turnCommit returns a small turn whose id and content depend on i only.
+func turnCommit(head segno.Head, i int) segno.Commit {
 	id := segno.CommitID(string(head.Thread) + " turn " + string(rune('0'+i)))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: i + 1, Name: "user", Body: []byte(`"hello"`)}},
@@ -117,20 +117,37 @@ func sizeOf(t testing.TB, dir string) (sum int64) {
 	return sum
 }
 
-// quick is a disk that never waits for itself. What survives a power cut no test
-// can see; what is synced, and when, the traces tell.
-type quick struct{ vfs.FS }
+// noSync is a disk that does not sync. No test sees a power cut; traces show the syncs.
+type noSync struct{ vfs.FS }
 
-type quickFile struct{ vfs.File }
+type noSyncFile struct{ vfs.File }
 
-func (quickFile) Sync() error { return nil }
+func (noSyncFile) Sync() error { return nil }
 
-func (quick) SyncDir(string) error { return nil }
+func (noSync) SyncDir(string) error { return nil }
 
-func (q quick) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
-	f, err := q.FS.OpenFile(name, flag, perm)
+func (n noSync) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := n.FS.OpenFile(name, flag, perm)
 	if err != nil {
 		return nil, err
 	}
-	return quickFile{f}, nil
+	return noSyncFile{f}, nil
+}
+
+// readErrors reads all checkpoints with their lines and objects, and returns every error.
+func readErrors(t testing.TB, s *Store) (all []error) {
+	t.Helper()
+	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{}) {
+		if err == nil {
+			_, err = s.Load(t.Context(), c.ID, segno.Window{Entries: true})
+		}
+		for _, name := range c.Refs() {
+			_, objectErr := s.Objects().Get(t.Context(), name)
+			err = errors.Join(err, objectErr)
+		}
+		if err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
 }

@@ -47,8 +47,8 @@ func fixtureEntries() []segno.Entry {
 
 func writeFixture(t *testing.T, dir string) {
 	t.Helper()
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	b := s.Objects().Batch()
 	_, err := b.Put(t.Context(), []byte(fixtureText))
 	must(t, err)
@@ -64,7 +64,7 @@ func writeFixture(t *testing.T, dir string) {
 	must(t, err)
 	mustCommit(t, s, segno.Commit{ID: "undo", Thread: "a:b/C", Expect: "one", Epoch: 1, Move: &segno.Move{Head: "base", Tip: "one"}})
 	mustCommit(t, s, segno.Commit{ID: "fork", Thread: "fork", Parent: "one", Create: &segno.Thread{ID: "fork", Parent: "one"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Turn: 7}})
-	mustCommit(t, s, baseOf("deleted"))
+	mustCommit(t, s, baseCommit("deleted"))
 	must(t, s.Delete(t.Context(), "deleted"))
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w/1", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Moved: []string{"/v"}}))
 }
@@ -92,8 +92,8 @@ func TestFixtures(t *testing.T) {
 
 func checkFixture(t *testing.T, dir string) {
 	t.Helper()
-	s := open(t, dir, Options{FS: quick{vfs.OS}})
-	defer shut(t, s)
+	s := open(t, dir, Options{FS: noSync{vfs.OS}})
+	defer closeStore(t, s)
 	line, err := s.Load(t.Context(), "fork", segno.Window{Entries: true})
 	must(t, err)
 	want := segno.Node{ID: "one", Thread: "a:b/C", Parent: "base", Seq: 2, Checkpoint: fixtureCheckpoint(), Entries: fixtureEntries()}
@@ -106,6 +106,14 @@ func checkFixture(t *testing.T, dir string) {
 	if got, err := s.Objects().Get(t.Context(), segno.HashOf([]byte(fixtureText))); err != nil || string(got) != fixtureText {
 		t.Fatalf("%q, %v", got, err)
 	}
+	checkFixtureLists(t, s)
+	storetest.Phases(t, s)
+	mustCommit(t, s, turnCommit(headOf(t, s, "a:b/C"), 8))
+	storetest.Phases(t, s)
+}
+
+func checkFixtureLists(t *testing.T, s *Store) {
+	t.Helper()
 	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{Pinned: true}) {
 		if err != nil || c.ID != "base" || c.Label != "a pin" {
 			t.Fatal(c, err)
@@ -125,7 +133,4 @@ func checkFixture(t *testing.T, dir string) {
 	if diff := cmp.Diff([]segno.ThreadID{"a:b/C", "fork"}, ids); err != nil || diff != "" {
 		t.Fatal(err, diff)
 	}
-	storetest.Phases(t, s)
-	mustCommit(t, s, turnOf(headOf(t, s, "a:b/C"), 8))
-	storetest.Phases(t, s)
 }

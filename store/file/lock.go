@@ -3,59 +3,39 @@ package file
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// lockWait is how long another process's lock is waited for at most: what holds
-// one takes as long as an fsync.
+// lockWait is how long a call waits for another process's lock: a writer holds it for an fsync or
+// two, an erasure for longer.
 const lockWait = 30 * time.Second
 
-// flock(2) cannot wait and be cancelled at once, so a held lock is tried again,
-// soon at first.
-const (
-	firstTry = 100 * time.Microsecond
-	lastTry  = 5 * time.Millisecond
-)
-
-// lock locks an open log until it is closed.
-func (s *Store) lock(ctx context.Context, op string, f vfs.File, exclusive bool) error {
-	how := unix.LOCK_SH
-	if exclusive {
-		how = unix.LOCK_EX
+// lock takes the store's lock, first among this process's goroutines, then among processes. The
+// returned unlock is never nil.
+func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case s.writer <- struct{}{}:
+	case <-ctx.Done():
+		return func() {}, ctx.Err()
 	}
-	deadline := time.Now().Add(s.wait)
-	for wait := firstTry; ; wait = min(2*wait, lastTry) {
-		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return fail(op, f.Name(), err)
-		}
-		if time.Now().After(deadline) {
-			return segno.Errorf(segno.KindBusy, op, f.Name(), "another process keeps it locked").WithHint("try again when the other process is done")
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return fail(op, f.Name(), ctx.Err())
-		case <-timer.C:
-		}
+	f, err := s.fs.OpenFile(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return func() { <-s.writer }, err
 	}
+	if err = vfs.Lock(ctx, f, s.wait); errors.Is(err, vfs.ErrLocked) {
+		err = segno.NewError(segno.KindBusy, "lock store", s.dir, err).WithHint("try again when the other process is done")
+	}
+	return func() { f.Close(); <-s.writer }, err
 }
 
-// take takes a turn, a channel with room for one.
-func take(ctx context.Context, op string, turn chan struct{}) (done func(), err error) {
-	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
-	case <-ctx.Done():
-		return nil, fail(op, "", ctx.Err())
-	}
+// isReadOnly reports whether err is that of a disk or a directory on which this process cannot write.
+func isReadOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -16,17 +16,16 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// TestLocked has another process keep a thread's log locked: readers of what is
-// known do not mind, writers wait until they may not any more, and nothing is
-// written.
+// TestLocked has another process hold the store's lock: readers go on, writers wait until
+// their deadline, and nothing is written.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	head := seed(t, dir, "thread", 1)
 	s := open(t, dir, Options{})
-	defer shut(t, s)
+	defer closeStore(t, s)
 	headOf(t, s, "thread")
 	before := read(t, logOf(dir, "thread"))
-	other, err := os.Open(logOf(dir, "thread"))
+	other, err := os.Open(filepath.Join(dir, "lock"))
 	must(t, err)
 	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
 
@@ -38,10 +37,10 @@ func TestLocked(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err = s.Commit(ctx, turnOf(head, 2))
+	_, err = s.Commit(ctx, turnCommit(head, 2))
 	wantKind(t, err, segno.KindCancelled)
 	s.wait = 20 * time.Millisecond
-	_, err = s.Commit(t.Context(), turnOf(head, 2))
+	_, err = s.Commit(t.Context(), turnCommit(head, 2))
 	wantKind(t, err, segno.KindBusy)
 	if after := read(t, logOf(dir, "thread")); string(after) != string(before) {
 		t.Fatal("the log was written to")
@@ -50,49 +49,27 @@ func TestLocked(t *testing.T) {
 	s.wait = lockWait
 	waits := make(chan error)
 	go func() {
-		_, err := s.Commit(t.Context(), turnOf(head, 2))
+		_, err := s.Commit(t.Context(), turnCommit(head, 2))
 		waits <- err
 	}()
 	must(t, other.Close())
 	must(t, <-waits)
 }
 
-// TestOneThreadWaitsForItself has a thread locked by another process: work on
-// other threads goes on.
-func TestOneThreadWaitsForItself(t *testing.T) {
-	dir := t.TempDir()
-	one, two := seed(t, dir, "one", 0), seed(t, dir, "two", 0)
-	s := open(t, dir, Options{})
-	defer shut(t, s)
-	other, err := os.Open(logOf(dir, "one"))
-	must(t, err)
-	must(t, unix.Flock(int(other.Fd()), unix.LOCK_EX))
-	waits := make(chan error)
-	go func() {
-		_, err := s.Commit(t.Context(), turnOf(one, 1))
-		waits <- err
-	}()
-	for i := range 3 {
-		two = mustCommit(t, s, turnOf(two, i))
-	}
-	must(t, other.Close())
-	must(t, <-waits)
-}
-
-// TestOneMakesTheThread has many openings make the same threads at once: one makes
-// each, and the others learn its head.
-func TestOneMakesTheThread(t *testing.T) {
+// TestOneCreatesTheThread creates the same threads through several stores at once. One of them creates
+// each thread, and the others get its head.
+func TestOneCreatesTheThread(t *testing.T) {
 	dir := t.TempDir()
 	const openings, threads = 4, 20
 	won := make(chan segno.Head, openings*threads)
 	lost := make(chan segno.Head, openings*threads)
 	var group sync.WaitGroup
 	for i := range openings {
-		s := open(t, dir, Options{FS: quick{vfs.OS}})
-		defer shut(t, s)
+		s := open(t, dir, Options{FS: noSync{vfs.OS}})
+		defer closeStore(t, s)
 		group.Go(func() {
 			for n := range threads {
-				c := baseOf(fmt.Sprint("thread ", n))
+				c := baseCommit(fmt.Sprint("thread ", n))
 				c.ID = segno.CommitID(fmt.Sprint(n, " of ", i))
 				head, err := s.Commit(t.Context(), c)
 				var late *segno.ConflictError

@@ -18,7 +18,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
-		work := map[string]func(context.Context, string) error{"commit": commitForEver, "race": raceOnHead}[os.Getenv(childWork)]
+		work := map[string]func(context.Context, string) error{"commit": commitUntilKilled, "race": raceOnHead}[os.Getenv(childWork)]
 		if err := work(context.Background(), dir); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -3,13 +3,17 @@ package file
 import (
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
+	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 type objects struct{ s *Store }
@@ -17,53 +21,39 @@ type objects struct{ s *Store }
 // Objects implements [segno.Store].
 func (s *Store) Objects() segno.Objects { return objects{s} }
 
-func (s *Store) objectPath(name segno.Hash) string {
-	text := name.String()
+func (s *Store) objectFile(name segno.Hash) string {
+	text := hex.EncodeToString(name[:])
 	return filepath.Join(s.dir, "objects", text[:2], text)
 }
-
-func (s *Store) stagedDir(pack string) string { return filepath.Join(s.dir, "staged", pack) }
 
 // Get implements [segno.Objects].
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	const op = "read object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
+	if err := o.s.begin(ctx, op); err != nil {
 		return nil, err
 	}
-	defer end()
-	if name.IsZero() {
-		return nil, notFound(op, "")
-	}
-	data, err := os.ReadFile(o.s.objectPath(name))
+	data, err := os.ReadFile(o.s.objectFile(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound(op, name.String())
-	case err != nil:
-		return nil, fail(op, name.String(), err)
-	case segno.HashOf(data) != name:
-		return nil, corrupt(op, name.String(), errors.New("its bytes are not what it is named for"))
+	case err == nil && segno.HashOf(data) != name:
+		return nil, corrupt(o.s.objectFile(name), errors.New("its bytes do not match its name"))
 	}
-	return data, nil
+	return data, fail(op, name.String(), err)
 }
 
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 	const op = "look for object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
+	if err := o.s.begin(ctx, op); err != nil {
 		return false, err
 	}
-	defer end()
-	ok, err := o.s.hasObject(name)
-	return ok, fail(op, name.String(), err)
+	found, err := o.s.hasObject(name)
+	return found, fail(op, name.String(), err)
 }
 
 func (s *Store) hasObject(name segno.Hash) (bool, error) {
-	if name.IsZero() {
-		return false, nil
-	}
-	_, err := os.Lstat(s.objectPath(name))
+	_, err := os.Lstat(s.objectFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -73,133 +63,141 @@ func (s *Store) hasObject(name segno.Hash) (bool, error) {
 // Keep implements [segno.Objects].
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	end, err := o.s.begin(ctx, op)
+	leave, err := o.s.enter(ctx, op, true)
 	if err != nil {
 		return err
 	}
-	defer end()
-	if staged.IsZero() {
-		return nil
-	}
-	if err := o.s.make(); err != nil {
-		return fail(op, o.s.dir, err)
-	}
-	release, err := o.s.lockObjects(ctx, op, false)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if _, err := o.s.admitStaged(op, staged); err != nil {
-		return err
-	}
-	return o.s.adopt(op, staged)
+	defer leave()
+	return fail(op, o.s.dir, o.s.keep(staged))
 }
 
-// admitObjects asks for every object that c brings or needs.
-func (s *Store) admitObjects(op string, c *segno.Commit) error {
-	brought, err := s.admitStaged(op, c.Staged)
-	if err != nil {
-		return err
-	}
-	for _, h := range c.Refs() {
-		if brought[h] {
-			continue
-		}
-		ok, err := s.hasObject(h)
-		if err != nil {
-			return fail(op, h.String(), err)
-		}
-		if !ok {
-			return segno.Errorf(segno.KindNotFound, op, string(c.ID), "object %s does not exist", h)
-		}
-	}
-	return nil
-}
-
-// admitStaged returns what is brought. What the batch found in the store must
-// still be there, or in a pack beside it.
-func (s *Store) admitStaged(op string, staged segno.Staged) (map[segno.Hash]bool, error) {
-	brought := map[segno.Hash]bool{}
+// keep makes staged objects durable. The caller holds the store's lock.
+func (s *Store) keep(staged segno.Staged) error {
 	for _, pack := range staged.Packs {
-		if !isPack(pack) {
-			return nil, invalid(op, pack, "it is no name of a pack")
+		name, ok := packName(pack)
+		if !ok {
+			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "no batch of this store gives a pack that name")
 		}
-		names, err := s.packed(pack)
+		err := s.keepObject(name, func(file string) error {
+			return errors.Join(s.fs.Rename(s.stagedFile(pack), file), s.fs.SyncDir(filepath.Dir(file)))
+		})
+		if _, missing := os.Lstat(s.stagedFile(pack)); err == nil && missing == nil {
+			err = s.fs.Remove(s.stagedFile(pack)) // another batch has brought the same object
+		}
 		if err != nil {
-			return nil, fail(op, "pack "+pack, err)
-		}
-		for _, h := range names {
-			brought[h] = true
+			return err
 		}
 	}
 	for _, o := range staged.Objects {
-		if o.Data != nil {
-			if segno.HashOf(o.Data) != o.Name {
-				return nil, corrupt(op, o.Name.String(), errors.New("its bytes are not what it is named for"))
+		err := s.keepObject(o.Name, func(file string) error {
+			if o.Data == nil {
+				return fs.ErrNotExist // the batch found the object in the store
 			}
-			brought[o.Name] = true
-		}
-	}
-	for _, o := range staged.Objects {
-		if brought[o.Name] {
-			continue
-		}
-		ok, err := s.hasObject(o.Name)
+			if segno.HashOf(o.Data) != o.Name {
+				return corrupt(file, errors.New("the staged bytes do not match the name"))
+			}
+			return vfs.Replace(s.fs, file, o.Data, 0o600)
+		})
 		if err != nil {
-			return nil, fail(op, o.Name.String(), err)
-		}
-		if !ok {
-			return nil, notFound(op, o.Name.String())
-		}
-		brought[o.Name] = true
-	}
-	return brought, nil
-}
-
-// adopt makes staged objects the store's, durably. It does nothing to those the
-// store has but make sure of that.
-func (s *Store) adopt(op string, staged segno.Staged) error {
-	var dirs []string
-	for _, pack := range staged.Packs {
-		moved, err := s.adoptPack(pack)
-		if err != nil {
-			return fail(op, "pack "+pack, err)
-		}
-		dirs = append(dirs, moved...)
-	}
-	for _, o := range staged.Objects {
-		path := s.objectPath(o.Name)
-		ok, err := s.hasObject(o.Name)
-		if err == nil && !ok && o.Data != nil {
-			err = s.writeObject(path, o.Data)
-		}
-		if err != nil {
-			return fail(op, o.Name.String(), err)
-		}
-		dirs = append(dirs, filepath.Dir(path))
-	}
-	slices.Sort(dirs)
-	for _, dir := range slices.Compact(dirs) {
-		if err := s.fs.SyncDir(dir); err != nil {
-			return fail(op, dir, err)
+			return err
 		}
 	}
 	return nil
 }
 
-// writeObject writes an object under its name, which is durable once its
-// directory is synced.
-func (s *Store) writeObject(path string, data []byte) error {
-	if err := s.mkdir(filepath.Dir(path)); err != nil {
+// keepObject makes an object durable: with create if it does not exist, otherwise by a sync of its
+// name, because the process that created the file may have been killed before it did that.
+func (s *Store) keepObject(name segno.Hash, create func(file string) error) error {
+	file := s.objectFile(name)
+	found, err := s.hasObject(name)
+	switch {
+	case err != nil:
 		return err
+	case found:
+		return s.fs.SyncDir(filepath.Dir(file))
 	}
-	temp := filepath.Join(filepath.Dir(path), ".new-"+rand.Text())
-	err := s.writeSynced(temp, data)
-	if err == nil {
-		err = s.fs.Rename(temp, path)
+	if err = vfs.MkdirAllSynced(s.fs, filepath.Dir(file)); err == nil {
+		err = create(file)
 	}
-	if err != nil {
-		_ = s.fs.Remove(temp) // a stray at worst; the first error is the one to tell
+	if errors.Is(err, fs.ErrNotExist) {
+		return notFound("keep objects", name.String())
 	}
 	return err
+}
+
+// A pack is a file of one object that no longer fits into a commit. Its name is the object's, a dot
+// and a random text.
+func packName(pack string) (name segno.Hash, ok bool) {
+	text, random, _ := strings.Cut(pack, ".")
+	name, err := segno.ParseHash(text)
+	return name, err == nil && len(random) == 26 && strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+// packed returns the names of the objects in packs.
+func packed(packs []string) map[segno.Hash]bool {
+	names := map[segno.Hash]bool{}
+	for _, pack := range packs {
+		if name, ok := packName(pack); ok {
+			names[name] = true
+		}
+	}
+	return names
+}
+
+func (s *Store) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
+
+// Batch implements [segno.Objects].
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{objects: o}) }
+
+// sink is the [ledger.Sink] of a batch.
+type sink struct {
+	objects
+	mu    sync.Mutex
+	packs []string
+}
+
+func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
+	err := k.s.begin(ctx, "put object")
+	return segno.Object{Name: name, Size: int64(len(data)), Data: append([]byte{}, data...)}, err
+}
+
+func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
+	const op = "write packs"
+	dir := k.s.stagedFile("")
+	err := k.s.create()
+	if err == nil {
+		err = vfs.MkdirAllSynced(k.s.fs, dir)
+	}
+	for _, o := range all {
+		if err == nil {
+			err = k.s.begin(ctx, op)
+		}
+		if err != nil {
+			return nil, fail(op, dir, err)
+		}
+		pack := o.Name.String() + "." + rand.Text()
+		k.mu.Lock()
+		k.packs = append(k.packs, pack)
+		k.mu.Unlock()
+		err = vfs.WriteSynced(k.s.fs, k.s.stagedFile(pack), o.Data, 0o600)
+	}
+	return nil, fail(op, dir, err)
+}
+
+func (k *sink) Finish(ctx context.Context) ([]string, error) {
+	const op = "stage objects"
+	err := k.s.begin(ctx, op)
+	if err == nil && len(k.packs) > 0 {
+		err = k.s.fs.SyncDir(k.s.stagedFile(""))
+	}
+	return k.packs, fail(op, k.s.dir, err)
+}
+
+func (k *sink) Drop() (err error) {
+	for _, pack := range k.packs {
+		if e := k.s.fs.Remove(k.s.stagedFile(pack)); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return fail("drop batch", k.s.dir, err)
 }

@@ -2,276 +2,203 @@ package file
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"reflect"
-	"strconv"
-	"time"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
 
-// version is the version of the format. The package comment describes it.
+// version is the version of the format, which the package comment describes.
 const version = 1
 
 // record is a line of a log without its entries.
 type record struct {
-	CRC    string        `json:"-"`
 	N      int64         `json:"n"`
 	Format int           `json:"format,omitempty"`
 	Order  int64         `json:"order"`
 	Commit *commitRecord `json:"commit,omitempty"`
 	Digest segno.Hash    `json:"digest,omitzero"`
 	Head   *headRecord   `json:"head,omitempty"`
-	Turn   int           `json:"turn,omitempty"` // where the commit's own line stands
+	Turn   int           `json:"turn,omitempty"` // of the commit, see [ledger.Turn]
 	Lease  *segno.Lease  `json:"lease,omitempty"`
 	Hidden bool          `json:"hidden,omitempty"`
 
-	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // alone in a file, never in a log
+	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // the only record of its file, never in a log
 }
 
-// commitRecord is what a log keeps of a [segno.Commit].
-type commitRecord struct {
-	ID         segno.CommitID        `json:"id"`
-	Thread     segno.ThreadID        `json:"thread"`
-	Create     *segno.Thread         `json:"create,omitempty"`
-	Parent     segno.CommitID        `json:"parent,omitempty"`
-	Checkpoint *checkpointRecord     `json:"checkpoint,omitempty"`
-	Entries    int                   `json:"entries,omitempty"` // how many
-	Needs      []segno.Hash          `json:"needs,omitempty"`
-	Move       *segno.Move           `json:"move,omitempty"`
-	Link       *segno.Link           `json:"link,omitempty"`
-	Workspace  *segno.WorkspaceState `json:"workspace,omitempty"`
-	Operation  *segno.Operation      `json:"operation,omitempty"`
-	Pin        *segno.Pin            `json:"pin,omitempty"`
-}
+// The fields that these types have in addition hide those of the embedded type from JSON.
+type (
+	// commitRecord is a [segno.Commit] without what only its admission needs.
+	commitRecord struct {
+		segno.Commit
+		Entries    int               `json:"entries,omitempty"` // how many
+		Checkpoint *checkpointRecord `json:"checkpoint,omitempty"`
+		Expect     *struct{}         `json:"expect,omitempty"`
+		Epoch      *struct{}         `json:"epoch,omitempty"`
+		Staged     *struct{}         `json:"staged,omitempty"`
+	}
 
-// checkpointRecord is a [segno.Checkpoint] without what the commit says already.
-type checkpointRecord struct {
-	segno.Checkpoint
-	ID     *struct{} `json:"id,omitempty"`
-	Thread *struct{} `json:"thread,omitempty"`
-	Parent *struct{} `json:"parent,omitempty"`
-	Seq    *struct{} `json:"seq,omitempty"`
-}
+	// checkpointRecord is a [segno.Checkpoint] without what the commit contains already.
+	checkpointRecord struct {
+		segno.Checkpoint
+		ID     *struct{} `json:"id,omitempty"`
+		Thread *struct{} `json:"thread,omitempty"`
+		Parent *struct{} `json:"parent,omitempty"`
+		Seq    *struct{} `json:"seq,omitempty"`
+	}
 
-// headRecord is a [segno.Head] without its thread and link.
-type headRecord struct {
-	Head  segno.CommitID `json:"head"`
-	Tip   segno.CommitID `json:"tip"`
-	Seq   int64          `json:"seq"`
-	Turn  int            `json:"turn"`
-	Epoch uint64         `json:"epoch,omitempty"`
-	Phase segno.Phase    `json:"phase,omitempty"` // records of older versions have none
-}
+	// headRecord is a [segno.Head] without what the commits contain already, and a phase.
+	headRecord struct {
+		segno.Head
+		Thread *struct{}   `json:"thread,omitempty"`
+		Link   *struct{}   `json:"link,omitempty"`
+		Phase  segno.Phase `json:"phase,omitempty"` // records of older versions have none
+	}
 
-// entryRecord is a [segno.Entry]; its body is in Body or, if JSON would not give
-// its bytes back, in Text.
-type entryRecord struct {
-	Kind    segno.EntryKind `json:"kind"`
-	Turn    int             `json:"turn"`
-	Session segno.SessionID `json:"session,omitempty"`
-	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"`
-	Name    string          `json:"name,omitempty"`
-	Text    string          `json:"text,omitempty"`
-	Body    json.RawMessage `json:"body,omitempty"`
-}
+	// entryRecord is a [segno.Entry]. Text has the body if encoding would change its bytes, because
+	// it is not compact.
+	entryRecord struct {
+		segno.Entry
+		Text string `json:"text,omitempty"`
+	}
+)
 
 const (
 	crcBegin   = `{"crc":"`
 	crcEnd     = `",`
-	crcHex     = 8
-	bodyAt     = len(crcBegin) + crcHex + len(crcEnd) // where what the checksum covers begins
-	briefBegin = `"brief":`
+	bodyAt     = len(crcBegin) + 8 + len(crcEnd) // where the bytes begin that the checksum covers
 	entriesKey = `,"entries":`
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-var errChecksum = errors.New("it does not match its checksum")
+func checksum(data []byte) string { return fmt.Sprintf("%08x", crc32.Checksum(data, castagnoli)) }
 
-// encode returns the line of a record, its line break included.
-func encode(r record, entries []segno.Entry) ([]byte, error) {
-	brief, err := marshal(r)
-	if err != nil {
-		return nil, err
-	}
-	brief = brief[1 : len(brief)-1]
-	size := bodyAt + len(briefBegin) + 20 + len(brief) + len(entriesKey) + 2
-	for _, e := range entries {
-		size += 256 + len(e.Body)
-	}
-	line := make([]byte, bodyAt, size)
-	line = append(line, briefBegin...)
-	line = strconv.AppendInt(line, int64(len(brief)), 10)
-	line = append(line, ',')
-	line = append(line, brief...)
-	if len(entries) > 0 {
-		line = append(line, entriesKey...)
-		if line, err = appendEntries(line, entries); err != nil {
-			return nil, err
-		}
-	}
-	line = append(line, '}')
-	copy(line, crcBegin)
-	copy(line[len(crcBegin):], checksum(line[bodyAt:]))
-	copy(line[len(crcBegin)+crcHex:], crcEnd)
-	return append(line, '\n'), nil
+// seal returns the fields of a JSON object as a line with a checksum.
+func seal(fields []byte) []byte {
+	return slices.Concat([]byte(crcBegin), []byte(checksum(fields[1:])), []byte(crcEnd), fields[1:], []byte("\n"))
 }
 
-// appendEntries appends a JSON array of entries. Their bodies are known to be JSON,
-// and those that stay as they are need no second look.
-func appendEntries(line []byte, entries []segno.Entry) ([]byte, error) {
-	for i, e := range entries {
-		r := entryRecord{Kind: e.Kind, Turn: e.Turn, Session: e.Session, Time: e.Time, ID: e.ID, Name: e.Name}
-		body := e.Body
-		if !isCompact(body) {
+// unseal checks a line. It returns its fields but for the entries, as a JSON object, and the
+// entries, which may be nil.
+func unseal(line []byte) (fields, entries []byte, err error) {
+	if len(line) < bodyAt+2 || line[len(line)-1] != '\n' || string(line[:len(crcBegin)]) != crcBegin {
+		return nil, nil, errors.New("it is not a record")
+	}
+	body := line[bodyAt : len(line)-1]
+	if string(line[len(crcBegin):bodyAt]) != checksum(body)+crcEnd {
+		return nil, nil, errors.New("it does not match its checksum")
+	}
+	body = body[:len(body)-1]
+	// The key ends the fields: it cannot be part of a string, whose quotes are escaped, and only the
+	// entries, which come last, contain JSON of callers.
+	if i := bytes.Index(body, []byte(entriesKey+"[")); i >= 0 {
+		body, entries = body[:i], body[i+len(entriesKey):]
+	}
+	return slices.Concat([]byte("{"), body, []byte("}")), entries, nil
+}
+
+// encode returns the line of a record and its entries.
+func encode(r *record, entries []segno.Entry) ([]byte, error) {
+	fields, err := marshal(*r)
+	if err != nil || len(entries) == 0 {
+		return seal(fields), err
+	}
+	fields = append(fields[:len(fields)-1], entriesKey...)
+	separator := byte('[')
+	for _, e := range entries {
+		r, body := entryRecord{Entry: e}, e.Body
+		if r.Body = nil; !isCompact(body) {
 			r.Text, body = string(body), nil
 		}
-		data, err := marshal(r)
+		entry, err := marshal(r)
 		if err != nil {
 			return nil, err
 		}
-		separator := byte(',')
-		if i == 0 {
-			separator = '['
+		fields = append(append(fields, separator), entry...)
+		if len(body) > 0 { // it is valid JSON, so that the encoder need not read it again
+			fields = append(append(fields[:len(fields)-1], `,"body":`...), body...)
+			fields = append(fields, '}')
 		}
-		line = append(append(line, separator), data...)
-		if len(body) > 0 {
-			line = append(append(line[:len(line)-1], `,"body":`...), body...)
-			line = append(line, '}')
-		}
+		separator = ','
 	}
-	return append(line, ']'), nil
+	return seal(append(fields, "]}"...)), nil
 }
 
-// isCompact reports whether JSON text has no space between its tokens and can
-// stand in a log as it is.
-func isCompact(text []byte) bool {
-	inside := false // a string
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
+// isCompact reports whether JSON has no space between its tokens, so that it can be part of a line.
+func isCompact(body []byte) bool {
+	inString := false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
 		case c == '"':
-			inside = !inside
+			inString = !inString
 		case c == '\\':
 			i++
-		case c <= ' ' && (!inside || c < ' '):
+		case c <= ' ' && !inString:
 			return false
 		}
 	}
-	return utf8.Valid(text) && !bytes.Contains(text, []byte(mark))
+	return utf8.Valid(body)
 }
 
-func checksum(body []byte) string {
-	sum := crc32.Checksum(body, castagnoli)
-	return hex.EncodeToString([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)})
-}
-
-// marshal returns v as JSON, with every string escaped.
+// marshal returns v as JSON. It escapes strings if JSON would lose bytes of them: then the encoder
+// writes \ufffd, or a string contains the mark of an escape.
 func marshal[T any](v T) ([]byte, error) {
-	if !isPlain(reflect.ValueOf(v)) {
-		v = clone(v, escape)
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
+	err := e.Encode(v)
+	if bytes.Contains(b.Bytes(), []byte(`\ufffd`)) || bytes.Contains(b.Bytes(), []byte(mark)) {
+		b.Reset()
+		err = e.Encode(cloneText(v, escape))
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-func (r entryRecord) entry() segno.Entry {
-	e := segno.Entry{Kind: r.Kind, Turn: r.Turn, Session: r.Session, Time: r.Time, ID: r.ID, Name: r.Name, Body: r.Body}
-	if r.Text != "" {
-		e.Body = json.RawMessage(r.Text)
+func unmarshal[T any](data []byte) (v T, err error) {
+	err = json.Unmarshal(data, &v)
+	if bytes.Contains(data, []byte(mark)) {
+		v = cloneText(v, unescape)
 	}
-	return e
-}
-
-// split checks a line, without its line break, and returns its two parts: the
-// record's fields and its entries, which may be none.
-func split(line []byte) (brief, entries []byte, err error) {
-	if len(line) <= bodyAt || !bytes.HasPrefix(line, []byte(crcBegin)) || string(line[bodyAt-len(crcEnd):bodyAt]) != crcEnd {
-		return nil, nil, errors.New("it is no record")
-	}
-	body := line[bodyAt:]
-	if string(line[len(crcBegin):len(crcBegin)+crcHex]) != checksum(body) {
-		return nil, nil, errChecksum
-	}
-	rest, ok := bytes.CutPrefix(body, []byte(briefBegin))
-	digits, rest, comma := bytes.Cut(rest, []byte(","))
-	n, err := strconv.Atoi(string(digits))
-	if !ok || !comma || err != nil || n < 0 || n >= len(rest) || rest[len(rest)-1] != '}' {
-		return nil, nil, errors.New("its parts do not add up")
-	}
-	brief, rest = rest[:n], rest[n:len(rest)-1]
-	if len(rest) == 0 {
-		return brief, nil, nil
-	}
-	entries, ok = bytes.CutPrefix(rest, []byte(entriesKey))
-	if !ok {
-		return nil, nil, errors.New("its parts do not add up")
-	}
-	return brief, entries, nil
+	return v, err
 }
 
 // decode reads a line without its entries.
-func decode(line []byte) (r record, err error) {
-	brief, _, err := split(line)
+func decode(line []byte) (*record, error) {
+	fields, _, err := unseal(line)
 	if err != nil {
-		return r, err
+		return nil, err
 	}
-	whole := make([]byte, 0, len(brief)+2)
-	whole = append(append(append(whole, '{'), brief...), '}')
-	if err := json.Unmarshal(whole, &r); err != nil {
-		return r, err
-	}
-	if bytes.Contains(whole, []byte(mark)) {
-		r = clone(r, unescape)
-	}
-	r.CRC = string(line[len(crcBegin) : len(crcBegin)+crcHex])
-	return r, r.check()
-}
-
-// check reports what no writer of this version writes.
-func (r *record) check() error {
-	kinds := 0
-	for _, is := range []bool{r.Commit != nil, r.Lease != nil, r.Hidden, r.Workspace != nil} {
-		if is {
-			kinds++
-		}
+	r, err := unmarshal[record](fields)
+	if err != nil {
+		return nil, err
 	}
 	switch {
-	case r.Format > version || kinds == 0 && r.Format == 0:
-		return errNewer
-	case kinds != 1, r.N < 0, (r.N == 0) != (r.Format != 0), r.Commit != nil && r.Head == nil:
-		return fmt.Errorf("record %d is of no known kind", r.N)
+	case r.Format > version || r.Commit == nil && r.Lease == nil && !r.Hidden && r.Workspace == nil:
+		return nil, errNewer
+	case r.Commit != nil && r.Head == nil:
+		return nil, errors.New("its head is missing")
 	}
-	return nil
+	return &r, nil
 }
 
 // decodeEntries reads the entries of a line.
 func decodeEntries(line []byte) ([]segno.Entry, error) {
-	_, data, err := split(line)
-	if err != nil || data == nil {
+	_, list, err := unseal(line)
+	if err != nil || list == nil {
 		return nil, err
 	}
-	var records []entryRecord
-	if err := json.Unmarshal(data, &records); err != nil {
-		return nil, err
+	all, err := unmarshal[[]entryRecord](list)
+	entries := make([]segno.Entry, len(all))
+	for i, r := range all {
+		entries[i] = r.Entry
+		if r.Text != "" {
+			entries[i].Body = json.RawMessage(r.Text)
+		}
 	}
-	if bytes.Contains(data, []byte(mark)) {
-		records = clone(records, unescape)
-	}
-	out := make([]segno.Entry, len(records))
-	for i, r := range records {
-		out[i] = r.entry()
-	}
-	return out, nil
+	return entries, err
 }

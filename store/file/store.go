@@ -8,99 +8,77 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Workspaces], [segno.Leaser],
-// [segno.Eraser], [segno.Checker] and [segno.Watcher], in a directory. Nothing is ever
-// dropped from it but by Erase.
+// Store is a [segno.Store] in a directory. It is also a [segno.Chains], [segno.Workspaces],
+// [segno.Leaser], [segno.Eraser] and [segno.Watcher]. Only Erase removes anything from it.
+//
+// A write holds the store's lock, which excludes every other writer in every process, until the
+// record is durable. Reads lock nothing but the index in memory.
 type Store struct {
-	dir   string
-	fs    vfs.FS
-	clock func() time.Time
-	wait  time.Duration // for another process's lock
+	dir      string
+	fs       vfs.FS
+	clock    func() time.Time
+	wait     time.Duration // for another process's lock, at most
+	writer   chan struct{} // has room for the one goroutine of this process that holds the lock
+	closed   atomic.Bool
+	notifier notify.Notifier
 
-	calls  sync.RWMutex // held for reading by calls under way
-	closed bool
-
-	changes *changes
-	bells   bell.Bells
-
-	mu      sync.Mutex      // guards what follows, and what threads say it guards
-	made    bool            // the directory is there and says which format it is
-	dirs    map[string]bool // that are known to be durable
-	threads map[segno.ThreadID]*thread
-	phases  [segno.PhaseWaiting + 1]map[*thread]bool
-	commits map[segno.CommitID]*commit
-	places  map[segno.CommitID]segno.ThreadID // what changes says, of threads not read yet
-	pins    map[segno.CommitID]pin
-	states  map[segno.WorkspaceID]state
-	// operations are those of all workspaces.
-	operations map[segno.OperationID]operation
-	// nameless are directories of threads whose id only their damaged log knows.
-	nameless map[string]error
-	order    int64 // the highest seen
+	mu    sync.Mutex // guards index, and all that it leads to
+	index *index
 }
 
-// pin is the newest word on a checkpoint's pin; an empty name took it off.
-type pin struct {
-	name  string
-	order int64
-}
-
-var (
-	_ segno.Store      = (*Store)(nil)
-	_ segno.Chains     = (*Store)(nil)
-	_ segno.Workspaces = (*Store)(nil)
-	_ segno.Leaser     = (*Store)(nil)
-	_ segno.Eraser     = (*Store)(nil)
-	_ segno.Checker    = (*Store)(nil)
-)
-
-// Options may be left out.
+// Options configure a [Store]. The zero value is the default.
 type Options struct {
-	Clock func() time.Time // tells when leases end and, roughly, which thread changed last; nil is time.Now
+	Clock func() time.Time // decides whether a lease has expired; nil is time.Now
 	FS    vfs.FS           // nil is [vfs.OS]; tests fail its operations
 }
 
-const formatName = "format.json"
+const formatName = "segno file store"
 
 type format struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
 }
 
-const formatIs = "segno file store"
-
-// Open returns the store in dir, which need not exist: it is made by the first
-// call that writes. Nothing but the version is read yet; a newer one is
-// [segno.KindNewer].
-func Open(dir string, o ...Options) (*Store, error) {
+// Open returns the store in dir. The directory need not exist: the first call that writes creates
+// it. Open reads nothing but the version of the format. The error has [segno.KindNewer] for a
+// version that this package does not know.
+func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	const op = "open store"
-	var options Options
-	if len(o) > 0 {
-		options = o[0]
+	if o.Clock == nil {
+		o.Clock = time.Now
 	}
-	if options.Clock == nil {
-		options.Clock = time.Now
-	}
-	if options.FS == nil {
-		options.FS = vfs.OS
+	if o.FS == nil {
+		o.FS = vfs.OS
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: options.FS, clock: options.Clock, wait: lockWait, threads: map[segno.ThreadID]*thread{}, commits: map[segno.CommitID]*commit{},
-		places: map[segno.CommitID]segno.ThreadID{}, pins: map[segno.CommitID]pin{}, nameless: map[string]error{},
-		states: map[segno.WorkspaceID]state{}, operations: map[segno.OperationID]operation{}, dirs: map[string]bool{}}
-	s.changes = &changes{path: filepath.Join(dir, "changes"), fs: options.FS, turn: make(chan struct{}, 1)}
-	if _, err := s.checkFormat(op); err != nil {
+	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1)}
+	s.index = newIndex(s.threadsDir())
+	if err := s.begin(ctx, op); err != nil {
 		return nil, err
+	}
+	data, err := os.ReadFile(s.formatFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
+	var f format
+	switch {
+	case err != nil:
+		return nil, fail(op, dir, err)
+	case json.Unmarshal(data, &f) != nil || f.Format != formatName || f.Version < 1:
+		return nil, corrupt(s.formatFile(), errors.New("it does not record the format of a file store"))
+	case f.Version > version:
+		return nil, errNewer
 	}
 	return s, nil
 }
@@ -108,148 +86,155 @@ func Open(dir string, o ...Options) (*Store, error) {
 // Path is the store's directory.
 func (s *Store) Path() string { return s.dir }
 
-// checkFormat reports whether there is a store yet, and whether we can read it.
-func (s *Store) checkFormat(op string) (bool, error) {
-	name := filepath.Join(s.dir, formatName)
-	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(s.threadsDir()); err != nil {
-			return false, nil
-		}
-		// Another process may have made both between the two looks.
-		if data, err = os.ReadFile(name); errors.Is(err, fs.ErrNotExist) {
-			return false, corrupt(op, name, errors.New("it is missing, and there are threads"))
-		}
-	}
-	if err != nil {
-		return false, fail(op, name, err)
-	}
-	var f format
-	if err := json.Unmarshal(data, &f); err != nil || f.Format != formatIs || f.Version < 1 {
-		return false, corrupt(op, name, errors.New("it does not say which format the store has"))
-	}
-	if f.Version > version {
-		return false, fail(op, s.dir, errNewer)
-	}
-	return true, nil
-}
-
-// make makes the store's directory, once.
-func (s *Store) make() error {
-	s.mu.Lock()
-	made := s.made
-	s.mu.Unlock()
-	if made {
-		return nil
-	}
-	there, err := s.checkFormat("open store")
-	if err != nil {
-		return err
-	}
-	if !there {
-		if err := s.mkdir(s.dir); err != nil {
-			return err
-		}
-		data, err := json.Marshal(format{formatIs, version})
-		if err != nil {
-			return err
-		}
-		if err := vfs.Replace(s.fs, filepath.Join(s.dir, formatName), append(data, '\n'), 0o600); err != nil {
-			return err
-		}
-	}
-	if err := s.mkdir(s.threadsDir()); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.made = true
-	s.mu.Unlock()
-	return nil
-}
-
-// mkdir makes a directory and what is missing above it, durably. One of the
-// store's that is there may have been made by a call that failed: whether it is
-// durable is only taken for granted once we made sure of it.
-func (s *Store) mkdir(dir string) error {
-	s.mu.Lock()
-	sure := s.dirs[dir]
-	s.mu.Unlock()
-	if sure {
-		return nil
-	}
-	_, err := os.Stat(dir)
-	if err == nil && len(dir) <= len(s.dir) {
-		return nil
-	}
-	if err := s.mkdir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	if err != nil {
-		if err := s.fs.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	if err := s.fs.SyncDir(filepath.Dir(dir)); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.dirs[dir] = true
-	s.mu.Unlock()
-	return nil
-}
+func (s *Store) formatFile() string { return filepath.Join(s.dir, "format.json") }
 
 func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
-// begin is the beginning of every call; end is its end.
-func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fail(op, "", err)
+// exists reports whether the store exists. The directory threads is created last.
+func (s *Store) exists() bool {
+	_, err := os.Stat(s.threadsDir())
+	return err == nil
+}
+
+// create creates the store if it does not exist.
+func (s *Store) create() error {
+	if s.exists() {
+		return nil
 	}
-	s.calls.RLock()
-	if s.closed {
-		s.calls.RUnlock()
-		return nil, invalid(op, "", "the store is closed")
+	data, err := json.Marshal(format{formatName, version})
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.dir)
 	}
-	return s.calls.RUnlock, nil
+	if err == nil {
+		err = vfs.Replace(s.fs, s.formatFile(), append(data, '\n'), 0o600)
+	}
+	if err == nil {
+		err = vfs.MkdirAllSynced(s.fs, s.threadsDir())
+	}
+	return err
 }
 
 // Close implements [segno.Store].
 func (s *Store) Close() error {
-	s.calls.Lock()
-	defer s.calls.Unlock()
-	if s.closed {
-		return nil
-	}
-	s.closed = true
-	s.bells.RingAll()
-	return fail("close store", s.dir, s.changes.close())
-}
-
-// Head implements [segno.Store].
-func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
-	const op = "read head"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return segno.Head{}, err
-	}
-	defer end()
-	t, err := s.fresh(ctx, op, id)
-	if err != nil {
-		return segno.Head{}, err
-	}
+	s.writer <- struct{}{}
+	defer func() { <-s.writer }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return clone(t.head, same), nil
+	s.closed.Store(true)
+	s.notifier.NotifyAll()
+	return nil
 }
 
-// Delete implements [segno.Store].
-func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
-	const op = "delete thread"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return err
+// begin checks that a call may begin.
+func (s *Store) begin(ctx context.Context, op string) error {
+	if s.closed.Load() {
+		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
-	defer end()
-	defer s.bells.Ring(id)
-	return s.update(ctx, op, id, func(*thread) (record, error) { return record{Hidden: true}, nil })
+	return fail(op, "", ctx.Err())
 }
+
+// enter returns with s.mu held, until leave is called, and with the index up to date. With write
+// the caller also holds the store's lock.
+//
+// A reader normally takes no lock on the disk, because changes announces durable records only. When the
+// index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
+// it could mistake a record that is being written for one that a crash has left.
+func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(), err error) {
+	err = s.begin(ctx, op)
+	if err == nil && write {
+		err = s.create()
+	}
+	unlock := func() {}
+	if err == nil && write {
+		unlock, err = s.lock(ctx)
+	}
+	if err != nil {
+		unlock()
+		return nil, fail(op, s.dir, err)
+	}
+	s.mu.Lock()
+	leave = func() { s.mu.Unlock(); unlock() }
+	err = s.refresh()
+	if err == nil && !s.index.complete && !write {
+		s.mu.Unlock()
+		unlock, err = s.lock(ctx)
+		if isReadOnly(err) {
+			err = nil // nothing writes to the store meanwhile
+		}
+		s.mu.Lock()
+		err = errors.Join(err, s.refresh())
+	}
+	if err == nil && !s.index.complete {
+		err = s.recover()
+	}
+	if err == nil {
+		err = s.begin(ctx, op) // Close may have come first
+	}
+	if err != nil {
+		leave()
+		return nil, fail(op, s.dir, err)
+	}
+	return leave, nil
+}
+
+// view calls read with the index up to date and locked.
+func view[T any](ctx context.Context, s *Store, op string, read func() (T, error)) (out T, err error) {
+	leave, err := s.enter(ctx, op, false)
+	if err != nil {
+		return out, err
+	}
+	defer leave()
+	out, err = read()
+	return out, fail(op, s.dir, err)
+}
+
+// update calls decide with a thread as its log is now, and appends the record that decide returns,
+// if any. It returns the head afterwards. With anyThread the thread need not exist, or may be deleted.
+func (s *Store) update(
+	ctx context.Context, op string, id segno.ThreadID, anyThread bool, decide func(*thread) (*record, []segno.Entry, error),
+) (head segno.Head, err error) {
+	leave, err := s.enter(ctx, op, true)
+	if err != nil {
+		return head, err
+	}
+	defer leave()
+	t := s.index.thread(nameOf(id))
+	log, err := s.openLog(t, os.O_RDWR|os.O_APPEND)
+	if err != nil {
+		return head, fail(op, string(id), err)
+	}
+	if log != nil {
+		defer log.Close() // append has synced it
+	}
+	if !anyThread && (!t.Exists || t.Deleted) {
+		return head, notFound(op, string(id))
+	}
+	r, entries, err := decide(t)
+	if err == nil && r != nil {
+		err = s.append(t, log, r, entries) // from here on ctx is ignored: a record is written or not
+		s.notifier.Notify(id)
+	}
+	return cloneHead(t.Head), fail(op, string(id), err)
+}
+
+// errNewer is the cause of errors about records that a newer version wrote.
+var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version wrote it").
+	WithHint("use the version that wrote it, or a newer one")
+
+// fail gives an error a kind. It returns an error that has one as it is.
+func fail(op, name string, err error) error {
+	var known *segno.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return segno.NewError(segno.KindCancelled, op, name, err)
+	}
+	return segno.NewError(segno.KindIO, op, name, err)
+}
+
+func corrupt(name string, err error) error {
+	return segno.NewError(segno.KindCorrupt, "read store", name, err)
+}
+
+func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }

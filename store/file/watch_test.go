@@ -3,13 +3,13 @@ package file
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/testing/belltest"
+	"github.com/dalsegno/segno/internal/testing/notifytest"
 )
 
-// TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
-func TestOwnCommitsAreHeardOf(t *testing.T) {
+// TestOwnCommitsNotify waits without polling, and returns after a commit of the same Store.
+func TestOwnCommitsNotify(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
-	if err := belltest.Hears(t.Context(), s, &s.bells); err != nil {
+	if err := notifytest.Check(t.Context(), s, &s.notifier); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

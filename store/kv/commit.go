@@ -4,78 +4,105 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// written is a commit worked out as far as it goes without the KV.
-type written struct {
+// pending is a commit that is encoded as far as it can be without the KV.
+type pending struct {
 	segno.Commit
 	digest     [16]byte
 	checkpoint []byte // encoded, nil without one
 	body       []byte // packed entries, nil without any
 	create     []byte // an encoded thread
 	link       []byte // an encoded link
-	refs       []segno.Hash
-	packed     []kept // what is in the packs it names
+	repeated   bool   // it was made by an earlier call
 }
 
-// Commit implements [segno.Store]. The first try takes the thread to be as this
-// store saw it last: then a commit is one round trip. Whatever stands in its way
-// is looked at before it is an error.
+// Commit implements [segno.Store]. The first try assumes that the thread is as this store saw it
+// last: then a commit is one round trip. A conflict with that assumption is no error; the thread is
+// read again.
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	const op = "commit"
-	if err := c.Check(); err != nil {
-		return segno.Head{}, err
-	}
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return segno.Head{}, err
-	}
-	defer end()
-	w, err := s.workOut(c)
-	if err != nil {
-		return segno.Head{}, err
-	}
-	if w.packed, err = s.openPacks(ctx, c.Staged.Packs); err != nil {
-		return segno.Head{}, fail(op, string(c.ID), err)
-	}
-	head, err := s.besideErasures(ctx, &w.Commit, func() (segno.Head, error) { return s.commit(ctx, w) })
-	if err != nil {
-		s.states.drop(c.Thread)
-		return segno.Head{}, fail(op, string(c.ID), err)
-	}
-	s.bells.Ring(c.Thread)
-	return head, nil
+	head, _, err := s.commit(ctx, c)
+	return head, err
 }
 
-func (s *Store) commit(ctx context.Context, w *written) (segno.Head, error) {
-	if st, ok := s.states.get(w.Thread); ok {
-		if from, ok := w.plain(st); ok {
-			next, err := s.write(ctx, w, st, from)
-			if segno.KindOf(err) != segno.KindConflict {
-				return headOf(next), err
+// commit is Commit. repeated reports that an earlier call made the commit.
+func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, repeated bool, err error) {
+	digest, err := ledger.Prepare(&c)
+	if err != nil {
+		return head, false, err
+	}
+	p := &pending{Commit: c}
+	head, err = call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
+		if err = s.encode(p, digest); err != nil {
+			return head, err
+		}
+		err = s.besideErasures(ctx, &c, func() (err error) {
+			head, err = s.commitRetrying(ctx, p)
+			return err
+		})
+		return head, err
+	})
+	if err != nil {
+		s.states.remove(c.Thread)
+		return segno.Head{}, false, err
+	}
+	s.notifier.Notify(c.Thread)
+	return head, p.repeated, nil
+}
+
+// encode hashes, encodes and compresses.
+func (s *Store) encode(p *pending, digest segno.Hash) (err error) {
+	digest = s.code.seal.Hash("commit", digest)
+	copy(p.digest[:], digest[:])
+	if p.Checkpoint != nil {
+		p.checkpoint, err = record.EncodeCheckpoint(p.Checkpoint, len(p.Entries) > 0)
+	}
+	if err == nil && len(p.Entries) > 0 {
+		var rec []byte
+		if rec, err = record.EncodeEntries(p.Entries, p.Checkpoint != nil); err == nil {
+			p.body = s.code.Pack(rec)
+		}
+	}
+	if err == nil && p.Create != nil {
+		p.create, err = record.EncodeThread(p.Create)
+	}
+	if err == nil && p.Link != nil {
+		p.link, err = record.EncodeLink(p.Link)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "commit", string(p.ID), err)
+	}
+	return nil
+}
+
+// commitRetrying tries again as long as another writer is faster without moving the head.
+func (s *Store) commitRetrying(ctx context.Context, p *pending) (segno.Head, error) {
+	if st, ok := s.states.get(p.Thread); ok {
+		if a := (&admission{parent: branch{st.line, st.turn}, head: branch{st.line, st.turn}}); p.continues(st) {
+			head, err := s.write(ctx, p, st, a)
+			if !isKind(err, segno.KindConflict) {
+				return head, err
 			}
 		}
 	}
-	for try := 0; ; try++ {
-		head, done, err := s.repeated(ctx, w)
-		if err != nil || done {
+	for doubt := false; ; doubt = true {
+		head, err := s.findRepeated(ctx, p)
+		if err != nil || p.repeated {
 			return head, err
 		}
-		st, err := s.fresh(ctx, w.Thread, try > 0)
+		st, err := s.readState(ctx, p.Thread, doubt)
 		if err != nil {
 			return segno.Head{}, err
 		}
-		if st, err = w.threadFor(st); err != nil {
+		a := &admission{ctx: ctx, s: s, p: p, head: branch{st.line, st.turn}}
+		if err := ledger.Admit(&st.Thread, &p.Commit, a); err != nil {
 			return segno.Head{}, err
 		}
-		from, err := s.admit(ctx, st, w)
-		if err != nil {
-			return segno.Head{}, err
-		}
-		next, err := s.write(ctx, w, st, from)
-		if segno.KindOf(err) != segno.KindConflict {
-			return headOf(next), err
+		head, err = s.write(ctx, p, st, a)
+		if !isKind(err, segno.KindConflict) {
+			return head, err
 		}
 		if err := ctx.Err(); err != nil {
 			return segno.Head{}, err
@@ -83,241 +110,182 @@ func (s *Store) commit(ctx context.Context, w *written) (segno.Head, error) {
 	}
 }
 
-func headOf(st *state) segno.Head {
-	if st == nil {
-		return segno.Head{}
-	}
-	return st.clone().Head
+// continues reports whether p adds to the line of st's head and names no other commit. st may be
+// stale.
+func (p *pending) continues(st *threadState) bool {
+	return p.Create == nil && p.Move == nil && p.Pin == nil && p.Operation == nil && p.Parent == st.Head.Head && st.line.runs != nil &&
+		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// workOut hashes, encodes and compresses.
-func (s *Store) workOut(c segno.Commit) (*written, error) {
-	digest, err := c.Digest()
-	if err != nil {
-		return nil, err
-	}
-	w := &written{Commit: c, refs: c.Refs()}
-	digest = s.code.seal.Hash("commit", digest)
-	copy(w.digest[:], digest[:])
-	if c.Checkpoint != nil {
-		if w.checkpoint, err = record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0); err != nil {
-			return nil, invalid(c.ID, err)
-		}
-	}
-	if len(c.Entries) > 0 {
-		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
-		if err != nil {
-			return nil, invalid(c.ID, err)
-		}
-		w.body = s.code.Pack(rec)
-	}
-	if c.Create != nil {
-		if w.create, err = record.EncodeThread(c.Create); err != nil {
-			return nil, invalid(c.ID, err)
-		}
-	}
-	if c.Link != nil {
-		if w.link, err = record.EncodeLink(c.Link); err != nil {
-			return nil, invalid(c.ID, err)
-		}
-	}
-	return w, nil
+// branch is the line of a node, and its turn: what the record of a child needs to know.
+type branch struct {
+	line lineage
+	turn int
 }
 
-func invalid(id segno.CommitID, err error) error {
-	return segno.NewError(segno.KindInvalid, "commit", string(id), err)
+// admission reads what a commit names ([ledger.Reader]), and keeps what its record needs of that.
+type admission struct {
+	ctx    context.Context
+	s      *Store
+	p      *pending
+	parent branch
+	head   branch // of the node that is the head after a commit that moves it to another node
 }
 
-// repeated reports whether the store has a commit of that id, and if it is the
-// same one gives its result again. What writers left who never made theirs is
-// taken away, if they never can.
-func (s *Store) repeated(ctx context.Context, w *written) (head segno.Head, done bool, err error) {
-	keys, at, err := s.lookUps(ctx, commitGroup(w.ID))
-	if err != nil {
-		return head, false, err
+func (a *admission) HasNode(id segno.CommitID) (bool, error) {
+	e, err := a.s.find(a.ctx, id)
+	if err != nil || e == nil {
+		return false, err
 	}
-	found, err := s.read(ctx, at)
-	if err != nil {
-		return head, false, err
+	if id == a.p.Parent {
+		a.parent = branch{e.line, e.lineTurn}
 	}
-	inherited := false
-	for i, p := range at {
-		e := found[p]
-		switch {
-		case e != nil && e.id == w.ID && p.area == areaLog:
-			head, err = s.again(ctx, w, e)
-			return head, true, err
-		case e != nil && e.id == w.ID:
-			inherited = true
-		case e != nil:
-			if err := s.kv.Delete(ctx, keys[i], RevAny); err != nil {
-				return head, false, err
-			}
-		default:
-			if err := s.begun(ctx, w, keys[i], p); err != nil {
-				return head, false, err
-			}
-		}
+	if a.p.Move != nil && id == a.p.Move.Head {
+		a.head = branch{e.line, e.lineTurn}
 	}
-	if inherited {
-		err = segno.Errorf(segno.KindNotFound, "commit", string(w.Thread), "the thread has expired")
-	}
-	return head, false, err
+	return true, nil
 }
 
-// begun judges a look-up of a commit that leads to a place where nothing is: its
-// writer may be about to write there.
-func (s *Store) begun(ctx context.Context, w *written, key string, p place) error {
-	next, err := s.stale(ctx, key, p)
-	switch {
-	case err != nil || p.area == areaOld:
-		return err
-	case p.pos == next && p.thread != w.Thread:
-		return segno.Errorf(segno.KindConflict, "commit", string(w.ID), "a commit of that id was begun in thread %s", p.thread)
-	case p.pos < next:
-		if found, err := s.read(ctx, []place{p}); err != nil || found[p] != nil {
-			return err
-		}
-		return missing(p.key())
-	}
-	return nil
+func (a *admission) HasCheckpoint(id segno.CommitID) (bool, error) {
+	e, err := a.s.find(a.ctx, id)
+	return e != nil && e.checkpoint != nil, err
 }
 
-// again returns the result of a commit that was made.
-func (s *Store) again(ctx context.Context, w *written, e *entry) (segno.Head, error) {
-	st, err := s.fresh(ctx, e.thread, false)
-	if err != nil {
-		return segno.Head{}, err
-	}
-	if st != nil && st.hidden {
-		return segno.Head{}, segno.NewError(segno.KindNotFound, "commit", string(w.Thread), nil)
-	}
-	if e.digest != w.digest {
-		return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(w.ID), "another commit has that id")
-	}
-	head := segno.Head{Thread: e.thread, Head: e.head, Tip: e.tip, Seq: e.seq, Turn: e.high, Epoch: e.epoch}
-	if e.linkPos == 0 {
-		return head, nil
-	}
-	from := place{e.at.thread, areaLog, e.linkPos}
-	found, err := s.read(ctx, []place{from})
+func (a *admission) HasOperation(id segno.OperationID) (bool, error) {
+	return a.s.hasOperation != nil && a.s.hasOperation(id), nil
+}
+
+func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
+	return a.s.missingObject(a.ctx, names)
+}
+
+// findRepeated looks for a commit of p's id. If it is the same commit, findRepeated sets p.repeated
+// and returns its result. It removes look-ups of writers that can no longer make their commit.
+func (s *Store) findRepeated(ctx context.Context, p *pending) (head segno.Head, err error) {
+	all, found, err := s.readLookUps(ctx, commitGroup(p.ID))
 	if err != nil {
 		return head, err
 	}
-	if found[from] == nil {
-		return head, missing(from.key())
+	inherited := false
+	for _, l := range all {
+		// A look-up leads to the commit itself, to the copy of it that a fork inherited from a thread that has
+		// expired, to another commit that was faster, or to a position without a record.
+		e := found[l.position]
+		switch {
+		case e != nil && e.id == p.ID && l.area == areaLog:
+			p.repeated = true
+			return s.repeatedResult(ctx, p, e)
+		case e != nil && e.id == p.ID:
+			inherited = true
+		case e != nil:
+			err = s.kv.Delete(ctx, l.key, RevAny)
+		default:
+			err = s.checkBegun(ctx, p, l)
+		}
+		if err != nil {
+			return head, err
+		}
 	}
-	if head.Link, err = record.DecodeLink(found[from].link); err != nil {
-		return head, damaged(from.key(), err)
+	if inherited {
+		err = segno.Errorf(segno.KindNotFound, "commit", string(p.Thread), "the thread has expired")
+	}
+	return head, err
+}
+
+// checkBegun decides about a look-up of p's id to a position without a record. Its writer may be
+// about to write the record: in p's thread one of the two will create it, in another thread p must
+// not be committed.
+func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
+	isNext, err := s.checkLookUp(ctx, l)
+	switch {
+	case err != nil:
+		return err
+	case isNext && l.thread != p.Thread:
+		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit of that id was begun in thread %s", l.thread)
+	}
+	return s.removeStale(ctx, l)
+}
+
+// repeatedResult returns the result that was recorded for p, if e is its record.
+func (s *Store) repeatedResult(ctx context.Context, p *pending, e *logRecord) (segno.Head, error) {
+	st, err := s.readState(ctx, e.owner, false)
+	if err == nil {
+		err = ledger.Repeat(&p.Commit, st.Deleted, e.digest == p.digest)
+	}
+	if err != nil || e.linkPos == 0 {
+		return e.Head, err
+	}
+	at := position{e.at.thread, areaLog, e.linkPos}
+	found, err := s.read(ctx, []position{at})
+	if err != nil {
+		return segno.Head{}, err
+	}
+	if found[at] == nil {
+		return segno.Head{}, missing(at.key())
+	}
+	head := e.Head
+	if l, err := found[at].decodeLink(); err != nil {
+		return segno.Head{}, err
+	} else if l != nil {
+		head.Link = *l
 	}
 	return head, nil
 }
 
-// write writes a commit that was admitted, and returns where the thread stands
-// then. [segno.KindConflict] means that something is not as it was taken to be,
-// and the commit was not made.
-func (s *Store) write(ctx context.Context, w *written, st *state, from standpoint) (*state, error) {
-	e := s.entryFor(w, st, from)
+// write writes a commit that was admitted to st. [segno.KindConflict] means that the KV has changed
+// since a and st were read, and the commit was not made.
+func (s *Store) write(ctx context.Context, p *pending, st *threadState, a *admission) (segno.Head, error) {
+	e := s.recordOf(p, st, a)
 	next, err := st.after(e)
 	if err != nil {
-		return nil, err
+		return segno.Head{}, err
 	}
-	if next.line.runs == nil {
-		next.line, next.turn = from.headLine, from.headTurn
+	if next.line.runs == nil { // the commit moves the head to another node
+		next.line, next.turn = a.head.line, a.head.turn
 	}
-	if err := s.renew(ctx, st, next); err != nil {
-		return nil, err
-	}
-	ops := append(s.objectOps(w), s.aroundOps(w, st, e)...)
-	if w.Create != nil && s.options.TTL > 0 {
-		inherited, err := s.inherit(ctx, w, e, next)
+	ops := append(s.objectOps(&p.Commit), s.lookUpOps(p, st, e)...)
+	if p.Create != nil && s.options.TTL > 0 {
+		inherited, err := s.inherit(ctx, p, e, next)
 		if err != nil {
-			return nil, err
+			return segno.Head{}, err
 		}
 		ops = append(ops, inherited...)
-		if e.head == e.id {
+		if e.Head.Head == e.id {
 			next.line = e.line
 		}
 	}
 	if e.parts > 0 {
-		ops = append(ops, s.bodyOps(w.Thread, e.tag, w.body)...)
+		ops = append(ops, s.bodyOps(p.Thread, e.tag, p.body)...)
 	}
-	next, err = s.append(ctx, st, next, e, ops)
-	if err == nil && e.phase == segno.PhaseDone && st.pos > 0 && st.phase != segno.PhaseDone {
-		s.closeOpen(context.WithoutCancel(ctx), w.Thread, e.at.pos)
+	if err := s.putRecord(ctx, st, next, e, ops); err != nil {
+		return segno.Head{}, err
 	}
-	return next, err
+	// The key in openGroup is removed after the record, because a reader must find the thread until then.
+	if e.Phase == segno.PhaseDone && st.pos > 0 && st.Phase != segno.PhaseDone {
+		s.closeOpen(context.WithoutCancel(ctx), p.Thread, e.at.pos)
+	}
+	return next.headCopy(), nil
 }
 
-// append writes ops and then the record e, which makes next of st.
-func (s *Store) append(ctx context.Context, st, next *state, e *entry, ops []Op) (*state, error) {
-	key, head := e.at.key(), headKey(e.at.thread)
-	packed, err := next.encode(s.code)
-	if err != nil {
-		return nil, err
-	}
-	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
-	val := s.code.frame(head, packed)
-	if s.batcher != nil {
-		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
-	}
-	if next.rev, err = s.run(ctx, arrange(e.at.thread, ops)); err != nil {
-		return nil, err
-	}
-	if s.batcher == nil {
-		// The record is there: it is done. This is the hint where to look for it, and
-		// one that is not there or old costs a reader time and nothing else.
-		_, _ = s.kv.Put(context.WithoutCancel(ctx), head, val, RevAny)
-	}
-	s.saw(next)
-	return next, nil
-}
-
-// entryFor makes the record of a commit.
-func (s *Store) entryFor(w *written, st *state, from standpoint) *entry {
-	e := st.entryAfter(w.Thread)
-	e.id, e.parent, e.node, e.digest = w.ID, w.Parent, w.IsNode(), w.digest
-	e.seq++
-	e.stamp = max(s.stamp(), st.stamp+1)
-	e.turn = from.turn
-	if w.Create != nil {
-		e.create, e.high = w.create, from.turn
-	}
-	if w.Checkpoint != nil {
-		e.checkpoint, e.turn = w.checkpoint, w.Checkpoint.Turn
-		e.high = max(e.high, e.turn)
-	}
+// recordOf returns the record of a commit to st.
+func (s *Store) recordOf(p *pending, st *threadState, a *admission) *logRecord {
+	e := s.nextRecord(st)
+	e.Thread = ledger.Next(&st.Thread, &p.Commit, a.parent.turn)
+	e.id, e.parent, e.node, e.digest, e.pin = p.ID, p.Parent, p.IsNode(), p.digest, p.Pin
+	e.create, e.link, e.checkpoint = p.create, p.link, p.checkpoint
+	e.lineTurn = ledger.Turn(&p.Commit, a.parent.turn)
 	if e.node {
-		e.line = from.line.extend(e.at)
+		e.line = a.parent.line.extend(e.at)
 	}
-	move := segno.Move{Head: e.head, Tip: e.tip}
-	switch {
-	case w.Move != nil:
-		move = *w.Move
-	case e.node:
-		move = segno.Move{Head: segno.Self, Tip: segno.Self}
+	if p.Link != nil && !p.Link.Detached {
+		e.linkPos = e.at.pos
 	}
-	e.head, e.tip = itself(move.Head, w.ID), itself(move.Tip, w.ID)
-	if w.Link != nil {
-		e.link = w.link
-		if !w.Link.Detached {
-			e.linkPos = e.at.pos
-		}
-	}
-	e.pin, e.phase = w.Pin, segno.NextPhase(st.phase, &w.Commit)
 	if s.options.TTL > 0 {
-		e.objects = w.objects()
+		e.objects = objectsOf(&p.Commit)
 	}
-	if e.body = w.body; len(w.body) > inlineBody {
-		e.body, e.tag = nil, s.bodyTag(w.digest, w.body)
-		e.parts = (len(w.body) + mostValue - 1) / mostValue
+	if e.body = p.body; len(p.body) > inlineBody {
+		e.body, e.tag = nil, s.bodyTag(p.digest, p.body)
+		e.parts = (len(p.body) + maxValue - 1) / maxValue
 	}
 	return e
-}
-
-func itself(id, self segno.CommitID) segno.CommitID {
-	if id == segno.Self {
-		return self
-	}
-	return id
 }

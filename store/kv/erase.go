@@ -2,147 +2,85 @@ package kv
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/reach"
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Erase implements [segno.Eraser]. It reads the records of all threads. It returns
-// [segno.KindBusy] while another writer commits what it could remove, and the caller calls
-// it again; commits of that kind wait for it. The package comment lists the copies that the
-// key-value store itself keeps.
-func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
-	const op = "erase"
-	if !p.DryRun {
-		end, err := s.begin(ctx, op)
-		if err != nil {
-			return segno.Collection{}, err
-		}
-		endErasing, err := s.beginErasing(ctx)
-		end()
-		if err != nil {
-			return segno.Collection{}, fail(op, "", err)
-		}
-		defer endErasing()
-	}
-	x, err := s.planErase(ctx, op, &p)
-	if err != nil || p.DryRun {
-		return x.Collection, fail(op, "", err)
-	}
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return segno.Collection{}, err
-	}
-	defer end()
-	if err := s.eraseObjects(ctx, x); err != nil {
-		return segno.Collection{}, fail(op, "", err)
-	}
-	for _, t := range x.threads {
-		if err := s.keepErasing(ctx); err != nil {
-			return segno.Collection{}, fail(op, string(t.state.Thread), err)
-		}
-		if err := s.eraseThread(ctx, t, x); err != nil {
-			return segno.Collection{}, fail(op, string(t.state.Thread), err)
-		}
-	}
-	return x.Collection, nil
-}
-
-// erasure is what Erase drops.
-type erasure struct {
+// removal is what Erase removes, or a collection. Records are never deleted: a node that goes becomes a
+// record without content, so that the positions of a log have no gaps.
+type removal struct {
 	segno.Collection
-	threads []*logged // that are deleted
-	pins    map[segno.CommitID]string
-	gone    map[segno.CommitID]reach.Node
+	threads []*threadLog              // whose records change
+	names   map[segno.CommitID]string // of the pins that stay
+	nodes   map[segno.CommitID]reach.Node
 	objects []segno.Hash
+	erase   bool // also remove what deleted threads have beside nodes
 }
 
-// logged is a thread with its records.
-type logged struct {
-	state   *state
-	entries []*entry
+// threadLog is a thread with its records.
+type threadLog struct {
+	state   *threadState
+	records []*logRecord
 }
 
-func (s *Store) planErase(ctx context.Context, op string, p *segno.CollectPolicy) (*erasure, error) {
-	x := &erasure{}
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return x, err
-	}
-	all, err := s.allLogged(ctx)
-	end()
-	if err != nil {
-		return x, err
-	}
-	nodes := map[segno.CommitID]reach.Node{}
-	for _, t := range all {
-		if t.state.hidden {
-			x.threads = append(x.threads, t)
+// Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy]
+// during a commit that refers to values which Erase could remove; the caller then calls it again. Such
+// commits wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.removeWith(ctx, "erase", &p, func(all []*threadLog) (*removal, error) { return s.planErase(ctx, &p, all, nil) })
+}
+
+// removeWith plans a removal and carries it out. Only commits that name nothing that plan could
+// remove are made meanwhile.
+func (s *Store) removeWith(ctx context.Context, op string, p *segno.CollectPolicy, plan func([]*threadLog) (*removal, error)) (none segno.Collection, err error) {
+	if !p.DryRun {
+		end, err := call(ctx, s, op, "", func() (func(), error) { return s.beginErasing(ctx) })
+		if err != nil {
+			return none, err
 		}
-		for _, e := range t.entries {
-			if !e.node {
-				continue
-			}
-			c, err := e.info()
-			if err != nil {
-				return x, err
-			}
-			known, twice := nodes[e.id] // of a fork that copied it
-			nodes[e.id] = reach.Node{Parent: e.parent, Checkpoint: c, Deleted: t.state.hidden && (!twice || known.Deleted)}
-		}
+		defer end()
 	}
-	x.pins = currentPins(all)
-	var roots []segno.CommitID
-	for id := range x.pins {
-		roots = append(roots, id)
-	}
-	var kept []*segno.Checkpoint
-	for i := range p.Checkpoints {
-		roots = append(roots, p.Checkpoints[i].ID, p.Checkpoints[i].Parent)
-		kept = append(kept, &p.Checkpoints[i])
-	}
-	keptNodes, gone := reach.Split(nodes, roots)
-	x.gone, x.Checkpoints = gone, len(reach.Checkpoints(gone))
-	only, err := reach.Objects(ctx, s.Objects(), p, append(kept, reach.Checkpoints(keptNodes)...), reach.Checkpoints(gone))
+	all, err := call(ctx, s, op, "", func() ([]*threadLog, error) { return s.readLogs(ctx) })
 	if err != nil {
-		return x, err
+		return none, err
 	}
-	return x, s.sizeObjects(ctx, x, only)
+	x, err := plan(all)
+	if err != nil {
+		return none, fail(op, "", err)
+	}
+	if p.DryRun {
+		return x.Collection, nil
+	}
+	return x.Collection, s.run(ctx, op, "", func() error {
+		return s.remove(ctx, x, func() error { return s.renewErasing(ctx) })
+	})
 }
 
-// allLogged reads all threads, also those that are deleted.
-func (s *Store) allLogged(ctx context.Context) (all []*logged, err error) {
-	listed, err := s.listed(ctx)
+// readLogs reads all threads, also those that are deleted.
+func (s *Store) readLogs(ctx context.Context) (all []*threadLog, err error) {
+	listed, err := s.listThreads(ctx, threadsGroup)
 	if err != nil {
 		return nil, err
 	}
 	for _, x := range listed {
-		st, err := s.fresh(ctx, x.id, true)
+		st, err := s.readState(ctx, x.id, true)
 		if err != nil {
 			return nil, err
 		}
-		if st == nil {
+		if !st.Exists {
 			continue // it expired, or was never made
 		}
-		t := &logged{state: st}
-		for rest := []run{{x.id, areaLog, 1, st.pos}, {x.id, areaOld, 1, st.copied}}; ; {
-			var places []place
-			if places, rest = newest(rest, mostKeys); len(places) == 0 {
-				break
-			}
-			found, err := s.read(ctx, places)
-			if err != nil {
+		t := &threadLog{state: st}
+		for _, r := range []run{{x.id, areaLog, 1, st.pos}, {x.id, areaOld, 1, st.copied}} {
+			if err := s.eachRecord(ctx, r, func(e *logRecord) error {
+				t.records = append(t.records, e)
+				return nil
+			}); err != nil {
 				return nil, err
-			}
-			for _, p := range places {
-				if found[p] == nil {
-					return nil, missing(p.key())
-				}
-				t.entries = append(t.entries, found[p])
 			}
 		}
 		all = append(all, t)
@@ -150,136 +88,176 @@ func (s *Store) allLogged(ctx context.Context) (all []*logged, err error) {
 	return all, nil
 }
 
-// currentPins returns the pins that are set.
-func currentPins(all []*logged) map[segno.CommitID]string {
-	var sets []*entry
+// readNodes returns the nodes of all threads. A node that a fork has copied is deleted only with the
+// fork.
+func readNodes(all []*threadLog) (map[segno.CommitID]reach.Node, error) {
+	nodes := map[segno.CommitID]reach.Node{}
 	for _, t := range all {
-		for _, e := range t.entries {
+		for _, e := range t.records {
+			if !e.node {
+				continue
+			}
+			c, err := e.decodeCheckpoint()
+			if err != nil {
+				return nil, err
+			}
+			other, copied := nodes[e.id]
+			nodes[e.id] = reach.Node{Parent: e.parent, Checkpoint: c, Deleted: t.state.Deleted && (!copied || other.Deleted)}
+		}
+	}
+	return nodes, nil
+}
+
+// currentPins returns the names of the pins that are set.
+func currentPins(all []*threadLog) map[segno.CommitID]string {
+	var pins []*logRecord
+	for _, t := range all {
+		for _, e := range t.records {
 			if e.pin != nil && e.at.area == areaLog {
-				sets = append(sets, e)
+				pins = append(pins, e)
 			}
 		}
 	}
-	slices.SortFunc(sets, func(a, b *entry) int { return cmp.Compare(a.stamp, b.stamp) })
-	pins := map[segno.CommitID]string{}
-	for _, e := range sets {
-		if e.pin.Name == "" {
-			delete(pins, e.pin.Checkpoint)
-		} else {
-			pins[e.pin.Checkpoint] = e.pin.Name
-		}
-	}
-	return pins
+	return pinNames(pins)
 }
 
-// sizeObjects notes those of names that the store has.
-func (s *Store) sizeObjects(ctx context.Context, x *erasure, names map[segno.Hash]bool) error {
-	end, err := s.begin(ctx, "erase")
+// planErase plans the removal of what only deleted threads reach. alsoRemoved are checkpoints outside
+// the tree whose objects are removed, too, unless a node that stays reaches them.
+func (s *Store) planErase(ctx context.Context, p *segno.CollectPolicy, all []*threadLog, alsoRemoved []*segno.Checkpoint) (*removal, error) {
+	nodes, err := readNodes(all)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer end()
-	for h := range names {
-		items, size, err := s.objectItems(ctx, h)
-		if err != nil {
-			return err
-		}
-		if len(items) > 0 {
-			x.objects, x.Objects, x.Bytes = append(x.objects, h), x.Objects+1, x.Bytes+size
+	x := &removal{names: currentPins(all), erase: true}
+	for _, t := range all {
+		if t.state.Deleted {
+			x.threads = append(x.threads, t)
 		}
 	}
-	return nil
+	kept := x.split(p, nodes)
+	only, err := reach.Objects(ctx, s.Objects(), p, kept, append(alsoRemoved, reach.Checkpoints(x.nodes)...))
+	if err != nil {
+		return nil, err
+	}
+	return x, s.run(ctx, "erase", "", func() error {
+		for h := range only {
+			if err := s.addObject(ctx, x, h); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
-func (s *Store) objectItems(ctx context.Context, h segno.Hash) (items []Item, size int64, err error) {
+// split divides nodes. It returns the checkpoints that stay, with those that the policy names.
+func (x *removal) split(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.Node) (kept []*segno.Checkpoint) {
+	var roots []segno.CommitID
+	for id := range x.names {
+		roots = append(roots, id)
+	}
+	for i := range p.Checkpoints {
+		roots = append(roots, p.Checkpoints[i].ID, p.Checkpoints[i].Parent)
+		kept = append(kept, &p.Checkpoints[i])
+	}
+	keptNodes, removed := reach.Split(nodes, roots)
+	x.nodes, x.Checkpoints = removed, len(reach.Checkpoints(removed))
+	return append(kept, reach.Checkpoints(keptNodes)...)
+}
+
+// addObject adds an object to x, if the store has it.
+func (s *Store) addObject(ctx context.Context, x *removal, h segno.Hash) error {
+	found := false
 	for item, err := range s.kv.List(ctx, s.objectGroup(h), "", 0) {
 		if err != nil {
-			return nil, 0, err
-		}
-		items, size = append(items, item), size+int64(len(item.Val))
-	}
-	return items, size, nil
-}
-
-// eraseObjects removes objects.
-func (s *Store) eraseObjects(ctx context.Context, x *erasure) error {
-	const some = 100
-	for i, h := range x.objects {
-		if i%some == 0 {
-			if err := s.keepErasing(ctx); err != nil {
-				return err
-			}
-		}
-		items, _, err := s.objectItems(ctx, h)
-		if err != nil {
 			return err
 		}
-		for _, item := range items {
-			if err := s.kv.Delete(ctx, item.Key, RevAny); err != nil {
+		x.Bytes += int64(len(item.Val))
+		found = true
+	}
+	if found {
+		x.objects, x.Objects = append(x.objects, h), x.Objects+1
+	}
+	return nil
+}
+
+// remove removes objects, and rewrites the records of threads. It calls renew now and then.
+func (s *Store) remove(ctx context.Context, x *removal, renew func() error) error {
+	const renewAfter = 100
+	for i, h := range x.objects {
+		if i%renewAfter == 0 {
+			if err := renew(); err != nil {
 				return err
 			}
+		}
+		if err := s.deleteAll(ctx, s.objectGroup(h), func(string) bool { return true }); err != nil {
+			return err
+		}
+	}
+	for _, t := range x.threads {
+		if err := renew(); err != nil {
+			return err
+		}
+		if err := s.removeFromThread(ctx, t, x); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// eraseThread writes a deleted thread's records again without what goes.
-func (s *Store) eraseThread(ctx context.Context, t *logged, x *erasure) error {
-	bodies := map[string]bool{}
-	for _, e := range t.entries {
-		if err := s.eraseEntry(ctx, e, x); err != nil {
-			return err
-		}
-		bodies[e.tag] = true
-	}
-	prefix := threadGroup(t.state.Thread) + "body/"
+// deleteAll deletes the keys with a prefix that choose chooses by the rest of the key.
+func (s *Store) deleteAll(ctx context.Context, prefix string, choose func(rest string) bool) error {
 	for item, err := range s.kv.List(ctx, prefix, "", 0) {
 		if err != nil {
 			return err
 		}
-		tag, _, _ := bytes.Cut([]byte(item.Key[len(prefix):]), []byte("/"))
-		if bodies[string(tag)] {
+		if !choose(item.Key[len(prefix):]) {
 			continue
 		}
 		if err := s.kv.Delete(ctx, item.Key, RevAny); err != nil {
 			return err
 		}
 	}
-	st := t.state.clone()
-	st.thread, st.Link, st.linkPos = segno.Thread{ID: st.Thread}, segno.Link{}, 0
+	return nil
+}
+
+// removeFromThread rewrites a thread's records without what goes.
+func (s *Store) removeFromThread(ctx context.Context, t *threadLog, x *removal) error {
+	tags := map[string]bool{}
+	for _, e := range t.records {
+		if err := s.removeFromRecord(ctx, e, x); err != nil {
+			return err
+		}
+		tags[e.tag] = true
+	}
+	id := t.state.Head.Thread
+	if err := s.deleteAll(ctx, threadGroup(id)+"body/", func(rest string) bool {
+		tag, _, _ := strings.Cut(rest, "/")
+		return !tags[tag]
+	}); err != nil || !x.erase {
+		return err
+	}
+	st := *t.state
+	st.info, st.Link, st.linkPos = segno.Thread{ID: id}, segno.Link{}, 0
 	packed, err := st.encode(s.code)
 	if err != nil {
 		return err
 	}
-	s.states.drop(st.Thread)
-	key := headKey(st.Thread)
+	s.states.remove(id)
+	key := headKey(id)
 	_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), RevAny)
 	return err
 }
 
-// eraseEntry takes out of a record what goes: it stays at its place, with the ids that tell
-// a late writer that its commit was made.
-func (s *Store) eraseEntry(ctx context.Context, e *entry, x *erasure) error {
+// removeFromRecord removes from a record what goes. The record stays, with the ids by which a late
+// writer learns that its commit was made.
+func (s *Store) removeFromRecord(ctx context.Context, e *logRecord, x *removal) error {
 	before := e.encode(s.code)
-	if len(e.create) > 0 {
-		rec, err := record.EncodeThread(&segno.Thread{ID: e.thread})
-		if err != nil {
-			return err
-		}
-		e.create = rec
-	}
-	if l, err := e.session(); err != nil {
-		return err
-	} else if l != nil {
-		if err := s.kv.Delete(ctx, s.sessionGroup(l.Session)+e.at.claim(), RevAny); err != nil {
+	if x.erase {
+		if err := s.eraseDetails(ctx, e, x); err != nil {
 			return err
 		}
 	}
-	e.link, e.linkPos = nil, 0
-	if e.pin != nil && x.pins[e.pin.Checkpoint] != e.pin.Name {
-		e.pin = &segno.Pin{Checkpoint: e.pin.Checkpoint}
-	}
-	if _, gone := x.gone[e.id]; gone {
+	if _, removed := x.nodes[e.id]; removed {
 		e.node, e.checkpoint, e.objects, e.body, e.tag, e.parts = false, nil, nil, nil, "", 0
 	}
 	after := e.encode(s.code)
@@ -288,4 +266,27 @@ func (s *Store) eraseEntry(ctx context.Context, e *entry, x *erasure) error {
 	}
 	_, err := s.kv.Put(ctx, e.at.key(), s.code.frame(e.at.key(), after), RevSome)
 	return err
+}
+
+// eraseDetails removes what a record of a deleted thread has beside its node.
+func (s *Store) eraseDetails(ctx context.Context, e *logRecord, x *removal) (err error) {
+	if len(e.create) > 0 {
+		if e.create, err = record.EncodeThread(&segno.Thread{ID: e.owner}); err != nil {
+			return err
+		}
+	}
+	l, err := e.decodeLink()
+	if err != nil {
+		return err
+	}
+	if l != nil {
+		if err := s.kv.Delete(ctx, s.sessionGroup(l.Session)+e.at.lookUpName(), RevAny); err != nil {
+			return err
+		}
+	}
+	e.link, e.linkPos = nil, 0
+	if e.pin != nil && x.names[e.pin.Checkpoint] != e.pin.Name {
+		e.pin = &segno.Pin{Checkpoint: e.pin.Checkpoint}
+	}
+	return nil
 }

@@ -11,7 +11,7 @@ import (
 // A store in any key-value store: here in one of this process's memory.
 func ExampleOpen() {
 	ctx := context.Background()
-	store, err := kv.Open(kv.NewMap(nil), kv.Options{})
+	store, err := kv.Open(ctx, kv.NewMap(nil), kv.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -2,63 +2,53 @@ package kv
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
-// What is a thread's own expires as one group, and each commit renews it. What
-// crosses threads, look-ups and objects, gets twice that time when it is written,
-// and all of a thread's get it again at the first commit after one such time has
-// passed: so they never die before the thread, and a commit does not cost more
-// the longer the thread is.
+// The values of a thread expire as one group, and each commit renews that group. Look-ups and objects
+// are outside the group. They live twice as long from when they are written, and all those of a thread
+// are renewed by its first commit after one TTL has passed. So they never expire before the thread,
+// and the cost of a commit does not depend on the length of the thread.
 
-// renew gives all that a thread needs outside its group its time, if it is due.
-func (s *Store) renew(ctx context.Context, st, next *state) error {
-	ttl := s.options.TTL
-	now := s.options.Clock().UnixNano()
+// renew renews what a thread needs outside its group, if that is due.
+func (s *Store) renew(ctx context.Context, st, next *threadState) error {
+	ttl, now := s.options.TTL, s.options.Clock().UnixNano()
 	if ttl == 0 {
 		return nil
 	}
-	if st.pos == 0 {
-		next.renewed = now
-		return nil
-	}
-	if since := time.Duration(now - st.renewed); since >= 0 && since < ttl {
+	if since := time.Duration(now - st.renewed); st.Exists && since >= 0 && since < ttl {
 		return nil
 	}
 	next.renewed = now
-	for area, to := range map[byte]uint64{areaLog: st.pos, areaOld: st.copied} {
-		rest := []run{{st.Thread, area, 1, to}}
-		for {
-			var places []place
-			if places, rest = newest(rest, mostKeys); len(places) == 0 {
-				break
-			}
-			found, err := s.read(ctx, places)
-			if err != nil {
-				return err
-			}
-			var ops []Op
-			for _, e := range found {
-				if ops, err = s.touchAll(ops, e); err != nil {
-					return err
-				}
-			}
-			if _, err := s.run(ctx, arrange("", ops)); err != nil {
-				return err
-			}
+	if !st.Exists {
+		return nil
+	}
+	var ops []Op
+	for _, r := range []run{{st.Head.Thread, areaLog, 1, st.pos}, {st.Head.Thread, areaOld, 1, st.copied}} {
+		if err := s.eachRecord(ctx, r, func(e *logRecord) (err error) {
+			ops, err = s.touchAll(ops, e)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(ownLast("", ops), maxKeys) {
+		if _, err := s.apply(ctx, part); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// touchAll adds what gives the look-ups and objects of a record their time.
-func (s *Store) touchAll(ops []Op, e *entry) ([]Op, error) {
+// touchAll adds the changes that renew the look-ups and objects of a record.
+func (s *Store) touchAll(ops []Op, e *logRecord) ([]Op, error) {
 	if e.id != "" {
-		ops = append(ops, touch(commitGroup(e.id)+e.at.claim(), 2*s.options.TTL))
+		ops = append(ops, touch(commitGroup(e.id)+e.at.lookUpName(), 2*s.options.TTL))
 	}
-	l, err := e.session()
+	l, err := e.decodeLink()
 	if l != nil {
-		ops = append(ops, touch(s.sessionGroup(l.Session)+e.at.claim(), 2*s.options.TTL))
+		ops = append(ops, touch(s.sessionGroup(l.Session)+e.at.lookUpName(), 2*s.options.TTL))
 	}
 	for _, h := range e.objects {
 		ops = append(ops, touch(s.objectKey(h), s.objectTTL()))
@@ -66,39 +56,41 @@ func (s *Store) touchAll(ops []Op, e *entry) ([]Op, error) {
 	return ops, err
 }
 
-// inherit copies the line a fork begins on into the fork's own group, so that it
-// outlives the thread it came from.
-func (s *Store) inherit(ctx context.Context, w *written, e *entry, next *state) (ops []Op, err error) {
-	if w.Parent == "" {
+// inherit copies the line on which a fork begins into the group of the fork, so that the line
+// outlives the thread that it is from.
+func (s *Store) inherit(ctx context.Context, p *pending, e *logRecord, next *threadState) (ops []Op, err error) {
+	if p.Parent == "" {
 		return nil, nil
 	}
-	line, err := s.ancestors(ctx, w.Parent, 0)
+	line, err := s.ancestors(ctx, p.Parent, 0)
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := s.bodies(ctx, line)
+	bodies, err := s.readBodies(ctx, line)
 	if err != nil {
 		return nil, err
 	}
+	// The copies have the positions 1 to n in the fork, the oldest first. They keep the ids, digests and
+	// sequence numbers of their commits, and the thread that made them.
 	n := uint64(len(line))
 	for i, old := range line {
 		c := *old
-		c.at = place{w.Thread, areaOld, n - uint64(i)}
+		c.at = position{p.Thread, areaOld, n - uint64(i)}
 		if c.node {
-			c.line = lineage{runs: []run{{w.Thread, areaOld, 1, c.at.pos}}}
+			c.line = lineage{runs: []run{{p.Thread, areaOld, 1, c.at.pos}}}
 		}
 		if c.body = bodies[i]; len(c.body) > inlineBody {
 			c.tag = s.bodyTag(c.digest, c.body)
-			ops = append(ops, s.bodyOps(w.Thread, c.tag, c.body)...)
+			ops = append(ops, s.bodyOps(p.Thread, c.tag, c.body)...)
 			c.body = nil
 		}
 		ops = append(ops, Op{Key: c.at.key(), Val: s.code.frame(c.at.key(), c.encode(s.code)), If: RevAny, TTL: s.options.TTL})
-		ops = append(ops, s.lookUp(commitGroup(c.id), c.at))
+		ops = append(ops, s.lookUpOp(commitGroup(c.id), c.at))
 		for _, h := range c.objects {
 			ops = append(ops, touch(s.objectKey(h), s.objectTTL()))
 		}
 	}
 	next.copied = n
-	e.line = lineage{runs: []run{{w.Thread, areaOld, 1, n}, {w.Thread, areaLog, e.at.pos, e.at.pos}}}
+	e.line = lineage{runs: []run{{p.Thread, areaOld, 1, n}, {p.Thread, areaLog, e.at.pos, e.at.pos}}}
 	return ops, nil
 }

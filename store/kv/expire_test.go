@@ -15,28 +15,28 @@ import (
 
 const ttl = time.Hour
 
-// mortal is a store whose threads expire, the Map under it and its clock.
-type mortal struct {
+// expiringStore is a store whose threads expire, the Map under it and its clock.
+type expiringStore struct {
 	*testing.T
 	*kv.Store
-	under strict
+	under contractMap
 	clock *storetest.Clock
 }
 
-func newMortal(t *testing.T) *mortal {
+func newExpiringStore(t *testing.T) *expiringStore {
 	clock := storetest.NewClock()
-	under := strict{kv.NewMap(clock.Now), t}
-	return &mortal{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
+	under := contractMap{kv.NewMap(clock.Now), t}
+	return &expiringStore{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
 }
 
-// strict holds who calls Batch to its contract, and to one stretch per group, which
-// is what a cluster does together.
-type strict struct {
+// contractMap checks that the store calls Batch by its contract, and that the changes of a thread's
+// group come last, because a cluster makes only those together.
+type contractMap struct {
 	*kv.Map
 	t *testing.T
 }
 
-func (s strict) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
+func (s contractMap) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	keys, own := map[string]bool{}, ""
 	for _, o := range ops {
 		group := kv.Group(o.Key)
@@ -44,7 +44,7 @@ func (s strict) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 			s.t.Errorf("%s is in a batch twice", o.Key)
 		}
 		if own != "" && group != own {
-			s.t.Errorf("%s comes behind the thread's own", o.Key)
+			s.t.Errorf("%s comes after the changes of the thread", o.Key)
 		}
 		if keys[o.Key] = true; strings.HasPrefix(group, "t{") {
 			own = group
@@ -53,13 +53,13 @@ func (s strict) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return s.Map.Batch(ctx, ops)
 }
 
-// cold opens the same store as a process that has seen nothing.
-func (m *mortal) cold() *kv.Store {
+// reopen opens the same store without anything cached.
+func (m *expiringStore) reopen() *kv.Store {
 	m.Helper()
 	return mustOpen(m, m.under, kv.Options{TTL: ttl, Clock: m.clock.Now})
 }
 
-func (m *mortal) commit(c segno.Commit) segno.Head {
+func (m *expiringStore) commit(c segno.Commit) segno.Head {
 	m.Helper()
 	head, err := m.Commit(m.Context(), c)
 	if err != nil {
@@ -69,7 +69,7 @@ func (m *mortal) commit(c segno.Commit) segno.Head {
 }
 
 // path loads a line, with entries, and returns its ids.
-func (m *mortal) path(s *kv.Store, at segno.CommitID) (ids []segno.CommitID) {
+func (m *expiringStore) path(s *kv.Store, at segno.CommitID) (ids []segno.CommitID) {
 	m.Helper()
 	line, err := s.Load(m.Context(), at, segno.Window{Entries: true})
 	if err != nil {
@@ -84,17 +84,17 @@ func (m *mortal) path(s *kv.Store, at segno.CommitID) (ids []segno.CommitID) {
 	return ids
 }
 
-func (m *mortal) gone(at ...segno.CommitID) {
+func (m *expiringStore) gone(at ...segno.CommitID) {
 	m.Helper()
 	for _, id := range at {
-		if _, err := m.cold().Load(m.Context(), id, segno.Window{}); segno.KindOf(err) != segno.KindNotFound || err == nil {
+		if _, err := m.reopen().Load(m.Context(), id, segno.Window{}); segno.KindOf(err) != segno.KindNotFound || err == nil {
 			m.Fatalf("loading %s of an expired thread: %v", id, err)
 		}
 	}
 }
 
 // keys are all keys there are.
-func (m *mortal) keys() (keys []string) {
+func (m *expiringStore) keys() (keys []string) {
 	m.Helper()
 	for item, err := range m.under.List(m.Context(), "", "", 0) {
 		if err != nil {
@@ -110,7 +110,7 @@ func TestImpossibleTTLs(t *testing.T) {
 		in  kv.KV
 		ttl time.Duration
 	}{{plain(kv.NewMap(nil)), ttl}, {kv.NewMap(nil), -ttl}, {kv.NewMap(nil), time.Millisecond}} {
-		if _, err := kv.Open(o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
+		if _, err := kv.Open(t.Context(), o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
 			t.Fatalf("a TTL of %v: %v", o.ttl, err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestImpossibleTTLs(t *testing.T) {
 // TestAThreadExpiresWhole commits at more than half the TTL, over and over, and
 // looks at all of the thread just before its end and at it.
 func TestAThreadExpiresWhole(t *testing.T) {
-	m := newMortal(t)
+	m := newExpiringStore(t)
 	head := m.commit(create("T", ""))
 	first := turn(head, "turn 0")
 	var err error
@@ -128,7 +128,7 @@ func TestAThreadExpiresWhole(t *testing.T) {
 	}
 	first.Checkpoint.State = &segno.Document{Type: "x/1", Data: segno.HashOf([]byte("named once, long ago"))}
 	first.Link = &segno.Link{Session: "the session", Start: day}
-	first.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+	first.Entries[0].Body = []byte(`"` + incompressible(150_000) + `"`)
 	head = m.commit(first)
 	want := []segno.CommitID{"base of T", "turn 0"}
 	for i := range 12 {
@@ -137,9 +137,9 @@ func TestAThreadExpiresWhole(t *testing.T) {
 		want = append(want, head.Head)
 	}
 	m.clock.Advance(ttl - time.Nanosecond)
-	s := m.cold()
+	s := m.reopen()
 	for i, id := range want {
-		if got := m.path(m.cold(), id); !slices.Equal(got, want[:i+1]) {
+		if got := m.path(m.reopen(), id); !slices.Equal(got, want[:i+1]) {
 			t.Fatalf("the line of %s is %v", id, got)
 		}
 	}
@@ -173,10 +173,10 @@ func TestAThreadExpiresWhole(t *testing.T) {
 	}
 }
 
-// TestAnIDLivesAgain makes a thread anew, with commits of the old ids, once the
-// first has expired and its look-ups have not.
-func TestAnIDLivesAgain(t *testing.T) {
-	m := newMortal(t)
+// TestIDsAreUsedAgain makes a thread again, with commits of the old ids, when the first thread has
+// expired and its look-ups have not.
+func TestIDsAreUsedAgain(t *testing.T) {
+	m := newExpiringStore(t)
 	head := m.commit(create("T", ""))
 	for _, id := range []string{"a", "b", "c"} {
 		head = m.commit(turn(head, id))
@@ -187,7 +187,7 @@ func TestAnIDLivesAgain(t *testing.T) {
 	head = m.commit(create("T", ""))
 	head = m.commit(turn(head, "c"))
 	head = m.commit(turn(head, "a"))
-	if got := m.path(m.cold(), head.Head); !slices.Equal(got, []segno.CommitID{"base of T", "c", "a"}) {
+	if got := m.path(m.reopen(), head.Head); !slices.Equal(got, []segno.CommitID{"base of T", "c", "a"}) {
 		t.Fatalf("the line is %v", got)
 	}
 	m.gone("b", "pin")
@@ -200,10 +200,10 @@ func TestAnIDLivesAgain(t *testing.T) {
 }
 
 func TestAForkOutlivesItsSource(t *testing.T) {
-	m := newMortal(t)
+	m := newExpiringStore(t)
 	head := m.commit(create("T", ""))
 	long := turn(head, "one")
-	long.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+	long.Entries[0].Body = []byte(`"` + incompressible(150_000) + `"`)
 	var err error
 	if long.Staged, err = stage(t.Context(), m.Store, "the state"); err != nil {
 		t.Fatal(err)
@@ -225,17 +225,17 @@ func TestAForkOutlivesItsSource(t *testing.T) {
 		fork = m.commit(turn(fork, fmt.Sprint("turn ", fork.Seq)))
 		want = append(want, fork.Head)
 		for i, id := range want {
-			if got := m.path(m.cold(), id); !slices.Equal(got, want[:i+1]) {
+			if got := m.path(m.reopen(), id); !slices.Equal(got, want[:i+1]) {
 				t.Fatalf("the line of %s is %v", id, got)
 			}
 		}
 		m.clock.Advance(ttl * 3 / 4)
 	}
 	m.gone("not in the fork")
-	if _, err := m.cold().Objects().Get(t.Context(), segno.HashOf([]byte("the state"))); err != nil {
+	if _, err := m.reopen().Objects().Get(t.Context(), segno.HashOf([]byte("the state"))); err != nil {
 		t.Fatal(err)
 	}
-	line, err := m.cold().Load(t.Context(), fork.Head, segno.Window{})
+	line, err := m.reopen().Load(t.Context(), fork.Head, segno.Window{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,14 +244,14 @@ func TestAForkOutlivesItsSource(t *testing.T) {
 	}
 	back := m.commit(segno.Commit{ID: "undo", Thread: "F", Expect: fork.Head, Move: &segno.Move{Head: "one", Tip: fork.Tip}})
 	back = m.commit(turn(back, "from there"))
-	if got := m.path(m.cold(), back.Head); !slices.Equal(got, []segno.CommitID{"base of T", "one", "from there"}) {
+	if got := m.path(m.reopen(), back.Head); !slices.Equal(got, []segno.CommitID{"base of T", "one", "from there"}) {
 		t.Fatalf("a line from what was inherited is %v", got)
 	}
 	of := m.commit(create("G", "turn 4"))
 	m.clock.Advance(ttl - 1)
 	m.commit(turn(of, "last"))
 	m.clock.Advance(ttl - 1)
-	if got := m.path(m.cold(), "last"); len(got) != 10 || got[0] != "base of T" {
+	if got := m.path(m.reopen(), "last"); len(got) != 10 || got[0] != "base of T" {
 		t.Fatalf("the line of a fork of the fork is %v", got)
 	}
 	m.gone("from there")

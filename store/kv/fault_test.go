@@ -19,8 +19,7 @@ import (
 
 var errFault = errors.New("the network went away")
 
-// faulty fails one of a KV's calls, before its effect or behind it: the caller
-// cannot tell.
+// faulty fails one of a KV's calls, before or after its effect: the caller cannot tell which.
 type faulty struct {
 	kv     kv.KV
 	at     int
@@ -92,7 +91,7 @@ func mustOpen(t testing.TB, in kv.KV, o kv.Options) *kv.Store {
 	if o.Clock == nil {
 		o.Clock = noon
 	}
-	s, err := kv.Open(in, o)
+	s, err := kv.Open(t.Context(), in, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +115,7 @@ func create(thread segno.ThreadID, parent segno.CommitID) segno.Commit {
 		Create: &segno.Thread{ID: thread, Created: day, Parent: parent}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: day}}
 }
 
-// stage puts one object of data into a batch of its own.
+// stage stages one object.
 func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) {
 	b := s.Objects().Batch()
 	defer b.Close()
@@ -126,8 +125,8 @@ func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) 
 	return b.Stage(ctx)
 }
 
-// story is a run of a store: each step may be taken again after a fault.
-func story() []func(ctx context.Context, s *kv.Store) error {
+// steps are what a program does with a store. Each step can be repeated after a fault.
+func steps() []func(ctx context.Context, s *kv.Store) error {
 	commit := func(make func(ctx context.Context, s *kv.Store) (segno.Commit, error)) func(context.Context, *kv.Store) error {
 		return func(ctx context.Context, s *kv.Store) error {
 			c, err := make(ctx, s)
@@ -164,7 +163,7 @@ func story() []func(ctx context.Context, s *kv.Store) error {
 			return err
 		},
 		on("T", "two", "long", 2, func(c *segno.Commit) {
-			c.Entries[0].Body = []byte(`"` + noise(150_000) + `"`)
+			c.Entries[0].Body = []byte(`"` + incompressible(150_000) + `"`)
 		}),
 		commit(func(context.Context, *kv.Store) (segno.Commit, error) {
 			return segno.Commit{ID: "undo", Thread: "T", Expect: "long", Epoch: 9, Move: &segno.Move{Head: "one", Tip: "long"},
@@ -184,7 +183,7 @@ func story() []func(ctx context.Context, s *kv.Store) error {
 	}
 }
 
-func noise(n int) string {
+func incompressible(n int) string {
 	var b strings.Builder
 	for h := segno.HashOf(nil); b.Len() < n; h = segno.HashOf(h[:]) {
 		b.WriteString(h.String())
@@ -192,11 +191,11 @@ func noise(n int) string {
 	return b.String()[:n]
 }
 
-// told is all a store says of the story's threads, as JSON.
-func told(t *testing.T, s *kv.Store) map[string]string {
+// contentsOf is all that a store returns about the threads of steps, as JSON.
+func contentsOf(t *testing.T, s *kv.Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	say := func(what string, x any) {
+	add := func(what string, x any) {
 		text, err := json.Marshal(x)
 		if err != nil {
 			t.Fatal(err)
@@ -211,13 +210,13 @@ func told(t *testing.T, s *kv.Store) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		say("head of "+string(thread), head)
+		add("head of "+string(thread), head)
 		for _, at := range []segno.CommitID{head.Head, head.Tip} {
 			line, err := s.Load(t.Context(), at, segno.Window{Entries: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			say("line of "+string(at), line)
+			add("line of "+string(at), line)
 		}
 		var links []segno.Link
 		for l, err := range s.Chain(t.Context(), thread) {
@@ -226,7 +225,7 @@ func told(t *testing.T, s *kv.Store) map[string]string {
 			}
 			links = append(links, l)
 		}
-		say("chain of "+string(thread), links)
+		add("chain of "+string(thread), links)
 	}
 	for name, q := range map[string]segno.CheckpointQuery{"checkpoints": {}, "pinned": {Pinned: true}} {
 		var found []segno.Checkpoint
@@ -236,7 +235,7 @@ func told(t *testing.T, s *kv.Store) map[string]string {
 			}
 			found = append(found, c)
 		}
-		say(name, found)
+		add(name, found)
 	}
 	for name, q := range map[string]segno.ThreadQuery{"threads": {}, "threads of s": {Session: "s"}} {
 		var found []segno.Thread
@@ -246,14 +245,14 @@ func told(t *testing.T, s *kv.Store) map[string]string {
 			}
 			found = append(found, x)
 		}
-		say(name, found)
+		add(name, found)
 	}
 	return all
 }
 
-// TestFaults fails each call of the story in turn, before its effect and behind
-// it. After each fault another opening must see what was before the step or what
-// is after it, and nothing else; and the step must succeed when it is taken again.
+// TestFaults fails each call of the steps in turn, before or after its effect. After each fault
+// another Store must see the contents from before the step or from after it, and the step must
+// succeed when it is repeated.
 func TestFaults(t *testing.T) {
 	kinds := map[string]func(f *faulty) kv.KV{
 		"plain": func(f *faulty) kv.KV { return f },
@@ -271,12 +270,12 @@ func TestFaults(t *testing.T) {
 					o := kv.Options{TTL: ttl, Clock: clock.Now}
 					clean := kv.NewMap(clock.Now)
 					s := mustOpen(t, wrap(&faulty{kv: clean}), o)
-					want = append(want, told(t, s))
-					for _, step := range story() {
+					want = append(want, contentsOf(t, s))
+					for _, step := range steps() {
 						if err := step(t.Context(), s); err != nil {
 							t.Fatal(err)
 						}
-						want = append(want, told(t, mustOpen(t, wrap(&faulty{kv: clean}), o)))
+						want = append(want, contentsOf(t, mustOpen(t, wrap(&faulty{kv: clean}), o)))
 						clock.Advance(ttl / 5)
 					}
 					n := 1
@@ -297,17 +296,18 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	clock := storetest.NewClock()
 	o := kv.Options{TTL: ttl, Clock: clock.Now}
 	under := kv.NewMap(clock.Now)
-	f := &faulty{kv: under, at: n, behind: behind}
+	f := &faulty{kv: under}
 	s := mustOpen(t, wrap(f), o)
+	f.n, f.at, f.behind = 0, n, behind
 	reported := false
-	for i, step := range story() {
+	for i, step := range steps() {
 		err := step(t.Context(), s)
 		if err != nil {
 			reported = true
 			if !errors.Is(err, errFault) || segno.KindOf(err) != segno.KindIO {
 				t.Fatalf("call %d (%s), step %d: %v", n, f.hit, i, err)
 			}
-			seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), o))
+			seen := contentsOf(t, mustOpen(t, wrap(&faulty{kv: under}), o))
 			if !maps.Equal(seen, want[i]) && !maps.Equal(seen, want[i+1]) {
 				t.Fatalf("call %d (%s), step %d: neither the old nor the new:\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
 			}
@@ -315,22 +315,21 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 				t.Fatalf("call %d (%s), step %d, once more: %v", n, f.hit, i, err)
 			}
 		}
-		seen := told(t, mustOpen(t, wrap(&faulty{kv: under}), o))
+		seen := contentsOf(t, mustOpen(t, wrap(&faulty{kv: under}), o))
 		if !maps.Equal(want[i+1], seen) {
 			t.Fatalf("call %d (%s), after step %d (-want +got):\n%s", n, f.hit, i, cmp.Diff(want[i+1], seen))
 		}
 		clock.Advance(ttl / 5)
 	}
-	// A head key is a hint. The key of an open thread that cannot be removed costs a later list
-	// one look, and a commit that cannot write one fails.
+	// A head key is a hint. The key of an open thread that cannot be removed costs a later list one
+	// read, and a commit that cannot write such a key fails.
 	if f.hit != "" && !reported && !strings.HasSuffix(f.hit, "}head") && !strings.HasPrefix(f.hit, "open{}") && !strings.HasPrefix(f.hit, "using{}") {
-		t.Fatalf("call %d (%s) failed and nobody said so", n, f.hit)
+		t.Fatalf("call %d (%s) failed and no step returned an error", n, f.hit)
 	}
 	return f.hit != ""
 }
 
-// twice sends each change again, as a client does whose connection broke behind
-// the effect.
+// twice sends each change again, as a client does whose connection broke after the effect.
 type twice struct{ *kv.Map }
 
 func (x twice) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
@@ -343,21 +342,20 @@ func (x twice) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	return x.Map.Batch(ctx, ops)
 }
 
-// TestSentTwice runs the story, and a lease, where each change is made and answered
-// with a conflict.
+// TestSentTwice takes the steps where each change is made and answered with a conflict.
 func TestSentTwice(t *testing.T) {
-	for name, in := range map[string]func(m *kv.Map) kv.KV{"plain": func(m *kv.Map) kv.KV { return bare{twice{m}} }, "batch": func(m *kv.Map) kv.KV { return twice{m} }} {
+	for name, in := range map[string]func(m *kv.Map) kv.KV{"plain": func(m *kv.Map) kv.KV { return withoutAbilities{twice{m}} }, "batch": func(m *kv.Map) kv.KV { return twice{m} }} {
 		t.Run(name, func(t *testing.T) {
 			clean, m := mustOpen(t, kv.NewMap(noon), kv.Options{}), kv.NewMap(noon)
 			s := mustOpen(t, in(m), kv.Options{})
-			for i, step := range story() {
+			for i, step := range steps() {
 				for _, s := range []*kv.Store{clean, s} {
 					if err := step(t.Context(), s); err != nil {
 						t.Fatalf("step %d: %v", i, err)
 					}
 				}
 			}
-			if want, got := told(t, clean), told(t, s); !maps.Equal(want, got) {
+			if want, got := contentsOf(t, clean), contentsOf(t, s); !maps.Equal(want, got) {
 				t.Fatalf("(-want +got):\n%s", cmp.Diff(want, got))
 			}
 			l, err := s.LeaseOf(t.Context(), "T")

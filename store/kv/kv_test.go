@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/storetest"
 	"go.uber.org/goleak"
@@ -16,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bare hides a KV's abilities.
-type bare struct{ kv.KV }
+type withoutAbilities struct{ kv.KV }
 
 // reader is a KV with one ability of two.
 type reader struct {
@@ -24,7 +25,7 @@ type reader struct {
 	kv.Getter
 }
 
-func plain(m *kv.Map) kv.KV { return bare{m} }
+func plain(m *kv.Map) kv.KV { return withoutAbilities{m} }
 func able(m *kv.Map) kv.KV  { return m }
 
 func TestStore(t *testing.T) {
@@ -41,7 +42,7 @@ func TestStore(t *testing.T) {
 			clock := storetest.NewClock()
 			under := map[segno.Store]kv.KV{}
 			open := func(t *testing.T, in kv.KV) segno.Store {
-				s, err := kv.Open(in, kv.Options{Clock: clock.Now, TTL: x.ttl})
+				s, err := kv.Open(t.Context(), in, kv.Options{Clock: clock.Now, TTL: x.ttl})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +69,17 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// raw is all that a KV holds.
+func TestLedgerCases(t *testing.T) {
+	for name, abilities := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+		t.Run(name, func(t *testing.T) {
+			ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+				return mustOpen(t, abilities(kv.NewMap(nil)), kv.Options{Clock: time.Now})
+			}, false)
+		})
+	}
+}
+
+// raw returns all keys and values of a KV.
 func raw(t *testing.T, in kv.KV) (all []byte) {
 	t.Helper()
 	for item, err := range in.List(t.Context(), "", "", 0) {
@@ -93,12 +104,12 @@ func size(t *testing.T, in kv.KV) (n int64) {
 }
 
 // undeleting is a KV that cannot delete keys of one group.
-type undeleting struct {
+type failingDelete struct {
 	kv.KV
 	group string
 }
 
-func (u undeleting) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+func (u failingDelete) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
 	if strings.HasPrefix(key, u.group) {
 		return io.ErrUnexpectedEOF
 	}
@@ -109,7 +120,7 @@ func (u undeleting) Delete(ctx context.Context, key string, ifRev kv.Rev) error 
 // away for some minutes, and what an erasure leaves that died keeps writers away likewise.
 func TestEraseBesideADeadWriter(t *testing.T) {
 	clock := storetest.NewClock()
-	under := bare{kv.NewMap(clock.Now)}
+	under := withoutAbilities{kv.NewMap(clock.Now)}
 	open := func(in kv.KV) *kv.Store { return mustOpen(t, in, kv.Options{Clock: clock.Now}) }
 	s := open(under)
 	commit := func(s *kv.Store, c segno.Commit) {
@@ -124,7 +135,7 @@ func TestEraseBesideADeadWriter(t *testing.T) {
 	pin := func(id, name string) segno.Commit {
 		return segno.Commit{ID: segno.CommitID(id), Thread: "live", Expect: "live", Pin: &segno.Pin{Checkpoint: "live", Name: name}}
 	}
-	commit(open(undeleting{under, "using{}"}), pin("pin", "a pin"))
+	commit(open(failingDelete{under, "using{}"}), pin("pin", "a pin"))
 	if err := s.Delete(t.Context(), "deleted"); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +143,7 @@ func TestEraseBesideADeadWriter(t *testing.T) {
 		t.Errorf("erase beside a commit: %v; want %s", err, segno.KindBusy)
 	}
 	clock.Advance(time.Hour)
-	done, err := open(undeleting{under, "erasing{}"}).Erase(t.Context(), segno.CollectPolicy{})
+	done, err := open(failingDelete{under, "erasing{}"}).Erase(t.Context(), segno.CollectPolicy{})
 	if err != nil || done.Checkpoints != 1 {
 		t.Errorf("erase an hour later: %+v, %v; want one checkpoint", done, err)
 	}

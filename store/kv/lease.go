@@ -3,41 +3,33 @@ package kv
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// A lease has a key of its own beside the log; the epoch it raises is a record,
-// so that a commit of an older epoch meets it where it meets any other. A crash
-// between the two leaves a lease nobody was told of, and its epoch is made good by
-// whoever takes the thread next.
+// A lease has a separate key beside the log. The epoch that it raises is a record, so that a commit
+// of an older epoch conflicts with it as with any other record. After a crash between the two there
+// is a lease that no caller received; the next owner writes its epoch.
 
 // Acquire implements [segno.Leaser].
-func (s *Store) Acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
+func (s *Store) Acquire(ctx context.Context, l segno.Lease) (got segno.Lease, err error) {
 	const op = "acquire lease"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return l, err
-	}
-	defer end()
-	if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-		return l, segno.Errorf(segno.KindInvalid, op, string(l.Thread), "it needs an owner and an end in the future")
-	}
-	for {
-		got, err := s.acquire(ctx, l)
-		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
-			return got, fail(op, string(l.Thread), err)
+	err = s.retryConflicts(ctx, op, l.Thread, func(bool) (err error) {
+		if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
+			return segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
 		}
-	}
+		got, err = s.acquire(ctx, l)
+		return err
+	})
+	return got, err
 }
 
 func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error) {
-	st, err := s.visible(ctx, l.Thread, false)
+	st, err := s.readVisible(ctx, l.Thread, false)
 	if err != nil {
 		return l, err
 	}
-	old, rev, err := s.lease(ctx, l.Thread)
+	old, rev, err := s.readLease(ctx, l.Thread)
 	if err != nil {
 		return l, err
 	}
@@ -45,67 +37,54 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 	epoch := max(st.Epoch, old.Epoch)
 	switch {
 	case held && old.Owner != l.Owner:
-		return l, segno.Errorf(segno.KindBusy, "acquire lease", string(l.Thread), "%s", "it is held by "+old.Owner)
+		return l, segno.Errorf(segno.KindBusy, "acquire lease", string(l.Thread), "the lease is held by %s", old.Owner)
 	case l.Epoch != 0 && l.Epoch < epoch:
 		return l, segno.NewError(segno.KindFenced, "", "", nil)
 	case !held:
 		epoch++
 	}
 	l.Epoch = epoch
-	if already := held && old.Epoch == epoch && old.Expires.Equal(l.Expires); !already {
+	if !held || old.Epoch != epoch || !old.Expires.Equal(l.Expires) {
 		if err := s.putLease(ctx, l, rev); err != nil {
 			return l, err
 		}
 	}
+	return l, s.raiseEpoch(ctx, st, epoch)
+}
+
+func (s *Store) raiseEpoch(ctx context.Context, st *threadState, epoch uint64) error {
 	for st.Epoch < epoch {
-		e := st.entryAfter(l.Thread)
-		e.epoch, e.stamp = epoch, max(s.stamp(), st.stamp+1)
-		if err = s.follow(ctx, st, e); err == nil {
-			break
+		e := s.nextRecord(st)
+		e.Epoch = epoch
+		err := s.appendRecord(ctx, st, e)
+		if !isKind(err, segno.KindConflict) {
+			return err
 		}
-		if segno.KindOf(err) != segno.KindConflict {
-			return l, err
-		}
-		if st, err = s.visible(ctx, l.Thread, true); err != nil {
-			return l, err
+		if st, err = s.readVisible(ctx, st.Head.Thread, true); err != nil {
+			return err
 		}
 	}
-	return l, nil
+	return nil
 }
 
-// follow writes a record that is no commit.
-func (s *Store) follow(ctx context.Context, st *state, e *entry) error {
-	next, err := st.after(e)
-	if err != nil {
-		return err
-	}
-	if err := s.renew(ctx, st, next); err != nil {
-		return err
-	}
-	_, err = s.append(ctx, st, next, e, nil)
-	return err
-}
-
-// lease reads a thread's lease, in force or not; the zero Lease if there is none.
-func (s *Store) lease(ctx context.Context, thread segno.ThreadID) (l segno.Lease, rev Rev, err error) {
+// readLease reads a thread's lease, also one that has expired; the zero Lease if there is none.
+func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.Lease, rev Rev, err error) {
 	key := leaseKey(thread)
-	val, rev, err := s.kv.Get(ctx, key)
-	if err != nil {
-		if segno.KindOf(err) == segno.KindNotFound {
-			return l, RevNone, nil
+	val, rev, err := s.get(ctx, key)
+	if err != nil || val == nil {
+		return l, rev, err
+	}
+	var expires []byte
+	err = s.code.decode(key, val, func(r *reader) {
+		l = segno.Lease{Thread: thread, Owner: r.text(), Epoch: r.uint()}
+		expires = r.bytes()
+	})
+	if err == nil {
+		if err = l.Expires.UnmarshalBinary(expires); err != nil {
+			err = damaged(key, errors.New("its time does not decode"))
 		}
-		return l, "", err
 	}
-	content, err := s.code.unframe(key, val)
-	if err != nil {
-		return l, "", err
-	}
-	r := reader{b: content}
-	l = segno.Lease{Thread: thread, Owner: r.text(), Epoch: r.uint()}
-	if errTime := l.Expires.UnmarshalBinary(r.bytes()); r.err != nil || errTime != nil {
-		return l, "", damaged(key, errors.Join(r.err, errTime))
-	}
-	return l, rev, nil
+	return l, rev, err
 }
 
 func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
@@ -118,60 +97,43 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 	w.text(l.Owner)
 	w.uint(l.Epoch)
 	w.bytes(expires)
-	_, err = s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, w.b), If: rev, TTL: s.options.TTL}})
+	_, err = s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, w.b), If: rev, TTL: s.options.TTL}})
 	return err
 }
 
-// Release implements [segno.Leaser]. The lease stays with an end that is past, for
-// its epoch.
+// Release implements [segno.Leaser]. The lease keeps its key, because of the epoch.
 func (s *Store) Release(ctx context.Context, l segno.Lease) error {
-	const op = "release lease"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return err
-	}
-	defer end()
-	for try := 0; ; try++ {
-		err := s.release(ctx, l, try > 0)
-		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
-			return fail(op, string(l.Thread), err)
-		}
-	}
+	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
-// release gives a lease up. again says that it was tried before and met a change,
-// which may have been its own: a KV may send a change twice.
-func (s *Store) release(ctx context.Context, l segno.Lease, again bool) error {
-	if _, err := s.visible(ctx, l.Thread, false); err != nil {
+// release gives a lease up. retry says that an earlier try conflicted with a change, which may have
+// been its own: a KV may send a change twice.
+func (s *Store) release(ctx context.Context, l segno.Lease, retry bool) error {
+	if _, err := s.readVisible(ctx, l.Thread, false); err != nil {
 		return err
 	}
-	held, rev, err := s.lease(ctx, l.Thread)
-	if err != nil {
+	held, rev, err := s.readLease(ctx, l.Thread)
+	switch {
+	case err != nil:
 		return err
-	}
-	if again && held.Owner == "" && held.Epoch == l.Epoch {
+	case retry && held.Owner == "" && held.Epoch == l.Epoch:
 		return nil
-	}
-	if held.Owner == "" || held.Owner != l.Owner || held.Epoch != l.Epoch {
+	case held.Owner == "" || held.Owner != l.Owner || held.Epoch != l.Epoch:
 		return segno.NewError(segno.KindFenced, "", "", nil)
 	}
-	return s.putLease(ctx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch, Expires: time.Time{}}, rev)
+	return s.putLease(ctx, segno.Lease{Thread: l.Thread, Epoch: l.Epoch}, rev)
 }
 
 // LeaseOf implements [segno.Leaser].
 func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease, error) {
-	const op = "read lease"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return segno.Lease{}, err
-	}
-	defer end()
-	if _, err := s.visible(ctx, thread, false); err != nil {
-		return segno.Lease{}, fail(op, string(thread), err)
-	}
-	l, _, err := s.lease(ctx, thread)
-	if err != nil || l.Owner == "" || !s.options.Clock().Before(l.Expires) {
-		return segno.Lease{}, fail(op, string(thread), err)
-	}
-	return l, nil
+	return call(ctx, s, "read lease", string(thread), func() (segno.Lease, error) {
+		if _, err := s.readVisible(ctx, thread, false); err != nil {
+			return segno.Lease{}, err
+		}
+		l, _, err := s.readLease(ctx, thread)
+		if err != nil || l.Owner == "" || !s.options.Clock().Before(l.Expires) {
+			return segno.Lease{}, err
+		}
+		return l, nil
+	})
 }

@@ -13,223 +13,201 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Load implements [segno.Store]. A commit that this store saw as a head, or was
-// asked for before, costs one round trip; another one two.
+// Load implements [segno.Store]. It is one round trip for a commit that this store has seen as a
+// head or has loaded before, and two for another.
 func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
 	const op = "load"
 	if w.Last < 0 {
 		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	found, err := s.ancestors(ctx, at, w.Last)
-	if err == nil && found == nil {
-		err = segno.NewError(segno.KindNotFound, "", "", nil)
-	}
-	if err != nil {
-		return nil, fail(op, string(at), err)
-	}
-	slices.Reverse(found)
-	line := &segno.Line{Commits: make([]segno.Node, len(found))}
-	for i, e := range found {
-		n := &line.Commits[i]
-		*n = segno.Node{ID: e.id, Thread: e.thread, Parent: e.parent, Seq: e.seq}
-		if n.Checkpoint, err = e.info(); err != nil {
-			return nil, fail(op, string(at), err)
+	return call(ctx, s, op, string(at), func() (*segno.Line, error) {
+		found, err := s.ancestors(ctx, at, w.Last)
+		if err == nil && found == nil {
+			err = segno.NewError(segno.KindNotFound, "", "", nil)
 		}
-	}
-	if w.Entries {
-		err = s.fill(ctx, found, line)
-	}
-	return line, fail(op, string(at), err)
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(found)
+		line := &segno.Line{Commits: make([]segno.Node, len(found))}
+		for i, e := range found {
+			n := &line.Commits[i]
+			*n = segno.Node{ID: e.id, Thread: e.owner, Parent: e.parent, Seq: e.Seq}
+			if n.Checkpoint, err = e.decodeCheckpoint(); err != nil {
+				return nil, err
+			}
+		}
+		if w.Entries {
+			err = s.loadEntries(ctx, found, line)
+		}
+		return line, err
+	})
 }
 
-// ancestors returns a commit and what comes before it on its line, newest first,
-// at most last if that is not 0; nil if there is no such node.
-func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*entry, error) {
+// ancestors returns a node and its ancestors, newest first, at most last if that is not 0; nil if
+// there is no such node.
+func (s *Store) ancestors(ctx context.Context, id segno.CommitID, last int) ([]*logRecord, error) {
 	if id == "" {
 		return nil, nil
 	}
-	if at, ok := s.places.get(id); ok {
-		found, err := s.walk(ctx, at, id, last)
+	if end, ok := s.positions.get(id); ok {
+		found, err := s.walk(ctx, end, id, last)
 		if err != nil || found != nil {
 			return found, err
 		}
-		s.places.drop(id)
+		s.positions.remove(id)
 	}
-	_, at, err := s.lookUps(ctx, commitGroup(id))
+	all, err := s.listLookUps(ctx, commitGroup(id))
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range at {
-		if found, err := s.walk(ctx, located{place: p}, id, last); err != nil || found != nil {
+	for _, l := range all {
+		if found, err := s.walk(ctx, lineEnd{position: l.position}, id, last); err != nil || found != nil {
 			return found, err
 		}
 	}
-	return nil, s.lost(ctx, at)
+	for _, l := range all {
+		if _, err := s.checkLookUp(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
-// lost returns an error if a look-up leads to a position that the thread has passed and
-// that has no record: the store has lost the record. A look-up beyond the thread's end is
-// of a commit that was never made.
-func (s *Store) lost(ctx context.Context, at []place) error {
-	for _, p := range at {
-		if p.area != areaLog {
-			continue
+// walk follows a line from its newest node; nil if that node is not at end. If the line is not
+// known walk assumes that it is the log before end, which saves a round trip where that is true.
+func (s *Store) walk(ctx context.Context, end lineEnd, id segno.CommitID, last int) ([]*logRecord, error) {
+	w := walker{Store: s, want: id, last: last, seen: map[position]*logRecord{}}
+	isEnd := func() bool {
+		e := w.seen[end.position]
+		return e != nil && e.id == id && e.node
+	}
+	if end.line == nil {
+		if _, _, err := w.readNext(ctx, []run{{end.thread, end.area, 1, end.pos}}); err != nil || !isEnd() {
+			return nil, err
 		}
-		st, err := s.fresh(ctx, p.thread, false)
-		if err != nil {
-			return err
+		e := w.seen[end.position]
+		if err := s.completeLine(ctx, e, w.seen); err != nil {
+			return nil, err
 		}
-		if st == nil || p.pos > st.pos {
-			continue
+		end.line = e.line.runs
+		s.positions.put(id, end)
+	}
+	for line := end.line; !w.done(); {
+		positions, rest, err := w.readNext(ctx, line)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(positions) == 0:
+			return nil, damaged(end.key(), fmt.Errorf("its line has no record of commit %s", w.want))
+		case len(w.got) == 0 && (positions[0] != end.position || !isEnd()):
+			return nil, nil
 		}
-		if found, err := s.read(ctx, []place{p}); err != nil {
-			return err
-		} else if found[p] == nil {
+		if err := w.take(positions); err != nil {
+			return nil, err
+		}
+		line = rest
+	}
+	return w.got, nil
+}
+
+// walker is a walk in progress.
+type walker struct {
+	*Store
+	want segno.CommitID // the next node of the line
+	last int            // how many nodes at most, or 0
+	got  []*logRecord
+	seen map[position]*logRecord // what was read and is not yet taken
+}
+
+func (w *walker) done() bool { return w.want == "" || w.last > 0 && len(w.got) == w.last }
+
+// readNext splits the next positions off a line and reads those records that it has not seen.
+func (w *walker) readNext(ctx context.Context, line []run) (positions []position, rest []run, err error) {
+	n := maxKeys
+	switch {
+	case w.last == 1:
+		n = 1
+	case w.last > 0:
+		n = w.last - len(w.got) + 8 // some records of the log may not be on the line
+	}
+	positions, rest = splitNewest(line, n)
+	var unseen []position
+	for _, p := range positions {
+		if _, ok := w.seen[p]; !ok {
+			unseen = append(unseen, p)
+		}
+	}
+	found, err := w.read(ctx, unseen)
+	for _, p := range unseen {
+		w.seen[p] = found[p]
+	}
+	return positions, rest, err
+}
+
+// take takes the nodes of the line from what was read.
+func (w *walker) take(positions []position) error {
+	for _, p := range positions {
+		e := w.seen[p]
+		delete(w.seen, p)
+		switch {
+		case w.done():
+		case e == nil:
 			return missing(p.key())
+		case e.node && e.id == w.want:
+			w.got, w.want = append(w.got, e), e.parent
 		}
 	}
 	return nil
 }
 
-// walk follows a line down from its newest node; nil if the node is not there. A
-// line that is not known is taken to be all that came before in the log, which
-// costs no second round trip where it is true.
-func (s *Store) walk(ctx context.Context, at located, want segno.CommitID, last int) (got []*entry, err error) {
-	line, known := at.line, at.line != nil
-	if !known {
-		line = []run{{at.thread, at.area, 1, at.pos}}
-	}
-	seen := map[place]*entry{}
-	for want != "" && (last == 0 || len(got) < last) {
-		n := mostKeys
-		if last > 0 {
-			n = last - len(got) + 8
-		}
-		places, rest := newest(line, n)
-		if len(places) == 0 {
-			return nil, damaged(at.key(), fmt.Errorf("its line has no record of commit %s", want))
-		}
-		if err := s.readUnseen(ctx, places, seen); err != nil {
-			return nil, err
-		}
-		if first := seen[places[0]]; len(got) == 0 {
-			if first == nil || first.id != want || !first.node {
-				return nil, nil
-			}
-			if !known {
-				if err := s.complete(ctx, first, seen); err != nil {
-					return nil, err
-				}
-				line, known = first.line.runs, true
-				s.places.put(want, located{at.place, line})
-				continue
-			}
-		}
-		for _, p := range places {
-			e := seen[p]
-			switch {
-			case want == "" || last > 0 && len(got) == last:
-			case e == nil:
-				return nil, missing(p.key())
-			case e.node && e.id == want:
-				got, want = append(got, e), e.parent
-			}
-			delete(seen, p)
-		}
-		line = rest
-	}
-	return got, nil
-}
-
-// readUnseen reads those of places that are not in seen yet.
-func (s *Store) readUnseen(ctx context.Context, places []place, seen map[place]*entry) error {
-	var unseen []place
-	for _, p := range places {
-		if _, ok := seen[p]; !ok {
-			unseen = append(unseen, p)
-		}
-	}
-	if len(unseen) == 0 {
-		return nil
-	}
-	found, err := s.read(ctx, unseen)
-	for _, p := range unseen {
-		seen[p] = found[p]
-	}
-	return err
-}
-
-// newest splits the newest n places off a line.
-func newest(line []run, n int) (places []place, rest []run) {
-	rest = slices.Clone(line)
-	for len(rest) > 0 && len(places) < n {
-		r := &rest[len(rest)-1]
-		for len(places) < n && r.to >= r.from && r.to > 0 {
-			places = append(places, place{r.thread, r.area, r.to})
-			r.to--
-		}
-		if r.to < r.from || r.to == 0 {
-			rest = rest[:len(rest)-1]
-		}
-	}
-	return places, rest
-}
-
-// fill decodes the entries of found into line.
-func (s *Store) fill(ctx context.Context, found []*entry, line *segno.Line) error {
-	bodies, err := s.bodies(ctx, found)
+// loadEntries decodes the entries of found into line.
+func (s *Store) loadEntries(ctx context.Context, found []*logRecord, line *segno.Line) error {
+	bodies, err := s.readBodies(ctx, found)
 	if err != nil {
 		return err
 	}
-	return shared(len(found), func(from, to int) error {
-		return s.decode(found[from:to], bodies[from:to], line.Commits[from:to])
+	return inParallel(len(found), func(from, to int) error {
+		for i := from; i < to; i++ {
+			if bodies[i] == nil {
+				continue
+			}
+			rec, err := s.code.Unpack(bodies[i])
+			if err == nil {
+				line.Commits[i].Entries, err = record.DecodeEntries(rec)
+			}
+			if err != nil {
+				return damaged(found[i].at.key(), err)
+			}
+		}
+		return nil
 	})
 }
 
-// shared does n pieces of work in parts, at once if they are many: decoding is most
-// of what loading a long line costs.
-func shared(n int, part func(from, to int) error) error {
+// inParallel divides n pieces of work among the processors if they are many. Decoding is most of
+// the cost of loading a long line.
+func inParallel(n int, work func(from, to int) error) error {
 	const share = 64
 	if n <= share {
-		return part(0, n)
+		return work(0, n)
 	}
 	var group sync.WaitGroup
 	errs := make([]error, (n+share-1)/share)
-	room := make(chan struct{}, runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i := range errs {
-		room <- struct{}{}
+		slots <- struct{}{}
 		group.Go(func() {
-			errs[i] = part(i*share, min(n, (i+1)*share))
-			<-room
+			errs[i] = work(i*share, min(n, (i+1)*share))
+			<-slots
 		})
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
-func (s *Store) decode(found []*entry, bodies [][]byte, into []segno.Node) error {
-	for i, e := range found {
-		if bodies[i] == nil {
-			continue
-		}
-		rec, err := s.code.Unpack(bodies[i])
-		if err == nil {
-			into[i].Entries, err = record.DecodeEntries(rec)
-		}
-		if err != nil {
-			return damaged(e.at.key(), err)
-		}
-	}
-	return nil
-}
-
-// bodies returns the packed entries of records; those outside are read together.
-func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
+// readBodies returns the packed entries of records. Those in separate values are read
+// together.
+func (s *Store) readBodies(ctx context.Context, found []*logRecord) ([][]byte, error) {
 	bodies := make([][]byte, len(found))
 	var keys []string
 	for i, e := range found {
@@ -237,9 +215,6 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 		for part := range e.parts {
 			keys = append(keys, bodyKey(e.at.thread, e.tag, part))
 		}
-	}
-	if len(keys) == 0 {
-		return bodies, nil
 	}
 	vals, err := s.getAll(ctx, keys)
 	if err != nil {
@@ -249,8 +224,7 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 		if e.parts == 0 {
 			continue
 		}
-		bodies[i], err = s.join(keys[:e.parts], vals[:e.parts])
-		if err != nil {
+		if bodies[i], err = s.join(keys[:e.parts], vals[:e.parts]); err != nil {
 			return nil, err
 		}
 		keys, vals = keys[e.parts:], vals[e.parts:]
@@ -258,9 +232,9 @@ func (s *Store) bodies(ctx context.Context, found []*entry) ([][]byte, error) {
 	return bodies, nil
 }
 
-// join puts a body together that was cut into values.
+// join joins the content of values.
 func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
-	var whole bytes.Buffer
+	var joined bytes.Buffer
 	for i, val := range vals {
 		if val == nil {
 			return nil, missing(keys[i])
@@ -269,7 +243,7 @@ func (s *Store) join(keys []string, vals [][]byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		whole.Write(content)
+		joined.Write(content)
 	}
-	return whole.Bytes(), nil
+	return joined.Bytes(), nil
 }

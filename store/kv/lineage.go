@@ -2,65 +2,72 @@ package kv
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
 
-// run is a stretch of records that holds a part of a line, and may hold others.
+// run is a range of records of one log that contains a part of a line. It may contain records that
+// are not on the line.
 type run struct {
 	thread   segno.ThreadID
 	area     byte
 	from, to uint64
 }
 
-// lineage is where a line lies. A record need not repeat all of it: base is the
-// position, in the same log, of a record that has it whole, and the first cut runs
-// are as they are there. So a line through many forks costs its records nothing.
+// lineage lists the runs that contain a line. A record does not repeat all of them: base is the
+// position, in the same log, of a record that has the first cut runs. So the size of a record does
+// not depend on how many forks its line passes through.
+//
+// For example a thread B that forks from the third record of A, and has two records, has the runs
+// A 1–3 and B 1–2.
 type lineage struct {
 	runs []run // all of them, the newest last
 	base uint64
 	cut  int
 }
 
-// most is how many runs a record has of its own before it has all again.
-const most = 6
+// maxRuns is how many runs a record writes before it repeats all runs for later records to refer to.
+const maxRuns = 6
 
-// extend returns a line that goes on with one more record. Short gaps are closed:
-// who reads a line passes over what is not of it.
-func (l lineage) extend(at place) lineage {
-	const gap = 16
-	out := lineage{runs: append([]run(nil), l.runs...), base: l.base, cut: l.cut}
+// extend returns the line that continues l with the record at a position. Short gaps are included
+// in a run: a reader of the line skips the records that are not on it.
+func (l lineage) extend(at position) lineage {
+	const maxGap = 16
+	out := lineage{runs: slices.Clone(l.runs), base: l.base, cut: l.cut}
 	n := len(out.runs)
-	var end place
+	var last run
 	if n > 0 {
-		end = place{out.runs[n-1].thread, out.runs[n-1].area, out.runs[n-1].to}
+		last = out.runs[n-1]
 	}
-	if here := end.thread == at.thread && end.area == at.area; !here {
+	sameLog := last.thread == at.thread && last.area == at.area
+	switch {
+	case !sameLog: // the first record of a fork has all runs
 		out.base, out.cut = 0, 0
-	} else if out.base == 0 && n > most {
-		out.base, out.cut = end.pos, n-1
+	case out.base == 0 && n > maxRuns:
+		out.base, out.cut = last.to, n-1
 	}
-	if end.thread == at.thread && end.area == at.area && end.pos < at.pos && at.pos-end.pos <= gap {
+	// Another line of the same thread may have the records in the gap.
+	if sameLog && last.to < at.pos && at.pos-last.to <= maxGap {
 		out.runs[n-1].to = at.pos
 	} else {
 		out.runs = append(out.runs, run{thread: at.thread, area: at.area, from: at.pos, to: at.pos})
 	}
-	if len(out.runs)-out.cut > most {
+	if len(out.runs)-out.cut > maxRuns {
 		out.base, out.cut = 0, 0
 	}
 	return out
 }
 
-// complete reads the runs that e's record leaves to another, which may be among
-// those seen.
-func (s *Store) complete(ctx context.Context, e *entry, seen map[place]*entry) error {
-	if e == nil || e.line.base == 0 || e.line.cut > 0 {
+// completeLine adds the runs that e's record leaves to its base record, which may be in seen.
+func (s *Store) completeLine(ctx context.Context, e *logRecord, seen map[position]*logRecord) error {
+	if e.line.base == 0 || e.line.cut > 0 {
 		return nil
 	}
-	at := place{e.at.thread, areaLog, e.line.base}
+	at := position{e.at.thread, areaLog, e.line.base}
 	base := seen[at]
 	if base == nil {
-		found, err := s.read(ctx, []place{at})
+		found, err := s.read(ctx, []position{at})
 		if err != nil {
 			return err
 		}
@@ -74,7 +81,24 @@ func (s *Store) complete(ctx context.Context, e *entry, seen map[place]*entry) e
 	return nil
 }
 
-// lineage writes where a line lies: the runs from skip on.
+// splitNewest splits the newest n positions off a line. A reader of a long line calls it again with
+// rest, until it has found all it wants.
+func splitNewest(line []run, n int) (newest []position, rest []run) {
+	rest = slices.Clone(line)
+	for len(rest) > 0 && len(newest) < n {
+		r := &rest[len(rest)-1]
+		for len(newest) < n && r.to >= r.from && r.to > 0 {
+			newest = append(newest, position{r.thread, r.area, r.to})
+			r.to--
+		}
+		if r.to < r.from || r.to == 0 {
+			rest = rest[:len(rest)-1]
+		}
+	}
+	return newest, rest
+}
+
+// lineage writes the runs from skip on. The log's own thread is written as "".
 func (w *writer) lineage(own segno.ThreadID, l lineage, skip int) {
 	w.uint(l.base)
 	w.uint(uint64(len(l.runs) - skip))

@@ -57,8 +57,7 @@ func ids(t *testing.T, s *kv.Store, at segno.CommitID, last int) (ids []segno.Co
 }
 
 // TestAnyTree grows trees by chance, lines that begin anywhere and forks of them,
-// and compares lines with what is known by hand, read by stores that have seen
-// nothing.
+// and compares lines with those that the test computes, read by stores without a cache.
 func TestAnyTree(t *testing.T) {
 	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {

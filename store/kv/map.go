@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,16 +13,26 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Map is a [KV] in memory, with the abilities [Getter] and [Batcher]: what the
-// interfaces mean in the fewest lines. One lock guards all of it.
+// Map is a [KV] in memory with the abilities [Getter] and [Batcher]. It is the shortest
+// implementation of the three interfaces. One lock guards all of it.
 type Map struct {
 	clock func() time.Time
 
-	mu    sync.Mutex
-	keys  []string // in order
-	items map[string]Item
-	ends  map[string]time.Time // of groups that expire
-	count uint64
+	mu     sync.Mutex
+	groups map[string]*mapGroup
+	puts   uint64
+}
+
+// mapGroup is one group of keys. It is dropped with its last key.
+type mapGroup struct {
+	keys    []string // sorted
+	items   map[string]mapItem
+	expires time.Time // zero if it does not expire
+}
+
+type mapItem struct {
+	Item
+	written time.Time // last put, or checked by a Batch
 }
 
 var (
@@ -30,67 +41,91 @@ var (
 	_ Batcher = (*Map)(nil)
 )
 
-// NewMap returns an empty Map. clock tells when groups expire; nil is time.Now.
+// NewMap returns an empty Map. Groups expire by clock; nil is time.Now.
 func NewMap(clock func() time.Time) *Map {
 	if clock == nil {
 		clock = time.Now
 	}
-	return &Map{clock: clock, items: map[string]Item{}, ends: map[string]time.Time{}}
+	return &Map{clock: clock, groups: map[string]*mapGroup{}}
 }
 
-// begin takes the lock for one call and drops the groups whose time is over.
+// begin takes the lock for one call.
 func (m *Map) begin(ctx context.Context) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
-	for group, end := range m.ends {
-		if !m.clock().Before(end) {
-			delete(m.ends, group)
-			for first := m.group(group); len(first) > 0; first = m.group(group) {
-				m.drop(first[0])
-			}
-		}
-	}
 	return m.mu.Unlock, nil
 }
 
-// group returns the first two keys of a group.
-func (m *Map) group(group string) (first []string) {
-	at, _ := slices.BinarySearch(m.keys, group)
-	for _, key := range m.keys[at:min(at+2, len(m.keys))] {
-		if Group(key) == group {
-			first = append(first, key)
-		}
+// group returns a group, which is empty if it does not exist or has expired. An empty group is not in
+// m.groups; apply adds it with its first key.
+func (m *Map) group(name string) *mapGroup {
+	g := m.groups[name]
+	if g != nil && !g.expires.IsZero() && !m.clock().Before(g.expires) {
+		delete(m.groups, name)
+		g = nil
 	}
-	return first
+	if g == nil {
+		g = &mapGroup{items: map[string]mapItem{}}
+	}
+	return g
 }
 
-func (m *Map) set(key string, val []byte) Rev {
-	if _, there := m.items[key]; !there {
-		at, _ := slices.BinarySearch(m.keys, key)
-		m.keys = slices.Insert(m.keys, at, key)
-	}
-	m.count++
-	rev := Rev(strconv.FormatUint(m.count, 10))
-	m.items[key] = Item{Key: key, Val: append([]byte{}, val...), Rev: rev}
-	return rev
+func (m *Map) item(key string) (mapItem, bool) {
+	x, exists := m.group(Group(key)).items[key]
+	x.Val = append([]byte{}, x.Val...)
+	return x, exists
 }
 
-func (m *Map) drop(key string) {
-	if at, there := slices.BinarySearch(m.keys, key); there {
-		m.keys = slices.Delete(m.keys, at, at+1)
-		delete(m.items, key)
+// check returns an error unless a condition holds.
+func (m *Map) check(o Op) error {
+	g := m.group(Group(o.Key))
+	x, exists := g.items[o.Key]
+	others := len(g.items)
+	if exists {
+		others--
 	}
-}
-
-func (m *Map) holds(key string, ifRev Rev) error {
-	x, there := m.items[key]
 	switch {
-	case ifRev == RevAny, ifRev == RevSome && there, ifRev == RevNone && !there, there && x.Rev == ifRev:
+	case o.Alone && others > 0:
+		return segno.Errorf(segno.KindConflict, "write key", o.Key, "its group has other keys")
+	case o.If == RevAny, o.If == RevSome && exists, o.If == RevNone && !exists, exists && x.Rev == o.If:
 		return nil
 	}
-	return segno.NewError(segno.KindConflict, "write key", key, nil)
+	return segno.NewError(segno.KindConflict, "write key", o.Key, nil)
+}
+
+// apply makes one change, whose condition holds.
+func (m *Map) apply(o Op) (rev Rev) {
+	name := Group(o.Key)
+	g := m.group(name)
+	wasEmpty := len(g.items) == 0
+	x, exists := g.items[o.Key]
+	at, _ := slices.BinarySearch(g.keys, o.Key)
+	switch {
+	case o.Do == ActPut:
+		if !exists {
+			g.keys = slices.Insert(g.keys, at, o.Key)
+		}
+		m.puts++
+		rev = Rev(strconv.FormatUint(m.puts, 10))
+		g.items[o.Key] = mapItem{Item{Key: o.Key, Val: append([]byte{}, o.Val...), Rev: rev}, m.clock()}
+	case exists && o.Do == ActDelete:
+		g.keys = slices.Delete(g.keys, at, at+1)
+		delete(g.items, o.Key)
+	case exists:
+		x.written = m.clock()
+		g.items[o.Key] = x
+	}
+	if len(g.items) == 0 {
+		delete(m.groups, name)
+		return rev
+	}
+	m.groups[name] = g
+	if until := m.clock().Add(o.TTL); o.TTL > 0 && (wasEmpty || !g.expires.IsZero()) && until.After(g.expires) {
+		g.expires = until
+	}
+	return rev
 }
 
 // Get implements [KV].
@@ -100,41 +135,29 @@ func (m *Map) Get(ctx context.Context, key string) ([]byte, Rev, error) {
 		return nil, "", err
 	}
 	defer end()
-	x, there := m.items[key]
-	if !there {
+	x, exists := m.item(key)
+	if !exists {
 		return nil, "", segno.NewError(segno.KindNotFound, "read key", key, nil)
 	}
-	return append([]byte{}, x.Val...), x.Rev, nil
+	return x.Val, x.Rev, nil
 }
 
 // Put implements [KV].
 func (m *Map) Put(ctx context.Context, key string, val []byte, ifRev Rev) (Rev, error) {
-	end, err := m.begin(ctx)
+	revs, err := m.Batch(ctx, []Op{{Key: key, Val: val, If: ifRev}})
 	if err != nil {
 		return "", err
 	}
-	defer end()
-	if err := m.holds(key, ifRev); err != nil {
-		return "", err
-	}
-	return m.set(key, val), nil
+	return revs[0], nil
 }
 
 // Delete implements [KV].
 func (m *Map) Delete(ctx context.Context, key string, ifRev Rev) error {
-	end, err := m.begin(ctx)
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := m.holds(key, ifRev); err != nil {
-		return err
-	}
-	m.drop(key)
-	return nil
+	_, err := m.Batch(ctx, []Op{{Do: ActDelete, Key: key, If: ifRev}})
+	return err
 }
 
-// List implements [KV]. What it yields is of the moment it began.
+// List implements [KV]. It yields the keys that existed when it began.
 func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		end, err := m.begin(ctx)
@@ -143,15 +166,10 @@ func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Se
 			return
 		}
 		var found []Item
-		at, _ := slices.BinarySearch(m.keys, max(prefix, after))
-		for _, key := range m.keys[at:] {
-			if !strings.HasPrefix(key, prefix) || limit > 0 && len(found) == limit {
-				break
-			}
-			if key > after {
-				x := m.items[key]
-				x.Val = append([]byte{}, x.Val...)
-				found = append(found, x)
+		for _, key := range m.keys(prefix) {
+			if key > after && strings.HasPrefix(key, prefix) && (limit <= 0 || len(found) < limit) {
+				x, _ := m.item(key)
+				found = append(found, x.Item)
 			}
 		}
 		end()
@@ -163,6 +181,18 @@ func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Se
 	}
 }
 
+// keys returns the keys of the groups that may have keys with a prefix, sorted.
+func (m *Map) keys(prefix string) (keys []string) {
+	if name := Group(prefix); strings.HasSuffix(name, "}") {
+		return m.group(name).keys
+	}
+	for _, name := range slices.Collect(maps.Keys(m.groups)) {
+		keys = append(keys, m.group(name).keys...)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // GetAll implements [Getter].
 func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	end, err := m.begin(ctx)
@@ -172,14 +202,14 @@ func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	defer end()
 	vals := make([][]byte, len(keys))
 	for i, key := range keys {
-		if x, there := m.items[key]; there {
-			vals[i] = append([]byte{}, x.Val...)
+		if x, exists := m.item(key); exists {
+			vals[i] = x.Val
 		}
 	}
 	return vals, nil
 }
 
-// Batch implements [Batcher]; all of it is done together.
+// Batch implements [Batcher]. All changes are made together.
 func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 	end, err := m.begin(ctx)
 	if err != nil {
@@ -187,32 +217,26 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 	}
 	defer end()
 	for _, o := range ops {
-		if err := m.holds(o.Key, o.If); err != nil {
+		if err := m.check(o); err != nil {
 			return nil, err
-		}
-		first := m.group(Group(o.Key))
-		if o.Alone && slices.ContainsFunc(first, func(key string) bool { return key != o.Key }) {
-			return nil, segno.Errorf(segno.KindConflict, "write key", o.Key, "it is not alone in its group")
 		}
 	}
 	revs := make([]Rev, len(ops))
 	for i, o := range ops {
-		group := Group(o.Key)
-		before := m.group(group)
-		switch o.Do {
-		case ActPut:
-			revs[i] = m.set(o.Key, o.Val)
-		case ActDelete:
-			m.drop(o.Key)
-		}
-		now := m.group(group)
-		_, mortal := m.ends[group]
-		switch until := m.clock().Add(o.TTL); {
-		case len(now) == 0:
-			delete(m.ends, group)
-		case o.TTL > 0 && (len(before) == 0 || mortal) && until.After(m.ends[group]):
-			m.ends[group] = until
-		}
+		revs[i] = m.apply(o)
 	}
 	return revs, nil
+}
+
+// written returns the keys with a prefix and a suffix, and when each was last put or checked.
+func (m *Map) written(prefix, suffix string) map[string]time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := map[string]time.Time{}
+	for _, key := range m.keys(prefix) {
+		if strings.HasPrefix(key, prefix) && strings.HasSuffix(key, suffix) {
+			found[key] = m.group(Group(key)).items[key].written
+		}
+	}
+	return found
 }

@@ -2,42 +2,29 @@ package kv
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"hash/crc32"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// An object that is kept has one value: its encoding, its size, how many values
-// its bytes have outside, and its bytes if that is none. Bulk is written outside
-// when it is staged, where nothing reads it until that one value is there.
+// An object has one value: its encoding, its size, in how many other values its bytes are, and the
+// bytes if that number is 0. Bulk is written to those other values when it is staged. The object
+// does not exist before its own value does.
 
-// staging is how long bulk waits for its commit in a store whose threads expire.
-const staging = 24 * time.Hour
-
-const (
-	inlineObjects = 1 << 20 // how many bytes a batch leaves in its result
-	mostPacked    = 8 << 10 // how many objects a pack lists
-)
-
-// kept is an object as it is stored.
-type kept struct {
-	name  segno.Hash
+// keptObject is an object as it is stored.
+type keptObject struct {
 	code  record.Encoding
 	size  int64
 	parts int
-	sum   uint32 // names the parts: another zstd may write other bytes
-	data  []byte // nil if it is outside
+	sum   uint32 // names the parts, because another version of zstd may write other bytes
+	data  []byte // without parts
 }
 
-func (x *kept) encode() []byte {
+func (x *keptObject) encode() []byte {
 	var w writer
 	w.byte(byte(x.code))
 	w.uint(uint64(x.size))
@@ -47,7 +34,7 @@ func (x *kept) encode() []byte {
 	return w.b
 }
 
-func (x *kept) read(r *reader) {
+func (x *keptObject) read(r *reader) {
 	x.code, x.size, x.parts = record.Encoding(r.byte()), int64(r.uint()), int(r.uint())
 	x.sum = uint32(r.uint())
 }
@@ -59,44 +46,41 @@ func (s *Store) Objects() segno.Objects { return objects{s} }
 
 // Get implements [segno.Objects].
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	const op = "read object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	data, err := o.s.object(ctx, name)
-	return data, fail(op, name.String(), err)
+	return call(ctx, o.s, "read object", name.String(), func() ([]byte, error) { return o.s.object(ctx, name) })
 }
 
 func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	key := s.objectKey(name)
-	val, _, err := s.kv.Get(ctx, key)
-	if err != nil {
-		if segno.KindOf(err) == segno.KindNotFound {
-			err = segno.NewError(segno.KindNotFound, "", "", nil)
-		}
-		return nil, err
+	val, _, err := s.get(ctx, key)
+	if err == nil && val == nil {
+		err = segno.NewError(segno.KindNotFound, "", "", nil)
 	}
-	content, err := s.code.unframe(key, val)
 	if err != nil {
 		return nil, err
 	}
-	r := reader{b: content}
-	x := kept{name: name}
-	x.read(&r)
-	if r.err != nil {
-		return nil, damaged(key, r.err)
+	var x keptObject
+	if err := s.code.decode(key, val, func(r *reader) {
+		x.read(r)
+		x.data = r.b
+	}); err != nil {
+		return nil, err
 	}
-	stored := r.b
 	if x.parts > 0 {
-		if stored, err = s.outside(ctx, &x); err != nil {
+		keys := make([]string, x.parts)
+		for i := range keys {
+			keys[i] = s.objectPart(name, x.sum, i)
+		}
+		vals, err := s.getAll(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		if x.data, err = s.join(keys, vals); err != nil {
 			return nil, err
 		}
 	}
-	data, err := s.code.Expand(x.code, stored, x.size)
+	data, err := s.code.Expand(x.code, x.data, x.size)
 	if err == nil && segno.HashOf(data) != name {
-		err = errors.New("its bytes are not what it is named for")
+		err = errors.New("its bytes do not match its name")
 	}
 	if err != nil {
 		return nil, damaged(key, err)
@@ -104,78 +88,74 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return data, nil
 }
 
-func (s *Store) outside(ctx context.Context, x *kept) ([]byte, error) {
-	keys := make([]string, x.parts)
-	for i := range keys {
-		keys[i] = s.objectChunk(x.name, x.sum, i)
-	}
-	vals, err := s.getAll(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	return s.join(keys, vals)
-}
-
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	const op = "look for object"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	vals, err := o.s.getAll(ctx, []string{o.s.objectKey(name)})
-	if err != nil {
-		return false, fail(op, name.String(), err)
-	}
-	return vals[0] != nil, nil
+	return call(ctx, o.s, "look for object", name.String(), func() (bool, error) {
+		missing, err := o.s.missingObject(ctx, []segno.Hash{name})
+		return err == nil && missing.IsZero(), err
+	})
 }
 
-// Keep implements [segno.Objects]. In a store whose threads expire what is kept
-// lives as long as a thread does, and at least an hour.
+// missingObject returns the first of names that is not in the store, or the zero hash.
+func (s *Store) missingObject(ctx context.Context, names []segno.Hash) (segno.Hash, error) {
+	keys := make([]string, len(names))
+	for i, h := range names {
+		keys[i] = s.objectKey(h)
+	}
+	vals, err := s.getAll(ctx, keys)
+	for i, val := range vals {
+		if val == nil {
+			return names[i], nil
+		}
+	}
+	return segno.Hash{}, err
+}
+
+// Keep implements [segno.Objects]. In a store whose threads expire an object that was kept lives as
+// long as a thread does, and at least an hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	end, err := o.s.begin(ctx, op)
-	if err != nil {
+	return o.s.run(ctx, op, "", func() error {
+		c := segno.Commit{Staged: staged}
+		missing, err := o.s.missingObject(ctx, ledger.Objects(&c))
+		if err == nil && !missing.IsZero() {
+			err = segno.Errorf(segno.KindNotFound, op, missing.String(), "the object does not exist")
+		}
+		if err == nil {
+			_, err = o.s.apply(ctx, ownLast("", o.s.objectOps(&c)))
+		}
 		return err
-	}
-	defer end()
-	w := &written{Commit: segno.Commit{Staged: staged}}
-	if w.packed, err = o.s.openPacks(ctx, staged.Packs); err == nil {
-		err = o.s.admitObjects(ctx, w)
-	}
-	if err == nil {
-		_, err = o.s.run(ctx, o.s.objectOps(w))
-	}
-	return fail(op, "", err)
+	})
 }
 
-// objectOps make staged objects the store's, and give all that a commit names
-// their time. What must be there already comes first: where changes are made one
-// by one, nothing is written if it is not.
-func (s *Store) objectOps(w *written) []Op {
+// objectOps write the objects that a commit brings, and extend the time to live of all objects that
+// it names. The checks of objects that must exist come first: a KV that makes changes one by one then
+// writes nothing if one does not exist.
+func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	ttl := s.objectTTL()
-	comes := map[segno.Hash][]byte{}
-	for _, x := range w.packed {
-		comes[x.name] = x.encode()
+	for _, h := range ledger.Objects(c) {
+		ops = append(ops, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
 	}
-	for _, o := range w.Staged.Objects {
-		if o.Data != nil {
-			comes[o.Name] = o.Data
+	for _, o := range c.Staged.Objects {
+		if key := s.objectKey(o.Name); o.Data != nil {
+			ops = append(ops, Op{Key: key, Val: s.code.frame(key, o.Data), If: RevAny, TTL: ttl})
 		}
 	}
-	var checks, puts []Op
-	for _, h := range w.objects() {
-		if content, ok := comes[h]; ok {
-			puts = append(puts, Op{Key: s.objectKey(h), Val: s.code.frame(s.objectKey(h), content), If: RevAny, TTL: ttl})
-		} else {
-			checks = append(checks, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
-		}
-	}
-	return append(checks, puts...)
+	return ops
 }
 
-// objectTTL is how long an object lives from when something named it.
+// objectsOf returns all objects that a commit brings or names.
+func objectsOf(c *segno.Commit) []segno.Hash {
+	all := ledger.Objects(c)
+	for _, o := range c.Staged.Objects {
+		if o.Data != nil {
+			all = append(all, o.Name)
+		}
+	}
+	return all
+}
+
+// objectTTL is how long an object lives after a commit has named it.
 func (s *Store) objectTTL() time.Duration {
 	if s.options.TTL == 0 {
 		return 0
@@ -183,166 +163,77 @@ func (s *Store) objectTTL() time.Duration {
 	return max(2*s.options.TTL, time.Hour)
 }
 
-// openPacks reads what is in packs.
-func (s *Store) openPacks(ctx context.Context, packs []string) (all []kept, err error) {
-	for _, name := range packs {
-		key := packKey(name)
-		val, _, err := s.kv.Get(ctx, key)
-		if segno.KindOf(err) == segno.KindNotFound && err != nil {
-			err = segno.NewError(segno.KindNotFound, "read pack", name, nil)
-		}
-		if err != nil {
+// Batch implements [segno.Objects].
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink(o)) }
+
+// sink writes the bulk of a batch: [ledger.Sink].
+type sink struct{ s *Store }
+
+// Has implements [ledger.Sink].
+func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
+	return objects(k).Has(ctx, name)
+}
+
+// Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
+func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
+	x := keptObject{size: int64(len(data))}
+	x.data, x.code = k.s.code.Small(data)
+	o := segno.Object{Name: name, Size: x.size, Data: x.encode()}
+	if len(o.Data) <= maxValue {
+		return o, nil
+	}
+	return k.writeParts(ctx, o)
+}
+
+// Spill implements [ledger.Sink]: all objects become references.
+func (k sink) Spill(ctx context.Context, all []segno.Object) (_ []segno.Object, err error) {
+	for i, o := range all {
+		if all[i], err = k.writeParts(ctx, o); err != nil {
 			return nil, err
-		}
-		content, err := s.code.unframe(key, val)
-		if err != nil {
-			return nil, err
-		}
-		r := reader{b: content}
-		for len(r.b) > 0 {
-			var x kept
-			copy(x.name[:], r.fixed(uint64(len(x.name))))
-			x.read(&r)
-			all = append(all, x)
-		}
-		if r.err != nil {
-			return nil, damaged(key, r.err)
 		}
 	}
 	return all, nil
 }
 
-// Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return &batch{s: o.s, seen: map[segno.Hash]bool{}} }
-
-// batch collects objects.
-type batch struct {
-	s *Store
-
-	mu    sync.Mutex
-	ended bool
-	seen  map[segno.Hash]bool
-	found []segno.Hash // in the store
-	out   []kept
-	bytes int
-}
-
-var errEnded = segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
-
-// Put implements [segno.Batch].
-func (b *batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
-	name := segno.HashOf(data)
-	if ok, err := b.Has(ctx, name); ok || err != nil {
-		return name, err
+// writeParts writes the bytes of an object to values outside the object's own, and returns the object
+// as it is kept then.
+func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, error) {
+	x := new(keptObject)
+	r := reader{b: o.Data}
+	x.read(&r)
+	if x.parts > 0 {
+		return o, nil // Encode has written them
 	}
-	stored, code := b.s.code.Small(nil, data)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended {
-		return name, errEnded
-	}
-	if !b.seen[name] {
-		b.seen[name] = true
-		b.out = append(b.out, kept{name: name, code: code, size: int64(len(data)), data: stored})
-		b.bytes += len(stored)
-	}
-	return name, nil
-}
-
-// Has implements [segno.Batch].
-func (b *batch) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	b.mu.Lock()
-	ended, seen := b.ended, b.seen[name]
-	b.mu.Unlock()
-	if ended {
-		return false, errEnded
-	}
-	if seen {
-		return true, nil
-	}
-	ok, err := objects{b.s}.Has(ctx, name)
-	if err != nil || !ok {
-		return false, err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.seen[name] {
-		b.seen[name] = true
-		b.found = append(b.found, name)
-	}
-	return true, nil
-}
-
-// Stage implements [segno.Batch].
-func (b *batch) Stage(ctx context.Context) (staged segno.Staged, err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	const op = "stage objects"
-	end, err := b.s.begin(ctx, op)
-	if err != nil {
-		return staged, err
-	}
-	defer end()
-	if b.ended {
-		return staged, errEnded
-	}
-	b.ended = true
-	slices.SortStableFunc(b.out, func(x, y kept) int { return len(x.data) - len(y.data) })
-	room := inlineObjects
-	var bulk []kept
-	for _, x := range b.out {
-		content := x.encode()
-		if room -= len(content); room < 0 || len(content) > mostValue {
-			bulk = append(bulk, x)
-			continue
-		}
-		staged.Objects = append(staged.Objects, segno.Object{Name: x.name, Size: x.size, Data: content})
-	}
-	for _, name := range b.found {
-		staged.Objects = append(staged.Objects, segno.Object{Name: name})
-	}
-	for part := range slices.Chunk(bulk, mostPacked) {
-		pack, err := b.s.putPack(ctx, part)
-		if err != nil {
-			return segno.Staged{}, fail(op, "", err)
-		}
-		staged.Packs = append(staged.Packs, pack)
-	}
-	return staged, nil
-}
-
-// putPack writes objects outside, and a list of them.
-func (s *Store) putPack(ctx context.Context, bulk []kept) (name string, err error) {
-	name = strings.ToLower(rand.Text())
-	ttl := time.Duration(0)
-	if s.options.TTL > 0 {
-		ttl = max(staging, s.objectTTL())
-	}
-	var list writer
-	for _, x := range bulk {
-		data := x.data
-		x.sum = s.code.seal.Cuts(data, crc32.ChecksumIEEE)
-		for part := 0; part == 0 || len(data) > 0; part++ {
-			n := min(len(data), mostValue)
-			key := s.objectChunk(x.name, x.sum, part)
-			if _, err := s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, data[:n]), If: RevAny, TTL: ttl}}); err != nil {
-				return "", fmt.Errorf("writing object %s: %w", x.name, err)
+	data := r.b
+	x.sum = k.s.code.seal.Cuts(data, crc32.ChecksumIEEE)
+	err := k.s.run(ctx, "put object", o.Name.String(), func() error {
+		for ; x.parts == 0 || len(data) > 0; x.parts++ {
+			n := min(len(data), maxValue)
+			key := k.s.objectPart(o.Name, x.sum, x.parts)
+			if _, err := k.s.apply(ctx, []Op{{Key: key, Val: k.s.code.frame(key, data[:n]), If: RevAny, TTL: k.s.stagedTTL()}}); err != nil {
+				return err
 			}
-			data, x.parts = data[n:], part+1
+			data = data[n:]
 		}
-		x.data = nil
-		list.fixed(x.name[:])
-		list.fixed(x.encode())
-	}
-	key := packKey(name)
-	_, err = s.run(ctx, []Op{{Key: key, Val: s.code.frame(key, list.b), If: RevAny, TTL: ttl}})
-	return name, err
+		return nil
+	})
+	o.Data = x.encode()
+	return o, err
 }
 
-// Close implements [segno.Batch].
-func (b *batch) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ended = true
-	return nil
+// stagedTTL is how long bulk waits for its commit in a store whose threads expire.
+func (s *Store) stagedTTL() time.Duration {
+	const day = 24 * time.Hour
+	if s.options.TTL == 0 {
+		return 0
+	}
+	return max(day, s.objectTTL())
 }
+
+// Finish has nothing to do: the parts are durable already. It fails if the store is closed.
+func (k sink) Finish(ctx context.Context) ([]string, error) {
+	return nil, k.s.run(ctx, "stage objects", "", func() error { return nil })
+}
+
+// Drop leaves the parts without a commit; see the package comment.
+func (k sink) Drop() error { return nil }

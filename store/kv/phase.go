@@ -10,180 +10,124 @@ import (
 	"github.com/dalsegno/segno/internal/phase"
 )
 
-// The threads that are not known to be in [segno.PhaseDone] have a key in openGroup. It is
-// written before the record that changes the phase, and names that record's position: a
+// The threads that are not known to be in [segno.PhaseDone] have a key in openGroup. The key is
+// written before the record that changes the phase, and contains the position of that record. A
 // writer that lost or died leaves a key that a later list removes, and no thread is missed.
-const (
-	openGroup  = "open{}"
-	phasesMade = "phases{}made" // is there once all threads of an older version have their keys
-)
 
-func openKey(t segno.ThreadID) string { return openGroup + escape(string(t)) }
-
-// openThread is the content of a thread's key in openGroup.
-type openThread struct {
-	id    segno.ThreadID
-	pos   uint64 // of the record it was written for
-	since int64
-	key   string
-	rev   Rev
-}
-
-func (s *Store) openOp(id segno.ThreadID, pos uint64) Op {
-	var w writer
-	w.text(string(id))
-	w.uint(pos)
-	w.int(s.options.Clock().UnixNano())
-	return Op{Key: openKey(id), Val: s.code.frame(openKey(id), w.b), If: RevAny}
-}
-
-func (s *Store) decodeOpen(item Item) (x openThread, err error) {
-	content, err := s.code.unframe(item.Key, item.Val)
-	if err != nil {
-		return x, err
-	}
-	r := reader{b: content}
-	x = openThread{id: segno.ThreadID(r.text()), pos: r.uint(), since: r.int(), key: item.Key, rev: item.Rev}
-	if r.err != nil {
-		err = damaged(item.Key, r.err)
-	}
-	return x, err
-}
-
-// closeOpen removes the key of a thread whose turn ended with the record at pos. What it
-// cannot remove, a later list does.
+// closeOpen removes the key of a thread whose turn ended with the record at pos. If it fails a later
+// list removes the key.
 func (s *Store) closeOpen(ctx context.Context, id segno.ThreadID, pos uint64) {
-	val, rev, err := s.kv.Get(ctx, openKey(id))
-	if err != nil {
+	key := openGroup + escape(string(id))
+	val, rev, err := s.get(ctx, key)
+	if err != nil || val == nil {
 		return
 	}
-	if x, err := s.decodeOpen(Item{Key: openKey(id), Val: val, Rev: rev}); err == nil && x.pos <= pos {
-		_ = s.kv.Delete(ctx, x.key, x.rev) // another writer's key has another revision
+	if x, err := s.decodeListed(Item{Key: key, Val: val, Rev: rev}); err == nil && x.pos <= pos {
+		_ = s.deleteUnchanged(ctx, x.Item)
 	}
 }
 
-// index finds threads by phase: [phase.Index].
-type index struct{ s *Store }
+// phaseIndex finds threads by phase: [phase.Index].
+type phaseIndex struct{ s *Store }
 
-func (x index) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) ([]phase.Found, error) {
-	const op = "list threads"
-	end, err := x.s.begin(ctx, op)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
-	var states []*state
-	if p == segno.PhaseDone {
-		states, err = x.s.threads(ctx)
-	} else if err = x.s.makePhases(ctx); err == nil {
-		states, err = x.s.openStates(ctx)
-	}
-	if err != nil {
-		return nil, fail(op, "", err)
-	}
-	var found []phase.Found
-	for _, st := range states {
-		if st.Thread > after && (st.phase == p || st.phase == segno.PhaseUnknown) {
-			found = append(found, phase.Found{Thread: st.thread, Phase: st.phase, Head: st.Head.Head, Seq: st.Seq})
+func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, _ int) ([]phase.Found, error) {
+	return call(ctx, x.s, "list threads", "", func() (found []phase.Found, err error) {
+		var states []*threadState
+		if p == segno.PhaseDone {
+			states, err = x.s.visibleThreads(ctx)
+		} else if err = x.s.writePhases(ctx); err == nil {
+			states, err = x.s.openStates(ctx)
 		}
-	}
-	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
-	return found, nil
+		for _, st := range states {
+			if st.Head.Thread > after && (st.Phase == p || st.Phase == segno.PhaseUnknown) {
+				found = append(found, phase.Found{Thread: st.info, Phase: st.Phase, Head: st.Head.Head, Seq: st.Seq})
+			}
+		}
+		slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
+		return found, err
+	})
 }
 
-// makePhases gives the threads of an older version their keys, once.
-func (s *Store) makePhases(ctx context.Context) error {
+// writePhases writes the keys of the threads of an older version, once.
+func (s *Store) writePhases(ctx context.Context) error {
 	if s.phasesMade.Load() {
 		return nil
 	}
-	made, _, err := s.kv.Get(ctx, phasesMade)
-	if err == nil {
-		_, err = s.code.unframe(phasesMade, made)
-	}
-	if segno.KindOf(err) == segno.KindNotFound && err != nil {
-		states, err := s.threads(ctx)
-		if err != nil {
-			return err
-		}
-		for _, st := range states {
-			if st.phase == segno.PhaseDone {
-				continue
-			}
-			if _, err := s.run(ctx, []Op{s.openOp(st.Thread, st.pos)}); err != nil {
-				return err
-			}
-		}
-		if _, err := s.kv.Put(ctx, phasesMade, s.code.frame(phasesMade, nil), RevAny); err != nil {
-			return err
-		}
-	} else if err != nil {
+	made, _, err := s.get(ctx, phasesKey)
+	if err != nil {
 		return err
 	}
-	s.phasesMade.Store(true)
-	return nil
+	if made != nil {
+		_, err = s.code.unframe(phasesKey, made)
+	} else {
+		err = s.writeOpen(ctx)
+	}
+	if err == nil {
+		s.phasesMade.Store(true)
+	}
+	return err
 }
 
-// openStates returns where the threads stand that may not be in [segno.PhaseDone], and
-// removes keys that are stale.
-func (s *Store) openStates(ctx context.Context) (states []*state, err error) {
-	var all []openThread
-	for item, err := range s.kv.List(ctx, openGroup, "", 0) {
-		if err != nil {
-			return nil, err
-		}
-		x, err := s.decodeOpen(item)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, x)
+func (s *Store) writeOpen(ctx context.Context) error {
+	states, err := s.visibleThreads(ctx)
+	if err != nil {
+		return err
 	}
-	keys := make([]string, len(all))
-	for i, x := range all {
-		keys[i] = headKey(x.id)
+	for _, st := range states {
+		if st.Phase == segno.PhaseDone {
+			continue
+		}
+		if _, err := s.apply(ctx, []Op{s.listOp(openGroup, st.Head.Thread, st.pos)}); err != nil {
+			return err
+		}
 	}
-	found, err := s.statesAt(ctx, keys, func(i int) segno.ThreadID { return all[i].id })
+	_, err = s.kv.Put(ctx, phasesKey, s.code.frame(phasesKey, nil), RevAny)
+	return err
+}
+
+// openStates returns the threads that may not be in [segno.PhaseDone], and removes stale keys.
+func (s *Store) openStates(ctx context.Context) (states []*threadState, err error) {
+	listed, err := s.listThreads(ctx, openGroup)
 	if err != nil {
 		return nil, err
 	}
-	for i, st := range found {
-		switch x := all[i]; {
-		case st == nil && time.Duration(s.options.Clock().UnixNano()-x.since) < time.Hour,
-			st != nil && st.pos < x.pos: // its writer may be about to write the record
-		case st == nil, st.hidden, st.phase == segno.PhaseDone:
-			if err := s.kv.Delete(ctx, x.key, x.rev); err != nil && segno.KindOf(err) != segno.KindConflict {
+	all, err := s.readStates(ctx, listed)
+	if err != nil {
+		return nil, err
+	}
+	for i, st := range all {
+		x := listed[i]
+		begun := st.Exists && st.pos < x.pos || !st.Exists && s.isYoung(x, time.Hour) // the writer may be about to write the record
+		if !begun && (!st.visible() || st.Phase == segno.PhaseDone) {
+			if err := s.deleteUnchanged(ctx, x.Item); err != nil {
 				return nil, err
 			}
-			continue
-		}
-		if st != nil && !st.hidden {
+		} else if st.visible() {
 			states = append(states, st)
 		}
 	}
 	return states, nil
 }
 
-func (x index) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
-	const op = "list threads"
-	end, err := x.s.begin(ctx, op)
-	if err != nil {
+func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
+	s, id := x.s, f.Thread.ID
+	return s.run(ctx, "list threads", string(id), func() error {
+		st, err := s.readState(ctx, id, false)
+		if err != nil || !st.Exists || st.Seq != f.Seq {
+			return err
+		}
+		next := *st
+		next.Phase = p
+		packed, err := next.encode(s.code)
+		if err != nil {
+			return err
+		}
+		s.states.remove(id)
+		key := headKey(id)
+		_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), st.rev)
+		if isKind(err, segno.KindConflict) {
+			err = nil // the thread has changed
+		}
 		return err
-	}
-	defer end()
-	st, err := x.s.fresh(ctx, f.Thread.ID, false)
-	if err != nil || st == nil || st.Seq != f.Seq {
-		return fail(op, string(f.Thread.ID), err)
-	}
-	next := st.clone()
-	next.phase = p
-	packed, err := next.encode(x.s.code)
-	if err != nil {
-		return err
-	}
-	x.s.states.drop(f.Thread.ID)
-	key := headKey(f.Thread.ID)
-	_, err = x.s.kv.Put(ctx, key, x.s.code.frame(key, packed), st.rev)
-	if segno.KindOf(err) == segno.KindConflict && err != nil {
-		err = nil // the thread has changed
-	}
-	return fail(op, string(f.Thread.ID), err)
+	})
 }

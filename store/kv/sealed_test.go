@@ -24,11 +24,8 @@ func TestSealed(t *testing.T) {
 				m := kv.NewMap(nil)
 				return storetest.Place{
 					Open: func(t *testing.T, key []byte) (segno.Store, error) {
-						s, err := kv.Open(able(m), kv.Options{Key: key})
+						s, err := kv.Open(t.Context(), able(m), kv.Options{Key: key})
 						if err != nil {
-							return nil, err
-						}
-						if err := s.Unlock(t.Context()); err != nil {
 							return nil, err
 						}
 						return s, nil
@@ -78,19 +75,19 @@ func TestSealedStore(t *testing.T) {
 }
 
 // TestPlainValues puts each value of a store without a key into the same store with one:
-// whoever needs it is told, and nothing else is told otherwise.
+// a read that needs it returns an error, and other reads the same as before.
 func TestPlainValues(t *testing.T) {
 	sealed, unsealed := kv.NewMap(noon), kv.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
 	for m, o := range map[*kv.Map]kv.Options{sealed: o, unsealed: {}} {
 		s := mustOpen(t, m, o)
-		for _, step := range story() {
+		for _, step := range steps() {
 			if err := step(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	whole, errs := reading(t, mustOpen(t, sealed, o))
+	whole, errs := readEach(t, mustOpen(t, sealed, o))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -105,12 +102,12 @@ func TestPlainValues(t *testing.T) {
 		}
 		n++
 		set(t, sealed, item.Key, item.Val)
-		said, errs := reading(t, mustOpen(t, sealed, o))
-		blames(t, item.Key, item.Key, errs)
-		if len(errs) == 0 && !unread(item.Key) {
+		contents, errs := readEach(t, mustOpen(t, sealed, o))
+		checkErrorsName(t, item.Key, item.Key, errs)
+		if len(errs) == 0 && !isUnused(item.Key) {
 			t.Fatalf("%s is in plain and nobody was told", item.Key)
 		}
-		for what, now := range said {
+		for what, now := range contents {
 			if now != whole[what] {
 				t.Fatalf("%s: %s is %s instead of %s", item.Key, what, now, whole[what])
 			}
@@ -128,13 +125,13 @@ func TestSwappedValues(t *testing.T) {
 	m := kv.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
 	s := mustOpen(t, m, o)
-	for _, step := range story() {
+	for _, step := range steps() {
 		if err := step(t.Context(), s); err != nil {
 			t.Fatal(err)
 		}
 	}
 	record := func(thread string, pos int) string { return fmt.Sprintf("t{%s}log/%020d", thread, pos) }
-	whole, errs := reading(t, mustOpen(t, m, o))
+	whole, errs := readEach(t, mustOpen(t, m, o))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -149,7 +146,7 @@ func TestSwappedValues(t *testing.T) {
 		}
 		set(t, m, x[0], second)
 		set(t, m, x[1], first)
-		said, errs := reading(t, mustOpen(t, m, o))
+		contents, errs := readEach(t, mustOpen(t, m, o))
 		if len(errs) == 0 {
 			t.Fatalf("%v changed places and nobody was told", x)
 		}
@@ -158,7 +155,7 @@ func TestSwappedValues(t *testing.T) {
 				t.Fatalf("%v: %v (kind %q)", x, err, segno.KindOf(err))
 			}
 		}
-		for what, now := range said {
+		for what, now := range contents {
 			if now != whole[what] {
 				t.Fatalf("%v: %s is %s instead of %s", x, what, now, whole[what])
 			}
@@ -176,23 +173,19 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 		for n := 1; ; n++ {
 			m := kv.NewMap(noon)
 			f := &faulty{kv: m, at: n, behind: behind}
-			s := mustOpen(t, f, o)
-			failed := s.Unlock(t.Context())
-			if err := s.Unlock(t.Context()); err != nil {
-				t.Fatalf("call %d: the next try: %v", n, err)
+			_, failed := kv.Open(t.Context(), f, o)
+			if (f.hit != "") != (failed != nil) {
+				t.Fatalf("call %d failed (%s), and Open returned %v", n, f.hit, failed)
 			}
-			head, err := s.Commit(t.Context(), create("T", ""))
-			if f.hit != "" && failed == nil && err == nil {
-				t.Fatalf("call %d: nobody was told of the fault", n)
+			head, err := mustOpen(t, m, o).Commit(t.Context(), create("T", ""))
+			if err != nil {
+				t.Fatalf("call %d: a later commit: %v", n, err)
 			}
-			if failed == nil && err != nil {
+			if failed == nil {
 				if n < 4 {
 					t.Fatalf("it was made with %d calls", n)
 				}
-				break // a fault of the commit's
-			}
-			if err != nil {
-				t.Fatal(err)
+				break
 			}
 			if again, err := mustOpen(t, m, o).Head(t.Context(), "T"); err != nil || again.Head != head.Head {
 				t.Fatalf("call %d: %+v, %v", n, again, err)
@@ -217,11 +210,7 @@ func TestAStoreWithObjectsIsNotNew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := kv.Open(m, kv.Options{Key: storetest.SealedKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sealed.Unlock(t.Context()); segno.KindOf(err) != segno.KindRefused {
+	if _, err := kv.Open(t.Context(), m, kv.Options{Key: storetest.SealedKey()}); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("%v", err)
 	}
 }
@@ -242,11 +231,8 @@ func (l *late) List(ctx context.Context, prefix, after string, limit int) iter.S
 // does, too, and already writes.
 func TestTwoMakeOneSealedStore(t *testing.T) {
 	m := kv.NewMap(nil)
-	first, err := kv.Open(m, kv.Options{Key: storetest.SealedKey()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := kv.Open(&late{KV: m, before: func() {
+	second, err := kv.Open(t.Context(), &late{KV: m, before: func() {
+		first := mustOpen(t, m, kv.Options{Key: storetest.SealedKey()})
 		if _, err := first.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {
 			t.Error(err)
 		}

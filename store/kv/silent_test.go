@@ -23,7 +23,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 			for i, x := range items {
 				rnd := rand.New(rand.NewPCG(uint64(i), 9))
 				at := rnd.IntN(max(1, len(x.Val)))
-				for what, val := range map[string][]byte{"a bit": flip(x.Val, at), "a page": zeroed(x.Val, at), "the end": x.Val[:at], "the value": nil} {
+				for what, val := range map[string][]byte{"a bit": flip(x.Val, at), "a page": withZeroPage(x.Val, at), "the end": x.Val[:at], "the value": nil} {
 					switch {
 					case slices.Equal(val, x.Val) && val != nil:
 						continue
@@ -36,7 +36,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					s, err := kv.Open(able(m), kv.Options{})
+					s, err := kv.Open(t.Context(), able(m), kv.Options{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -50,7 +50,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	}
 }
 
-func zeroed(val []byte, at int) []byte {
+func withZeroPage(val []byte, at int) []byte {
 	out := slices.Clone(val)
 	clear(out[at/4096*4096 : min(at/4096*4096+4096, len(out))])
 	return out

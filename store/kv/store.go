@@ -1,33 +1,32 @@
 package kv
 
 import (
-	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// Options say how a store keeps threads. The zero value keeps them for ever.
+// Options configure a store. With the zero value threads never expire.
 type Options struct {
-	// TTL, if it is not 0, is how long a thread lives after its newest commit, a
-	// second at least. The KV must be a [Batcher]. All openings of one store should
-	// have the same.
+	// TTL, if it is not 0, is how long a thread lives after its newest commit, at least a second.
+	// The KV must be a [Batcher]. All programs that open one store should use the same TTL.
 	TTL time.Duration
-	// Clock is what times are read from; nil is time.Now.
+	// Clock returns the time; nil is time.Now.
 	Clock func() time.Time
-	// Key, if it is not nil, seals all values with AES-256: 32 random bytes, the same
-	// for all openings of one store. Who can read the KV, and has not the key, learns
-	// the ids of threads and commits, which commits are a thread's and their order, how
-	// many sessions, objects and pins there are and which thread a session was in, how
-	// long values are and when they were written. A value that was changed, or stands
-	// under another key, is [segno.KindCorrupt]; that one is gone, or is an older one of
-	// the same key, the KV is believed. A store is sealed from its beginning or never.
+	// Key, if it is not nil, seals all values with AES-256: 32 random bytes, the same for all programs
+	// that open one store. A reader of the KV without the key learns: the ids of threads and commits,
+	// which commits belong to a thread, and their order; how many sessions, objects and pins there are,
+	// and which thread a session was in; how long values are, and when they were written. A value that
+	// was changed or moved to another key is [segno.KindCorrupt]. The store cannot detect that a value
+	// was removed, or replaced by an older value of the same key. A store is sealed from its first
+	// write on, or never.
 	Key []byte
 }
 
@@ -39,222 +38,113 @@ type Store struct {
 	batcher Batcher // nil if the KV is none
 	options Options
 	code    *coder
+	// hasOperation reports whether the store has an operation; nil if it keeps none.
+	hasOperation func(segno.OperationID) bool
 
-	bells  bell.Bells
-	gate   sync.RWMutex // held shared by each call under way
-	closed bool
+	notifier notify.Notifier
+	calls    sync.RWMutex // held shared by each call under way
+	closed   bool
 
-	unlocking chan struct{} // holds one token
-	unlocked  atomic.Bool   // code is the store's
-
-	phasesMade atomic.Bool // the key is there
-
-	last   atomic.Int64 // the newest stamp seen
-	states recent[segno.ThreadID, *state]
-	places recent[segno.CommitID, located]
+	phasesMade atomic.Bool // phasesKey exists
+	stampMu    sync.Mutex  // guards lastStamp
+	lastStamp  int64       // the highest stamp that was read or written
+	states     cache[segno.ThreadID, *threadState]
+	positions  cache[segno.CommitID, lineEnd]
 }
 
 var (
-	_ segno.Store  = (*Store)(nil)
-	_ segno.Chains = (*Store)(nil)
-	_ segno.Leaser = (*Store)(nil)
-	_ segno.Eraser = (*Store)(nil)
+	_ segno.Store   = (*Store)(nil)
+	_ segno.Chains  = (*Store)(nil)
+	_ segno.Leaser  = (*Store)(nil)
+	_ segno.Eraser  = (*Store)(nil)
+	_ segno.Watcher = (*Store)(nil)
 )
 
-// Open returns a store in kv. Nothing is read until the first call, and nothing is
-// written until the first commit, or with a key until the first call. Close leaves kv
-// open.
-func Open(kv KV, o Options) (*Store, error) {
+// Open opens the store in kv, or makes one. It reads one value, to find out whether the store is
+// sealed. Without Options.Key, where there should be one, with another, or with a key where there
+// should be none, the error is [segno.KindRefused], and nothing else was read or written. A new
+// store is written by the first commit, or with a key by Open. Close leaves kv open.
+func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
+	const op = "open store"
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
-	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}, unlocking: make(chan struct{}, 1)}
-	s.options.Key = bytes.Clone(o.Key)
+	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}}
 	s.getter, _ = kv.(Getter)
 	s.batcher, _ = kv.(Batcher)
 	if err := record.CheckKey(o.Key); err != nil {
 		return nil, err
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
-		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "threads live for a second at least")
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "the TTL is less than a second")
 	}
 	if o.TTL > 0 && s.batcher == nil {
-		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "threads can only expire in a key-value store that changes many keys at once")
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that changes many keys at once")
+	}
+	if err := s.unseal(ctx); err != nil {
+		return nil, fail(op, "", err)
 	}
 	return s, nil
 }
 
-// begin lets one call in; Close waits for its end.
+// begin starts one call; Close waits for its end.
 func (s *Store) begin(ctx context.Context, op string) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, segno.NewError(segno.KindCancelled, op, "", err)
 	}
-	s.gate.RLock()
+	s.calls.RLock()
 	if s.closed {
-		s.gate.RUnlock()
+		s.calls.RUnlock()
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
 	}
-	if err := s.unlock(ctx); err != nil {
-		s.gate.RUnlock()
-		return nil, fail(op, "", err)
-	}
-	return s.gate.RUnlock, nil
+	return s.calls.RUnlock, nil
 }
 
-// Close implements [segno.Store].
-func (s *Store) Close() error {
-	s.gate.Lock()
-	defer s.gate.Unlock()
-	s.closed = true
-	s.bells.RingAll()
-	return nil
-}
-
-// Head implements [segno.Store].
-func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
-	const op = "read head"
+// call runs one call. Its errors name the operation and its object.
+func call[T any](ctx context.Context, s *Store, op, name string, do func() (T, error)) (T, error) {
 	end, err := s.begin(ctx, op)
 	if err != nil {
-		return segno.Head{}, err
+		var zero T
+		return zero, err
 	}
 	defer end()
-	st, err := s.visible(ctx, id, false)
-	if err != nil {
-		return segno.Head{}, fail(op, string(id), err)
-	}
-	return st.clone().Head, nil
+	v, err := do()
+	return v, fail(op, name, err)
 }
 
-// Delete implements [segno.Store]. In a store whose threads expire it is gone when
-// its time is over.
-func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
-	const op = "delete thread"
-	end, err := s.begin(ctx, op)
-	if err != nil {
-		return err
-	}
-	defer end()
-	defer s.bells.Ring(id)
-	for try := 0; ; try++ {
-		st, err := s.visible(ctx, id, try > 0)
-		if err == nil {
-			e := st.entryAfter(id)
-			e.hidden, e.stamp = true, max(s.stamp(), st.stamp+1)
-			err = s.follow(ctx, st, e)
-		} else if try > 0 && segno.KindOf(err) == segno.KindNotFound {
-			return nil // the change it met was this one
-		}
-		if segno.KindOf(err) != segno.KindConflict || ctx.Err() != nil {
-			return fail(op, string(id), err)
-		}
-	}
+// run is call for a function without a result.
+func (s *Store) run(ctx context.Context, op, name string, do func() error) error {
+	_, err := call(ctx, s, op, name, func() (struct{}, error) { return struct{}{}, do() })
+	return err
 }
 
-// visible reads where a thread stands that is not deleted.
-func (s *Store) visible(ctx context.Context, id segno.ThreadID, doubt bool) (*state, error) {
-	st, err := s.fresh(ctx, id, doubt)
-	if err == nil && (st == nil || st.hidden) {
-		err = segno.NewError(segno.KindNotFound, "", "", nil)
-	}
-	return st, err
+// sequence yields what one call returns, and then its error.
+func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
+	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
 }
 
-// fresh reads where a thread stands now; nil if there is none. The records after
-// the head key are read too where it is only a hint, where it is missing, and if
-// the caller met with something that does not go with it.
-func (s *Store) fresh(ctx context.Context, id segno.ThreadID, doubt bool) (*state, error) {
-	key := headKey(id)
-	st := &state{Head: segno.Head{Thread: id}}
-	val, rev, err := s.kv.Get(ctx, key)
-	switch {
-	case err == nil:
-		if st, err = decodeState(s.code, key, val); err != nil {
-			return nil, err
+func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := list()
+		for _, x := range all {
+			if !yield(x, nil) {
+				return
+			}
 		}
-		if st.Thread != id {
-			return nil, damaged(key, errors.New("it is another thread's"))
-		}
-		st.rev = rev
-	case segno.KindOf(err) != segno.KindNotFound:
-		return nil, err
-	}
-	if s.batcher == nil || st.pos == 0 || doubt {
-		if st, err = s.fold(ctx, st); err != nil {
-			return nil, err
-		}
-	}
-	if st.pos == 0 {
-		s.states.drop(id)
-		return nil, nil
-	}
-	s.saw(st)
-	return st, nil
-}
-
-// fold reads the records after st's.
-func (s *Store) fold(ctx context.Context, st *state) (*state, error) {
-	prefix := threadGroup(st.Thread) + areaName(areaLog) + "/"
-	after := place{st.Thread, areaLog, st.pos}.key()
-	for item, err := range s.kv.List(ctx, prefix, after, 0) {
 		if err != nil {
-			return nil, err
-		}
-		at := place{st.Thread, areaLog, st.pos + 1}
-		if item.Key != at.key() {
-			return nil, missing(at.key())
-		}
-		e, err := decodeEntry(s.code, at, item.Val)
-		if err != nil {
-			return nil, err
-		}
-		if err := s.complete(ctx, e, nil); err != nil {
-			return nil, err
-		}
-		if st, err = st.after(e); err != nil {
-			return nil, err
-		}
-	}
-	return st, nil
-}
-
-// saw remembers a state that was read or written.
-func (s *Store) saw(st *state) {
-	s.observe(st.stamp)
-	s.states.put(st.Thread, st)
-	if runs := st.line.runs; runs != nil {
-		last := runs[len(runs)-1]
-		s.places.put(st.Head.Head, located{place{last.thread, last.area, last.to}, runs})
-	}
-}
-
-func (s *Store) observe(stamp int64) {
-	for {
-		last := s.last.Load()
-		if stamp <= last || s.last.CompareAndSwap(last, stamp) {
-			return
+			var zero T
+			yield(zero, err)
 		}
 	}
 }
 
-// stamp returns a moment that is after all this store has seen. It orders lists
-// across threads and nothing else.
-func (s *Store) stamp() int64 {
-	for {
-		last := s.last.Load()
-		now := max(s.options.Clock().UnixNano(), last+1)
-		if s.last.CompareAndSwap(last, now) {
-			return now
-		}
-	}
-}
-
-// fail says what was being done when err came.
+// fail adds the operation and its object to err, unless err names them.
 func fail(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	kind := segno.KindOf(err)
-	if e, ok := err.(*segno.Error); ok && e.Op == "" { //nolint:errorlint // one that is wrapped says already what was done
+	if e, ok := err.(*segno.Error); ok && e.Op == "" { //nolint:errorlint // a wrapped error names its operation already
 		return segno.NewError(kind, op, name, e.Err)
 	} else if ok && e.Op == op {
 		return e
@@ -263,4 +153,157 @@ func fail(op, name string, err error) error {
 		kind = segno.KindIO
 	}
 	return segno.NewError(kind, op, name, err)
+}
+
+// Close implements [segno.Store].
+func (s *Store) Close() error {
+	s.calls.Lock()
+	defer s.calls.Unlock()
+	s.closed = true
+	s.notifier.NotifyAll()
+	return nil
+}
+
+// Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a
+// quarter of a second after a commit of another process, because it polls the thread's head.
+func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
+	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
+}
+
+// Head implements [segno.Store].
+func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+	return call(ctx, s, "read head", string(id), func() (segno.Head, error) {
+		st, err := s.readVisible(ctx, id, false)
+		if err != nil {
+			return segno.Head{}, err
+		}
+		return st.headCopy(), nil
+	})
+}
+
+// Delete implements [segno.Store]. In a store whose threads expire the values of a deleted thread
+// are removed when the thread expires.
+func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
+	defer s.notifier.Notify(id)
+	return s.retryConflicts(ctx, "delete thread", id, func(retry bool) error {
+		st, err := s.readVisible(ctx, id, retry)
+		if retry && isKind(err, segno.KindNotFound) {
+			return nil // the conflict was with this call's own record, which was written twice
+		}
+		if err != nil {
+			return err
+		}
+		e := s.nextRecord(st)
+		e.Deleted = true
+		return s.appendRecord(ctx, st, e)
+	})
+}
+
+// retryConflicts runs a call that changes a thread again as long as it conflicts with another change.
+func (s *Store) retryConflicts(ctx context.Context, op string, id segno.ThreadID, do func(retry bool) error) error {
+	return s.run(ctx, op, string(id), func() error {
+		for retry := false; ; retry = true {
+			if err := do(retry); !isKind(err, segno.KindConflict) || ctx.Err() != nil {
+				return err
+			}
+		}
+	})
+}
+
+// isKind reports whether err is an error of a kind.
+func isKind(err error, kind segno.Kind) bool { return err != nil && segno.KindOf(err) == kind }
+
+// readVisible is readState for a thread that must exist and not be deleted.
+func (s *Store) readVisible(ctx context.Context, id segno.ThreadID, doubt bool) (*threadState, error) {
+	st, err := s.readState(ctx, id, doubt)
+	if err == nil && !st.visible() {
+		err = segno.NewError(segno.KindNotFound, "", "", nil)
+	}
+	return st, err
+}
+
+// readState reads the present state of a thread; its pos is 0 if there is none. It also reads the
+// records after the head key if that key is only a hint, if it is missing, and with doubt: after a
+// conflict with what the head key contains.
+func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*threadState, error) {
+	key := headKey(id)
+	st := new(threadState)
+	st.Head.Thread = id
+	val, rev, err := s.kv.Get(ctx, key)
+	switch {
+	case err == nil:
+		if st, err = decodeThreadState(s.code, key, val); err != nil {
+			return nil, err
+		}
+		if st.Head.Thread != id {
+			return nil, damaged(key, errors.New("it is of another thread"))
+		}
+		st.rev = rev
+	case segno.KindOf(err) != segno.KindNotFound:
+		return nil, err
+	}
+	if s.batcher == nil || st.pos == 0 || doubt {
+		if st, err = s.readNewer(ctx, st); err != nil {
+			return nil, err
+		}
+	}
+	if st.pos == 0 {
+		s.states.remove(id)
+	} else {
+		s.remember(st)
+	}
+	return st, nil
+}
+
+// readNewer returns st after the records that follow it.
+func (s *Store) readNewer(ctx context.Context, st *threadState) (*threadState, error) {
+	id := st.Head.Thread
+	for item, err := range s.kv.List(ctx, areaPrefix(id, areaLog), position{id, areaLog, st.pos}.key(), 0) {
+		if err != nil {
+			return nil, err
+		}
+		at := position{id, areaLog, st.pos + 1}
+		if item.Key != at.key() {
+			return nil, missing(at.key())
+		}
+		e, err := decodeLogRecord(s.code, at, item.Val)
+		if err == nil {
+			err = s.completeLine(ctx, e, nil)
+		}
+		if err == nil {
+			st, err = st.after(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return st, nil
+}
+
+// remember caches a state that was read or written.
+func (s *Store) remember(st *threadState) {
+	s.observeStamp(st.stamp)
+	s.states.put(st.Head.Thread, st)
+	if runs := st.line.runs; runs != nil {
+		last := runs[len(runs)-1]
+		s.positions.put(st.Head.Head, lineEnd{position{last.thread, last.area, last.to}, runs})
+	}
+}
+
+// observeStamp makes later stamps greater than stamp.
+func (s *Store) observeStamp(stamp int64) {
+	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
+}
+
+// nextStamp returns a time after all that this store has seen. It orders lists across threads and
+// nothing else.
+func (s *Store) nextStamp() int64 {
+	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
+}
+
+func (s *Store) advanceStamp(next func(last int64) int64) int64 {
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = next(s.lastStamp)
+	return s.lastStamp
 }

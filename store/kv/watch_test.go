@@ -4,16 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dalsegno/segno/internal/testing/belltest"
+	"github.com/dalsegno/segno/internal/testing/notifytest"
 )
 
-// TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
-func TestOwnCommitsAreHeardOf(t *testing.T) {
-	s, err := Open(NewMap(time.Now), Options{})
+func TestCommitsNotifyWaitingCallers(t *testing.T) {
+	s, err := Open(t.Context(), NewMap(time.Now), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := belltest.Hears(t.Context(), s, &s.bells); err != nil {
+	if err := notifytest.Check(t.Context(), s, &s.notifier); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

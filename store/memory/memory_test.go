@@ -12,21 +12,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// lent is a store that somebody else closes.
-type lent struct{ *memory.Store }
+// unclosed is a store that another owner closes.
+type unclosed struct{ *memory.Store }
 
-func (lent) Close() error { return nil }
+func (unclosed) Close() error { return nil }
 
 func TestStore(t *testing.T) {
 	clock := storetest.NewClock()
 	storetest.Test(t, func(*testing.T) segno.Store { return memory.New(clock.Now) }, storetest.Options{
 		Clock:   clock,
 		Raw:     func(_ *testing.T, s segno.Store) []byte { return inMemory(reflect.ValueOf(s), map[uintptr]bool{}) },
-		Another: func(_ *testing.T, s segno.Store) segno.Store { return lent{s.(*memory.Store)} },
+		Another: func(_ *testing.T, s segno.Store) segno.Store { return unclosed{s.(*memory.Store)} },
 	})
 }
 
-// inMemory is all text and bytes that a value leads to.
+// inMemory returns all text and bytes that are reachable from a value.
 func inMemory(v reflect.Value, seen map[uintptr]bool) (raw []byte) {
 	switch v.Kind() {
 	case reflect.String:

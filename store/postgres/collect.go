@@ -5,105 +5,119 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 
-// grace is how long an object lives whatever reaches it: as long as a batch may take to
-// its commit.
-const grace = time.Hour
+// minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
+const minAge = time.Hour
 
-// Collect implements [segno.Collector]. Kept is what is reached from the heads and tips
-// of threads, from all their nodes that were not amended, from pins, operations and
-// workspaces, and from the policy's checkpoints. Without a Trace no object is dropped.
+// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
+// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
+// it drops no object.
 //
-// Reading and tracing is done beside other writers. Then they are kept out for a moment:
-// if they brought nothing that has to be traced, the rest is dropped, else it is traced
-// and they are kept out again. Bodies go last, and a day later.
-func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (done segno.Collection, err error) {
-	const op = "collect"
-	if err := s.enter(ctx, op); err != nil {
-		return done, err
+// It reads and traces beside other writers, then locks them out for a moment. If they brought nothing that
+// must be traced, it deletes the rest; otherwise it traces that and locks them out again. It deletes bodies
+// last, a day after the rows that named them.
+func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.collect(ctx, "collect", &p, false, func(*collection) error {
+		return s.sweepBodies(ctx, s.options.now().Add(-bodyLife-time.Hour))
+	})
+}
+
+// Erase implements [segno.Eraser]. The package comment lists the copies that remain in PostgreSQL and in the
+// bucket. A process that is killed during Erase may leave bodies that no row names; a collection deletes them
+// after a day.
+func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
+	return s.collect(ctx, "erase", &p, true, func(x *collection) error {
+		return s.deleteBodies(ctx, "erase body", x.bodies)
+	})
+}
+
+func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool, deleteBodies func(*collection) error) (segno.Collection, error) {
+	if err := s.calls.Begin(ctx, op); err != nil {
+		return segno.Collection{}, err
 	}
-	defer s.calls.Done()
-	done, err = s.collect(ctx, s.newCollection(), &p)
+	defer s.calls.End()
+	now := s.options.now()
+	x := &collection{s: s, Graph: sqlstore.NewGraph(&s.records, graphQueries, s.Objects(), p, erase), old: now.Add(-minAge).Unix(), start: now.Unix()}
+	err := x.run(ctx, p)
 	if err == nil && !p.DryRun {
-		err = s.sweepBodies(ctx, s.options.now().Add(-bodyLife-time.Hour))
+		err = deleteBodies(x)
 	}
-	return done, s.fail(ctx, op, s.name, err)
+	return x.Collection, s.fail(ctx, op, s.name, err)
 }
 
-// collection is one run of Collect.
+var graphQueries = sqlstore.GraphQueries{
+	Pointers: `SELECT head, tip FROM {}threads WHERE NOT hidden AND changed > $1
+		UNION ALL SELECT c.id, c.id FROM {}pins p JOIN {}commits c ON c.n = p.n`,
+	Operations: `SELECT id, workspace, record FROM {}operations WHERE n > $1`,
+}
+
+// collection is a run of Collect or Erase.
 type collection struct {
+	*sqlstore.Graph
 	segno.Collection
-	graph
-	old     int64 // objects born later stay
-	dead    map[segno.Hash]int64
-	present int
+
+	s          *Store
+	old, start int64                 // objects are kept if they are younger than old; in an erasure, than start
+	objects    map[segno.Hash]stored // by their names in the database; nil until they are read
+	bodies     []string              // of the rows that an erasure deleted
 }
 
-func (s *Store) newCollection() *collection {
-	return &collection{graph: graph{seal: s.seal, nodes: map[int64]*graphNode{}, ids: map[segno.CommitID]*graphNode{}, reached: map[segno.Hash]struct{}{}},
-		old: s.options.now().Add(-grace).Unix()}
+type stored struct {
+	bytes int64
+	isOld bool
 }
 
-func (s *Store) collect(ctx context.Context, x *collection, p *segno.CollectPolicy) (segno.Collection, error) {
-	x.retain = p.Retain
-	var known int64
-	err := s.alone(ctx, func(tx pgx.Tx, last int64) error {
+func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
+	var known int64 // commits up to this number are in the graph
+	err := x.s.exclusively(ctx, func(_ pgx.Tx, last int64) error {
 		known = last
 		return nil
 	})
 	if err == nil {
-		err = x.read(ctx, s, s.pool, 0)
+		err = x.Read(ctx, querier{x.s, x.s.pool}, 0)
 	}
 	if err != nil {
-		return x.Collection, err
-	}
-	for i := range p.Checkpoints {
-		x.root(p.Checkpoints[i].ID, p.Checkpoints[i].Parent)
-		x.waiting = append(x.waiting, &p.Checkpoints[i])
+		return err
 	}
 	const rounds = 20
 	for range rounds {
-		x.mark()
-		if err := x.trace(ctx, s.Objects(), p); err != nil {
-			return x.Collection, err
+		x.Mark()
+		if err := x.Trace(ctx); err != nil {
+			return err
 		}
-		if x.erasing != nil {
-			if err := x.traceDeleted(ctx, s.Objects(), p, x.erasing); err != nil {
-				return x.Collection, err
-			}
-		}
-		if x.dead == nil && p.Trace != nil {
-			if err := x.readObjects(ctx, s); err != nil {
-				return x.Collection, err
+		if x.objects == nil && p.Trace != nil {
+			if err := x.readObjects(ctx); err != nil {
+				return err
 			}
 		}
 		if p.DryRun {
 			x.count()
-			x.countYoung()
-			return x.Collection, nil
+			return nil
 		}
-		more := false
-		err := s.alone(ctx, func(tx pgx.Tx, last int64) error {
-			if err := x.read(ctx, s, tx, known); err != nil {
+		mustTrace := false
+		err := x.s.exclusively(ctx, func(tx pgx.Tx, last int64) error {
+			if err := x.Read(ctx, querier{x.s, tx}, known); err != nil {
 				return err
 			}
-			if known, more = last, x.mark(); more {
+			if known, mustTrace = last, x.Mark(); mustTrace {
 				return nil
 			}
-			return x.drop(ctx, s, tx)
+			return x.delete(ctx, tx)
 		})
-		if err != nil || !more {
-			return x.Collection, err
+		if err != nil || !mustTrace {
+			return err
 		}
 	}
-	return segno.Collection{}, segno.Errorf(segno.KindBusy, "collect", s.name, "other writers brought something new each time").WithHint("try again when there is less going on")
+	x.Collection = segno.Collection{}
+	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers brought something new each time").WithHint("try again when there is less going on")
 }
 
-// alone keeps all commits and whoever keeps objects out while f runs. Commits with a
-// number up to last are done or will never be.
-func (s *Store) alone(ctx context.Context, f func(tx pgx.Tx, last int64) error) error {
+// exclusively runs f while no other process commits or keeps objects. Commits with a number up to last are
+// finished or will never be.
+func (s *Store) exclusively(ctx context.Context, f func(tx pgx.Tx, last int64) error) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.sql(`LOCK TABLE {}threads, {}objects IN EXCLUSIVE MODE`)); err != nil {
 			return err
@@ -116,101 +130,143 @@ func (s *Store) alone(ctx context.Context, f func(tx pgx.Tx, last int64) error) 
 	})
 }
 
-// readObjects finds the objects that are old enough to go.
-func (x *collection) readObjects(ctx context.Context, s *Store) error {
-	x.dead = map[segno.Hash]int64{}
-	return s.each(ctx, s.pool, `SELECT o.name, o.born <= $1, coalesce(octet_length(o.data), octet_length(b.data), o.size)::bigint
-		FROM {}objects o LEFT JOIN {}bodies b ON b.name = o.body`, []any{x.old}, func(r pgx.Rows) error {
+func (x *collection) readObjects(ctx context.Context) error {
+	x.objects = map[segno.Hash]stored{}
+	return querier{x.s, x.s.pool}.Query(ctx, `SELECT o.name, o.born <= $1, coalesce(octet_length(o.data), octet_length(b.data), o.size)::bigint
+		FROM {}objects o LEFT JOIN {}bodies b ON b.name = o.body`, []any{x.old}, func(r sqlstore.Row) error {
 		var name []byte
-		var old bool
-		var bytes int64
-		if err := r.Scan(&name, &old, &bytes); err != nil {
-			return err
+		var o stored
+		err := r.Scan(&name, &o.isOld, &o.bytes)
+		if err == nil {
+			x.objects[segno.Hash(name)] = o
 		}
-		x.present++
-		switch {
-		case old:
-			x.dead[segno.Hash(name)] = bytes
-		case x.erasing != nil:
-			x.young[segno.Hash(name)] = bytes
-		}
-		return nil
+		return err
 	})
 }
 
-// count sums up what is not kept and returns it.
-func (x *collection) count() (nodes []*graphNode, objects [][]byte) {
-	x.Collection = segno.Collection{Kept: x.present}
-	for _, node := range x.nodes {
-		if node.kept {
-			continue
-		}
-		nodes = append(nodes, node)
-		if node.checkpoint != nil {
+// count counts what is not kept, and returns it: nodes, old objects, and the young objects that an erasure
+// deletes.
+func (x *collection) count() (nodes []*sqlstore.GraphNode, old, young [][]byte) {
+	x.Collection = segno.Collection{Kept: len(x.objects)}
+	nodes = x.Unreachable()
+	for _, n := range nodes {
+		if n.Checkpoint != nil {
 			x.Checkpoints++
 		}
 	}
-	for h, bytes := range x.dead {
-		if _, reached := x.reached[h]; reached {
+	for name, o := range x.objects {
+		switch {
+		case o.isOld && !x.Reaches(name):
+			old = append(old, name[:])
+		case !o.isOld && x.Erases(name):
+			young = append(young, name[:])
+		default:
 			continue
 		}
-		objects = append(objects, h[:])
-		x.Objects++
-		x.Kept--
-		x.Bytes += bytes
+		x.Objects, x.Kept, x.Bytes = x.Objects+1, x.Kept-1, x.Bytes+o.bytes
 	}
-	return nodes, objects
+	return nodes, old, young
 }
 
-// drop removes nodes and objects. Of a commit the id and the digest stay, so that a
-// writer that asks again is not taken for a new one.
-func (x *collection) drop(ctx context.Context, s *Store, tx pgx.Tx) error {
-	nodes, objects := x.count()
-	var numbers, of, found []int64
-	for _, node := range nodes {
-		numbers = append(numbers, node.n)
-		for _, t := range s.seal.Terms(node.checkpoint) {
-			of, found = append(of, node.n), append(found, t)
+// delete deletes nodes and objects. The id and the digest of a commit remain, so that a repeated commit is
+// not applied as a new one.
+func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
+	nodes, old, young := x.count()
+	var numbers, terms, termNumbers []int64
+	for _, n := range nodes {
+		numbers = append(numbers, n.Row)
+		for _, term := range x.s.records.Sealer.Terms(n.Checkpoint) {
+			terms, termNumbers = append(terms, term), append(termNumbers, n.Row)
 		}
 	}
-	if x.erasing != nil {
-		if err := x.bodiesOf(ctx, s, tx, numbers, objects); err != nil {
-			return err
-		}
-		if err := x.eraseYoung(ctx, s, tx); err != nil {
-			return err
-		}
-		if err := x.eraseThreads(ctx, s, tx); err != nil {
+	if x.Erasure() != nil {
+		if err := x.erase(ctx, tx, numbers); err != nil {
 			return err
 		}
 	}
-	for _, do := range []struct {
-		query string
-		args  []any
-	}{
+	if err := x.s.execAll(ctx, tx, []change{
 		{`UPDATE {}commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL, body = NULL WHERE n = ANY($1::bigint[])`, []any{numbers}},
-		{`DELETE FROM {}terms t USING unnest($1::bigint[], $2::bigint[]) AS x(term, n) WHERE t.term = x.term AND t.n = x.n`, []any{found, of}},
+		{`DELETE FROM {}terms t USING unnest($1::bigint[], $2::bigint[]) AS x(term, n) WHERE t.term = x.term AND t.n = x.n`, []any{terms, termNumbers}},
 		{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads t WHERE hidden
 			AND NOT EXISTS (SELECT FROM {}commits c WHERE c.thread = t.n AND c.line IS NOT NULL))`, nil},
-	} {
-		if _, err := tx.Exec(ctx, s.sql(do.query), do.args...); err != nil {
-			return err
-		}
+	}); err != nil {
+		return err
 	}
-	tag, err := tx.Exec(ctx, s.sql(`DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2`), objects, x.old)
-	if missed := len(objects) - int(tag.RowsAffected()); err == nil && missed > 0 {
-		x.Objects, x.Kept = x.Objects-missed, x.Kept+missed // kept again meanwhile
+	if err := x.deleteObjects(ctx, tx, old, x.old); err != nil {
+		return err
+	}
+	return x.deleteObjects(ctx, tx, young, x.start)
+}
+
+// deleteObjects deletes objects, but not those that were kept again since a time.
+func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byte, since int64) error {
+	isDeleted := make(map[segno.Hash]bool, len(names))
+	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2 RETURNING name, coalesce(body, '')`,
+		[]any{names, since}, func(r sqlstore.Row) error {
+			var name []byte
+			var body string
+			if err := r.Scan(&name, &body); err != nil {
+				return err
+			}
+			isDeleted[segno.Hash(name)] = true
+			if x.Erasure() != nil {
+				x.bodies = append(x.bodies, body)
+			}
+			return nil
+		})
+	for _, name := range names {
+		if !isDeleted[segno.Hash(name)] {
+			x.Objects, x.Kept, x.Bytes = x.Objects-1, x.Kept+1, x.Bytes-x.objects[segno.Hash(name)].bytes
+		}
 	}
 	return err
 }
 
-// sweepBodies drops bodies that no row names. Those that were written after old may be
-// on their way into one.
-func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
-	_, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies b WHERE born < $1 AND NOT EXISTS (SELECT FROM {}objects o WHERE o.body = b.name)
-		AND NOT EXISTS (SELECT FROM {}commits c WHERE c.body = b.name)`), old.Unix())
-	if err != nil || s.options.Bucket == nil {
+// erase deletes what deleted threads leave besides nodes, and notes the bodies of nodes that are about to be
+// deleted. The id of a thread remains.
+func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
+	err := querier{x.s, tx}.Query(ctx, `SELECT body FROM {}commits WHERE n = ANY($1::bigint[]) AND body IS NOT NULL`, []any{nodes}, func(r sqlstore.Row) error {
+		var body string
+		err := r.Scan(&body)
+		x.bodies = append(x.bodies, body)
+		return err
+	})
+	if err != nil {
 		return err
 	}
-	return s.sweepBucket(ctx, old)
+	var changes []change
+	for _, id := range x.Erasure().Threads {
+		rec, err := x.s.records.ErasedThread(id)
+		if err != nil {
+			return err
+		}
+		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL WHERE id = $2 AND hidden`,
+			[]any{rec, []byte(id)}})
+	}
+	return x.s.execAll(ctx, tx, append(changes,
+		change{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads WHERE hidden)`, nil},
+		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Operations)}},
+		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Workspaces)}}))
+}
+
+// change is a statement and its arguments.
+type change struct {
+	query string
+	args  []any
+}
+
+func (s *Store) execAll(ctx context.Context, tx pgx.Tx, changes []change) error {
+	for _, c := range changes {
+		if _, err := tx.Exec(ctx, s.sql(c.query), c.args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func idList[T ~string](ids []T) (list [][]byte) {
+	for _, id := range ids {
+		list = append(list, []byte(id))
+	}
+	return list
 }

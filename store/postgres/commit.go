@@ -7,212 +7,226 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 
-// written is a commit worked out as far as it goes without the database.
-type written struct {
-	segno.Commit
-	digest     []byte
-	thread     []byte // the record of the thread it makes
-	checkpoint []byte // packed record, nil without a checkpoint
-	entries    []byte // packed record, nil without entries or if they are a body
-	body       string // the name of the entries' body
-	link       []byte
-	headLink   []byte // the same, for the thread's row
-	state      []byte
-	operation  []byte
-	pin        []byte // its name
-	session    []byte // what the link's session is looked up by
-	terms      []int64
-	staged     []stagedObject
-	needs      [][]byte // objects that must be there already, sorted
-	stale      segno.Hash
+// encodedCommit is a commit with all that its statement writes.
+type encodedCommit struct {
+	*sqlstore.Commit
+	body     string // the name of the entries' body; Encoded.Entries is nil then
+	link     []byte
+	headLink []byte // the same link, sealed to the thread's row
+	session  []byte // the hash by which the link's session is found
+	staged   []stagedObject
+	needs    [][]byte   // stored names of the objects that must exist, sorted
+	expired  segno.Hash // a staged object whose body may have been deleted
 }
 
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
-	if err := c.Check(); err != nil {
+	if err := s.calls.Begin(ctx, op); err != nil {
 		return head, err
 	}
-	if err := s.enter(ctx, op); err != nil {
-		return head, err
-	}
-	defer s.calls.Done()
-	w, err := s.workOut(ctx, c)
+	defer s.calls.End()
+	w, err := s.encode(ctx, c)
 	if err == nil {
-		head, err = s.write(ctx, w)
+		head, err = s.execute(ctx, w)
 	}
 	if err == nil {
-		s.watch.bells.Ring(c.Thread)
+		s.watch.notifier.Notify(c.Thread)
 	}
 	return head, s.fail(ctx, op, string(c.ID), err)
 }
 
-// write sends the commit until its outcome is known.
-func (s *Store) write(ctx context.Context, w *written) (head segno.Head, err error) {
+// encode hashes, encodes and compresses, and writes the body of large entries.
+func (s *Store) encode(ctx context.Context, c segno.Commit) (*encodedCommit, error) {
+	records, err := s.records.EncodeCommit(c)
+	if err != nil {
+		return nil, err
+	}
+	w := &encodedCommit{Commit: records}
+	if c.Link != nil {
+		w.link = s.records.Sealer.Seal(w.Encoded.Link, "link", string(c.Thread), string(c.ID))
+		w.headLink = s.records.Sealer.Seal(w.Encoded.Link, "head link", string(c.Thread))
+		w.session = hashOf(s.records.Sealer.Name("session", string(c.Link.Session)))
+	}
+	if w.staged, w.expired, err = s.stagedObjects(c.Staged); err != nil {
+		return nil, err
+	}
+	for _, name := range ledger.Objects(&c) {
+		stored := s.records.ObjectName(name)
+		w.needs = append(w.needs, stored[:])
+	}
+	slices.SortFunc(w.needs, bytes.Compare)
+	if len(w.Encoded.Entries) > maxInRow {
+		w.body, err = s.putBody(ctx, segno.HashOf(w.Encoded.Entries), w.Encoded.Entries)
+		w.Encoded.Entries = nil
+	}
+	return w, err
+}
+
+// execute sends the commit until its outcome is known.
+func (s *Store) execute(ctx context.Context, w *encodedCommit) (head segno.Head, err error) {
 	query, args := s.statement(w)
-	doubt := false
-	err = s.patiently(ctx, func(ctx context.Context) error {
-		if w.stale.IsZero() {
-			done, err := s.send(ctx, w.Thread, query, args, &head)
-			doubt = doubt || err != nil && !sure(err)
-			if err != nil || done {
+	isUnknown := false // the answer to a statement was lost
+	err = s.withRetry(ctx, func(ctx context.Context) error {
+		if w.expired.IsZero() {
+			applied, err := s.send(ctx, w.Thread, query, args, &head)
+			isUnknown = isUnknown || err != nil && !isNotExecuted(err)
+			if err != nil || applied {
 				return err
 			}
 		}
 		var err error
-		head, err = s.refusal(ctx, w)
+		head, err = s.explain(ctx, w)
 		return err
 	})
-	if err == nil || !doubt || !lost(err) && !cancelled(ctx, err) {
+	isCancelled := ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if err == nil || !isUnknown || !isConnectionError(err) && !isCancelled {
 		return head, err
 	}
-	// The answer is lost, but perhaps not the commit.
-	if head, again := s.refusal(context.WithoutCancel(ctx), w); again == nil {
-		return head, nil
+	if head, err := s.explain(context.WithoutCancel(ctx), w); err == nil {
+		return head, nil // the commit was applied
 	}
-	return segno.Head{}, segno.Errorf(segno.KindIO, "commit", string(w.ID), "the connection was lost, and the commit may have been made or not: %w", oneLine(err)).WithHint("repeat the commit under the same id")
+	return segno.Head{}, segno.Errorf(segno.KindIO, "commit", string(w.ID), "the connection was lost, and the commit may have been made or not: %w", oneLine(err)).
+		WithHint("repeat the commit under the same id")
 }
 
-func cancelled(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// send carries out the commit's statement and reports whether it was applied. Without
-// an error it is, and is on disk, or nothing was written.
-func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, args []any, head *segno.Head) (done bool, err error) {
+// send executes the commit's statement and reports whether the commit was applied. If err is nil, the
+// commit is on disk, or nothing was written.
+func (s *Store) send(ctx context.Context, thread segno.ThreadID, query string, args []any, head *segno.Head) (applied bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return false, unsent{err}
+		return false, notSentError{err}
 	}
 	defer conn.Release()
-	now := standing{seal: s.seal}
-	err = conn.QueryRow(ctx, query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
+	var now headRow
+	err = conn.QueryRow(s.writeContext(ctx), query, args...).Scan(&now.seq, &now.turn, &now.epoch, &now.head, &now.tip, &now.link)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	*head, err = now.read(thread)
+	*head, err = s.decodeHead(thread, &now)
 	return true, err
 }
 
-// unsent is an error from before a statement was sent.
-type unsent struct{ error }
+// notSentError is an error from before a statement was sent.
+type notSentError struct{ error }
 
-func notSent(err error) error      { return unsent{err} }
-func (u unsent) Unwrap() error     { return u.error }
-func (u unsent) SafeToRetry() bool { return true }
+func (e notSentError) Unwrap() error     { return e.error }
+func (e notSentError) SafeToRetry() bool { return true }
 
-// readLink reads a thread's link, which a commit brought; the zero link if there is none.
-// The copy in the thread's own row is of no commit.
-func readLink(seal *record.Sealer, thread string, rec []byte, id string) (l segno.Link, err error) {
-	if rec == nil {
-		return l, nil
-	}
-	if id == "" {
-		rec, err = seal.Open(rec, "head link", thread)
-	} else {
-		rec, err = seal.Open(rec, "link", thread, id)
-	}
-	if err == nil {
-		l, err = record.DecodeLink(rec)
-	}
-	return l, damaged("read link", thread, err)
+// headRow is the head of a thread as a row holds it. isDeleted is nil if there is no such row.
+type headRow struct {
+	isDeleted       *bool
+	head, tip, link []byte
+	linkCommit      []byte // the commit that the link was sealed to; nil in the row of a thread
+	seq, turn       *int64
+	epoch           *int64
 }
 
-func damaged(op, name string, err error) error {
-	if err == nil {
-		return nil
+func (s *Store) decodeHead(thread segno.ThreadID, h *headRow) (segno.Head, error) {
+	place := []string{"head link", string(thread)}
+	if h.linkCommit != nil {
+		place = []string{"link", string(thread), string(h.linkCommit)}
 	}
-	return corrupt(op, name, err)
+	link, err := s.records.Link(thread, h.link, place...)
+	return segno.Head{Thread: thread, Head: segno.CommitID(h.head), Tip: segno.CommitID(h.tip),
+		Seq: *h.seq, Turn: int(*h.turn), Epoch: uint64(*h.epoch), Link: link}, err
 }
 
-// workOut hashes, encodes and compresses, and writes bodies.
-func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
-	digest, err := c.Digest()
+// obstacles reads in one query all that may keep a commit from being applied: its thread, the commit with
+// the same id and that commit's thread, and which of the nodes, objects, pins and operations are missing.
+const obstacles = `SELECT
+	t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.session,
+	u.hidden, d.digest, coalesce(d.head, d.id), coalesce(d.tip, d.id), d.seq, coalesce(d.high, d.turn), coalesce(d.epoch, 0), l.record,
+	(SELECT c.id FROM {}commits c WHERE c.thread = l.thread AND c.seq = l.seq),
+	ARRAY(SELECT x FROM unnest($3::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}commits WHERE id = x AND line IS NOT NULL)),
+	ARRAY(SELECT x FROM unnest($4::bytea[]) x WHERE NOT EXISTS (SELECT FROM {}objects WHERE name = x)),
+	EXISTS (SELECT FROM {}commits WHERE id = $5::bytea AND checkpoint IS NOT NULL),
+	EXISTS (SELECT FROM {}operations WHERE id = $6::bytea)
+FROM (SELECT) one
+	LEFT JOIN {}threads t ON t.id = $1::bytea
+	LEFT JOIN {}commits d ON d.id = $2::bytea
+	LEFT JOIN {}threads u ON u.n = d.thread
+	LEFT JOIN {}links l ON l.thread = d.thread AND l.seq = d.link`
+
+// explain returns why a commit was not applied, as [ledger] decides it from the obstacles. If the commit was
+// applied before, explain returns its result. If there is no obstacle any more, the error is errRetry.
+func (s *Store) explain(ctx context.Context, w *encodedCommit) (segno.Head, error) {
+	var thread, done headRow
+	var digest []byte
+	c, found := &w.Commit.Commit, obstaclesFound{s: s}
+	var nodes [][]byte
+	for _, id := range ledger.Nodes(c) {
+		nodes = append(nodes, []byte(id))
+	}
+	var pin, operation []byte
+	if c.Pin != nil {
+		pin = []byte(c.Pin.Checkpoint)
+	}
+	if c.Operation != nil {
+		operation = []byte(c.Operation.ID)
+	}
+	err := s.pool.QueryRow(ctx, s.sql(obstacles), []byte(c.Thread), []byte(c.ID), nodes, w.needs, pin, operation).Scan(
+		&thread.isDeleted, &thread.head, &thread.tip, &thread.seq, &thread.turn, &thread.epoch, &thread.link,
+		&done.isDeleted, &digest, &done.head, &done.tip, &done.seq, &done.turn, &done.epoch, &done.link, &done.linkCommit,
+		&found.missingNodes, &found.missingObjects, &found.hasCheckpoint, &found.hasOperation)
 	if err != nil {
-		return nil, err
+		return segno.Head{}, err
 	}
-	digest = s.seal.Hash("commit", digest)
-	w := &written{Commit: c, digest: digest[:16], terms: s.seal.Terms(c.Checkpoint)}
-	if err := w.encode(s); err != nil {
-		return nil, invalid("commit", string(c.ID), err)
+	if done.isDeleted != nil {
+		if err := ledger.Repeat(c, *done.isDeleted, bytes.Equal(digest, w.Digest)); err != nil {
+			return segno.Head{}, err
+		}
+		return s.decodeHead(c.Thread, &done)
 	}
-	if err := w.stage(s); err != nil {
-		return nil, err
-	}
-	if len(w.entries) > mostInRow {
-		w.body, err = s.putBody(ctx, segno.HashOf(w.entries), w.entries)
-		w.entries = nil
-	}
-	return w, err
-}
-
-// encode makes the records, each sealed to its place.
-func (w *written) encode(s *Store) error {
-	var errs []error
-	keep := func(to *[]byte, rec []byte, err error, place ...string) {
-		*to = s.seal.Seal(rec, place...)
-		errs = append(errs, err)
-	}
-	thread, id, parent := string(w.Thread), string(w.ID), string(w.Parent)
-	if w.Create != nil {
-		rec, err := record.EncodeThread(w.Create)
-		keep(&w.thread, rec, err, "thread", thread)
-	}
-	if w.Checkpoint != nil {
-		rec, err := record.EncodeCheckpoint(w.Checkpoint, len(w.Entries) > 0)
-		keep(&w.checkpoint, s.squeeze.Pack(rec), err, "checkpoint", thread, id, parent)
-	}
-	if len(w.Entries) > 0 {
-		rec, err := record.EncodeEntries(w.Entries, w.Checkpoint != nil)
-		keep(&w.entries, s.squeeze.Pack(rec), err, "entries", thread, id, parent)
-	}
-	if w.Link != nil {
-		rec, err := record.EncodeLink(w.Link)
-		keep(&w.link, rec, err, "link", thread, id)
-		keep(&w.headLink, rec, nil, "head link", thread)
-		w.session = digestOf(s.seal.Name("session", string(w.Link.Session)))
-	}
-	if w.Workspace != nil {
-		rec, err := record.EncodeState(w.Workspace)
-		keep(&w.state, rec, err, "state", string(w.Workspace.Workspace))
-	}
-	if w.Operation != nil {
-		rec, err := record.EncodeOperation(w.Operation)
-		keep(&w.operation, rec, err, "operation", string(w.Operation.Workspace), string(w.Operation.ID))
-	}
-	if w.Pin != nil {
-		keep(&w.pin, []byte(w.Pin.Name), nil, "pin", string(w.Pin.Checkpoint))
-	}
-	return errors.Join(errs...)
-}
-
-// stage sorts out what the commit brings and what must be there: what a batch found in
-// the store, and what the commit names and does not bring.
-func (w *written) stage(s *Store) (err error) {
-	var found []segno.Hash
-	if w.staged, found, w.stale, err = s.unstage(w.Staged); err != nil {
-		return err
-	}
-	brought := map[segno.Hash]bool{}
-	for _, o := range w.staged {
-		brought[o.name] = true
-	}
-	for _, h := range w.Refs() {
-		found = append(found, s.named(h))
-	}
-	for _, h := range found {
-		if !brought[h] {
-			brought[h] = true
-			w.needs = append(w.needs, h[:])
+	at := ledger.Thread{Exists: thread.isDeleted != nil}
+	if at.Exists {
+		at.Deleted = *thread.isDeleted
+		if at.Head, err = s.decodeHead(c.Thread, &thread); err != nil && !at.Deleted {
+			return segno.Head{}, err
 		}
 	}
-	slices.SortFunc(w.needs, bytes.Compare)
-	return nil
+	if err := ledger.AdmitHead(&at, c); err != nil {
+		return segno.Head{}, err
+	}
+	if !w.expired.IsZero() {
+		return segno.Head{}, segno.Errorf(segno.KindNotFound, "commit", string(c.ID), "object %s was staged more than a day ago", w.expired).
+			WithHint("stage the objects again")
+	}
+	if err := ledger.Admit(&at, c, found); err != nil {
+		return segno.Head{}, err
+	}
+	return segno.Head{}, errRetry
+}
+
+// obstaclesFound is a [ledger.Reader] over the result of the query obstacles.
+type obstaclesFound struct {
+	s                            *Store
+	missingNodes, missingObjects [][]byte
+	hasCheckpoint, hasOperation  bool
+}
+
+func (o obstaclesFound) HasNode(id segno.CommitID) (bool, error) {
+	return !slices.ContainsFunc(o.missingNodes, func(x []byte) bool { return string(x) == string(id) }), nil
+}
+
+func (o obstaclesFound) HasCheckpoint(segno.CommitID) (bool, error) { return o.hasCheckpoint, nil }
+
+func (o obstaclesFound) HasOperation(segno.OperationID) (bool, error) { return o.hasOperation, nil }
+
+func (o obstaclesFound) MissingObject(names []segno.Hash) (segno.Hash, error) {
+	for _, name := range names {
+		stored := o.s.records.ObjectName(name)
+		if slices.ContainsFunc(o.missingObjects, func(x []byte) bool { return bytes.Equal(x, stored[:]) }) {
+			return name, nil
+		}
+	}
+	return segno.Hash{}, nil
 }

@@ -5,20 +5,13 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno/store/postgres"
-	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/fileblob"
 )
 
-// A store of many machines: rows in a database, what is large in a bucket.
+// Many machines share one store: the rows and the bodies are in one database.
+// Package store/postgres/gocloud has an example with a bucket.
 func ExampleOpen() {
 	ctx := context.Background()
-	bucket, err := blob.OpenBucket(ctx, "file:///srv/segno")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer bucket.Close()
-	store, err := postgres.Open(ctx, "postgres://agent@db.example.com/agents", postgres.Options{Bucket: bucket})
+	store, err := postgres.Open(ctx, "postgres://agent@db.example.com/agents", postgres.Options{Schema: "agents"})
 	if err != nil {
 		fmt.Println(err)
 		return

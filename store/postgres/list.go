@@ -2,163 +2,80 @@ package postgres
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"math"
-	"slices"
-	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/phase"
-	"github.com/dalsegno/segno/internal/record"
-	"github.com/jackc/pgx/v5"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// page is how many checkpoints are read at a time. Nothing is held between pages, so
-// that whoever lists may call the store, and take their time.
-const page = 128
+// hashOf returns the hash by which an index finds a name of any length.
+func hashOf(name string) []byte {
+	h := segno.HashOf([]byte(name))
+	return h[:16]
+}
+
+// hashOrNull is hashOf, and NULL for no name.
+func hashOrNull(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	return hashOf(name)
+}
 
 // Checkpoints implements [segno.Store].
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
-	return func(yield func(segno.Checkpoint, error) bool) {
-		const op = "list checkpoints"
-		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, invalid(op, "", errors.New("before needs a thread, and neither it nor limit is negative")))
-			return
-		}
-		at := int64(math.MaxInt64)
-		for left := q.Limit; ; {
-			want := page
-			if q.Limit > 0 && q.Step == 0 {
-				want = min(page, left)
-			}
-			found, last, err := s.checkpointPage(ctx, &q, at, want)
-			if err != nil {
-				yield(segno.Checkpoint{}, err)
-				return
-			}
-			if q.Limit > 0 {
-				found = found[:min(len(found), left)]
-			}
-			for _, c := range found {
-				if !yield(*c, nil) {
-					return
-				}
-			}
-			left -= len(found)
-			if last == 0 || q.Limit > 0 && left == 0 {
-				return
-			}
-			at = last
-		}
-	}
-}
-
-// checkpointPage returns up to want checkpoints from before a place, and the place to
-// go on from, 0 at the end.
-func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, before int64, want int) (found []*segno.Checkpoint, last int64, err error) {
-	query, args := s.checkpointQuery(q, before, want)
-	rows := 0
-	err = s.rows(ctx, "list checkpoints", string(q.Thread), query, args, func() { found, rows = nil, 0 }, func(r pgx.Rows) error {
-		rows++
-		var at segno.Node
-		var id, thread, parent, packed, pin []byte
-		var isAlone bool
-		if err := r.Scan(&last, &id, &at.Seq, &thread, &parent, &packed, &pin, &isAlone); err != nil {
-			return err
-		}
-		at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
-		if isAlone {
-			return corrupt("list checkpoints", string(at.ID), errors.New("a commit beside it is missing"))
-		}
-		c, err := s.readCheckpoint(packed, at)
+	return sqlstore.Pages(&q, sqlstore.MaxPage, func(before int64, count int) (found []segno.Checkpoint, next int64, err error) {
+		query, args := s.checkpointQuery(&q, before, count)
+		rows, err := sqlstore.List(ctx, database{s}, "list checkpoints", string(q.Thread), query, args, func(r sqlstore.Row) (sqlstore.CheckpointRow, error) {
+			var row sqlstore.CheckpointRow
+			return row, row.Scan(r)
+		})
 		if err != nil {
-			return err
+			return nil, 0, err
 		}
-		if q.Pinned {
-			name, err := s.seal.Open(pin, "pin", string(at.ID))
+		for i := range rows {
+			c, err := s.records.QueriedCheckpoint(&rows[i], &q)
 			if err != nil {
-				return corrupt("read pin", string(at.ID), err)
+				return nil, 0, err
 			}
-			c.Label = string(name)
+			if q.Matches(c) {
+				found = append(found, *c)
+			}
 		}
-		if q.Matches(c) {
-			found = append(found, c)
+		if len(rows) == count {
+			next = rows[count-1].Position
 		}
-		return nil
+		return found, next, nil
 	})
-	if rows < want {
-		last = 0
-	}
-	return found, last, err
 }
 
-// conditions are a query's WHERE and its parameters.
-type conditions struct {
-	text []string
-	args []any
-}
-
-// and adds a condition; each %s is one of the values.
-func (c *conditions) and(format string, values ...any) {
-	at := make([]any, len(values))
-	for i, v := range values {
-		at[i] = c.arg(v)
-	}
-	c.text = append(c.text, fmt.Sprintf(format, at...))
-}
-
-func (c *conditions) arg(value any) string {
-	c.args = append(c.args, value)
-	return fmt.Sprintf("$%d", len(c.args))
-}
-
-func (c *conditions) prefix(column, prefix string) {
-	if prefix != "" {
-		c.and(column+" >= %s AND "+column+" < %s", []byte(prefix), []byte(prefix+"\xff"))
-	}
-}
-
-// checkpointQuery drives the query by its rarest condition, in the order of an index
-// for that. A thread's own are in the order of seq, all others in that of n.
-func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, want int) (string, []any) {
-	var where conditions
+// checkpointQuery returns the query for a page. It starts with the rarest condition, in the order of the
+// index for that condition. The order is seq for the checkpoints of a thread, and otherwise n.
+func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count int) (string, []any) {
+	var where sqlstore.Where
 	from, order := "{}commits c", "c.n"
-	terms := s.seal.Asked(q)
+	terms := s.records.Sealer.Asked(q)
 	switch {
 	case len(terms) > 0:
 		from, order = "{}terms x JOIN {}commits c ON c.n = x.n", "x.n"
-		where.and("x.term = %s", terms[0])
-		for _, t := range terms[1:] {
-			where.and("EXISTS (SELECT FROM {}terms y WHERE y.term = %s AND y.n = c.n)", t)
-		}
 	case q.Pinned:
 		from = "{}pins x JOIN {}commits c ON c.n = x.n"
 	case q.IDPrefix == "" && q.Thread != "":
 		order = "c.seq"
 	}
-	where.and(order+" < %s", before)
-	where.and("c.checkpoint IS NOT NULL AND NOT t.hidden")
-	if q.Thread != "" {
-		where.and("c.thread = (SELECT n FROM {}threads WHERE id = %s)", []byte(q.Thread))
-	}
-	where.prefix("c.id", q.IDPrefix)
-	if q.Before != 0 {
-		where.and("c.seq < %s", q.Before)
-	}
-	if q.Pinned {
-		where.and("pin.name IS NOT NULL")
-	}
-	limit := where.arg(want)
-	// The commits of a thread are numbered without a gap. The planner may answer an EXISTS
-	// with a hash of all commits, but never a subquery for a value.
-	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, c.parent IS NOT NULL AND p.n IS NULL
+	where.CheckpointConditions(database{s}, q, terms, order, before)
+	where.And("NOT t.hidden")
+	limit := where.Arg(count)
+	// The commits of a thread are numbered without a gap. The planner may answer an EXISTS with a hash of all
+	// commits, but never a subquery for a value.
+	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, CASE WHEN c.parent IS NOT NULL AND p.n IS NULL
 			OR c.seq > 1 AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1) IS NULL
 			OR c.seq < t.seq AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1) IS NULL
+			THEN 'a commit beside it is missing' END
 		FROM ` + from + ` JOIN {}threads t ON t.n = c.thread
 			LEFT JOIN {}commits p ON p.n = c.parent LEFT JOIN {}pins pin ON pin.n = c.n
-		WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.args
+		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.Args
 }
 
 // Threads implements [segno.Store].
@@ -167,109 +84,92 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
 	}
 	if q.Phase != segno.PhaseUnknown {
-		return phase.Threads(ctx, s, index{s}, q)
+		return phase.Threads(ctx, s, phaseIndex{s}, q)
 	}
-	var where conditions
-	where.and("NOT t.hidden")
+	var where sqlstore.Where
+	where.And("NOT t.hidden")
 	if q.ParentThread != "" {
-		where.and("t.whole = %s", digestOf(string(q.ParentThread)))
+		where.And("t.whole = %s", hashOf(string(q.ParentThread)))
 	}
 	if q.TopLevel {
-		where.and("t.whole IS NULL")
+		where.And("t.whole IS NULL")
 	}
 	if q.Workspace != "" {
-		where.and("t.workspace = %s", digestOf(string(q.Workspace)))
+		where.And("t.workspace = %s", hashOf(string(q.Workspace)))
 	}
 	if q.Session != "" {
-		where.and("t.n IN (SELECT thread FROM {}links WHERE session = %s)", digestOf(s.seal.Name("session", string(q.Session))))
+		where.And("t.n IN (SELECT thread FROM {}links WHERE session = %s)", hashOf(s.records.Sealer.Name("session", string(q.Session))))
 	}
-	where.prefix("t.id", q.IDPrefix)
-	query := `SELECT t.id, t.record FROM {}threads t WHERE ` + strings.Join(where.text, " AND ") + ` ORDER BY t.changed DESC`
+	where.Prefix(database{s}, "t.id", q.IDPrefix)
+	query := `SELECT t.id, t.record FROM {}threads t WHERE ` + where.String() + ` ORDER BY t.changed DESC`
 	if q.Limit > 0 {
-		query += ` LIMIT ` + where.arg(q.Limit)
+		query += ` LIMIT ` + where.Arg(q.Limit)
 	}
-	return list(ctx, s, "list threads", "", query, where.args, func(r pgx.Rows) (segno.Thread, error) {
-		var id, rec []byte
-		if err := r.Scan(&id, &rec); err != nil {
-			return segno.Thread{}, err
-		}
-		return s.readThread(id, rec)
+	return sqlstore.Yield(func() ([]segno.Thread, error) {
+		return sqlstore.List(ctx, database{s}, "list threads", "", query, where.Args, func(r sqlstore.Row) (segno.Thread, error) {
+			var id sqlstore.Text
+			var rec []byte
+			if err := r.Scan(&id, &rec); err != nil {
+				return segno.Thread{}, err
+			}
+			return s.records.Thread(segno.ThreadID(id), rec)
+		})
 	})
 }
 
-func (s *Store) readThread(id, rec []byte) (segno.Thread, error) {
-	rec, err := s.seal.Open(rec, "thread", string(id))
-	if err != nil {
-		return segno.Thread{}, corrupt("read thread", string(id), err)
-	}
-	t, err := record.DecodeThread(segno.ThreadID(id), rec)
-	return t, damaged("read thread", string(id), err)
+// phaseIndex implements [phase.Index].
+type phaseIndex struct{ s *Store }
+
+func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, count int) ([]phase.Found, error) {
+	return x.s.records.InPhase(ctx, database{x.s}, []segno.Phase{segno.PhaseUnknown, p}, count, func(p segno.Phase) (string, []any) {
+		return `SELECT id, record, head, seq, true FROM {}threads WHERE phase = $1 AND id > $2 AND NOT hidden ORDER BY id LIMIT $3`,
+			[]any{int16(p), []byte(after), count}
+	})
 }
 
-// Chain implements [segno.Chains]. A link ends when the next one that is not aside
-// begins.
+// Remember implements [phase.Index]. It does nothing on a standby, which cannot be written.
+func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
+	_, err := database{x.s}.Change(ctx, "list threads", string(f.Thread.ID), `UPDATE {}threads SET phase = $1 WHERE id = $2 AND seq = $3`,
+		int16(p), []byte(f.Thread.ID), f.Seq)
+	if segno.KindOf(err) == segno.KindRefused {
+		return nil
+	}
+	return err
+}
+
+// Chain implements [segno.Chains].
 func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
-	return func(yield func(segno.Link, error) bool) {
-		standing, err := s.Head(ctx, thread)
+	return sqlstore.Yield(func() ([]segno.Link, error) {
+		head, err := s.Head(ctx, thread)
 		if err != nil {
-			yield(segno.Link{}, err)
-			return
+			return nil, err
 		}
-		var all []segno.Link
-		head := -1
-		links := list(ctx, s, "read chain", string(thread), `SELECT l.record, c.id FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
+		links, err := sqlstore.List(ctx, database{s}, "read chain", string(thread), `SELECT l.record, c.id
+			FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
 			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`, []any{[]byte(thread)},
-			func(r pgx.Rows) (segno.Link, error) {
-				var rec, id []byte
+			func(r sqlstore.Row) (segno.Link, error) {
+				var rec []byte
+				var id sqlstore.Text
 				if err := r.Scan(&rec, &id); err != nil {
 					return segno.Link{}, err
 				}
-				return readLink(s.seal, string(thread), rec, string(id))
+				return s.records.Link(thread, rec, "link", string(thread), string(id))
 			})
-		for l, err := range links {
-			if err != nil {
-				yield(l, err)
-				return
-			}
-			all = append(all, l)
-			if l.Detached {
-				continue
-			}
-			if head >= 0 {
-				all[head].End = l.Start
-			}
-			head = len(all) - 1
+		if err != nil {
+			return nil, err
 		}
-		if standing.Link != (segno.Link{}) && !slices.ContainsFunc(all, func(l segno.Link) bool { return l.Session == standing.Link.Session }) {
-			yield(segno.Link{}, corrupt("read chain", string(thread), errors.New("the head's session is missing")))
-			return
-		}
-		for _, l := range all {
-			if !yield(l, nil) {
-				return
-			}
-		}
-	}
+		return s.records.Chain(head, links)
+	})
 }
 
-// list reads all of a short list, then yields it: nothing is held meanwhile.
-func list[T any](ctx context.Context, s *Store, op, name, query string, args []any, scan func(pgx.Rows) (T, error)) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		var all []T
-		err := s.rows(ctx, op, name, query, args, func() { all = nil }, func(r pgx.Rows) error {
-			x, err := scan(r)
-			all = append(all, x)
-			return err
-		})
-		if err != nil {
-			var none T
-			yield(none, err)
-			return
-		}
-		for _, x := range all {
-			if !yield(x, nil) {
-				return
-			}
-		}
+// findWorkspaces is the query of [sqlstore.WorkspaceQueries].
+func findWorkspaces(paths [][]byte, device, inode int64) (string, []any) {
+	hashes := make([][]byte, len(paths))
+	for i, p := range paths {
+		h := segno.HashOf(p)
+		hashes[i] = h[:]
 	}
+	return `SELECT id, record, state, true FROM {}workspaces WHERE record IS NOT NULL AND
+		(sha256(path) = ANY($1::bytea[]) OR $3::bigint <> 0 AND inode = $3 AND device = $2::bigint OR $3 = 0 AND cardinality($1::bytea[]) = 0)
+		ORDER BY length(path) DESC, id`, []any{hashes, device, inode}
 }

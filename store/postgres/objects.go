@@ -8,11 +8,11 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/jackc/pgx/v5"
 )
 
-// objects is the store's object part.
+// objects implements [segno.Objects].
 type objects struct{ s *Store }
 
 // Objects implements [segno.Store].
@@ -22,169 +22,192 @@ func (s *Store) Objects() segno.Objects { return objects{s} }
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	const op = "read object"
 	var size int64
-	var stored []byte
+	var data []byte
 	var body *string
-	kept := o.s.named(name)
-	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{kept[:]}, &size, &stored, &body)
+	stored := o.s.records.ObjectName(name)
+	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{stored[:]}, &size, &data, &body)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
-		if err := o.s.enter(ctx, op); err != nil {
+		if err := o.s.calls.Begin(ctx, op); err != nil {
 			return nil, err
 		}
-		defer o.s.calls.Done()
-		if stored, err = o.s.getBody(ctx, op, name.String(), *body); err != nil {
+		defer o.s.calls.End()
+		if data, err = o.s.getBody(ctx, op, name.String(), *body); err != nil {
 			return nil, o.s.fail(ctx, op, name.String(), err)
 		}
 	}
-	if len(stored) > 0 {
-		if stored, err = o.s.seal.Open(stored, "object", string(kept[:])); err != nil {
-			return nil, corrupt(op, name.String(), err)
-		}
-	}
-	if len(stored) == 0 {
-		return nil, corrupt(op, name.String(), errors.New("its bytes are missing"))
-	}
-	data, err := o.s.squeeze.Expand(record.Encoding(stored[0]), stored[1:], size)
-	if err != nil {
-		return nil, corrupt(op, name.String(), err)
-	}
-	if segno.HashOf(data) != name {
-		return nil, corrupt(op, name.String(), errors.New("its bytes are not what it is named for"))
-	}
-	return data, nil
+	return o.s.records.DecodeObject(stored, name, size, data)
 }
 
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
-	kept := o.s.named(name)
-	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{kept[:]}, &ok)
+	stored := o.s.records.ObjectName(name)
+	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{stored[:]}, &ok)
 	return ok, err
 }
 
-// Keep implements [segno.Objects]. Objects the batch found in the store are as young
-// afterwards as those it brought.
+// Batch implements [segno.Objects].
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
+
+// sink is the [ledger.Sink] of the store. What it writes ahead of a commit are bodies. A body that no
+// commit names is deleted by a collection, so there is nothing to drop.
+type sink struct{ objects }
+
+// Encode implements [ledger.Sink]: a large object becomes a body.
+func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (o segno.Object, err error) {
+	const op = "put object"
+	if err := k.s.calls.Begin(ctx, op); err != nil {
+		return o, err
+	}
+	defer k.s.calls.End()
+	stored := k.s.records.ObjectName(name)
+	o = segno.Object{Name: name, Size: int64(len(data)), Data: k.s.records.EncodeObject([]byte{stagedInline}, stored, data, k.s.records.Compressor.Small)}
+	if len(o.Data) > maxInRow {
+		var body string
+		body, err = k.s.putBody(ctx, stored, o.Data[1:])
+		o.Data = append([]byte{stagedBody}, body...)
+	}
+	return o, k.s.fail(ctx, op, name.String(), err)
+}
+
+// Spill implements [ledger.Sink]. Small objects go to the table of bodies, because a bucket is slow for
+// many small objects.
+func (k sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
+	const op = "put object"
+	if err := k.s.calls.Begin(ctx, op); err != nil {
+		return nil, err
+	}
+	defer k.s.calls.End()
+	now := k.s.options.now()
+	var names []string
+	var datas [][]byte
+	for i := range all {
+		if all[i].Data[0] != stagedInline {
+			continue
+		}
+		name := rowBodyName(k.s.records.ObjectName(all[i].Name), now)
+		names, datas = append(names, name), append(datas, all[i].Data[1:])
+		all[i].Data = append([]byte{stagedBody}, name...)
+	}
+	return all, k.s.fail(ctx, op, "", k.s.putRowBodies(ctx, names, datas, now))
+}
+
+// Finish implements [ledger.Sink].
+func (k sink) Finish(ctx context.Context) ([]string, error) {
+	err := k.s.calls.Begin(ctx, "stage objects")
+	if err == nil {
+		k.s.calls.End()
+	}
+	return nil, err
+}
+
+// Drop implements [ledger.Sink].
+func (k sink) Drop() error { return nil }
+
+// Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	if err := o.s.enter(ctx, op); err != nil {
+	if err := o.s.calls.Begin(ctx, op); err != nil {
 		return err
 	}
-	defer o.s.calls.Done()
+	defer o.s.calls.End()
 	now := o.s.options.now()
-	brought, found, stale, err := o.s.unstage(staged)
-	if err != nil || len(brought)+len(found) == 0 {
+	brought, expired, err := o.s.stagedObjects(staged)
+	if err != nil || staged.IsZero() {
 		return err
 	}
-	if !stale.IsZero() {
-		return segno.Errorf(segno.KindNotFound, op, stale.String(), "it was staged more than a day ago").WithHint("stage the objects again")
+	if !expired.IsZero() {
+		return segno.Errorf(segno.KindNotFound, op, expired.String(), "it was staged more than a day ago").WithHint("stage the objects again")
 	}
-	return o.s.fail(ctx, op, "", o.s.patiently(ctx, func(ctx context.Context) error {
-		return o.s.keep(ctx, brought, found, now.Unix())
+	var found [][]byte
+	for _, x := range staged.Objects {
+		if len(x.Data) == 0 {
+			stored := o.s.records.ObjectName(x.Name)
+			found = append(found, stored[:])
+		}
+	}
+	slices.SortFunc(found, bytes.Compare)
+	return o.s.fail(ctx, op, "", o.s.withRetry(ctx, func(ctx context.Context) error {
+		return o.s.keep(o.s.writeContext(ctx), brought, found, now.Unix())
 	}))
 }
 
-func (s *Store) keep(ctx context.Context, brought []stagedObject, found []segno.Hash, born int64) error {
+func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte, born int64) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		names := make([][]byte, len(found))
-		for i := range found {
-			names[i] = found[i][:]
-		}
-		slices.SortFunc(names, bytes.Compare)
-		// Locked before they are counted: a collection may be about to drop them.
-		rows, err := tx.Query(ctx, s.sql(`SELECT name FROM {}objects WHERE name = ANY($1::bytea[]) ORDER BY name FOR UPDATE`), names)
+		// The rows are locked first: a collection may be about to delete them.
+		rows, err := tx.Query(ctx, s.sql(`SELECT name FROM {}objects WHERE name = ANY($1::bytea[]) ORDER BY name FOR UPDATE`), found)
 		if err != nil {
 			return err
 		}
-		there, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		present, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 		if err != nil {
 			return err
 		}
-		for _, name := range names {
-			if !slices.ContainsFunc(there, func(x []byte) bool { return bytes.Equal(x, name) }) {
-				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name), "the object was collected after the batch found it").WithHint("run the command again")
+		for _, name := range found {
+			if !slices.ContainsFunc(present, func(x []byte) bool { return bytes.Equal(x, name) }) {
+				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name), "the object was collected after the batch found it").
+					WithHint("run the command again")
 			}
 		}
-		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born, names); err != nil {
+		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born, found); err != nil {
 			return err
 		}
-		all, sizes, datas, bodies := columns(brought)
+		names, sizes, datas, bodies := columns(brought)
 		_, err = tx.Exec(ctx, s.sql(fmt.Sprintf(insertObjects, "$1::bigint")+` FROM unnest($2::bytea[], $3::bigint[], $4::bytea[], $5::text[]) AS x(name, size, data, body)
-			ON CONFLICT (name) DO UPDATE SET born = greatest(objects.born, excluded.born)`), born, all, sizes, datas, bodies)
+			ON CONFLICT (name) DO UPDATE SET born = greatest(objects.born, excluded.born)`), born, names, sizes, datas, bodies)
 		return err
 	})
 }
 
-// stagedObject is an object a batch brings: its stored bytes, an encoding and what it
-// encodes, or the name of the body that holds them.
+// stagedObject is an object of a batch that is not in the store yet.
 type stagedObject struct {
-	name segno.Hash
+	name segno.Hash // in the database
 	size int64
-	data []byte
-	body string
+	data []byte // its encoding and its encoded bytes, or nil if they are in a body
+	body string // the name of the body, or ""
 }
 
 // The first byte of a staged object's data.
 const (
 	stagedInline = 0 // an encoding and the encoded bytes follow
-	stagedBody   = 1 // a body's name follows
+	stagedBody   = 1 // the name of a body follows
 )
 
-// named is what an object is called in the database.
-func (s *Store) named(h segno.Hash) segno.Hash { return s.seal.Hash("object", h) }
-
-// called is what a commit calls an object of the database.
-func (s *Store) called(w *written, kept []byte) segno.Hash {
-	all := w.Refs()
-	for _, o := range w.Staged.Objects {
-		all = append(all, o.Name)
-	}
-	for _, h := range all {
-		if segno.Hash(kept) == s.named(h) {
-			return h
-		}
-	}
-	return segno.Hash(kept)
-}
-
-// unstage sorts what a batch left into what it brings, in the order of names, and what
-// it found in the store, both as they are called there. stale is one whose body may be
-// gone by now.
-func (s *Store) unstage(staged segno.Staged) (brought []stagedObject, found []segno.Hash, stale segno.Hash, err error) {
+// stagedObjects returns the new objects of a batch, sorted by name. expired is one whose body may have been
+// deleted, because it was staged too long ago.
+func (s *Store) stagedObjects(staged segno.Staged) (brought []stagedObject, expired segno.Hash, err error) {
+	const op = "read staged objects"
 	if len(staged.Packs) > 0 {
-		return nil, nil, stale, invalid("read staged objects", staged.Packs[0], errors.New("this store has no packs"))
+		return nil, expired, segno.NewError(segno.KindInvalid, op, staged.Packs[0], errors.New("this store has no packs"))
 	}
 	seen := map[segno.Hash]bool{}
-	now := s.options.now()
 	for _, o := range staged.Objects {
-		switch {
-		case len(o.Data) == 0:
-			found = append(found, s.named(o.Name))
-			continue
-		case seen[o.Name]:
+		if len(o.Data) == 0 || seen[o.Name] {
 			continue
 		}
 		seen[o.Name] = true
-		x := stagedObject{name: s.named(o.Name), size: o.Size}
+		x := stagedObject{name: s.records.ObjectName(o.Name), size: o.Size}
 		if o.Data[0] == stagedInline {
 			x.data = o.Data[1:]
 		} else {
 			x.body = string(o.Data[1:])
-			_, born, err := readBodyName(x.body)
+			_, born, err := parseBodyName(x.body)
 			if err != nil {
-				return nil, nil, stale, invalid("read staged objects", o.Name.String(), err)
+				return nil, expired, segno.NewError(segno.KindInvalid, op, o.Name.String(), err)
 			}
-			if now.Sub(born) > bodyLife {
-				stale = o.Name
+			if s.options.now().Sub(born) > bodyLife {
+				expired = o.Name
 			}
 		}
 		brought = append(brought, x)
 	}
 	slices.SortFunc(brought, func(a, b stagedObject) int { return bytes.Compare(a.name[:], b.name[:]) })
-	return brought, found, stale, nil
+	return brought, expired, nil
 }
 
-// columns are the objects as parameters of a statement.
+// columns returns objects as arguments of a statement.
 func columns(all []stagedObject) (names [][]byte, sizes []int64, datas [][]byte, bodies []string) {
 	for i := range all {
 		o := &all[i]

@@ -6,39 +6,38 @@ import (
 	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// schemaVersion is the version of a schema this package writes. Older ones are
-// upgraded when they are opened, newer ones refused.
+// schemaVersion is the version of the schema that this package writes. Open upgrades older versions and
+// refuses newer ones.
 const schemaVersion = 2
 
-// migrations lead from each version to the next. "{}" stands for the schema's name and
-// a dot.
+// migrations lead from each version to the next. "{}" stands for the schema's name and a dot.
 //
-// Ids are bytes, since text cannot hold NUL. Rows refer to each other by n, except
-// where the thread's row has to say it all in one read: its head and tip are ids, and
-// session is the record of the newest link.
+// Ids are bytes, because text cannot hold NUL. Rows refer to each other by n, with one exception: one read of
+// a thread's row must return the whole head, so its head and tip are ids, and session is the record of the
+// newest link.
 //
-// commits holds every commit. One that is a node of the tree has a line and a depth,
-// the number of its ancestors. A line is a run of nodes of one thread, each the only
-// continuation of the one before; its number is the n of its first node, whose parent
-// is where the line was born. So a line costs nothing but its nodes, and the ancestors
-// of a node are found segment by segment: see line.go. turn, high, epoch, link, head
-// and tip are the commit's result, for the writer that asks again; NULL is what they
-// usually are: high is turn, epoch 0, head and tip the commit itself.
+// commits holds every commit. A commit that is a node of the tree has a line and a depth, the number of its
+// ancestors. A line is a sequence of nodes of one thread, each the only child on that line of the node before
+// it. Its number is the n of its first node. The parent of that node is on another line. So a line needs no
+// row, and a query finds the ancestors of a node segment by segment: see line.go. turn, high, epoch, link,
+// head and tip are the commit's result, for a repeated commit. NULL stands for their usual values: high is
+// turn, epoch is 0, head and tip are the commit itself.
 //
-// terms finds checkpoints by what they pin. A term is the first eight bytes of a hash,
-// session and the likes sixteen; a hit of a term is compared with what was asked for.
+// terms finds checkpoints by session, key and other values. A term is the first eight bytes of a hash; the
+// store compares each hit with the query. whole is the hash of the parent thread; it, session and workspace
+// have sixteen bytes.
 //
-// phase is the phase of the thread's newest turn, a [segno.Phase]; 0 is not known. It
-// changes seldom, and the index on it with it.
+// phase is the phase of the thread's newest turn, a [segno.Phase]; 0 is unknown. It seldom changes, and so
+// does its index.
 //
-// What is compressed already is not worth a second try, hence EXTERNAL; a step of some
-// kilobytes is one row without a detour, hence toast_tuple_target. Threads change with
-// every commit and nothing that changes is indexed, so that the server rewrites a row on
-// its own page.
+// The values are compressed already, so the server must not compress them again: EXTERNAL. A step of some
+// kilobytes is one row without an overflow row: toast_tuple_target. Each commit changes the row of its
+// thread. No changed column but phase has an index, so the server rewrites the row on its own page.
 var migrations = [schemaVersion]string{`
 CREATE SEQUENCE {}commit_numbers;
 
@@ -115,27 +114,29 @@ ALTER TABLE {}threads ADD COLUMN phase smallint NOT NULL DEFAULT 0;
 CREATE INDEX threads_phase ON {}threads (phase, id) WHERE NOT hidden;
 `}
 
-// migrate brings the schema to the present version. Many may ask at once: the first
-// does it, in one transaction, and the others wait for it.
+// sealedVersion is a bit of the version of a sealed store. It makes a segno that does not know seals refuse
+// the store. A sealed store has one more table, with the mark of its key.
+const sealedVersion = 1 << 16
+
+// migrate brings the schema to the present version. If several processes migrate, the first one does it in
+// one transaction, and the others wait for it.
 func (s *Store) migrate(ctx context.Context) error {
 	version, err := s.version(ctx, s.pool)
 	if err == nil && version == schemaVersion {
 		return s.unlock(ctx, s.pool, false)
 	}
-	if err != nil && !undefined(err) {
+	if err != nil && !isUndefined(err) {
 		return err
 	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('segno schema ' || $1::text, 0))`, s.options.Schema); err != nil {
 			return err
 		}
-		// Another's tables came after the snapshot of a transaction that waited, but not
-		// after that of its next statement.
-		for _, query := range []string{`CREATE SCHEMA IF NOT EXISTS ` + s.schema, `CREATE TABLE IF NOT EXISTS {}meta (
-			version integer NOT NULL, store text NOT NULL)`} {
-			if _, err := tx.Exec(ctx, s.sql(query)); err != nil {
-				return err
-			}
+		// While this transaction waited, another process may have created the tables. The next
+		// statements see them.
+		if err := s.execAll(ctx, tx, []change{{`CREATE SCHEMA IF NOT EXISTS ` + s.schema, nil},
+			{`CREATE TABLE IF NOT EXISTS {}meta (version integer NOT NULL, store text NOT NULL)`, nil}}); err != nil {
+			return err
 		}
 		version, err := s.version(ctx, tx)
 		isNew := errors.Is(err, pgx.ErrNoRows)
@@ -155,26 +156,62 @@ func (s *Store) migrate(ctx context.Context) error {
 				return fmt.Errorf("migrating from version %d: %w", version, err)
 			}
 		}
-		_, err = tx.Exec(ctx, s.sql(`UPDATE {}meta SET version = $1`), s.marked(schemaVersion))
+		version = schemaVersion
+		if s.records.Sealer != nil {
+			version |= sealedVersion
+		}
+		_, err = tx.Exec(ctx, s.sql(`UPDATE {}meta SET version = $1`), version)
 		return err
 	})
 }
 
-// version reads the schema's version and the store's id.
-func (s *Store) version(ctx context.Context, from interface {
+// executor is a pool or a transaction.
+type executor interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-}) (version int, err error) {
-	err = from.QueryRow(ctx, s.sql(`SELECT version, store FROM {}meta`)).Scan(&version, &s.id)
-	s.sealed = version&sealedVersion != 0
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+}
+
+// version reads the schema's version and the store's id.
+func (s *Store) version(ctx context.Context, on executor) (version int, err error) {
+	err = on.QueryRow(ctx, s.sql(`SELECT version, store FROM {}meta`)).Scan(&version, &s.id)
+	s.isSealed = version&sealedVersion != 0
 	version &^= sealedVersion
 	if err == nil && version > schemaVersion {
-		err = segno.Errorf(segno.KindNewer, "open store", s.name, "the store has version %d, this segno knows %d", version, schemaVersion).WithHint("use the newest segno you have")
+		err = segno.Errorf(segno.KindNewer, "open store", s.name, "the store has version %d, this segno knows %d", version, schemaVersion).
+			WithHint("use the newest segno you have")
 	}
 	return version, err
 }
 
-// undefined reports whether a schema or a table is not there.
-func undefined(err error) bool {
+// isUndefined reports whether a schema or a table does not exist.
+func isUndefined(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "3F000")
+}
+
+// unlock verifies that [Options.Key] is the key of the store, and writes the mark of the key to a new store.
+func (s *Store) unlock(ctx context.Context, on executor, isNew bool) error {
+	var mark record.Mark
+	if s.isSealed {
+		err := on.QueryRow(ctx, s.sql(`SELECT mark FROM {}seal`)).Scan((*[]byte)(&mark))
+		if errors.Is(err, pgx.ErrNoRows) || err != nil && isUndefined(err) {
+			err = s.records.Corrupt("open store", s.name, errors.New("the mark of its key is missing"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	sealer, newMark, err := record.Unlock(s.name, s.options.Key, mark, isNew)
+	if err != nil || sealer == nil {
+		return err
+	}
+	s.records.Sealer = sealer
+	if mark != nil {
+		return nil
+	}
+	if _, err := on.Exec(ctx, s.sql(`CREATE TABLE {}seal (mark bytea NOT NULL)`)); err != nil {
+		return err
+	}
+	_, err = on.Exec(ctx, s.sql(`INSERT INTO {}seal (mark) VALUES ($1)`), []byte(newMark))
+	return err
 }

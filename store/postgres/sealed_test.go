@@ -10,13 +10,12 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 )
 
 // TestSealed holds a store with a key to the clauses about sealing, with a bucket and
 // without.
 func TestSealed(t *testing.T) {
-	for name, bucket := range map[string]func(*testing.T) *blob.Bucket{"table": func(*testing.T) *blob.Bucket { return nil }, "bucket": inMemory} {
+	for name, bucket := range map[string]func(*testing.T) Bucket{"table": func(*testing.T) Bucket { return nil }, "bucket": inMemory} {
 		t.Run(name, func(t *testing.T) {
 			storetest.TestSealed(t, func(t *testing.T) storetest.Place {
 				o := Options{Schema: newSchema(), Bucket: bucket(t)}
@@ -73,7 +72,7 @@ func dump(t *testing.T, o Options) []byte {
 		return all.Bytes()
 	}
 	for _, name := range namesIn(t, o.Bucket) {
-		data, err := o.Bucket.ReadAll(t.Context(), name)
+		data, err := o.Bucket.Get(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

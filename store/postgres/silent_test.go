@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/jackc/pgx/v5"
 )
@@ -63,7 +64,7 @@ func TestALostRowIsNotSilent(t *testing.T) {
 				return err
 			},
 			"state": func() error {
-				_, err := segno.NewSaver(s).Load(t.Context(), segno.Address{Thread: thread})
+				_, err := saver.New(s).Load(t.Context(), saver.ThreadKey{Thread: thread})
 				return err
 			},
 		}},

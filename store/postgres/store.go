@@ -2,40 +2,39 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"gocloud.dev/blob"
 )
 
-// Store is a [segno.Store] in a schema of a PostgreSQL database. It also is
-// [segno.Chains], [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser]
-// and [segno.Watcher]. All methods may be called at once, by many processes on many machines.
+// Store is a [segno.Store] in a schema of a PostgreSQL database. It also implements [segno.Chains],
+// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. All methods
+// may be called at once, by many processes on many machines.
 type Store struct {
-	options Options
-	name    string // host, database and schema, for errors; never the password
-	schema  string // quoted
-	id      string // of the store, drawn when it was made
-	pool    *pgxpool.Pool
-	squeeze *record.Squeezer
-	seal    *record.Sealer // nil for a store without a key
-	sealed  bool           // what the database says
-	watch   *watch
+	*workspaces
 
-	mu     sync.Mutex // guards closed and the first Add of calls
-	closed bool
-	calls  sync.WaitGroup
+	options  Options
+	name     string // host, database and schema, for errors; never the password
+	schema   string // quoted
+	id       string // of the store, a random text in its meta table
+	pool     *pgxpool.Pool
+	ownsPool bool
+	records  sqlstore.Records
+	isSealed bool // the database says so
+	watch    *watch
+	calls    sqlstore.Calls
 }
+
+type workspaces = sqlstore.Workspaces
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -44,58 +43,55 @@ var (
 	_ segno.Leaser     = (*Store)(nil)
 	_ segno.Collector  = (*Store)(nil)
 	_ segno.Eraser     = (*Store)(nil)
+	_ segno.Watcher    = (*Store)(nil)
 )
 
-// Options are how a store is opened. The zero Options work.
+// Options say how a store is opened. The zero Options are valid.
 type Options struct {
-	// Bucket takes bodies above 256 KB; nil keeps them in a table. It must be the
-	// same for all who open the store, and stays the caller's to close.
-	Bucket *blob.Bucket
-	// Schema is the schema the store lives in, made if it is not there: letters,
-	// digits and underscores. Empty is "segno".
+	// Bucket stores bodies above 256 KB; nil stores them in a table. All processes that open the
+	// store must use the same bucket. The caller closes it, after the store.
+	Bucket Bucket
+	// Schema is the schema of the store's tables: letters, digits and underscores. Open creates it
+	// if it is missing. Empty is "segno".
 	Schema string
-	// Clock tells the age of objects and of leases; nil is time.Now for objects and
-	// the server's clock for leases. No order is ever read from it.
+	// Clock returns the time for the age of objects and of leases. nil is time.Now for objects and
+	// the server's clock for leases. No order depends on it.
 	Clock func() time.Time
-	// MaxConns is how many connections are opened at most; 0 is what the URL says,
-	// or 4, or the number of CPUs if that is more.
+	// MaxConns is the largest number of connections that [Open] makes. 0 is the number in the URL,
+	// or 4, or the number of CPUs if that is greater.
 	MaxConns int32
-	// Patience is how long a call goes on trying with a server that is not to be
-	// had; 0 is 5 seconds. A context ends it earlier.
+	// Patience is how long a call retries while the server cannot be reached; 0 is 5 seconds. The
+	// end of the call's context ends it earlier.
 	Patience time.Duration
-	// Key, if it is not nil, seals the store with AES-256: 32 random bytes, the same for
-	// all who open it. A store is sealed from its beginning or never; a key that is not
-	// its own is [segno.KindRefused]. A record that was changed, or moved to another row,
-	// is [segno.KindCorrupt]; that one is gone, or is what the same row held before, the
-	// database is believed.
+	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
+	// processes. A store is sealed from its creation or never; a wrong key is
+	// [segno.KindRefused]. A record that was changed or moved to another row is
+	// [segno.KindCorrupt]. A key does not detect a row that was deleted, or replaced by an older
+	// version of the same row.
 	//
-	// Who can read the database and the bucket, and has not the key, learns the ids of
-	// threads, commits, workspaces and operations, the tree of commits with its heads, epochs and
-	// turns, which checkpoints have a pin and which are about equal things (a session, a
-	// key and value of Meta, but not which), how long records and objects are, when
-	// objects came, and until when leases last.
+	// A reader of the database and the bucket without the key learns the ids of threads, commits,
+	// workspaces and operations; the tree of commits with its heads, epochs and turns; which
+	// checkpoints have a pin; which checkpoints have an equal session or an equal pair in Meta, but
+	// not its value; the lengths of records and objects; when objects came; when leases expire.
 	Key []byte
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+var schemaName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Schema == "" {
 		o.Schema = "segno"
 	}
-	if !plainName.MatchString(o.Schema) {
-		return o, segno.Errorf(segno.KindInvalid, "open store", o.Schema, "a schema is named by letters, digits and underscores")
-	}
-	if err := record.CheckKey(o.Key); err != nil {
-		return o, err
+	if !schemaName.MatchString(o.Schema) {
+		return o, segno.Errorf(segno.KindInvalid, "open store", o.Schema, "a schema's name has letters, digits and underscores only")
 	}
 	if o.Patience == 0 {
 		o.Patience = 5 * time.Second
 	}
-	return o, nil
+	return o, record.CheckKey(o.Key)
 }
 
-// now is the time by which objects age.
+// now returns the time by which objects age.
 func (o *Options) now() time.Time {
 	if o.Clock == nil {
 		return time.Now()
@@ -103,130 +99,167 @@ func (o *Options) now() time.Time {
 	return o.Clock()
 }
 
-// Open opens the store in a database and makes it if it is not there. url is what
-// PostgreSQL's own programs take, "postgres://user:password@host:port/database". A store
-// written by a newer segno is [segno.KindNewer], and is not changed.
+// Open opens the store in a database and creates its schema if it is missing. url is a connection string
+// as PostgreSQL's own programs accept it: "postgres://user:password@host:port/database". The error is
+// [segno.KindNewer] for a store that a newer segno wrote; Open does not change it.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o, func(*pgxpool.Config) {})
 }
 
+// OpenPool is [Open] with the connections of a pool, which the caller closes after the store. A write that
+// was sent to the server is not cancelled when its context ends, because the pool may be configured to
+// abandon such a statement, and the server may execute an abandoned statement later.
+func OpenPool(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(pool.Config(), o)
+	s.pool = pool
+	return s.start(ctx)
+}
+
 func open(ctx context.Context, url string, o Options, adjust func(*pgxpool.Config)) (*Store, error) {
-	const op = "open store"
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, op, "", err)
+		return nil, segno.NewError(segno.KindInvalid, "open store", "", err)
 	}
 	if o.MaxConns > 0 {
 		config.MaxConns = o.MaxConns
 	}
 	config.MinConns = 0
 	config.ConnConfig.ConnectTimeout = min(config.ConnConfig.ConnectTimeout, o.Patience)
-	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a lost connection is found out by using it
-	config.ConnConfig.BuildContextWatcherHandler = askForTheEnd
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // a statement finds a lost connection, and is retried
+	config.ConnConfig.BuildContextWatcherHandler = cancelQuery
 	adjust(config)
-	at := config.ConnConfig
-	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(), squeeze: record.NewSqueezer(),
-		name: fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema)}
-	s.watch = s.newWatch()
+	s := newStore(config, o)
+	s.ownsPool = true
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
-		return nil, s.fail(ctx, op, s.name, err)
+		return nil, s.fail(ctx, "open store", s.name, err)
 	}
-	if err := s.patiently(ctx, s.migrate); err != nil {
-		s.pool.Close()
-		return nil, s.fail(ctx, op, s.name, err)
+	return s.start(ctx)
+}
+
+func newStore(config *pgxpool.Config, o Options) *Store {
+	at := config.ConnConfig
+	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
+		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
+		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
+	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces, InodeBits: 1})
+	s.watch = s.newWatch()
+	return s
+}
+
+// start brings the schema to the present version.
+func (s *Store) start(ctx context.Context) (*Store, error) {
+	if err := s.withRetry(ctx, s.migrate); err != nil {
+		s.closePool()
+		return nil, s.fail(ctx, "open store", s.name, err)
 	}
 	return s, nil
 }
 
-// askForTheEnd has the server end a statement whose context ends, and waits for what it
-// says: a statement that is merely abandoned may be carried out later.
-func askForTheEnd(c *pgconn.PgConn) ctxwatch.Handler {
+// cancelQuery makes the server cancel a statement whose context ends, and waits for the server's answer.
+// The server may still execute a statement that the client only stops waiting for.
+func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
 }
 
-// sql puts the schema's name into a statement.
-func (s *Store) sql(query string) string { return strings.ReplaceAll(query, "{}", s.schema+".") }
-
-// enter begins a call; calls.Done ends it.
-func (s *Store) enter(ctx context.Context, op string) error {
-	if err := ctx.Err(); err != nil {
-		return segno.NewError(segno.KindCancelled, op, "", err)
+// writeContext returns the context of a write: see [OpenPool].
+func (s *Store) writeContext(ctx context.Context) context.Context {
+	if s.ownsPool {
+		return ctx
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
-	}
-	s.calls.Add(1)
-	return nil
+	return context.WithoutCancel(ctx)
 }
 
-// Close waits for calls under way and closes the connections. Closing twice is closing
-// once.
+// Close waits for the calls under way, ends those that wait for a commit, and closes the connections of
+// [Open]. A second Close does nothing.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	s.closed = true
-	s.mu.Unlock()
-	s.watch.bells.RingAll()
-	s.calls.Wait()
-	s.pool.Close()
+	if s.calls.Close(s.watch.notifier.NotifyAll) {
+		s.closePool()
+	}
 	return nil
 }
 
-// row reads one row; without one the error is [segno.KindNotFound].
-func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
-	if err := s.enter(ctx, op); err != nil {
-		return err
+func (s *Store) closePool() {
+	if s.ownsPool {
+		s.pool.Close()
 	}
-	defer s.calls.Done()
-	err := s.patiently(ctx, func(ctx context.Context) error {
-		return s.pool.QueryRow(ctx, s.sql(query), args...).Scan(dest...)
-	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return notFound(op, name)
-	}
-	return s.fail(ctx, op, name, err)
 }
 
-// rows reads all rows. A query that broke off is asked again from its beginning, after
-// reset.
-func (s *Store) rows(ctx context.Context, op, name, query string, args []any, reset func(), each func(pgx.Rows) error) error {
-	if err := s.enter(ctx, op); err != nil {
+// sql replaces the marks in a query: "{}" by the schema, and "?" before the number of an argument by "$".
+func (s *Store) sql(query string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(query, "{}", s.schema+"."), "?", "$")
+}
+
+// querier runs queries on the pool or in a transaction.
+type querier struct {
+	s  *Store
+	on interface {
+		Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+	}
+}
+
+func (q querier) Query(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
+	rows, err := q.on.Query(ctx, q.s.sql(query), args...)
+	if err != nil {
 		return err
 	}
-	defer s.calls.Done()
-	err := s.patiently(ctx, func(ctx context.Context) error {
-		reset()
-		found, err := s.pool.Query(ctx, s.sql(query), args...)
-		if err != nil {
+	defer rows.Close()
+	for rows.Next() {
+		if err := each(rows); err != nil {
 			return err
 		}
-		defer found.Close()
-		for found.Next() {
-			if err := each(found); err != nil {
-				return err
-			}
-		}
-		return found.Err()
-	})
-	return s.fail(ctx, op, name, err)
+	}
+	return rows.Err()
 }
 
-// change carries out one statement that may be carried out twice, and reports whether
-// it changed a row, or may have before an answer was lost.
-func (s *Store) change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
-	if err := s.enter(ctx, op); err != nil {
+// database implements [sqlstore.Database]. It retries what a lost connection interrupted.
+type database struct{ s *Store }
+
+func (d database) ID(id string) any { return []byte(id) }
+
+func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
+	if err := d.s.calls.Begin(ctx, op); err != nil {
+		return err
+	}
+	defer d.s.calls.End()
+	return d.s.fail(ctx, op, name, d.s.withRetry(ctx, func(ctx context.Context) error {
+		return f(ctx, querier{d.s, d.s.pool})
+	}))
+}
+
+// Change implements [sqlstore.Database]. changed may also be true if the answer of the server was lost.
+func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
+	if err := d.s.calls.Begin(ctx, op); err != nil {
 		return false, err
 	}
-	defer s.calls.Done()
-	err = s.patiently(ctx, func(ctx context.Context) error {
-		tag, err := s.pool.Exec(ctx, s.sql(query), args...)
-		changed = changed || tag.RowsAffected() > 0 || err != nil && !sure(err)
+	defer d.s.calls.End()
+	err = d.s.withRetry(ctx, func(ctx context.Context) error {
+		tag, err := d.s.pool.Exec(d.s.writeContext(ctx), d.s.sql(query), args...)
+		changed = changed || tag.RowsAffected() > 0 || err != nil && !isNotExecuted(err)
 		return err
 	})
-	return changed, s.fail(ctx, op, name, err)
+	return changed, d.s.fail(ctx, op, name, err)
+}
+
+// row reads one row. The error is [segno.KindNotFound] if there is none.
+func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
+	found := false
+	err := database{s}.Read(ctx, op, name, func(ctx context.Context, q sqlstore.Querier) error {
+		found = false
+		return q.Query(ctx, query, args, func(r sqlstore.Row) error {
+			found = true
+			return r.Scan(dest...)
+		})
+	})
+	if err == nil && !found {
+		err = notFound(op, name)
+	}
+	return err
 }

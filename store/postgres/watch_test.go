@@ -3,13 +3,13 @@ package postgres
 import (
 	"testing"
 
-	"github.com/dalsegno/segno/internal/testing/belltest"
+	"github.com/dalsegno/segno/internal/testing/notifytest"
 )
 
 // TestOwnCommitsAreHeardOf has somebody wait who listens and does not look by himself.
 func TestOwnCommitsAreHeardOf(t *testing.T) {
 	s := openStore(t, Options{})
-	if err := belltest.Hears(t.Context(), s, &s.watch.bells); err != nil {
+	if err := notifytest.Check(t.Context(), s, &s.watch.notifier); err != nil {
 		t.Error(err)
 	}
 	if err := s.Close(); err != nil {

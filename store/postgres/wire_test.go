@@ -98,7 +98,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 	full := step(func(c *segno.Commit) {
 		data := fmt.Append(nil, "object of ", c.ID)
-		stored, e := s.squeeze.Small([]byte{stagedInline, 0}, data)
+		stored, e := s.records.Compressor.Small([]byte{stagedInline, 0}, data)
 		stored[1] = byte(e)
 		c.Staged = segno.Staged{Objects: []segno.Object{{Name: segno.HashOf(data), Size: int64(len(data)), Data: stored}}}
 		c.Needs = []segno.Hash{segno.HashOf(data)}

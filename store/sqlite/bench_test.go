@@ -60,7 +60,7 @@ func steps(n int) []segno.Entry {
 }
 
 func benchStore(b *testing.B) *Store {
-	s, err := OpenDir(b.Context(), b.TempDir(), Options{})
+	s, err := openDir(b.Context(), b.TempDir(), Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func BenchmarkList100(b *testing.B) {
 // BenchmarkOpen opens, reads a head, commits a turn and closes: what a hook does.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
-	s, err := OpenDir(b.Context(), dir, Options{})
+	s, err := openDir(b.Context(), dir, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func BenchmarkOpen(b *testing.B) {
 	for b.Loop() {
 		n++
 		t := time.Now()
-		s, err := OpenDir(b.Context(), dir, Options{})
+		s, err := openDir(b.Context(), dir, Options{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -1,76 +1,76 @@
 package sqlite
 
-import "sync"
+import (
+	"slices"
+	"sync"
 
-// cacheSize is how many bytes of records a store keeps: a few long threads.
+	"github.com/dalsegno/segno/internal/sqlstore"
+)
+
+// cacheSize is how many bytes of records a store caches: a few long threads.
 const cacheSize = 8 << 20
 
-// cache keeps the lines that were loaded last, so that who loads a thread again reads
-// only what is new. A commit never changes, nor do its ancestors, so what is kept
-// under an id holds as long as the id is there. All methods may be called at once.
+// cache has the lines that were loaded last, so that a caller that loads a thread again reads only its new
+// commits. A commit and its ancestors never change, so a cached line is valid as long as its last commit
+// exists. All methods may be called at once.
 type cache struct {
 	mu    sync.Mutex
 	size  int
-	lines []keptLine // the one used last is the last
+	lines []cachedLine // the most recently used is the last
 }
 
-// keptLine is a whole line, from its root on, so that a node's index is its depth.
-// Nobody writes to nodes or to their records.
-type keptLine struct {
+// cachedLine is a line from its root on, so that the index of a node is its depth. Its nodes and their records
+// are never written.
+type cachedLine struct {
 	line  int64 // the number of its newest segment
 	size  int
-	nodes []segment
+	nodes []sqlstore.Node
 }
 
-// get returns what is kept of a line, or nil.
-func (c *cache) get(line int64) []segment {
+// get returns what is cached of a line, or nil.
+func (c *cache) get(line int64) []sqlstore.Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, l := range c.lines {
-		if l.line == line {
-			copy(c.lines[i:], c.lines[i+1:])
-			c.lines[len(c.lines)-1] = l
-			return l.nodes
-		}
+	i := slices.IndexFunc(c.lines, func(l cachedLine) bool { return l.line == line })
+	if i < 0 {
+		return nil
 	}
-	return nil
+	l := c.lines[i]
+	c.lines = append(slices.Delete(c.lines, i, i+1), l)
+	return l.nodes
 }
 
-// put keeps a line in the place of what was kept of it, and drops those that were not
-// used for longest.
-func (c *cache) put(line int64, nodes []segment) {
-	kept := keptLine{line: line, nodes: nodes, size: inMemory(nodes)}
+// put replaces what is cached of a line, and evicts the lines that were not used for the longest time.
+func (c *cache) put(line int64, nodes []sqlstore.Node) {
+	added := cachedLine{line: line, nodes: nodes, size: memorySize(nodes)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop(func(l keptLine) bool { return l.line == line })
-	if kept.size > cacheSize {
+	c.evict(func(l cachedLine) bool { return l.line == line })
+	if added.size > cacheSize {
 		return
 	}
-	c.drop(func(keptLine) bool { return c.size+kept.size > cacheSize })
-	c.lines = append(c.lines, kept)
-	c.size += kept.size
+	c.evict(func(cachedLine) bool { return c.size+added.size > cacheSize })
+	c.lines = append(c.lines, added)
+	c.size += added.size
 }
 
-// drop takes out the lines that which says, asked in order.
-func (c *cache) drop(which func(keptLine) bool) {
-	left := c.lines[:0]
-	for _, l := range c.lines {
-		if which(l) {
-			c.size -= l.size
-		} else {
-			left = append(left, l)
+// evict removes the lines for which remove returns true; it asks for the oldest first.
+func (c *cache) evict(remove func(cachedLine) bool) {
+	c.lines = slices.DeleteFunc(c.lines, func(l cachedLine) bool {
+		if !remove(l) {
+			return false
 		}
-	}
-	clear(c.lines[len(left):])
-	c.lines = left
+		c.size -= l.size
+		return true
+	})
 }
 
-// inMemory is about what nodes take.
-func inMemory(nodes []segment) (size int) {
-	const node = 256
+// memorySize returns about how many bytes nodes occupy.
+func memorySize(nodes []sqlstore.Node) (size int) {
+	const nodeSize = 256
 	for i := range nodes {
 		n := &nodes[i]
-		size += node + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.checkpoint) + len(n.entries)
+		size += nodeSize + len(n.ID) + len(n.Parent) + len(n.Thread) + len(n.Records[sqlstore.Checkpoint]) + len(n.Records[sqlstore.Entries])
 	}
 	return size
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -218,7 +219,9 @@ func TestLoadAfterACollection(t *testing.T) {
 // TestCacheIsBounded fills the cache with lines that are used and such that are not.
 func TestCacheIsBounded(t *testing.T) {
 	var c cache
-	nodes := func(size int) []segment { return []segment{{entries: make([]byte, size)}} }
+	nodes := func(size int) []sqlstore.Node {
+		return []sqlstore.Node{{Records: [2][]byte{sqlstore.Entries: make([]byte, size)}}}
+	}
 	c.put(1, nodes(cacheSize/4))
 	for line := range int64(20) {
 		c.put(100+line, nodes(cacheSize/4))
@@ -234,7 +237,7 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	c.put(119, nodes(1))
 	c.put(1, nodes(2*cacheSize))
-	if c.get(1) != nil || len(c.get(119)[0].entries) != 1 {
+	if c.get(1) != nil || len(c.get(119)[0].Records[sqlstore.Entries]) != 1 {
 		t.Error("a line that does not fit is not kept, a shorter one takes the place of the longer")
 	}
 }

@@ -9,98 +9,110 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// checking is a check under way.
-type checking struct {
-	s      *Store
-	report func(error) bool
-	stop   bool
+// checker is a check under way.
+type checker struct {
 	segno.Checked
-	objects     map[segno.Hash]bool
+
+	s           *Store
+	c           *conn
+	ctx         context.Context // of the caller, who may cancel
+	queryCtx    context.Context // of the queries
+	report      func(error) bool
+	isStopped   bool
+	objects     map[segno.Hash]bool // stored names
 	checkpoints []*segno.Checkpoint
 }
 
-// errStopped ends a check that its caller has seen enough of.
+// errStopped ends a check that the caller has stopped.
 var errStopped = errors.New("the check was stopped")
 
 // found reports damage.
-func (k *checking) found(err error) error {
+func (k *checker) found(err error) error {
 	k.Damaged++
 	if !k.report(err) {
-		k.stop = true
+		k.isStopped = true
 		return errStopped
 	}
 	return nil
 }
 
-// Check implements [segno.Checker]. It reads one moment of the database.
+// each calls do for the rows of a query until it fails or the caller cancels.
+func (k *checker) each(query string, do func(sqlstore.Row) error) error {
+	return k.c.rows(k.queryCtx, query, nil, func(r sqlstore.Row) error {
+		if err := do(r); err != nil {
+			return err
+		}
+		return k.ctx.Err()
+	})
+}
+
+// Check implements [segno.Checker]. It reads the database as it is at one moment.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
-	const op = "check"
-	k := &checking{s: s, report: report, objects: map[segno.Hash]bool{}}
-	err := s.readApart(ctx, op, s.dir, func(calm context.Context, c *conn) (err error) {
-		if _, err := c.exec(calm, "BEGIN"); err != nil {
+	k := &checker{s: s, ctx: ctx, report: report, objects: map[segno.Hash]bool{}}
+	err := s.readApart(ctx, "check", s.dir, func(queryCtx context.Context, c *conn) (err error) {
+		k.c, k.queryCtx = c, queryCtx
+		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
 			return err
 		}
 		defer func() {
-			_, end := c.exec(calm, "ROLLBACK") // nothing was written
-			err = errors.Join(err, end)
+			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
+			err = errors.Join(err, endErr)
 		}()
-		for _, part := range []func(ctx, calm context.Context, c *conn) error{
-			k.database, k.threads, k.phases, k.commits, k.ledger, k.packs, k.allObjects,
-		} {
-			if err := part(ctx, calm, c); err != nil {
+		for _, check := range []func() error{k.checkDatabase, k.checkThreads, k.checkPhases, k.checkCommits, k.checkRecords, k.checkPacks, k.checkObjects} {
+			if err := check(); err != nil {
 				return err
 			}
 		}
-		return k.references(ctx, p)
+		return k.checkReferences(p)
 	})
-	if k.stop {
+	if k.isStopped {
 		err = nil
 	}
 	return k.Checked, err
 }
 
-// database asks SQLite.
-func (k *checking) database(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, "PRAGMA integrity_check", nil, func(r *sql.Rows) error {
-		var said string
-		if err := r.Scan(&said); err != nil || said == "ok" {
+// checkDatabase makes SQLite check its pages and indexes.
+func (k *checker) checkDatabase() error {
+	return k.each("PRAGMA integrity_check", func(r sqlstore.Row) error {
+		var result string
+		if err := r.Scan(&result); err != nil || result == "ok" {
 			return err
 		}
-		return k.found(corrupt("check database", filepath.Base(k.s.file), errors.New(said)))
+		return k.found(corrupt("check database", filepath.Base(k.s.file), errors.New(result)))
 	})
 }
 
-func (k *checking) threads(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, `SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
+func (k *checker) checkThreads() error {
+	return k.each(`SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
 			AND (t.link = 0 OR EXISTS (SELECT 1 FROM links l WHERE l.n = t.link AND l.thread = t.n))
-		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, nil, func(r *sql.Rows) error {
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, func(r sqlstore.Row) error {
 		var id segno.ThreadID
 		var rec sql.RawBytes
-		var stands bool
-		if err := r.Scan(&id, &rec, &stands); err != nil {
+		var isComplete bool
+		if err := r.Scan(&id, &rec, &isComplete); err != nil {
 			return err
 		}
 		k.Threads++
-		if _, err := k.s.readThread(id, rec); err != nil {
+		if _, err := k.s.records.Thread(id, rec); err != nil {
 			return k.found(err)
 		}
-		if !stands {
+		if !isComplete {
 			return k.found(corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing")))
 		}
-		return ctx.Err()
+		return nil
 	})
 }
 
-// phases wants one phase for each thread that is not deleted.
-func (k *checking) phases(ctx, calm context.Context, c *conn) error {
+// checkPhases verifies that each thread that is not deleted has one phase.
+func (k *checker) checkPhases() error {
 	if !k.s.hasPhases {
 		return nil
 	}
-	return c.rows(calm, `SELECT t.id FROM threads t WHERE NOT t.hidden AND
-		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, nil, func(r *sql.Rows) error {
+	return k.each(`SELECT t.id FROM threads t WHERE NOT t.hidden AND
+		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, func(r sqlstore.Row) error {
 		var id string
 		if err := r.Scan(&id); err != nil {
 			return err
@@ -109,81 +121,81 @@ func (k *checking) phases(ctx, calm context.Context, c *conn) error {
 	})
 }
 
-// commits decodes every node and proves its place: one deeper than its parent, on
-// the parent's line or the first of its own, and later in its thread.
-func (k *checking) commits(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, `SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
+// checkCommits decodes every node and verifies its place: one deeper than its parent, on the parent's line or
+// the first of its own, and later in its thread.
+func (k *checker) checkCommits() error {
+	return k.each(`SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
 			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
 			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n)
 				AND (c.thread <> p.thread OR c.seq > p.seq), 0) END
 		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
-		WHERE c.line IS NOT NULL ORDER BY c.n`, nil, func(r *sql.Rows) error {
-		var at segno.Node
-		var checkpoint, entries sql.RawBytes
-		var placed bool
-		if err := r.Scan(&at.ID, &at.Seq, &at.Thread, &at.Parent, &checkpoint, &entries, &placed); err != nil {
+		WHERE c.line IS NOT NULL ORDER BY c.n`, func(r sqlstore.Row) error {
+		nodes := make([]sqlstore.Node, 1)
+		n := &nodes[0]
+		var isPlaced bool
+		if err := r.Scan(&n.ID, &n.Seq, &n.Thread, &n.Parent, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &isPlaced); err != nil {
 			return err
 		}
-		cp, err := k.s.readCheckpoint(checkpoint, at)
+		var line *segno.Line
+		err := k.s.records.Open(nodes)
 		if err == nil {
-			_, err = k.entries(entries, at)
+			line, err = k.s.records.Decode(nodes, true, false)
 		}
-		if err == nil {
-			err = k.complete(checkpoint, entries, at)
-		}
-		if err == nil && !placed {
+		if err == nil && !isPlaced {
 			err = errors.New("it does not follow its parent")
 		}
 		if err != nil {
-			return k.found(corrupt("check commit", string(at.ID), err))
+			return k.found(corrupt("check commit", string(n.ID), err))
 		}
-		if cp != nil {
+		if c := line.Commits[0].Checkpoint; c != nil {
 			k.Checkpoints++
-			k.checkpoints = append(k.checkpoints, cp)
+			k.checkpoints = append(k.checkpoints, c)
 		}
-		return ctx.Err()
+		return nil
 	})
 }
 
-// ledger decodes the records beside the tree.
-func (k *checking) ledger(ctx, calm context.Context, c *conn) error {
-	for _, part := range []struct {
-		query  string
-		decode func(id string, n int64, of string, rec []byte) error
+// checkRecords decodes the records of links, operations, workspaces and pins.
+func (k *checker) checkRecords() error {
+	records := &k.s.records
+	for _, check := range []struct {
+		query  string // id, number, workspace, record
+		decode func(id string, n int64, workspace segno.WorkspaceID, rec []byte) error
 	}{
-		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ string, rec []byte) error {
-			_, err := k.s.readLink(rec, segno.ThreadID(id), n)
+		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ segno.WorkspaceID, rec []byte) error {
+			_, err := k.s.decodeLink(segno.ThreadID(id), n, rec)
 			return err
 		}},
-		{`SELECT id, 0, workspace, record FROM operations`, func(id string, _ int64, of string, rec []byte) error {
-			_, err := k.s.readOperation(segno.OperationID(id), segno.WorkspaceID(of), rec)
+		{`SELECT id, 0, workspace, record FROM operations`, func(id string, _ int64, workspace segno.WorkspaceID, rec []byte) error {
+			_, err := records.Operation(segno.OperationID(id), workspace, rec)
 			return err
 		}},
-		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ string, rec []byte) error {
-			_, err := k.s.readWorkspace(segno.WorkspaceID(id), rec, nil)
+		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+			_, err := records.Workspace(segno.WorkspaceID(id), rec, nil)
 			return err
 		}},
-		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ string, rec []byte) error {
-			_, err := k.s.readState(segno.WorkspaceID(id), rec)
+		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+			_, err := records.State(segno.WorkspaceID(id), rec)
 			return err
 		}},
-		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ string, rec []byte) error {
-			_, err := k.s.seal.Open(rec, "pin", id)
-			return damaged("read pin", id, err)
+		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ segno.WorkspaceID, rec []byte) error {
+			_, err := records.Pin(segno.CommitID(id), rec)
+			return err
 		}},
 	} {
-		err := c.rows(calm, part.query, nil, func(r *sql.Rows) error {
-			var id, of string
+		err := k.each(check.query, func(r sqlstore.Row) error {
+			var id string
+			var workspace segno.WorkspaceID
 			var n int64
 			var rec sql.RawBytes
-			if err := r.Scan(&id, &n, &of, &rec); err != nil {
+			if err := r.Scan(&id, &n, &workspace, &rec); err != nil {
 				return err
 			}
-			if err := part.decode(id, n, of, rec); err != nil {
+			if err := check.decode(id, n, workspace, rec); err != nil {
 				return k.found(err)
 			}
-			return ctx.Err()
+			return nil
 		})
 		if err != nil {
 			return err
@@ -192,9 +204,9 @@ func (k *checking) ledger(ctx, calm context.Context, c *conn) error {
 	return nil
 }
 
-// packs reads every pack's index.
-func (k *checking) packs(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, `SELECT name, objects FROM packs`, nil, func(r *sql.Rows) error {
+// checkPacks reads the index of every pack.
+func (k *checker) checkPacks() error {
+	return k.each(`SELECT name, objects FROM packs`, func(r sqlstore.Row) error {
 		var name string
 		var objects int
 		if err := r.Scan(&name, &objects); err != nil {
@@ -210,20 +222,16 @@ func (k *checking) packs(ctx, calm context.Context, c *conn) error {
 		if err != nil {
 			return k.found(err)
 		}
-		return ctx.Err()
+		return nil
 	})
 }
 
-// allObjects reads and hashes every object.
-func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
-	return c.rows(calm, `SELECT o.name, o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
-		FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at`, nil, func(r *sql.Rows) error {
+// checkObjects reads and hashes every object.
+func (k *checker) checkObjects() error {
+	return k.each(`SELECT o.name, `+objectColumns, func(r sqlstore.Row) error {
 		var raw, data sql.RawBytes
-		var at place
-		if err := r.Scan(&raw, &at.size, &at.pack, &at.at, &at.length, &at.name, &data); err != nil {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
+		var at objectRow
+		if err := r.Scan(&raw, &at.size, &at.pack, &at.at, &at.length, &at.packName, &data); err != nil {
 			return err
 		}
 		name := segno.Hash(raw)
@@ -231,55 +239,47 @@ func (k *checking) allObjects(ctx, calm context.Context, c *conn) error {
 		k.Objects++
 		k.Bytes += at.size
 		k.objects[name] = true
-		if _, err := k.s.fetch(name, name, at); err != nil {
-			if gone, lookErr := k.collected(ctx, name); lookErr != nil || gone {
-				return lookErr
-			}
-			if errors.Is(err, fs.ErrNotExist) {
-				err = corrupt("check object", name.String(), fmt.Errorf("pack %s is missing", at.name))
-			}
-			return k.found(fail("check object", name.String(), err))
+		_, err := k.s.fetch(name, name, at)
+		if err == nil {
+			return nil
 		}
-		return nil
+		// A collection may have deleted or moved the object since the check began.
+		_, nowErr := k.s.readObject(k.ctx, name, name)
+		switch kind := segno.KindOf(nowErr); {
+		case nowErr == nil, kind == segno.KindNotFound:
+			return nil
+		case kind == segno.KindCancelled:
+			return nowErr
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = corrupt("check object", name.String(), fmt.Errorf("pack %s is missing", at.packName))
+		}
+		return k.found(fail("check object", name.String(), err))
 	})
 }
 
-// collected reports whether an object was dropped or moved since the check began.
-func (k *checking) collected(ctx context.Context, name segno.Hash) (bool, error) {
-	_, err := k.s.object(ctx, name, name)
-	if kind := segno.KindOf(err); err == nil || kind == segno.KindNotFound {
-		return true, nil
-	} else if kind == segno.KindCancelled {
-		return false, err
-	}
-	return false, nil
-}
-
-// references follows every checkpoint to every object it reaches.
-func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
+// checkReferences follows every checkpoint to every object that it reaches.
+func (k *checker) checkReferences(p segno.CheckPolicy) error {
 	seen := map[segno.Hash]struct{}{}
 	var missing []segno.Hash
 	visit := func(h segno.Hash) bool {
-		if h.IsZero() {
-			return false
-		}
-		if _, ok := seen[h]; ok {
+		if _, ok := seen[h]; ok || h.IsZero() {
 			return false
 		}
 		seen[h] = struct{}{}
-		if !k.objects[k.s.named(h)] {
+		if !k.objects[k.s.records.ObjectName(h)] {
 			missing = append(missing, h)
 			return false
 		}
 		return true
 	}
 	for _, c := range k.checkpoints {
-		if err := ctx.Err(); err != nil {
+		if err := k.ctx.Err(); err != nil {
 			return err
 		}
 		missing = nil
 		if p.Trace != nil {
-			if err := p.Trace(ctx, k.s.Objects(), *c, visit); err != nil {
+			if err := p.Trace(k.ctx, k.s.Objects(), *c, visit); err != nil {
 				if segno.KindOf(err) == segno.KindCancelled {
 					return err
 				}
@@ -292,32 +292,10 @@ func (k *checking) references(ctx context.Context, p segno.CheckPolicy) error {
 			visit(h)
 		}
 		for _, h := range missing {
-			err := corrupt("check checkpoint", string(c.ID), fmt.Errorf("object %s is missing", h))
-			if err := k.found(err); err != nil {
+			if err := k.found(corrupt("check checkpoint", string(c.ID), fmt.Errorf("object %s is missing", h))); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-// complete is [segment.complete] for what is on disk.
-func (k *checking) complete(checkpoint, entries []byte, at segno.Node) error {
-	n := segment{Node: at}
-	var err1, err2 error
-	n.checkpoint, err1 = k.s.unpack(checkpoint, "checkpoint", at)
-	n.entries, err2 = k.s.unpack(entries, "entries", at)
-	return errors.Join(err1, err2, n.complete(true))
-}
-
-// entries reads what is on disk, whatever the cache has.
-func (k *checking) entries(packed []byte, at segno.Node) ([]segno.Entry, error) {
-	if packed == nil {
-		return nil, nil
-	}
-	rec, err := k.s.unpack(packed, "entries", at)
-	if err != nil {
-		return nil, err
-	}
-	return record.DecodeEntries(rec)
 }

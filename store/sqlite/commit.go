@@ -1,126 +1,364 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
-
-// written is a commit worked out as far as it goes without the database.
-type written struct {
-	segno.Commit
-	digest     []byte
-	checkpoint []byte // packed record, nil without a checkpoint
-	entries    []byte // packed record, nil without entries
-	staged     staging
-	needs      []segno.Hash
-}
 
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
-	if err := c.Check(); err != nil {
+	encoded, err := s.records.EncodeCommit(c) // before the writer is asked for: it compresses
+	if err != nil {
 		return head, err
 	}
-	w, err := s.workOut(ctx, c)
+	staged, err := s.openStaged(ctx, c.Staged)
 	if err != nil {
 		return head, fail(op, string(c.ID), err)
 	}
-	err = s.write(ctx, op, string(c.Thread), func(ctx context.Context, tx *conn) error {
-		at, err := findSlot(ctx, tx, w)
-		if err != nil {
-			return err
-		}
-		if at.isTaken {
-			head, err = s.repeated(ctx, tx, w)
-			return err
-		}
-		head, err = s.apply(ctx, tx, w, at)
+	err = s.write(ctx, op, string(c.Thread), func(ctx context.Context, tx *conn) (err error) {
+		t := &commitTx{Commit: encoded, s: s, tx: tx, ctx: ctx, staged: staged}
+		head, err = t.apply()
 		return err
 	})
 	if err == nil {
-		s.watch.bells.Ring(c.Thread)
+		s.watch.notifier.Notify(c.Thread)
 	}
 	return head, err
 }
 
-// workOut hashes, encodes and compresses, before the write lock is asked for.
-func (s *Store) workOut(ctx context.Context, c segno.Commit) (*written, error) {
-	digest, err := c.Digest()
-	if err != nil {
-		return nil, err
-	}
-	digest = s.seal.Hash("commit", digest)
-	w := &written{Commit: c, digest: digest[:16], needs: c.Refs()}
-	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
-	if c.Checkpoint != nil {
-		rec, err := record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0)
-		if err != nil {
-			return nil, invalid(c.ID, err)
-		}
-		w.checkpoint = s.seal.Seal(s.squeeze.Pack(rec), "checkpoint", thread, id, parent)
-	}
-	if len(c.Entries) > 0 {
-		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
-		if err != nil {
-			return nil, invalid(c.ID, err)
-		}
-		w.entries = s.seal.Seal(s.squeeze.Pack(rec), "entries", thread, id, parent)
-	}
-	w.staged, err = s.openStaged(ctx, c.Staged)
-	return w, err
+// commitTx is the transaction of a commit. It implements [ledger.Reader].
+type commitTx struct {
+	*sqlstore.Commit
+	s      *Store
+	tx     *conn
+	ctx    context.Context // of the transaction
+	staged staging
+
+	number   int64 // of this commit
+	exists   bool  // the store has a commit of the same id
+	parent   node
+	hasChild bool // the parent's line continues
+	nodes    map[segno.CommitID]node
 }
 
-func invalid(id segno.CommitID, err error) error {
-	return segno.NewError(segno.KindInvalid, "commit", string(id), err)
+// node is a commit's place in the tree; the zero node is above every root.
+type node struct {
+	n, line, depth int64
+	turn           int
 }
 
-// repeated returns the result of a commit whose id the store has. The other commit of that
-// id must be the same one.
-func (s *Store) repeated(ctx context.Context, tx *conn, w *written) (h segno.Head, err error) {
-	var thread, headN, tipN, link int64
-	var sum []byte
-	h.Thread = w.Thread
-	if _, err = tx.row(ctx, `SELECT thread, digest, head, tip, seq, high, epoch, link FROM commits WHERE id = ?`,
-		[]any{string(w.ID)}, &thread, &sum, &headN, &tipN, &h.Seq, &h.Turn, &h.Epoch, &link); err != nil {
+// threadRow is the row of a thread, as a commit reads and writes it.
+type threadRow struct {
+	ledger.Thread
+	n, head, tip, link int64
+}
+
+// apply applies the commit, or returns the result of the same commit if it was applied before.
+func (t *commitTx) apply() (segno.Head, error) {
+	if err := t.readPlace(); err != nil {
 		return segno.Head{}, err
 	}
-	var hidden bool
-	found, err := tx.row(ctx, `SELECT hidden FROM threads WHERE n = ?`, []any{thread}, &hidden)
+	if t.exists {
+		return t.repeat()
+	}
+	before, err := t.s.readThreadRow(t.ctx, t.tx, t.Thread)
 	if err != nil {
 		return segno.Head{}, err
 	}
-	if !found || hidden {
-		return segno.Head{}, notFound("commit", string(w.Thread))
-	}
-	if string(sum) != string(w.digest) {
-		return segno.Head{}, segno.Errorf(segno.KindConflict, "commit", string(w.ID), "another commit has that id")
-	}
-	if h.Head, err = commitID(ctx, tx, headN); err != nil {
+	if err := ledger.AdmitHead(&before.Thread, &t.Commit.Commit); err != nil {
 		return segno.Head{}, err
 	}
-	if h.Tip, err = commitID(ctx, tx, tipN); err != nil {
+	if err := t.s.adopt(t.ctx, t.tx, t.staged); err != nil {
 		return segno.Head{}, err
 	}
-	if link != 0 {
-		if h.Link, err = s.loadLink(ctx, tx, w.Thread, link); err != nil {
+	if err := ledger.Admit(&before.Thread, &t.Commit.Commit, t); err != nil {
+		return segno.Head{}, err
+	}
+	after := &threadRow{Thread: ledger.Next(&before.Thread, &t.Commit.Commit, t.parent.turn), n: before.n, link: before.link,
+		head: t.numberOf(before.head, before.Head.Head, t.target().Head), tip: t.numberOf(before.tip, before.Tip, t.target().Tip)}
+	for _, write := range []func(before, after *threadRow) error{t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
+		if err := write(before, after); err != nil {
 			return segno.Head{}, err
 		}
-		h.Link.End = segno.Link{}.End // it was the newest then
 	}
-	return h, nil
+	return after.Head, nil
 }
 
-func commitID(ctx context.Context, tx *conn, n int64) (id segno.CommitID, err error) {
+// readPlace reads in one query what a commit needs to know of the other commits.
+func (t *commitTx) readPlace() error {
+	t.nodes = map[segno.CommitID]node{}
+	p := &t.parent
+	_, err := t.tx.row(t.ctx, `SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
+			coalesce(p.n, 0), iif(p.n IS NULL, 0, p.line), iif(p.n IS NULL, 0, p.depth),
+			iif(p.n IS NULL, 0, p.turn), EXISTS (SELECT 1 FROM commits c WHERE c.line = p.line AND c.depth = p.depth + 1)
+		FROM (SELECT 1) LEFT JOIN commits p ON p.id = ?2 AND p.line IS NOT NULL`, []any{string(t.ID), string(t.Parent)},
+		&t.number, &t.exists, &p.n, &p.line, &p.depth, &p.turn, &t.hasChild)
+	if p.n != 0 {
+		t.nodes[t.Parent] = *p
+	}
+	return err
+}
+
+// repeat returns the result of the commit that has the same id, if it is the same commit.
+func (t *commitTx) repeat() (h segno.Head, err error) {
+	var head, tip, link int64
+	var digest []byte
+	var isDeleted *bool
+	h.Thread = t.Thread
+	_, err = t.tx.row(t.ctx, `SELECT c.digest, c.head, c.tip, c.seq, c.high, c.epoch, c.link, t.hidden
+		FROM commits c LEFT JOIN threads t ON t.n = c.thread WHERE c.id = ?`, []any{string(t.ID)},
+		&digest, &head, &tip, &h.Seq, &h.Turn, &h.Epoch, &link, &isDeleted)
+	if err == nil {
+		err = ledger.Repeat(&t.Commit.Commit, isDeleted == nil || *isDeleted, bytes.Equal(digest, t.Digest))
+	}
+	if err == nil {
+		h.Head, err = t.idOf(head)
+	}
+	if err == nil {
+		h.Tip, err = t.idOf(tip)
+	}
+	if err != nil || link == 0 {
+		return h, err
+	}
+	var rec []byte
+	if _, err = t.tx.row(t.ctx, `SELECT record FROM links WHERE n = ?`, []any{link}, &rec); err == nil {
+		h.Link, err = t.s.decodeLink(t.Thread, link, rec)
+	}
+	h.Link.End = segno.Link{}.End // the link had not ended at that commit
+	return h, err
+}
+
+// idOf returns the id of the commit with a number, "" for 0.
+func (t *commitTx) idOf(n int64) (id segno.CommitID, err error) {
 	if n == 0 {
 		return "", nil
 	}
-	found, err := tx.row(ctx, `SELECT id FROM commits WHERE n = ?`, []any{n}, &id)
+	found, err := t.tx.row(t.ctx, `SELECT id FROM commits WHERE n = ?`, []any{n}, &id)
 	if err == nil && !found {
 		err = corrupt("read commit", fmt.Sprint(n), errors.New("the record is missing"))
 	}
 	return id, err
+}
+
+// HasNode implements [ledger.Reader]. It keeps the node for numberOf.
+func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
+	if _, ok := t.nodes[id]; ok {
+		return true, nil
+	}
+	var at node
+	found, err := t.tx.row(t.ctx, `SELECT n, line, depth, turn FROM commits WHERE id = ? AND line IS NOT NULL`,
+		[]any{string(id)}, &at.n, &at.line, &at.depth, &at.turn)
+	if err != nil || !found {
+		return false, errors.Join(err, missedRow(t.ctx, t.tx, "find commit", "commits", string(id)))
+	}
+	t.nodes[id] = at
+	return true, nil
+}
+
+// HasCheckpoint implements [ledger.Reader]. A commit may pin its own checkpoint.
+func (t *commitTx) HasCheckpoint(id segno.CommitID) (bool, error) {
+	if id == t.ID {
+		return t.Checkpoint != nil, nil
+	}
+	var one int
+	return t.tx.row(t.ctx, `SELECT 1 FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(id)}, &one)
+}
+
+// HasOperation implements [ledger.Reader].
+func (t *commitTx) HasOperation(id segno.OperationID) (bool, error) {
+	var one int
+	return t.tx.row(t.ctx, `SELECT 1 FROM operations WHERE id = ?`, []any{string(id)}, &one)
+}
+
+// MissingObject implements [ledger.Reader]. The objects of the commit were adopted before.
+func (t *commitTx) MissingObject(names []segno.Hash) (segno.Hash, error) {
+	name, err := t.s.missingObject(t.ctx, t.tx, names)
+	if err == nil && !name.IsZero() && slices.Contains(t.staged.reused, name) {
+		err = errCollected("commit", name)
+	}
+	return name, err
+}
+
+// target returns where the commit moves head and tip, [segno.Self] for itself.
+func (t *commitTx) target() segno.Move {
+	switch {
+	case t.Move != nil:
+		return *t.Move
+	case t.IsNode():
+		return segno.Move{Head: segno.Self, Tip: segno.Self}
+	}
+	return segno.Move{}
+}
+
+// numberOf returns the number of the commit that a pointer moves to: before is the number that the pointer
+// has, and at its id. An empty target leaves the pointer.
+func (t *commitTx) numberOf(before int64, at, target segno.CommitID) int64 {
+	switch target {
+	case "", at:
+		return before
+	case segno.Self:
+		return t.number
+	}
+	return t.nodes[target].n
+}
+
+// readThreadRow reads the thread of a commit.
+func (s *Store) readThreadRow(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
+	t := &threadRow{Thread: ledger.Thread{Head: segno.Head{Thread: id}}}
+	lease := leaseRow{thread: id}
+	var link []byte
+	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
+			coalesce(h.id, ''), coalesce(p.id, ''), l.record, t.owner, t.expires,
+			coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
+		WHERE t.id = ?`, []any{string(id)},
+		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner, &lease.expires, &t.Phase)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return t, missedRow(ctx, c, "commit", "threads", string(id))
+	}
+	t.Exists = true
+	lease.hidden, lease.epoch = t.Deleted, t.Epoch
+	if err := lease.verify("read thread", s.records.Sealer != nil); err != nil {
+		return nil, err
+	}
+	if t.link != 0 {
+		t.Link, err = s.decodeLink(id, t.link, link)
+	}
+	return t, err
+}
+
+// insertThread inserts the row of a new thread.
+func (t *commitTx) insertThread(_, after *threadRow) error {
+	if t.Create == nil {
+		return nil
+	}
+	r, err := t.tx.exec(t.ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
+		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace), (&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
+	if err == nil {
+		after.n, err = r.LastInsertId()
+	}
+	return err
+}
+
+// writeLinks adds the commit's link to the chain and ends the link of the head session.
+func (t *commitTx) writeLinks(before, after *threadRow) error {
+	if t.Link == nil {
+		return nil
+	}
+	if ended, ends := ledger.EndLink(before.Link, &t.Commit.Commit); ends && before.link != 0 {
+		rec, err := record.EncodeLink(&ended)
+		if err != nil {
+			return err
+		}
+		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec), before.link); err != nil {
+			return err
+		}
+	}
+	var n int64
+	if _, err := t.tx.row(t.ctx, `SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n); err != nil {
+		return err
+	}
+	if !t.Link.Detached {
+		after.link = n
+	}
+	_, err := t.tx.exec(t.ctx, `INSERT INTO links (n, thread, session, record) VALUES (?, ?, ?, ?)`,
+		n, after.n, t.s.records.Sealer.Name("session", string(t.Link.Session)), t.s.sealLink(t.Thread, n, t.Encoded.Link))
+	return err
+}
+
+// insertCommit writes the commit's row, its terms and the thread's new head. A node continues the line of its
+// parent if the parent is the last node of that line. Otherwise the node starts a new line.
+func (t *commitTx) insertCommit(_, after *threadRow) error {
+	var line, depth any // NULL for a commit that is not a node
+	switch {
+	case !t.IsNode():
+	case t.parent.n == 0:
+		line, depth = t.number, 0
+	case t.hasChild:
+		line, depth = t.number, t.parent.depth+1
+	default:
+		line, depth = t.parent.line, t.parent.depth+1
+	}
+	_, err := t.tx.exec(t.ctx, `INSERT INTO commits
+			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn, after.head, after.tip,
+		int64(after.Epoch), after.link, t.Digest, blob(t.Encoded.Checkpoint), blob(t.Encoded.Entries))
+	if err != nil {
+		return err
+	}
+	terms := t.Terms
+	if t.Create != nil && t.Create.ParentThread != "" {
+		terms = append(terms, t.s.records.Sealer.Term(parentField, string(t.Create.ParentThread)))
+	}
+	for _, term := range terms {
+		if _, err := t.tx.exec(t.ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, t.number); err != nil {
+			return err
+		}
+	}
+	_, err = t.tx.exec(t.ctx, `UPDATE threads SET head = ?, tip = ?, seq = ?, turn = ?, link = ?, changed = ? WHERE n = ?`,
+		after.head, after.tip, after.Seq, after.Turn, after.link, t.number, after.n)
+	return err
+}
+
+// blob returns NULL for a nil slice.
+func blob(p []byte) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+// writePhase records the phase of the thread. Most commits do not change it.
+func (t *commitTx) writePhase(before, after *threadRow) error {
+	recorded := before.Phase
+	if t.s.hasTriggers {
+		recorded = segno.PhaseUnknown // a trigger wrote it
+	}
+	if after.Phase == recorded && t.Create == nil {
+		return nil
+	}
+	return changePhase(t.ctx, t.tx, after.n, t.Thread, recorded, after.Phase)
+}
+
+func changePhase(ctx context.Context, tx *conn, n int64, thread segno.ThreadID, before, after segno.Phase) error {
+	if _, err := tx.exec(ctx, `DELETE FROM phases WHERE phase = ? AND id = ?`, before, string(thread)); err != nil {
+		return err
+	}
+	_, err := tx.exec(ctx, `INSERT OR REPLACE INTO phases (phase, id, thread) VALUES (?, ?, ?)`, after, string(thread), n)
+	return err
+}
+
+// writeRecords writes the pin, the state of the workspace and the operation.
+func (t *commitTx) writeRecords(_, _ *threadRow) (err error) {
+	if p := t.Pin; p != nil && p.Name == "" {
+		_, err = t.tx.exec(t.ctx, `DELETE FROM pins WHERE n = (SELECT n FROM commits WHERE id = ?)`, string(p.Checkpoint))
+	} else if p != nil {
+		var name any = p.Name
+		if t.s.records.Sealer != nil {
+			name = t.Encoded.Pin
+		}
+		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`, string(p.Checkpoint), name)
+	}
+	if err == nil && t.Workspace != nil {
+		_, err = t.tx.exec(t.ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state`,
+			string(t.Workspace.Workspace), t.Encoded.State)
+	}
+	if err == nil && t.Operation != nil {
+		_, err = t.tx.exec(t.ctx, `INSERT INTO operations (id, workspace, record) VALUES (?, ?, ?)`,
+			string(t.Operation.ID), string(t.Operation.Workspace), t.Encoded.Operation)
+	}
+	return err
 }

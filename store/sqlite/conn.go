@@ -4,10 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// conn is one connection and the statements prepared on it. One goroutine uses
-// it at a time.
+// conn is a connection and the statements that were prepared on it. One goroutine uses it at a time.
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt
@@ -46,8 +49,8 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 	return err == nil, err
 }
 
-// rows calls each for every row. each must be done with the row when it returns.
-func (c *conn) rows(ctx context.Context, query string, args []any, each func(*sql.Rows) error) error {
+// rows calls each for every row. The row is valid until each returns.
+func (c *conn) rows(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
 	st, err := c.statement(ctx, query)
 	if err != nil {
 		return err
@@ -65,58 +68,74 @@ func (c *conn) rows(ctx context.Context, query string, args []any, each func(*sq
 	return rows.Err()
 }
 
-// connect opens one more connection.
+// Query implements [sqlstore.Querier].
+func (c *conn) Query(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
+	return c.rows(ctx, strings.ReplaceAll(query, "{}", ""), args, each)
+}
+
+// connect opens a connection.
 func (s *Store) connect(ctx context.Context) (*conn, error) {
-	c, err := s.db.Conn(ctx)
+	raw, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{sql: c, statements: map[string]*sql.Stmt{}}, nil
+	c := &conn{sql: raw, statements: map[string]*sql.Stmt{}}
+	if !s.ownsDB {
+		_, err = raw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d; PRAGMA synchronous=FULL", s.options.BusyTimeout.Milliseconds()))
+	}
+	if err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
 }
 
-// close closes the statements and the connection under them.
+// close closes the statements and the connection.
 func (c *conn) close() error {
 	for _, st := range c.statements {
-		st.Close() // the connection is about to go
+		st.Close() // an error does not matter: the connection is closed next
 	}
 	return c.sql.Close()
 }
 
-// readers is how many connections a store opens for reading beside its writer.
-const readers = 4
+const (
+	// maxReaders is how many connections a store opens for reading, in addition to the writer.
+	maxReaders = 4
+	// maxConns counts all connections: one is that of the changeWatcher.
+	maxConns = maxReaders + 2
+)
 
-// read calls f with a connection in a transaction-less state. Each statement of
-// f sees the newest commit. A process that does one thing at a time reads on the
-// writer's connection and never opens another.
+// read calls f with a connection outside of a transaction: each statement of f sees the newest commit. A
+// process that does one thing at a time reads on the writer's connection and opens no other.
 func (s *Store) read(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	return s.readOn(ctx, op, name, s.writer, f)
 }
 
-// readApart is read for what takes long or calls back: it leaves the writer's
-// connection to writers.
+// readApart is read for long reads and for those that call the store again: it never uses the writer's
+// connection.
 func (s *Store) readApart(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	return s.readOn(ctx, op, name, nil, f)
 }
 
 func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, f func(ctx context.Context, c *conn) error) error {
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.calls.Begin(ctx, op); err != nil {
 		return err
 	}
-	defer s.calls.Done()
-	c, home, err := s.reader(ctx, writer)
+	defer s.calls.End()
+	c, pool, err := s.acquireReader(ctx, writer)
 	if err != nil {
 		return fail(op, name, err)
 	}
-	defer func() { home <- c }()
+	defer func() { pool <- c }()
 	return failCtx(ctx, op, name, f(context.WithoutCancel(ctx), c))
 }
 
-// reader returns a connection to read on and where to give it back. writer, if
-// not nil, is asked too.
-func (s *Store) reader(ctx context.Context, writer chan *conn) (c *conn, home chan *conn, err error) {
+// acquireReader returns a connection for reading and the channel to which the caller returns it. It may take
+// the connection from writer, if that is not nil.
+func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
 	select {
-	case c := <-s.idle:
-		return c, s.idle, nil
+	case c := <-s.readers:
+		return c, s.readers, nil
 	default:
 	}
 	select {
@@ -124,18 +143,18 @@ func (s *Store) reader(ctx context.Context, writer chan *conn) (c *conn, home ch
 		return c, writer, nil
 	default:
 	}
-	if s.opened.Add(1) <= readers {
+	if s.opened.Add(1) <= maxReaders {
 		c, err := s.connect(context.WithoutCancel(ctx))
 		if err != nil {
 			s.opened.Add(-1)
 			return nil, nil, err
 		}
-		return c, s.idle, nil
+		return c, s.readers, nil
 	}
 	s.opened.Add(-1)
 	select {
-	case c := <-s.idle:
-		return c, s.idle, nil
+	case c := <-s.readers:
+		return c, s.readers, nil
 	case c := <-writer:
 		return c, writer, nil
 	case <-ctx.Done():
@@ -143,46 +162,71 @@ func (s *Store) reader(ctx context.Context, writer chan *conn) (c *conn, home ch
 	}
 }
 
-// write calls f in a transaction that has the only write lock, and commits it if
-// f succeeds: it is on disk when write returns nil. ctx ends the wait for the
-// lock; once f has run, it is looked at a last time before the commit.
+// write calls f in a transaction that holds the write lock, and commits it if f succeeds. The changes are on
+// disk when write returns nil. The end of ctx ends the wait for the lock, and prevents the commit if it comes
+// before that.
 func (s *Store) write(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+	return s.withWriter(ctx, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
+}
+
+// withWriter calls f with the writing connection.
+func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.ReadOnly {
-		return refusedReadOnly(op, name)
+		return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")
 	}
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.calls.Begin(ctx, op); err != nil {
 		return err
 	}
-	defer s.calls.Done()
-	var c *conn
+	defer s.calls.End()
 	select {
-	case c = <-s.writer:
+	case c := <-s.writer:
+		defer func() { s.writer <- c }()
+		return failCtx(ctx, op, name, f(ctx, c))
 	case <-ctx.Done():
 		return fail(op, name, ctx.Err())
 	}
-	defer func() { s.writer <- c }()
-	return failCtx(ctx, op, name, c.transaction(ctx, f))
 }
 
 func (c *conn) transaction(ctx context.Context, f func(ctx context.Context, c *conn) error) (err error) {
-	calm := context.WithoutCancel(ctx)
+	queryCtx := context.WithoutCancel(ctx) // a statement that is interrupted ends the transaction
 	defer func() {
 		if err != nil {
-			// Nothing to roll back is the usual outcome where SQLite did it itself.
-			_, _ = c.exec(calm, "ROLLBACK")
+			_, _ = c.exec(queryCtx, "ROLLBACK") // it fails where SQLite has rolled back itself
 		}
 	}()
 	if _, err := c.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := f(calm, c); err != nil {
+	if err := f(queryCtx, c); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if _, err := c.exec(calm, "COMMIT"); err != nil {
+	if _, err := c.exec(queryCtx, "COMMIT"); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
+}
+
+// database implements [sqlstore.Database].
+type database struct{ s *Store }
+
+func (d database) ID(id string) any { return id }
+
+func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
+	return d.s.read(ctx, op, name, func(ctx context.Context, c *conn) error { return f(ctx, c) })
+}
+
+func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
+	err = d.s.write(ctx, op, name, func(ctx context.Context, tx *conn) error {
+		result, err := tx.exec(ctx, strings.ReplaceAll(query, "{}", ""), args...)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		changed = n > 0
+		return err
+	})
+	return changed, err
 }

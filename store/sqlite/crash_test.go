@@ -53,7 +53,7 @@ func bulk(r *rand.Rand) []byte {
 // commitForEver commits turns, some with packs, some on new lines, and prints the
 // id of each once it is acknowledged.
 func commitForEver(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{})
+	s, err := openDir(ctx, dir, Options{})
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ const (
 // raceOnHead has goroutines commit on the head until each has won often enough,
 // and prints what they won.
 func raceOnHead(ctx context.Context, dir string) error {
-	s, err := OpenDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
+	s, err := openDir(ctx, dir, Options{BusyTimeout: 30 * time.Second})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,10 @@
 // Package sqlite is segno's default store: one SQLite database per user for
 // everything small, and append-only packs beside it for bulk.
 //
-//	DIR/segno.db      threads, commits, links, workspaces, operations; small objects
-//	DIR/packs/*.pack  bulk
+//	FILE               threads, commits, links, workspaces, operations; small objects
+//	FILE.packs/*.pack  bulk; [Options.Packs] names another directory
 //
-// That is a store of [OpenDir]. A store of [Open] is a file of any name, and the
-// packs are in FILE.packs. Other files in DIR belong to others. The database is in WAL mode with
+// Other files in these directories belong to others. The database is in WAL mode with
 // synchronous FULL: what a call acknowledged survives a kill and a power cut. All
 // hashing, compressing and writing of packs is done before the one writer is
 // asked for. The schema is in schema.go; its version is the database's

@@ -12,7 +12,7 @@ import (
 )
 
 // A store that only who has the key can read.
-func ExampleOpenFile() {
+func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "segno")
 	if err != nil {
 		fmt.Println(err)
@@ -23,14 +23,14 @@ func ExampleOpenFile() {
 
 	key := make([]byte, 32) // a program keeps it elsewhere, and gives it each time
 	rand.Read(key)
-	store, err := sqlite.OpenFile(ctx, file, sqlite.Options{Key: key})
+	store, err := sqlite.Open(ctx, file, sqlite.Options{Key: key})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println("sealed:", store.Close() == nil)
 
-	_, err = sqlite.Open(file)
+	_, err = sqlite.Open(ctx, file, sqlite.Options{})
 	fmt.Println(segno.KindOf(err), "without the key")
 	fmt.Println(segno.HintOf(err))
 	// Output:

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/storerig"
 	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/store/storetest"
 )
 
 // seed makes a store with a thread of one turn and returns its head.
@@ -201,6 +201,6 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestEraseFaults(t *testing.T) {
-	storetest.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
+	storerig.EraseFaults(t, func(t *testing.T, dir string, fsys vfs.FS) segno.Store { return openIn(t, dir, Options{FS: fsys}) },
 		func(t *testing.T, dir string) []byte { return rawFiles(t, dir) })
 }

@@ -61,14 +61,15 @@ func writeFixture(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, squeeze := range []func(dst, data []byte) ([]byte, record.Encoding){s.squeeze.Small, s.squeeze.Fast, func(dst, data []byte) ([]byte, record.Encoding) { return append(dst, data...), record.Plain }} {
+	plain := func(dst, data []byte) ([]byte, record.Encoding) { return append(dst, data...), record.Plain }
+	for _, compress := range []func(dst, data []byte) ([]byte, record.Encoding){s.records.Compressor.Small, s.records.Compressor.Fast, plain} {
 		data := []byte(fixtureText + string(rune('a'+len(p.entries))))
-		stored, e := squeeze(nil, data)
-		if err := p.add(segno.HashOf(data), int64(len(data)), e, stored); err != nil {
+		name := segno.HashOf(data)
+		if err := p.add(name, int64(len(data)), s.records.EncodeObject(nil, name, data, compress)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.seal(); err != nil {
+	if err := p.finish(); err != nil {
 		t.Fatal(err)
 	}
 	staged.Packs = []string{p.name}

@@ -9,56 +9,71 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// objects is the store's object part.
+// objects implements [segno.Objects].
 type objects struct{ s *Store }
 
 // Objects implements [segno.Store].
 func (s *Store) Objects() segno.Objects { return objects{s} }
 
-const findObject = `SELECT o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
-	FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at WHERE o.name = ?`
-
-// place is where an object is kept.
-type place struct {
+// objectRow is the row of an object: where its stored bytes are.
+type objectRow struct {
 	size, pack, at, length int64
-	name                   string // of the pack
-	data                   []byte // of a small one: its encoding and its stored bytes
+	packName               string
+	data                   []byte // of an object outside of packs: its encoding and its encoded bytes
+}
+
+// objectColumns are the columns of an objectRow.
+const objectColumns = `o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
+	FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at`
+
+// The column length of an object in a pack is its stored length and, in the lowest bits, its encoding.
+const (
+	encodingBits = 3
+	encodingMask = 1<<encodingBits - 1
+)
+
+// storedBytes returns how many bytes the object occupies.
+func (o *objectRow) storedBytes() int64 {
+	if o.pack == 0 {
+		return o.length
+	}
+	return o.length >> encodingBits
 }
 
 // Get implements [segno.Objects].
 func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	return o.s.object(ctx, o.s.named(name), name)
+	return o.s.readObject(ctx, o.s.records.ObjectName(name), name)
 }
 
-// object reads the object that the database calls named; name is what an error calls it.
-func (s *Store) object(ctx context.Context, named, name segno.Hash) ([]byte, error) {
+// readObject reads the object with the name stored in the database; name is for errors.
+func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) ([]byte, error) {
 	const op = "read object"
-	var lost error
+	var missing error
 	for range 2 {
-		at, err := s.find(ctx, op, named, name)
+		at, err := s.findObject(ctx, op, stored, name)
 		if err != nil {
 			return nil, err
 		}
-		data, err := s.fetch(named, name, at)
-		if errors.Is(err, fs.ErrNotExist) {
-			lost = err // a collection may have moved it to another pack just now
-			continue
+		data, err := s.fetch(stored, name, at)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return data, fail(op, name.String(), err)
 		}
-		return data, fail(op, name.String(), err)
+		missing = err // a collection may have moved the object to another pack meanwhile
 	}
-	return nil, corrupt(op, name.String(), lost)
+	return nil, corrupt(op, name.String(), missing)
 }
 
-func (s *Store) find(ctx context.Context, op string, named, name segno.Hash) (at place, err error) {
+func (s *Store) findObject(ctx context.Context, op string, stored, name segno.Hash) (at objectRow, err error) {
 	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, findObject, []any{named[:]}, &at.size, &at.pack, &at.at, &at.length, &at.name, &at.data)
+		found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, &at.size, &at.pack, &at.at, &at.length, &at.packName, &at.data)
 		if err == nil && !found {
-			if err = missedObject(ctx, c, op, named, name); err == nil {
+			if err = missedObject(ctx, c, op, stored, name); err == nil {
 				err = notFound(op, name.String())
 			}
 		}
@@ -67,83 +82,65 @@ func (s *Store) find(ctx context.Context, op string, named, name segno.Hash) (at
 	return at, err
 }
 
-// fetch reads, opens, expands and verifies an object.
-func (s *Store) fetch(named, name segno.Hash, at place) ([]byte, error) {
-	stored, e := at.data, record.Plain
-	if at.pack == 0 {
-		if len(stored) == 0 {
-			return nil, corrupt("read object", name.String(), errors.New("its bytes are missing"))
-		}
-		e, stored = record.Encoding(stored[0]), stored[1:]
-	} else {
-		var err error
-		if stored, e, err = s.fetchPacked(name, at); err != nil {
+// fetch reads and decodes an object.
+func (s *Store) fetch(stored, name segno.Hash, at objectRow) ([]byte, error) {
+	if at.pack != 0 {
+		bytes, err := s.fetchPacked(name, at)
+		if err != nil {
 			return nil, err
 		}
+		at.data = bytes
 	}
-	if s.seal != nil {
-		open, err := s.seal.Open(append([]byte{byte(e)}, stored...), "object", string(named[:]))
-		if err == nil && len(open) == 0 {
-			err = record.ErrDamaged
-		}
-		if err != nil {
-			return nil, corrupt("read object", name.String(), err)
-		}
-		e, stored = record.Encoding(open[0]), open[1:]
-	}
-	data, err := s.squeeze.Expand(e, stored, at.size)
-	if err != nil {
-		return nil, corrupt("read object", name.String(), err)
-	}
-	if s.named(segno.HashOf(data)) != named {
-		return nil, corrupt("read object", name.String(), errors.New("its bytes are not what it is named for"))
-	}
-	return data, nil
+	return s.records.DecodeObject(stored, name, at.size, at.data)
 }
 
-// fetchPacked reads an object's stored bytes from its pack. The encoding is the
-// byte before them in the index and in the row's length.
-func (s *Store) fetchPacked(name segno.Hash, at place) (stored []byte, e record.Encoding, err error) {
-	if at.name == "" {
-		return nil, 0, corrupt("read object", name.String(), fmt.Errorf("pack %d has no record", at.pack))
+// fetchPacked reads an object from its pack: its encoding and its encoded bytes.
+func (s *Store) fetchPacked(name segno.Hash, at objectRow) ([]byte, error) {
+	if at.packName == "" {
+		return nil, corrupt("read object", name.String(), fmt.Errorf("pack %d has no record", at.pack))
 	}
-	e = record.Encoding(at.length & encodingMask)
-	stored = make([]byte, at.length>>encodingBits)
-	err = s.packs.use(at.name, func(file *os.File) error {
-		_, err := file.ReadAt(stored, at.at)
+	bytes := make([]byte, 1+at.length>>encodingBits)
+	bytes[0] = byte(at.length & encodingMask)
+	err := s.packs.use(at.packName, func(file *os.File) error {
+		_, err := file.ReadAt(bytes[1:], at.at)
 		return err
 	})
 	if errors.Is(err, io.EOF) {
-		err = corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.name))
+		err = corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.packName))
 	}
-	return stored, e, err
+	return bytes, err
 }
-
-// The length column of an object in a pack is its stored length and, in the
-// lowest bits, its encoding.
-const (
-	encodingBits = 3
-	encodingMask = 1<<encodingBits - 1
-)
 
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
-	const op = "look for object"
-	err = o.s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		ok, err = hasObject(ctx, c, o.s.named(name))
+	err = o.s.read(ctx, "look for object", name.String(), func(ctx context.Context, c *conn) error {
+		missing, err := o.s.missingObject(ctx, c, []segno.Hash{name})
+		ok = missing.IsZero()
 		return err
 	})
-	return ok, err
+	return ok && err == nil, err
 }
 
-// hasObject looks for an object by what it is called in the database.
-func hasObject(ctx context.Context, c *conn, name segno.Hash) (bool, error) {
+// missingObject returns the first of names that the store does not hold, or the zero hash.
+func (s *Store) missingObject(ctx context.Context, c *conn, names []segno.Hash) (missing segno.Hash, err error) {
+	for _, name := range names {
+		if ok, err := hasStored(ctx, c, s.records.ObjectName(name)); err != nil || !ok {
+			return name, err
+		}
+	}
+	return missing, nil
+}
+
+func hasStored(ctx context.Context, c *conn, stored segno.Hash) (bool, error) {
 	var one int
-	return c.row(ctx, `SELECT 1 FROM objects WHERE name = ?`, []any{name[:]}, &one)
+	return c.row(ctx, `SELECT 1 FROM objects WHERE name = ?`, []any{stored[:]}, &one)
 }
 
-// Keep implements [segno.Objects]. Objects the batch found in the store are as
-// young afterwards as those it brought.
+func errCollected(op string, name segno.Hash) error {
+	return segno.Errorf(segno.KindNotFound, op, name.String(), "the object was collected after the batch found it").WithHint("run the command again")
+}
+
+// Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	if staged.IsZero() {
@@ -154,21 +151,25 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		return fail(op, "", err)
 	}
 	return o.s.write(ctx, op, "", func(ctx context.Context, tx *conn) error {
-		if err := o.s.adopt(ctx, tx, in); err != nil {
+		missing, err := o.s.missingObject(ctx, tx, in.reused)
+		if err == nil && !missing.IsZero() {
+			err = errCollected(op, missing)
+		}
+		if err != nil {
 			return err
 		}
 		now := o.s.options.Clock().Unix()
 		for _, name := range in.reused {
-			named := o.s.named(name)
-			if _, err := tx.exec(ctx, `UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, named[:]); err != nil {
+			stored := o.s.records.ObjectName(name)
+			if _, err := tx.exec(ctx, `UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, stored[:]); err != nil {
 				return err
 			}
 		}
-		return nil
+		return o.s.adopt(ctx, tx, in)
 	})
 }
 
-// staging is what a batch left, read and checked before the transaction.
+// staging is the result of a batch, read and verified before the transaction.
 type staging struct {
 	small  []segno.Object
 	reused []segno.Hash // the batch found them in the store
@@ -189,7 +190,7 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 		}
 		x, err := s.packs.index("commit", name)
 		if segno.KindOf(err) == segno.KindNotFound {
-			if name, err = s.replacement(ctx, name); err == nil {
+			if name, err = s.packReplacement(ctx, name); err == nil {
 				x, err = s.packs.index("commit", name)
 			}
 		}
@@ -201,37 +202,11 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 	return in, nil
 }
 
-// applyObjects makes what a commit brings part of the store and checks that all
-// it needs is there.
-func (s *Store) applyObjects(ctx context.Context, tx *conn, w *written) error {
-	if err := s.adopt(ctx, tx, w.staged); err != nil {
-		return err
-	}
-	for _, name := range w.needs {
-		ok, err := hasObject(ctx, tx, s.named(name))
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return segno.Errorf(segno.KindNotFound, "commit", string(w.ID), "object %s does not exist", name)
-		}
-	}
-	return nil
-}
-
+// adopt makes the new objects of a batch part of the store.
 func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 	now := s.options.Clock().Unix()
-	for _, name := range in.reused {
-		ok, err := hasObject(ctx, tx, s.named(name))
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return segno.Errorf(segno.KindNotFound, "commit", name.String(), "the object was collected after the batch found it").WithHint("run the command again")
-		}
-	}
 	for _, o := range in.small {
-		if err := adoptSmall(ctx, tx, o, s.named(o.Name), now); err != nil {
+		if err := adoptSmall(ctx, tx, o, s.records.ObjectName(o.Name), now); err != nil {
 			return err
 		}
 	}
@@ -243,8 +218,8 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 	return nil
 }
 
-func adoptSmall(ctx context.Context, tx *conn, o segno.Object, named segno.Hash, now int64) error {
-	ok, err := hasObject(ctx, tx, named)
+func adoptSmall(ctx context.Context, tx *conn, o segno.Object, stored segno.Hash, now int64) error {
+	ok, err := hasStored(ctx, tx, stored)
 	if err != nil || ok {
 		return err
 	}
@@ -257,13 +232,13 @@ func adoptSmall(ctx context.Context, tx *conn, o segno.Object, named segno.Hash,
 		return err
 	}
 	_, err = tx.exec(ctx, `INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`,
-		named[:], o.Size, now, at, len(o.Data))
+		stored[:], o.Size, now, at, len(o.Data))
 	return err
 }
 
-// adoptPack makes a pack's objects the store's. A pack adopted before, by a
-// commit or Keep of the same staging, is left as it is, and so is its replacement. One that is not must still
-// be there: a collection removes old ones under the write lock we hold.
+// adoptPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
+// adopted before is left as it is, and so is its replacement. The file of a new pack must still exist: a
+// collection removes old files under the write lock, which the caller holds.
 func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64) error {
 	var n int64
 	if found, err := tx.row(ctx, `SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
@@ -273,51 +248,57 @@ func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64
 	if _, err := os.Lstat(filepath.Join(s.packs.dir, x.name+packSuffix)); errors.Is(err, fs.ErrNotExist) {
 		return notFound("commit", "pack "+x.name)
 	}
-	r, err := tx.exec(ctx, `INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, x.name, x.born.Unix(), len(x.entries))
+	n, err := insertPack(ctx, tx, x.name, x.born.Unix(), len(x.entries))
 	if err != nil {
 		return err
 	}
-	if n, err = r.LastInsertId(); err != nil {
-		return err
-	}
-	return insertPacked(ctx, tx, n, x.entries, now)
-}
-
-// atOnce is how many rows one statement inserts: most of the cost of a row is
-// the call.
-const atOnce = 64
-
-func insertPacked(ctx context.Context, tx *conn, pack int64, entries []packEntry, born int64) error {
-	const values = `(?, ?, ?, ?, ?, ?)`
-	for len(entries) > 0 {
-		n := 1
+	const columns, atOnce = `(?, ?, ?, ?, ?, ?)`, 64 // rows in a statement: most of the time of a row is the call
+	for entries := x.entries; len(entries) > 0; {
+		rows := 1
 		if len(entries) >= atOnce {
-			n = atOnce
+			rows = atOnce
 		}
-		args := make([]any, 0, 6*n)
-		for i := range entries[:n] {
+		args := make([]any, 0, 6*rows)
+		for i := range entries[:rows] {
 			e := &entries[i]
-			args = append(args, e.name[:], e.size, born, pack, e.at, e.length<<encodingBits|int64(e.Encoding))
+			args = append(args, e.name[:], e.size, now, n, e.at, e.column())
 		}
-		query := `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length) VALUES ` + values
-		for range n - 1 {
-			query += `, ` + values
-		}
-		if _, err := tx.exec(ctx, query, args...); err != nil {
+		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length) VALUES `+columns+strings.Repeat(", "+columns, rows-1), args...); err != nil {
 			return err
 		}
-		entries = entries[n:]
+		entries = entries[rows:]
 	}
 	return nil
 }
 
-// names calls each with what every object is called in the database.
-func names(ctx context.Context, c *conn, each func(segno.Hash) error) error {
-	return c.rows(ctx, `SELECT name FROM objects`, nil, func(r *sql.Rows) error {
-		var raw sql.RawBytes
+func insertPack(ctx context.Context, tx *conn, name string, born int64, objects int) (int64, error) {
+	r, err := tx.exec(ctx, `INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, name, born, objects)
+	if err != nil {
+		return 0, err
+	}
+	return r.LastInsertId()
+}
+
+// packReplacement returns the name of the pack that replaced another pack.
+func (s *Store) packReplacement(ctx context.Context, name string) (replacement string, err error) {
+	id := packID(name)
+	err = s.read(ctx, "commit", name, func(ctx context.Context, c *conn) error {
+		found, err := c.row(ctx, `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`, []any{id + "-", id + ".", name}, &replacement)
+		if err == nil && !found {
+			err = notFound("commit", "pack "+name)
+		}
+		return err
+	})
+	return replacement, err
+}
+
+// storedNames calls each with the stored name of every object.
+func storedNames(ctx context.Context, c *conn, each func(stored []byte) error) error {
+	var raw sql.RawBytes // valid until the next row
+	return c.rows(ctx, `SELECT name FROM objects`, nil, func(r sqlstore.Row) error {
 		if err := r.Scan(&raw); err != nil {
 			return err
 		}
-		return each(segno.Hash(raw))
+		return each(raw)
 	})
 }

@@ -97,7 +97,7 @@ func TestOpenSettings(t *testing.T) {
 	defer s.Close()
 	writer := <-s.writer
 	defer func() { s.writer <- writer }()
-	reader, home, err := s.reader(t.Context(), nil)
+	reader, home, err := s.acquireReader(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestOpenSettings(t *testing.T) {
 func TestMustExist(t *testing.T) {
 	for _, o := range []Options{{MustExist: true}, {ReadOnly: true}} {
 		dir := filepath.Join(t.TempDir(), "store")
-		_, err := OpenDir(t.Context(), dir, o)
+		_, err := openDir(t.Context(), dir, o)
 		wantKind(t, err, segno.KindNotFound)
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("the directory is there: %v", err)
@@ -153,7 +153,7 @@ func TestOpenNewer(t *testing.T) {
 	file := filepath.Join(dir, databaseName)
 	raw(t, file, "PRAGMA user_version=3")
 	before := readFile(t, file)
-	_, err := OpenDir(t.Context(), dir, Options{})
+	_, err := openDir(t.Context(), dir, Options{})
 	wantKind(t, err, segno.KindNewer)
 	if segno.HintOf(err) == "" {
 		t.Error("there is no hint")
@@ -223,7 +223,7 @@ func TestOpenDamaged(t *testing.T) {
 			spoil(t, file)
 			before, _ := os.ReadFile(file)
 			for range 2 {
-				_, err := OpenDir(t.Context(), dir, Options{})
+				_, err := openDir(t.Context(), dir, Options{})
 				wantKind(t, err, segno.KindCorrupt)
 			}
 			if after, _ := os.ReadFile(file); string(after) != string(before) {
@@ -282,7 +282,7 @@ func TestOpenTogether(t *testing.T) {
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {
-				s, err := OpenDir(t.Context(), dir, Options{})
+				s, err := openDir(t.Context(), dir, Options{})
 				if err != nil {
 					t.Errorf("open: %v", err)
 					return
@@ -299,7 +299,7 @@ func TestOpenTogether(t *testing.T) {
 // TestOpenFile opens a store in a file of any name, with its packs beside it.
 func TestOpenFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.db")
-	s, err := Open(file)
+	s, err := Open(t.Context(), file, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestOpenFile(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(file); err != nil {
+	if s, err = Open(t.Context(), file, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()

@@ -21,40 +21,43 @@ import (
 
 // The pack format is in the package comment.
 const (
-	packMagic   = "segnopk1"
-	packHead    = len(packMagic) + 8
-	packTail    = 8 + 8 + sha256.Size + len(packMagic)
-	packSuffix  = ".pack"
-	packBuffer  = 256 << 10
-	mostRecords = math.MaxInt32
+	packMagic  = "segnopk1"
+	packHead   = len(packMagic) + 8
+	packTail   = 8 + 8 + sha256.Size + len(packMagic)
+	packSuffix = ".pack"
+	packBuffer = 256 << 10
+	maxRecords = math.MaxInt32
 )
 
 var errPack = errors.New("the pack is damaged or was not finished")
 
-// packEntry says where an object's stored bytes are in a pack.
+// packEntry is where a pack has the encoded bytes of an object.
 type packEntry struct {
 	name   segno.Hash
 	size   int64 // of the object
-	at     int64 // of its stored bytes
-	length int64 // of them
+	at     int64 // where the encoded bytes begin
+	length int64 // of the encoded bytes
 	record.Encoding
 }
 
-// packWriter writes one pack. Its methods may not be called at once.
+// column returns the column length of the object's row.
+func (e *packEntry) column() int64 { return e.length<<encodingBits | int64(e.Encoding) }
+
+// packWriter writes one pack. One goroutine uses it at a time.
 type packWriter struct {
 	fs      vfs.FS
 	dir     string
 	name    string
 	file    vfs.File
 	buf     []byte
-	at      int64 // bytes so far, buffered ones too
-	begun   int64 // bytes the kernel was asked to write
+	at      int64 // bytes so far, with those in buf
+	begun   int64 // bytes that the kernel has begun to write to the disk
 	entries []packEntry
 }
 
-// A pack's name is an id that is random. The name of a pack that replaces another is the
-// same id, "-" and another random text, so that a commit that was staged with the old
-// pack finds the new one. Names of plain packs end in plainSuffix.
+// The name of a pack is a random id. The name of a pack that replaces another is the same id, "-" and another
+// random text, so that a commit that was staged with the old pack finds the new one. The names of plain packs
+// end in plainSuffix.
 const plainSuffix = "-plain"
 
 func newPackName() string { return strings.ToLower(rand.Text()) }
@@ -65,12 +68,12 @@ func packID(name string) string {
 	return id
 }
 
-// createPack begins a pack of the store.
+// createPack starts a pack of the store.
 func (s *Store) createPack(name string) (*packWriter, error) {
 	return createPack(s.options.FS, s.packs.dir, name, s.options.Clock())
 }
 
-// createPack begins a pack in dir, which is made if it is not there.
+// createPack starts a pack in dir, which it creates if it is missing.
 func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, error) {
 	if err := makeDurable(fsys, dir); err != nil {
 		return nil, err
@@ -82,12 +85,12 @@ func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, erro
 	}
 	head := binary.LittleEndian.AppendUint64([]byte(packMagic), uint64(now.Unix()))
 	if err := p.write(head); err != nil {
-		return nil, errors.Join(err, p.abandon())
+		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
 }
 
-// makeDurable makes a directory whose name survives a crash.
+// makeDurable creates a directory whose name survives a crash, if it is missing.
 func makeDurable(fsys vfs.FS, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -105,7 +108,7 @@ func (p *packWriter) write(data []byte) error {
 	for len(data) > 0 {
 		if len(p.buf) == 0 && len(data) >= packBuffer {
 			_, err := p.file.Write(data)
-			p.hasten(p.at)
+			p.startWriteBack(p.at)
 			return err
 		}
 		n := min(len(data), packBuffer-len(p.buf))
@@ -114,7 +117,7 @@ func (p *packWriter) write(data []byte) error {
 			if err := p.flush(); err != nil {
 				return err
 			}
-			p.hasten(p.at - int64(len(data)))
+			p.startWriteBack(p.at - int64(len(data)))
 		}
 	}
 	return nil
@@ -126,8 +129,9 @@ func (p *packWriter) flush() error {
 	return err
 }
 
-// hasten lets the disk begin on what was written up to end, now and then.
-func (p *packWriter) hasten(end int64) {
+// startWriteBack makes the kernel write the bytes up to end to the disk, now and then, so that the sync at the
+// end has less to do.
+func (p *packWriter) startWriteBack(end int64) {
 	const stretch = 8 << 20
 	if end-p.begun >= stretch {
 		vfs.WriteBack(p.file, p.begun, end-p.begun)
@@ -135,21 +139,22 @@ func (p *packWriter) hasten(end int64) {
 	}
 }
 
-// add appends a record.
-func (p *packWriter) add(name segno.Hash, size int64, e record.Encoding, stored []byte) error {
+// add appends a record. encoded is the encoding of the object and its encoded bytes.
+func (p *packWriter) add(name segno.Hash, size int64, encoded []byte) error {
+	e, encoded := record.Encoding(encoded[0]), encoded[1:]
 	head := append(make([]byte, 0, 64), name[:]...)
 	head = append(head, byte(e))
 	head = binary.AppendUvarint(head, uint64(size))
-	head = binary.AppendUvarint(head, uint64(len(stored)))
+	head = binary.AppendUvarint(head, uint64(len(encoded)))
 	if err := p.write(head); err != nil {
 		return err
 	}
-	p.entries = append(p.entries, packEntry{name: name, size: size, at: p.at, length: int64(len(stored)), Encoding: e})
-	return p.write(stored)
+	p.entries = append(p.entries, packEntry{name: name, size: size, at: p.at, length: int64(len(encoded)), Encoding: e})
+	return p.write(encoded)
 }
 
-// seal writes the index and makes pack and directory durable.
-func (p *packWriter) seal() error {
+// finish writes the index and makes the pack and its directory entry durable.
+func (p *packWriter) finish() error {
 	slices.SortFunc(p.entries, func(a, b packEntry) int { return bytes.Compare(a.name[:], b.name[:]) })
 	index := make([]byte, 0, 48*len(p.entries))
 	for _, e := range p.entries {
@@ -182,16 +187,16 @@ func (p *packWriter) seal() error {
 	return p.fs.SyncDir(p.dir)
 }
 
-// abandon removes a pack that nothing refers to.
-func (p *packWriter) abandon() error {
+// remove deletes a pack that nothing refers to.
+func (p *packWriter) remove() error {
 	if p.file != nil {
-		p.file.Close() // what it holds is not wanted
+		p.file.Close() // an error does not matter: the file is deleted next
 		p.file = nil
 	}
 	return p.fs.Remove(p.path())
 }
 
-// packIndex is what a sealed pack says it holds.
+// packIndex is the index of a finished pack.
 type packIndex struct {
 	name    string
 	born    time.Time
@@ -199,8 +204,7 @@ type packIndex struct {
 	entries []packEntry
 }
 
-// readPackIndex reads the index of a sealed pack. A pack that was not finished or
-// is damaged is errPack.
+// readPackIndex reads the index of a pack. The error is errPack for a pack that was not finished or is damaged.
 func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	if size < int64(packHead+packTail) {
 		return nil, errPack
@@ -217,7 +221,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	}
 	at, count := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint64(tail[8:])
 	end := uint64(size - int64(packTail))
-	if at < uint64(packHead) || at > end || count > mostRecords {
+	if at < uint64(packHead) || at > end || count > maxRecords {
 		return nil, errPack
 	}
 	index := make([]byte, end-at)
@@ -235,13 +239,13 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 
 // parsePackIndex reads count entries whose records end before end.
 func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
-	const least = len(segno.Hash{}) + 4
-	if count > len(index)/least {
+	const minEntry = len(segno.Hash{}) + 4
+	if count > len(index)/minEntry {
 		return nil, errPack
 	}
 	entries := make([]packEntry, 0, count)
 	for range count {
-		if len(index) < least {
+		if len(index) < minEntry {
 			return nil, errPack
 		}
 		var e packEntry

@@ -36,11 +36,11 @@ func smallPack(t testing.TB) []byte {
 	}
 	for i := range 3 {
 		data := bytes.Repeat([]byte{byte(i)}, 100*i)
-		if err := p.add(segno.HashOf(data), int64(len(data)), record.Plain, data); err != nil {
+		if err := p.add(segno.HashOf(data), int64(len(data)), append([]byte{byte(record.Plain)}, data...)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.seal(); err != nil {
+	if err := p.finish(); err != nil {
 		t.Fatal(err)
 	}
 	return readFile(t, p.path())

@@ -10,92 +10,84 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// packFiles keeps packs open for reading. All methods may be called at once.
+// maxOpenPacks is how many packs stay open.
+const maxOpenPacks = 64
+
+// packFiles keeps packs open for reading. All methods may be called at once. A file may be closed while
+// another goroutine reads it: the read finishes, and the next one gets [os.ErrClosed] and opens the file again.
 type packFiles struct {
 	dir string
 
 	mu   sync.Mutex
-	open map[string]*packFile
+	open map[string]*os.File
 }
 
-// packFile is an open pack and the number of those who read it.
-type packFile struct {
-	*os.File
-	uses int
-}
+func newPackFiles(dir string) *packFiles { return &packFiles{dir: dir, open: map[string]*os.File{}} }
 
-// mostOpen is how many packs stay open while nobody reads them.
-const mostOpen = 64
-
-func newPackFiles(dir string) *packFiles {
-	return &packFiles{dir: dir, open: map[string]*packFile{}}
-}
-
-// use calls f with a pack open for reading.
+// use calls f with a pack open for reading. It may call f again if the pack was closed meanwhile.
 func (p *packFiles) use(name string, f func(file *os.File) error) error {
-	file, err := p.take(name)
-	if err != nil {
-		return err
+	for {
+		file, err := p.get(name)
+		if err != nil {
+			return err
+		}
+		if err := f(file); !errors.Is(err, os.ErrClosed) {
+			return err
+		}
 	}
-	defer p.give(name, file)
-	return f(file.File)
 }
 
-func (p *packFiles) take(name string) (*packFile, error) {
+func (p *packFiles) get(name string) (*os.File, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
-		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "that is no name of a pack")
+		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "not a name of a pack")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if file := p.open[name]; file != nil {
-		file.uses++
 		return file, nil
 	}
-	f, err := os.Open(filepath.Join(p.dir, name+packSuffix))
+	file, err := os.Open(filepath.Join(p.dir, name+packSuffix))
 	if err != nil {
 		return nil, err
 	}
-	file := &packFile{File: f, uses: 1}
+	for other := range p.open { // any pack: the order of a map is random
+		if len(p.open) < maxOpenPacks {
+			break
+		}
+		p.closeLocked(other)
+	}
 	p.open[name] = file
 	return file, nil
 }
 
-func (p *packFiles) give(name string, file *packFile) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	file.uses--
-	if file.uses == 0 && (p.open[name] != file || len(p.open) > mostOpen) {
-		if p.open[name] == file {
-			delete(p.open, name)
-		}
-		file.Close() // read only: nothing is lost with it
+func (p *packFiles) closeLocked(name string) error {
+	file := p.open[name]
+	delete(p.open, name)
+	if file == nil {
+		return nil
 	}
+	return file.Close()
 }
 
-// forget closes a pack that was deleted, once nobody reads it.
+// forget closes a pack that was deleted.
 func (p *packFiles) forget(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	file := p.open[name]
-	delete(p.open, name)
-	if file != nil && file.uses == 0 {
-		file.Close() // read only
-	}
+	_ = p.closeLocked(name) // it was only read: nothing is lost
 }
 
 func (p *packFiles) close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
-	for name, file := range p.open {
-		errs = append(errs, file.Close())
-		delete(p.open, name)
+	for name := range p.open {
+		errs = append(errs, p.closeLocked(name))
 	}
 	return errors.Join(errs...)
 }
 
-// index reads a pack's index: [segno.KindNotFound] if there is no such pack,
-// [segno.KindCorrupt] if it was not finished or is damaged.
+// index reads the index of a pack. The error is [segno.KindNotFound] if there is no such pack, and
+// [segno.KindCorrupt] if the pack was not finished or is damaged.
 func (p *packFiles) index(op, name string) (x *packIndex, err error) {
 	err = p.use(name, func(file *os.File) error {
 		fi, err := file.Stat()

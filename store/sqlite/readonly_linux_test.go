@@ -80,7 +80,7 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 				}
 			}
 			seal()
-			copied, err := OpenDir(t.Context(), filepath.Join(dir, "store"), Options{ReadOnly: true})
+			copied, err := openDir(t.Context(), filepath.Join(dir, "store"), Options{ReadOnly: true})
 			if c.want == "" {
 				if err == nil {
 					copied.Close()

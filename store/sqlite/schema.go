@@ -1,32 +1,45 @@
 package sqlite
 
-// schemaVersion is the user_version of a database this package writes. Older ones
-// are upgraded when they are opened, newer ones refused.
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// schemaVersion is the user_version of a database that this package writes. Open upgrades older versions and
+// refuses newer ones.
 const schemaVersion = 2
+
+// sealedVersion is a bit of the user_version of a sealed store. It makes a segno that does not know seals
+// refuse the store. A sealed store has one more table, with the mark of its key.
+const sealedVersion = 1 << 16
+
+const sealSchema = `CREATE TABLE seal (mark BLOB NOT NULL)`
 
 // applicationID marks the database file as segno's: "sgno".
 const applicationID = 0x73676e6f
 
-// pageSize is the size of the pages of a new database; a database keeps the size that it was
-// made with. A step of 2 KB takes a row of about 1,100 bytes: three of them leave a quarter of
-// a page of 4 KB empty. In small pages such a row is a few bytes on a leaf and one overflow
-// page that it fills. A row of 500 to 900 bytes is the worst case: it has a page to itself. A
-// commit writes each page that it changes to the log, six or more, so small pages also make
-// the log smaller.
+// pageSize is the size of the pages of a new database; an existing database keeps its own. A step of 2 KB
+// needs a row of about 1,100 bytes: three such rows leave a quarter of a page of 4 KB empty. In small pages
+// such a row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
+// bytes, which has a page for itself. A commit writes each page that it changes to the log, six or more, so
+// small pages also make the log smaller.
 const pageSize = 1 << 10
 
-// schema makes an empty database of version 1. Rows refer to each other by n, not by id: ids
-// are up to a kilobyte long.
+// schema is the schema of version 1. Rows refer to each other by n, because ids have up to a kilobyte.
 //
-// commits holds every commit. One that is a node of the tree has a line and a
-// depth, the number of its ancestors. A line is a run of nodes, each the only
-// continuation of the one before; its number is the n of its first node, whose
-// parent is where the line was born. So a line costs nothing but its nodes, and
-// the ancestors of a node are found segment by segment: see line.go. high, head,
-// tip, epoch and link are the commit's result, for the writer that asks again.
+// commits holds every commit. A commit that is a node of the tree has a line and a depth, the number of its
+// ancestors. A line is a sequence of nodes, each the only child on that line of the node before it. Its
+// number is the n of its first node. The parent of that node is on another line. So a line needs no row, and
+// a query finds the ancestors of a node segment by segment: see line.go. high, head, tip, epoch and link are
+// the commit's result, for a repeated commit.
 //
-// terms finds checkpoints by what they pin. A term is the first eight bytes of a
-// hash; a hit is compared with what was asked for.
+// terms finds checkpoints by session, key and other values. A term is the first eight bytes of a hash; the
+// store compares each hit with the query.
 const schema = `
 CREATE TABLE threads (
 	n INTEGER PRIMARY KEY,
@@ -87,16 +100,173 @@ CREATE TABLE objects (
 CREATE TABLE small (n INTEGER PRIMARY KEY, data BLOB NOT NULL);
 `
 
-// phasesSchema is what version 2 adds: for each thread that is not deleted the phase of its
-// newest turn, a [segno.Phase].
+// phasesSchema is added by version 2. It has the phase, a [segno.Phase], of the newest turn of each thread that
+// is not deleted.
 const phasesSchema = `
 CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NOT NULL, PRIMARY KEY (phase, id)) WITHOUT ROWID;
 `
 
-// schemaOf is the schema of a version.
+// phaseTriggers are in databases that were upgraded from version 1. A process with an older segno may have
+// such a database open and does not know phases: the triggers make the phase of a thread unknown when that
+// process commits. A process of this version sets the phase after its commit fired them.
+const phaseTriggers = `
+CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
+	INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
+CREATE TRIGGER phases_commit AFTER UPDATE OF seq ON threads BEGIN
+	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; INSERT INTO phases (phase, id, thread) VALUES (0, new.id, new.n); END;
+CREATE TRIGGER phases_delete AFTER UPDATE OF hidden ON threads BEGIN
+	DELETE FROM phases WHERE phase IN ` + allPhases + ` AND id = new.id; END;
+`
+
+// allPhases lists the numbers of [segno.Phase], so that SQLite finds the row of a thread by the key of phases.
+const allPhases = "(0, 1, 2, 3)"
+
+// schemaOf returns the schema of a version.
 func schemaOf(version int) string {
 	if version == 1 {
 		return schema
 	}
 	return schema + phasesSchema
+}
+
+// version returns the schema's version, 0 if there is none, and whether the store is sealed.
+func (c *conn) version(ctx context.Context) (version int, isSealed bool, err error) {
+	_, err = c.row(ctx, "PRAGMA user_version", nil, &version)
+	return version &^ sealedVersion, version&sealedVersion != 0, err
+}
+
+// ensureSchema verifies or upgrades the schema, or creates it in an empty database.
+func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
+	version, isSealed, err := c.version(ctx)
+	if err == nil {
+		err = checkSize(ctx, c, s.file)
+	}
+	switch {
+	case err != nil:
+		return err
+	case version == schemaVersion, version == 1:
+		return s.openSchema(ctx, c, version, isSealed)
+	case version > schemaVersion:
+		return segno.Errorf(segno.KindNewer, "open store", s.dir, "the store has version %d, this segno knows %d", version, schemaVersion).
+			WithHint("use the newest segno you have on this machine")
+	case s.options.ReadOnly:
+		return notFound("open store", s.dir)
+	}
+	return s.createSchema(ctx, c)
+}
+
+func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed bool) error {
+	if err := checkSchema(ctx, c, schemaOf(version)); err != nil {
+		return err
+	}
+	if version == 1 && !s.options.ReadOnly {
+		if err := c.transaction(ctx, addPhases); err != nil {
+			return err
+		}
+		version = schemaVersion
+	}
+	s.hasPhases = version == schemaVersion
+	if _, err := c.row(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger')", nil, &s.hasTriggers); err != nil {
+		return err
+	}
+	return s.unlock(ctx, c, isSealed)
+}
+
+// addPhases upgrades version 1 to version 2. All phases are unknown until a query needs them.
+func addPhases(ctx context.Context, c *conn) error {
+	version, isSealed, err := c.version(ctx)
+	if err != nil || version != 1 {
+		return err // another process was first
+	}
+	version = schemaVersion
+	if isSealed {
+		version |= sealedVersion
+	}
+	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n FROM threads WHERE NOT hidden;
+		PRAGMA user_version=%d;`, version))
+	return err
+}
+
+// createSchema needs two transactions: the first verifies that the database is empty before anything is
+// written, and the mode of the log, which is set between them, cannot be set in a transaction.
+func (s *Store) createSchema(ctx context.Context, c *conn) error {
+	// SQLite uses the size of a page from the first write on.
+	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
+		return err
+	}
+	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {
+		_, err := s.isEmpty(ctx, c)
+		return err
+	}); err != nil {
+		return err
+	}
+	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
+		return err
+	}
+	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
+		isEmpty, err := s.isEmpty(ctx, c)
+		if err != nil {
+			return err
+		}
+		s.hasPhases = true
+		if !isEmpty {
+			_, isSealed, err := c.version(ctx)
+			return errors.Join(err, s.unlock(ctx, c, isSealed))
+		}
+		version, err := s.createSeal(ctx, c)
+		if err != nil {
+			return err
+		}
+		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
+		return err
+	})
+}
+
+// isEmpty reports whether the schema may be created. It is false if another process created it meanwhile; a
+// database with other tables is an error.
+func (s *Store) isEmpty(ctx context.Context, c *conn) (bool, error) {
+	var tables int
+	version, _, err := c.version(ctx)
+	if err != nil || version == schemaVersion {
+		return false, err
+	}
+	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
+		return false, err
+	}
+	if tables > 0 {
+		return false, corrupt("open store", s.dir, errors.New(filepath.Base(s.file)+" is not a segno database"))
+	}
+	return true, s.checkOrphanedPacks()
+}
+
+// unlock verifies that [Options.Key] is the key of an existing store.
+func (s *Store) unlock(ctx context.Context, c *conn, isSealed bool) (err error) {
+	var mark record.Mark
+	if isSealed {
+		found, err := c.row(ctx, `SELECT mark FROM seal`, nil, (*[]byte)(&mark))
+		if err != nil && kindOf(err) != segno.KindInternal { // that kind means that there is no such table
+			return err
+		}
+		if !found {
+			return corrupt("open store", s.dir, errors.New("the mark of its key is missing"))
+		}
+	}
+	s.records.Sealer, _, err = record.Unlock(s.dir, s.options.Key, mark, false)
+	return err
+}
+
+// createSeal writes the mark of the key, if there is one, to a new store, and returns its version.
+func (s *Store) createSeal(ctx context.Context, c *conn) (version int, err error) {
+	sealer, mark, err := record.Unlock(s.dir, s.options.Key, nil, true)
+	if err != nil || sealer == nil {
+		return schemaVersion, err
+	}
+	if _, err := c.sql.ExecContext(ctx, sealSchema); err != nil {
+		return 0, err
+	}
+	if _, err := c.sql.ExecContext(ctx, `INSERT INTO seal (mark) VALUES (?)`, []byte(mark)); err != nil {
+		return 0, err
+	}
+	s.records.Sealer = sealer
+	return schemaVersion | sealedVersion, nil
 }

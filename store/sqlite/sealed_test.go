@@ -21,7 +21,7 @@ func TestSealed(t *testing.T) {
 		dir := t.TempDir()
 		return storetest.Place{
 			Open: func(t *testing.T, key []byte) (segno.Store, error) {
-				s, err := OpenFile(t.Context(), filepath.Join(dir, "agent.db"), Options{Key: key})
+				s, err := Open(t.Context(), filepath.Join(dir, "agent.db"), Options{Key: key})
 				if err != nil {
 					return nil, err
 				}
@@ -322,7 +322,7 @@ func TestSealedVersion(t *testing.T) {
 func BenchmarkSealed(b *testing.B) {
 	all := steps(1000)
 	open := func(key []byte) *Store {
-		s, err := OpenDir(b.Context(), b.TempDir(), Options{Key: key})
+		s, err := openDir(b.Context(), b.TempDir(), Options{Key: key})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -344,7 +344,7 @@ func BenchmarkSealed(b *testing.B) {
 		}
 		for range 15 {
 			for which, s := range stores {
-				fresh, err := OpenDir(b.Context(), s.dir, s.options)
+				fresh, err := openDir(b.Context(), s.dir, s.options)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -62,7 +62,7 @@ func isNotSilent(t *testing.T, trial *storetest.Trial, data []byte, what string)
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, databaseName), data)
-	s, err := OpenDir(t.Context(), dir, Options{})
+	s, err := openDir(t.Context(), dir, Options{})
 	if err != nil {
 		if segno.KindOf(err) == segno.KindNotFound {
 			t.Errorf("%s: open: %v", what, err)
@@ -120,7 +120,7 @@ func TestALostLogIsNotSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, readOnly := range []bool{false, true} {
-		_, err := OpenDir(t.Context(), dir, Options{ReadOnly: readOnly})
+		_, err := openDir(t.Context(), dir, Options{ReadOnly: readOnly})
 		wantKind(t, err, segno.KindCorrupt)
 	}
 	writeFile(t, log, whole)

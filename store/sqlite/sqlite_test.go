@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,9 +14,17 @@ import (
 	"github.com/dalsegno/segno/store/storetest"
 )
 
+const databaseName = "segno.db"
+
+// openDir opens a store in the layout that the command uses.
+func openDir(ctx context.Context, dir string, o Options) (*Store, error) {
+	o.Packs = filepath.Join(dir, "packs")
+	return Open(ctx, filepath.Join(dir, databaseName), o)
+}
+
 func openIn(t *testing.T, dir string, o Options) *Store {
 	t.Helper()
-	s, err := OpenDir(t.Context(), dir, o)
+	s, err := openDir(t.Context(), dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}

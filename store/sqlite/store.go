@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -9,43 +10,42 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/dalsegno/segno/internal/vfs"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Store is a [segno.Store] in a directory. It also is [segno.Chains],
-// [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser],
-// [segno.Checker] and [segno.Watcher]. All methods may be called at once, by many processes on the same
-// directory.
+// Store is a [segno.Store] in a database file. It also implements [segno.Chains], [segno.Workspaces],
+// [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher]. All methods may be
+// called at once, by many processes on the same file.
 type Store struct {
+	*workspaces
+
 	dir     string
 	file    string // the database
 	options Options
 	db      *sql.DB
-	squeeze *record.Squeezer
-	seal    *record.Sealer // nil for a store without a key
+	ownsDB  bool
+	records sqlstore.Records
 	packs   *packFiles
+	lines   cache
+	watch   *watch
+	calls   sqlstore.Calls
 
 	hasPhases   bool // false for a store of version 1 that was opened read-only
 	hasTriggers bool // see phaseTriggers
 
-	lines cache
-
-	writer chan *conn // holds the one writing connection while nobody uses it
-	idle   chan *conn // reading connections nobody uses
-	opened atomic.Int32
-	watch  *watch
-
-	mu     sync.Mutex // guards closed and the first Add of calls
-	closed bool
-	calls  sync.WaitGroup
+	writer  chan *conn // holds the writing connection while it is free
+	readers chan *conn // holds the free reading connections
+	opened  atomic.Int32
 }
+
+type workspaces = sqlstore.Workspaces
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -55,33 +55,36 @@ var (
 	_ segno.Collector  = (*Store)(nil)
 	_ segno.Eraser     = (*Store)(nil)
 	_ segno.Checker    = (*Store)(nil)
+	_ segno.Watcher    = (*Store)(nil)
 )
 
-// Options are how a store is opened. The zero Options work.
+// Options say how a store is opened. The zero Options are valid.
 type Options struct {
 	// BusyTimeout is how long a writer waits for another process; 0 is 5 seconds.
 	BusyTimeout time.Duration
-	// Clock tells the age of objects to Collect and of leases; nil is time.Now.
-	// No order is ever read from it.
+	// Clock returns the time for the age of objects and of leases; nil is time.Now. No order depends
+	// on it.
 	Clock func() time.Time
-	// FS is what packs are written through; nil is the operating system.
+	// Packs is the directory of the packs; "" is the file's name with ".packs". It must be the same
+	// whenever the store is opened.
+	Packs string
+	// FS writes the packs; nil is the operating system.
 	FS vfs.FS
-	// MustExist refuses to make a new store: [segno.KindNotFound].
+	// MustExist makes Open return [segno.KindNotFound] instead of creating a store.
 	MustExist bool
-	// ReadOnly is MustExist, and refuses every write: [segno.KindRefused]. It also opens
-	// a store that cannot be written, on a medium or in a directory that is read-only.
+	// ReadOnly implies MustExist and makes every write return [segno.KindRefused]. It also opens a
+	// store on a medium or in a directory that cannot be written.
 	ReadOnly bool
-	// Key, if it is not nil, seals the store with AES-256: 32 random bytes, the same for
-	// all who open it. A store is sealed from its beginning or never; a key that is not
-	// its own is [segno.KindRefused]. A record that was changed, or moved to another row,
-	// is [segno.KindCorrupt]; that one is gone, or is what the same row held before, the
-	// file is believed.
+	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
+	// processes. A store is sealed from its creation or never; a wrong key is
+	// [segno.KindRefused]. A record that was changed or moved to another row is
+	// [segno.KindCorrupt]. A key does not detect a row that was deleted, or replaced by an older
+	// version of the same row.
 	//
-	// Who can read the files, and has not the key, learns the ids of threads, commits,
-	// workspaces and operations, the tree of commits with its heads, turns and epochs,
-	// which checkpoints have a pin and which are about equal things (a session, a key and
-	// value of Meta, but not which), how long records and objects are, when objects
-	// came, and until when leases last.
+	// A reader of the files without the key learns the ids of threads, commits, workspaces and
+	// operations; the tree of commits with its heads, turns and epochs; which checkpoints have a
+	// pin; which checkpoints have an equal session or an equal pair in Meta, but not its value; the
+	// lengths of records and objects; when objects came; when leases expire.
 	Key []byte
 }
 
@@ -99,74 +102,89 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-const (
-	databaseName = "segno.db"
-	packsName    = "packs"
-)
-
-// Open opens the store in a database file and makes it if it is not there; what is
-// bulky lies beside it, in the file's name with .packs. It is what a program with a
-// store of its own needs; errors are those of [OpenDir].
-func Open(file string) (*Store, error) {
-	// Opening waits for nobody but another that opens, and for no longer than
-	// BusyTimeout.
-	return OpenFile(context.Background(), file, Options{})
+// Open opens the store in a database file. It creates the file (mode 0600) and its directory (mode 0700) if
+// they are missing. The error is [segno.KindNewer] for a store that a newer segno wrote, and
+// [segno.KindCorrupt] for a damaged one; Open changes neither.
+func Open(ctx context.Context, file string, o Options) (*Store, error) {
+	s, err := newStore(file, o)
+	if err == nil {
+		err = s.prepareFile()
+	}
+	if err == nil {
+		s.ownsDB = true
+		s.db, err = sql.Open("sqlite", s.dataSource())
+	}
+	if err != nil {
+		return nil, fail("open store", filepath.Dir(file), err)
+	}
+	return s.start(ctx)
 }
 
-// OpenFile is [Open] with options.
-func OpenFile(ctx context.Context, file string, o Options) (*Store, error) {
+// OpenDB is [Open] with the connections of db, a database file that was opened with the driver
+// modernc.org/sqlite. The caller closes db, after the store. The store sets the busy timeout and synchronous
+// FULL on the connections that it uses, and WAL mode on the database.
+//
+// Open detects that the log of a database was lost, and opens a database on a read-only medium. OpenDB does
+// neither, because db may have opened the file before.
+func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
+	const op = "open store"
+	if n := db.Stats().MaxOpenConnections; n > 0 && n < maxConns {
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "the database allows %d connections, and the store needs %d", n, maxConns)
+	}
+	var number int
+	var name, file string
+	if err := db.QueryRowContext(ctx, "PRAGMA database_list").Scan(&number, &name, &file); err != nil {
+		return nil, fail(op, "", err)
+	}
+	if file == "" {
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "the database is not in a file")
+	}
+	s, err := newStore(file, o)
+	if err != nil {
+		return nil, fail(op, file, err)
+	}
+	s.db = db
+	return s.start(ctx)
+}
+
+func newStore(file string, o Options) (*Store, error) {
 	file, err := filepath.Abs(file)
 	if err != nil {
-		return nil, fail("open store", file, err)
+		return nil, err
 	}
-	return open(ctx, filepath.Dir(file), file, file+".packs", o)
-}
-
-// OpenDir opens the store in dir and makes it if it is not there: dir 0700, its
-// database 0600. A store written by a newer segno is [segno.KindNewer], one that
-// is damaged [segno.KindCorrupt]; neither is changed.
-func OpenDir(ctx context.Context, dir string, o Options) (*Store, error) {
-	dir, err := filepath.Abs(dir)
+	packs, err := filepath.Abs(cmp.Or(o.Packs, file+".packs"))
 	if err != nil {
-		return nil, fail("open store", dir, err)
+		return nil, err
 	}
-	return open(ctx, dir, filepath.Join(dir, databaseName), filepath.Join(dir, packsName), o)
+	s := &Store{dir: filepath.Dir(file), file: file, options: o.withDefaults(), packs: newPackFiles(packs),
+		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to see what else is damaged"},
+		writer:  make(chan *conn, 1), readers: make(chan *conn, maxReaders)}
+	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces})
+	s.watch = s.newWatch()
+	return s, record.CheckKey(o.Key)
 }
 
-func open(ctx context.Context, dir, file, packs string, o Options) (_ *Store, err error) {
-	const op = "open store"
-	s := &Store{dir: dir, file: file, options: o.withDefaults(), squeeze: record.NewSqueezer(), packs: newPackFiles(packs),
-		writer: make(chan *conn, 1), idle: make(chan *conn, readers)}
-	s.watch = s.newWatch()
-	if err := record.CheckKey(o.Key); err != nil {
-		return nil, fail(op, dir, err)
-	}
-	if err := s.prepare(); err != nil {
-		return nil, fail(op, dir, err)
-	}
-	if s.db, err = sql.Open("sqlite", s.dsn()); err != nil {
-		return nil, fail(op, dir, err)
-	}
+// start opens the writing connection and brings the schema to the present version.
+func (s *Store) start(ctx context.Context) (*Store, error) {
 	c, err := s.connect(ctx)
 	if err == nil {
-		if err = s.patiently(ctx, c, s.ensureSchema); err != nil {
+		if err = s.retryWhileBusy(ctx, c, s.ensureSchema); err != nil {
 			c.close()
 		}
 	}
 	if err != nil {
-		s.db.Close()
-		return nil, fail(op, dir, err)
+		s.closeDB()
+		return nil, fail("open store", s.dir, err)
 	}
 	s.writer <- c
 	return s, nil
 }
 
-// Path is the database's file.
+// Path returns the file of the database.
 func (s *Store) Path() string { return s.file }
 
-// prepare makes the directory and an empty database file, so that SQLite finds
-// one with the right mode.
-func (s *Store) prepare() error {
+// prepareFile creates the directory and an empty database file with the right mode, if they are missing.
+func (s *Store) prepareFile() error {
 	_, err := os.Lstat(s.file)
 	if err == nil {
 		return checkLog(s.file)
@@ -177,7 +195,7 @@ func (s *Store) prepare() error {
 	if s.options.MustExist {
 		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "there is no store")
 	}
-	if err := s.orphanedPacks(); err != nil {
+	if err := s.checkOrphanedPacks(); err != nil {
 		return err
 	}
 	if err := makeDurable(s.options.FS, s.dir); err != nil {
@@ -185,7 +203,7 @@ func (s *Store) prepare() error {
 	}
 	f, err := s.options.FS.OpenFile(s.file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // another was first; see checkSize for why it is not opened
+		return nil // another process was first; see checkSize for why this one does not open the file
 	}
 	if err != nil {
 		return err
@@ -193,24 +211,26 @@ func (s *Store) prepare() error {
 	return f.Close()
 }
 
-// orphanedPacks refuses to begin anew beside packs whose database is gone.
-func (s *Store) orphanedPacks() error {
+// checkOrphanedPacks returns an error if there are packs without a database.
+func (s *Store) checkOrphanedPacks() error {
 	names, err := os.ReadDir(s.packs.dir)
 	if err != nil || len(names) == 0 {
 		return nil
 	}
-	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is gone and %d packs are left", filepath.Base(s.file), len(names)).WithHint("put " + filepath.Base(s.file) + " back from a backup, or move the directory aside to begin anew")
+	base := filepath.Base(s.file)
+	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is gone and %d packs are left", base, len(names)).
+		WithHint("put " + base + " back from a backup, or move the directory aside to start with an empty store")
 }
 
-// dsn names the database. Both settings are per connection and cost no reading.
-func (s *Store) dsn() string {
+// dataSource returns the name of the database for the driver, with the settings of each connection.
+func (s *Store) dataSource() string {
 	query := url.Values{
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
 	}
-	if s.options.ReadOnly && !s.writable() {
-		// SQLite makes files beside a database in WAL mode, also to read it. Without a
-		// log there is nothing that those files would protect.
+	if s.options.ReadOnly && !(canWrite(s.dir) && canWrite(s.file)) {
+		// SQLite creates files beside a database in WAL mode, also to read it. They protect the
+		// log, so without a log they are not needed.
 		query.Set("mode", "ro")
 		if fi, err := os.Lstat(s.file + "-wal"); errors.Is(err, fs.ErrNotExist) || err == nil && fi.Size() == 0 {
 			query.Set("immutable", "1")
@@ -220,12 +240,9 @@ func (s *Store) dsn() string {
 	return name.String()
 }
 
-// writable reports whether the database and what lies beside it can be written.
-func (s *Store) writable() bool { return canWrite(s.dir) && canWrite(s.file) }
-
-// patiently repeats f while the database is busy, as long as a writer would wait.
-// SQLite does not wait by itself where it turns to WAL mode, or recovers its log.
-func (s *Store) patiently(ctx context.Context, c *conn, f func(context.Context, *conn) error) error {
+// retryWhileBusy repeats f while the database is busy, for as long as a writer would wait. SQLite itself does
+// not wait when it changes to WAL mode or recovers its log.
+func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Context, *conn) error) error {
 	const pause = 5 * time.Millisecond
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -242,117 +259,23 @@ func (s *Store) patiently(ctx context.Context, c *conn, f func(context.Context, 
 	}
 }
 
-// ensureSchema checks the version, and makes the schema in an empty database.
-func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
-	version, sealed, err := c.version(ctx)
-	if err == nil {
-		err = checkSize(ctx, c, s.file)
-	}
-	if err != nil {
-		return err
-	}
-	switch {
-	case version == schemaVersion || version == 1:
-		if err := checkSchema(ctx, c, schemaOf(version)); err != nil {
-			return err
-		}
-		if version == 1 && !s.options.ReadOnly {
-			if err := c.transaction(ctx, addPhases); err != nil {
-				return err
-			}
-			version = schemaVersion
-		}
-		s.hasPhases = version == schemaVersion
-		if _, err := c.row(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger')", nil, &s.hasTriggers); err != nil {
-			return err
-		}
-		return s.unlock(ctx, c, sealed)
-	case version > schemaVersion:
-		return segno.Errorf(segno.KindNewer, "open store", s.dir, "the store has version %d, this segno knows %d", version, schemaVersion).WithHint("use the newest segno you have on this machine")
-	case s.options.ReadOnly:
-		return notFound("open store", s.dir)
-	}
-	// SQLite knows the size of a page from the first write on.
-	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
-		return err
-	}
-	// Evidence is looked at before anything is written, and the log's mode cannot
-	// be set in a transaction: hence two of them.
-	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {
-		_, err := s.isNew(ctx, c)
-		return err
-	}); err != nil {
-		return err
-	}
-	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
-		return err
-	}
-	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
-		isNew, err := s.isNew(ctx, c)
-		if err != nil {
-			return err
-		}
-		s.hasPhases = true
-		if !isNew {
-			_, sealed, err := c.version(ctx)
-			return errors.Join(err, s.unlock(ctx, c, sealed))
-		}
-		version, err := s.mark(ctx, c)
-		if err != nil {
-			return err
-		}
-		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;", applicationID, version))
-		return err
-	})
-}
-
-// isNew reports whether the database is empty and may be made; if it has the
-// schema, another process was first.
-func (s *Store) isNew(ctx context.Context, c *conn) (bool, error) {
-	var tables int
-	version, _, err := c.version(ctx)
-	if err != nil || version == schemaVersion {
-		return false, err
-	}
-	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {
-		return false, err
-	}
-	if tables > 0 {
-		return false, corrupt("open store", s.dir, errors.New(filepath.Base(s.file)+" is not a segno database"))
-	}
-	return true, s.orphanedPacks()
-}
-
-// enter begins a call; calls.Done ends it.
-func (s *Store) enter(ctx context.Context, op string) error {
-	if err := ctx.Err(); err != nil {
-		return fail(op, "", err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
-	}
-	s.calls.Add(1)
-	return nil
-}
-
-// Close waits for calls under way, ends who waits for a thread, and closes the store.
-// Batches that were not staged are lost. Closing twice is closing once.
+// Close waits for the calls under way, ends those that wait for a commit, and closes the store. Batches that
+// were not staged are lost. A second Close does nothing.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	again := s.closed
-	s.closed = true
-	s.mu.Unlock()
-	s.watch.bells.RingAll()
-	s.calls.Wait()
-	if again {
+	if !s.calls.Close(s.watch.notifier.NotifyAll) {
 		return nil
 	}
 	var errs []error
 	for n := s.opened.Load(); n > 0; n-- {
-		errs = append(errs, (<-s.idle).close())
+		errs = append(errs, (<-s.readers).close())
 	}
-	errs = append(errs, (<-s.writer).close(), s.watch.close(), s.db.Close(), s.packs.close())
+	errs = append(errs, (<-s.writer).close(), s.watch.close(), s.closeDB(), s.packs.close())
 	return fail("close store", s.dir, errors.Join(errs...))
+}
+
+func (s *Store) closeDB() error {
+	if !s.ownsDB {
+		return nil
+	}
+	return s.db.Close()
 }

@@ -2,109 +2,103 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-var _ segno.Watcher = (*Store)(nil)
-
-// watch is how a store learns that a thread has moved. Its own commits ring a bell.
-// For those of other processes one of those who wait asks now and then, on a
-// connection of its own.
+// watch wakes the callers that wait for a commit. Commits of this process wake them at once. For the commits
+// of other processes, one waiting caller polls the database on a separate connection.
 type watch struct {
-	bells bell.Bells
-	post  *bell.Post
-	lookout
+	notifier notify.Notifier
+	poller   *notify.SharedPoller
+	changeWatcher
 }
 
-// lookout finds out what was committed on other connections.
-type lookout struct {
-	conn    *conn     // nil until it is needed
-	version int64     // of the database's data when it was asked last
-	newest  int64     // the newest commit then
-	owes    bool      // something changed, and not all who wait have looked since
-	looked  time.Time // when all last did
+// wakeAllPause is the shortest time between two wake-ups of all callers after a change.
+const wakeAllPause = 500 * time.Millisecond
+
+// changeWatcher finds out what was committed on other connections.
+type changeWatcher struct {
+	conn     *conn     // nil until it is needed
+	version  int64     // of the database's data at the last poll
+	newest   int64     // the newest commit then
+	mustWake bool      // something changed, and not all callers were woken since
+	wokeAll  time.Time // when all callers were woken last
 }
 
-func (s *Store) newWatch() *watch {
-	return &watch{post: bell.NewPost(s.ask)}
-}
+func (s *Store) newWatch() *watch { return &watch{poller: notify.NewSharedPoller(s.poll)} }
 
-// Wait implements [segno.Watcher]. A commit of this Store's is heard of at once, one
-// of another's a quarter of a second later at most.
+// Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a quarter of a
+// second after a commit of another process.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	look := func(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
-		return s.head(ctx, thread, s.readApart)
+		return s.readHead(ctx, thread, s.readApart)
 	}
-	return s.watch.bells.Wait(ctx, thread, after, look, s.watch.post.Rest)
+	return s.watch.notifier.Wait(ctx, thread, after, look, s.watch.poller.Pause)
 }
 
-// ask is a [bell.Ask].
-func (s *Store) ask(ctx context.Context) (soon bool, err error) {
+// poll wakes the callers whose thread may have changed, and reports whether anything changed.
+func (s *Store) poll(ctx context.Context) (changed bool, err error) {
 	const op = "wait for thread"
-	if err := s.enter(ctx, op); err != nil {
+	if err := s.calls.Begin(ctx, op); err != nil {
 		return false, err
 	}
-	defer s.calls.Done()
-	ctx = context.WithoutCancel(ctx)
-	l := &s.watch.lookout
-	if soon, err = s.lookOut(ctx, l); err != nil {
-		err = errors.Join(err, l.close())
-		*l = lookout{} // it begins anew
+	defer s.calls.End()
+	w := &s.watch.changeWatcher
+	if changed, err = s.wakeChanged(context.WithoutCancel(ctx), w); err != nil {
+		err = errors.Join(err, w.close())
+		*w = changeWatcher{}
 	}
-	return soon, fail(op, s.dir, err)
+	return changed, fail(op, s.dir, err)
 }
 
-// everybody is how long passes at least before all who wait look for themselves again.
-const everybody = 500 * time.Millisecond
-
-// lookOut rings for what was committed on other connections since it last did. A delete
-// is no commit: so when something has changed all look for themselves, too, but not each
-// time.
-func (s *Store) lookOut(ctx context.Context, l *lookout) (changed bool, err error) {
-	first := l.conn == nil
-	if first {
-		if l.conn, err = s.connect(ctx); err != nil {
+// wakeChanged wakes the callers that wait for a thread that got a commit on another connection. The deletion of
+// a thread is not a commit: after any change wakeChanged therefore also wakes all callers, but not more often
+// than every wakeAllPause.
+func (s *Store) wakeChanged(ctx context.Context, w *changeWatcher) (changed bool, err error) {
+	const maxCommits = 200 // of more new commits all callers are woken
+	isFirst := w.conn == nil
+	if isFirst {
+		if w.conn, err = s.connect(ctx); err != nil {
 			return false, err
 		}
 	}
-	version, newest := l.version, l.newest
-	if _, err := l.conn.row(ctx, "PRAGMA data_version", nil, &l.version); err != nil {
+	version, newest := w.version, w.newest
+	if _, err := w.conn.row(ctx, "PRAGMA data_version", nil, &w.version); err != nil {
 		return false, err
 	}
-	changed = first || l.version != version
+	changed = isFirst || w.version != version
 	if changed {
-		if _, err := l.conn.row(ctx, "SELECT coalesce(max(n), 0) FROM commits", nil, &l.newest); err != nil {
+		if _, err := w.conn.row(ctx, "SELECT coalesce(max(n), 0) FROM commits", nil, &w.newest); err != nil {
 			return false, err
 		}
-		l.owes = true
+		w.mustWake = true
 	}
-	const many = 200
-	if first || l.newest > newest+many || l.owes && time.Since(l.looked) > everybody {
-		l.owes, l.looked = false, time.Now()
-		s.watch.bells.RingAll()
+	if isFirst || w.newest > newest+maxCommits || w.mustWake && time.Since(w.wokeAll) > wakeAllPause {
+		w.mustWake, w.wokeAll = false, time.Now()
+		s.watch.notifier.NotifyAll()
 		return changed, nil
 	}
-	if l.newest <= newest {
+	if w.newest <= newest {
 		return changed, nil
 	}
-	return changed, l.conn.rows(ctx, "SELECT DISTINCT t.id FROM commits c JOIN threads t ON t.n = c.thread WHERE c.n > ? AND c.n <= ?",
-		[]any{newest, l.newest}, func(r *sql.Rows) error {
+	return changed, w.conn.rows(ctx, "SELECT DISTINCT t.id FROM commits c JOIN threads t ON t.n = c.thread WHERE c.n > ? AND c.n <= ?",
+		[]any{newest, w.newest}, func(r sqlstore.Row) error {
 			var id segno.ThreadID
 			err := r.Scan(&id)
-			s.watch.bells.Ring(id)
+			s.watch.notifier.Notify(id)
 			return err
 		})
 }
 
-// close closes the lookout's connection.
-func (l *lookout) close() error {
-	if l.conn == nil {
+// close closes the connection.
+func (w *changeWatcher) close() error {
+	if w.conn == nil {
 		return nil
 	}
-	return l.conn.close()
+	return w.conn.close()
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/bell"
+	"github.com/dalsegno/segno/internal/notify"
 )
 
 // waits has n wait for the thread, and returns what they get.
@@ -52,7 +52,7 @@ func shut(t *testing.T, s *Store) {
 // TestOwnCommitsNeedNoLookout has nobody look: what this Store commits wakes by itself.
 func TestOwnCommitsNeedNoLookout(t *testing.T) {
 	s := openIn(t, t.TempDir(), Options{})
-	s.watch.post = bell.NewPost(func(context.Context) (bool, error) { return false, nil })
+	s.watch.poller = notify.NewSharedPoller(func(context.Context) (bool, error) { return false, nil })
 	head := made(t, s, "t")
 	wake := func(what string, do func() error) {
 		t.Helper()
@@ -93,7 +93,7 @@ func TestOneLookoutForAll(t *testing.T) {
 		heads = append(heads, head)
 		all = append(all, waits(t.Context(), s, each, head.Thread, head.Seq))
 	}
-	if n := s.db.Stats().OpenConnections; n > 1+1+readers {
+	if n := s.db.Stats().OpenConnections; n > 1+1+maxReaders {
 		t.Errorf("%d connections for %d who wait", n, threads*each)
 	}
 	var group sync.WaitGroup
@@ -185,10 +185,10 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
-		_, err := s.watch.bells.Wait(ctx, "quiet", head.Seq, func(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
+		_, err := s.watch.notifier.Wait(ctx, "quiet", head.Seq, func(ctx context.Context, id segno.ThreadID) (segno.Head, error) {
 			looks <- struct{}{}
 			return s.Head(ctx, id)
-		}, s.watch.post.Rest)
+		}, s.watch.poller.Pause)
 		done <- err
 	}()
 	start := time.Now()
@@ -198,7 +198,7 @@ func TestWhoWaitsForOthersIsLeftAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := 4 + int(time.Since(start)/everybody)
+	most := 4 + int(time.Since(start)/wakeAllPause)
 	cancel()
 	if err := <-done; segno.KindOf(err) != segno.KindCancelled {
 		t.Error(err)
@@ -216,7 +216,7 @@ func TestALookoutThatFails(t *testing.T) {
 	s, other := openIn(t, dir, Options{}), openIn(t, dir, Options{})
 	defer shut(t, other)
 	head := made(t, s, "t")
-	if _, err := s.ask(t.Context()); err != nil {
+	if _, err := s.poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.watch.conn.close(); err != nil {
@@ -241,7 +241,7 @@ func TestALookoutThatFails(t *testing.T) {
 func BenchmarkLookout(b *testing.B) {
 	s := benchStore(b)
 	for b.Loop() {
-		if _, err := s.ask(b.Context()); err != nil {
+		if _, err := s.poll(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,143 +1,156 @@
 package storetest
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"pgregory.net/rapid"
+	"github.com/dalsegno/segno/saver"
 )
 
-func addresses() []clause {
-	return []clause{
-		{"a/b and a_b", "two threads whose names differ are two, however a path or a key would spell them", slashAndUnderscore},
-		{"ids with a colon are listed", "whatever a thread is called, the list has it under that name", colons},
-		{"hostile addresses", "threads and namespaces are any UTF-8; each pair is one of its own, loads its own and is listed as it was given", hostileAddresses},
-		{"any address", "however threads and namespaces are spelt, no two addresses are one", anyAddress},
-		{"namespaces are apart", "a namespace of a thread is saved, loaded, listed and deleted for itself", namespacesApart},
-		{"a thread goes with its namespaces", "deleting a thread deletes every namespace of it, and none of another", threadGoesWhole},
-		{"impossible addresses", "a thread that is empty, and a thread or namespace that is too long or no UTF-8, is refused", impossibleAddresses},
-	}
+// hostileIDs returns valid ids, all different, that contain what paths, patterns, separators or
+// terminals give a meaning to.
+func hostileIDs() []string {
+	return []string{"../../etc/passwd", "..", ".git", "/", "a/b", "a_b", "a%2Fb", "a:b", ":", "a:b:c", "a=b", "#1", "a\\b", "A", "a", "%",
+		"_", "*", "?", "'", `"`, "\"; DROP TABLE threads; --", "NUL", "con", "__proto__", " ", "\n", "\x00", "a\x00", "a\x00b", "\x7f", "é",
+		"e\u0301", "\u202e", "💾", "\ufeff", "\U0010ffff", "日本", "中国",
+		strings.Repeat("x", segno.MaxID), strings.Repeat("x", segno.MaxID-1), strings.Repeat("é", segno.MaxID/2)}
 }
 
-func slashAndUnderscore(f *fixture) {
-	for _, pair := range [][2]string{{"a/b", "a_b"}, {"日本", "中国"}, {"a:b", "a_b2"}, {"A", "a"}, {"x%2Fy", "x/y"}, {"é", "e\u0301"}} {
-		one, two := segno.Address{Thread: pair[0]}, segno.Address{Thread: pair[1]}
-		f.begin(one, "of one")
-		f.absent(two)
-		f.begin(two, "of two")
-		f.same("the one's", f.get(one).Messages[0], said("of one"))
-		f.same("the other's", f.get(two).Messages[0], said("of two"))
-		f.ok(f.saver.Delete(f.Context(), one))
-		f.exists(two, true)
-	}
+// invalidIDs returns ids that are empty, too long or invalid UTF-8.
+func invalidIDs() []string {
+	return []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"}
 }
 
-func colons(f *fixture) {
-	var want []segno.Address
-	for _, id := range []string{"user:42", "thread/with:special*chars?", ":", "a:b:c", "a=b", "with space", "#1"} {
-		want = append([]segno.Address{{Thread: id}}, want...)
-		f.begin(want[0], "x")
-	}
-	f.same("the list", f.saved(""), want)
-}
-
-func hostileAddresses(f *fixture) {
-	all := []segno.Address{{Thread: "a:b"}, {Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
-		{Thread: "a|b"}, {Thread: "a", Namespace: "|b"}, {Thread: "a\x00", Namespace: "b"}, {Thread: "a", Namespace: "\x00b"}}
-	for _, id := range hostile() {
-		for _, a := range []segno.Address{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
-			if !slices.Contains(all, a) {
-				all = append(all, a)
+var addressTests = []test{
+	{"hostile addresses", "threads and namespaces can be any UTF-8; no two addresses share a checkpoint", func(f *fixture) {
+		all := []saver.ThreadKey{{Thread: "a", Namespace: "b"}, {Thread: "a:b", Namespace: "c"}, {Thread: "a", Namespace: "b:c"},
+			{Thread: "a|b"}, {Thread: "a", Namespace: "|b"}, {Thread: "a\x00", Namespace: "b"}, {Thread: "a", Namespace: "\x00b"}}
+		for _, id := range hostileIDs() {
+			for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: "t", Namespace: id}, {Thread: id, Namespace: "n"}} {
+				if !slices.Contains(all, a) {
+					all = append(all, a)
+				}
 			}
 		}
-	}
-	listed := map[string][]segno.Address{}
-	for _, a := range all {
-		f.begin(a, a.Thread+" in "+a.Namespace)
-		listed[a.Namespace] = append([]segno.Address{a}, listed[a.Namespace]...)
-	}
-	for _, a := range all {
-		got := f.get(a)
-		f.same("the address", got.Address, a)
-		f.same("what it holds", spelt(got.Messages[0]), spelt(said(a.Thread+" in "+a.Namespace)))
-	}
-	for namespace, want := range listed {
-		f.same("the list of a namespace", f.saved(namespace), want)
-	}
-}
-
-func anyAddress(f *fixture) {
-	held := map[segno.Address]string{}
-	spell := rapid.StringOfN(rapid.SampledFrom([]rune("aA_/:%|.\\\x00\x1f é*")), 0, 4, -1)
-	f.check(func(t *rapid.T) {
-		a := segno.Address{Thread: "t" + spell.Draw(t, "thread"), Namespace: spell.Draw(t, "namespace")}
-		if text, ok := held[a]; ok {
-			f.same("what it holds", f.get(a).Messages[0], said(text))
-			return
+		content := func(a saver.ThreadKey) string { return a.Thread + " in " + a.Namespace }
+		listed := map[string][]saver.ThreadKey{}
+		for _, a := range all {
+			f.notFound(a)
+			f.begin(a, content(a))
+			listed[a.Namespace] = append([]saver.ThreadKey{a}, listed[a.Namespace]...)
 		}
-		f.absent(a)
-		held[a] = fmt.Sprintf("%q", a)
-		f.begin(a, held[a])
-	})
-	for a, text := range held {
-		f.same("what it holds", f.get(a).Messages[0], said(text))
-	}
-}
-
-func namespacesApart(f *fixture) {
-	root := f.begin(f.address(), "root")
-	part := root.Address
-	part.Namespace = "child:abc"
-	f.absent(part)
-	child := f.begin(part, "child")
-	f.same("the child's first step", child.Step, 1)
-	other := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "child:abc"}, "another's child")
-	child = f.save(more(child, "more"))
-	f.stands(root)
-	f.stands(child)
-	f.same("the root's list", f.saved(""), []segno.Address{root.Address})
-	f.same("the namespace's list", f.saved("child:abc"), []segno.Address{child.Address, other.Address})
-	f.same("another namespace's", f.saved("child"), []segno.Address(nil))
-	f.ok(f.saver.Delete(f.Context(), part))
-	f.absent(part)
-	f.stands(root)
-	f.stands(other)
-}
-
-func threadGoesWhole(f *fixture) {
-	a := f.address()
-	f.begin(a, "root")
-	var parts []segno.Address
-	for _, name := range []string{"one", "two", "a:b"} {
-		parts = append(parts, segno.Address{Thread: a.Thread, Namespace: name})
-		f.begin(parts[len(parts)-1], name)
-	}
-	other := f.begin(segno.Address{Thread: a.Thread + ":one"}, "another")
-	others := f.begin(segno.Address{Thread: a.Thread + ":one", Namespace: "one"}, "another's")
-	f.ok(f.saver.Delete(f.Context(), a))
-	f.absent(a)
-	for _, p := range parts {
-		f.absent(p)
-		f.same("the list", slices.Contains(f.saved(p.Namespace), p), false)
-	}
-	f.stands(other)
-	f.stands(others)
-}
-
-func impossibleAddresses(f *fixture) {
-	for _, id := range []string{"", strings.Repeat("x", segno.MaxID+1), "\xff", "a\xc3"} {
-		for _, a := range []segno.Address{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
-			if a == (segno.Address{Thread: "t"}) {
-				continue
-			}
-			_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "x"))
-			f.kind(err, segno.KindInvalid)
-			if ok, _ := f.saver.Exists(f.Context(), a); ok {
-				f.Fatalf("%q exists", a)
+		for _, a := range all {
+			got := f.latest(a)
+			f.same("the address", got.ThreadKey, a)
+			f.same("the message", compact(got.Messages[0]), compact(message(content(a))))
+		}
+		for namespace, want := range listed {
+			f.same("the list of a namespace", f.addresses(namespace), want)
+		}
+		f.remove(saver.ThreadKey{Thread: "a/b"})
+		f.exists(saver.ThreadKey{Thread: "a_b"}, true)
+	}},
+	{"namespaces are separate", "each namespace is saved, loaded, listed and deleted separately, or deleted with its thread", func(f *fixture) {
+		root := f.begin(f.address(), "root")
+		one, two, other := part(root.ThreadKey, "a:b"), part(root.ThreadKey, "two"), saver.ThreadKey{Thread: root.Thread + ":a"}
+		f.notFound(one)
+		child := f.begin(one, "child")
+		f.same("the step of the child's first save", child.Step, 1)
+		kept := []saver.Snapshot{f.begin(other, "another thread"), f.begin(part(other, "a:b"), "the child of another thread")}
+		f.begin(two, "second child")
+		child = f.save(with(child, "more"))
+		f.isLatest(root)
+		f.isLatest(child)
+		f.same("the list of the threads", f.addresses(""), []saver.ThreadKey{other, root.ThreadKey})
+		f.same("the list of the namespace", f.addresses("a:b"), []saver.ThreadKey{one, kept[1].ThreadKey})
+		f.same("the list of another namespace", f.addresses("a"), []saver.ThreadKey(nil))
+		f.remove(two)
+		f.notFound(two)
+		f.isLatest(root)
+		f.isLatest(child)
+		f.remove(root.ThreadKey)
+		f.notFound(root.ThreadKey)
+		f.notFound(one)
+		f.same("the list of the namespace", f.addresses("a:b"), []saver.ThreadKey{kept[1].ThreadKey})
+		f.isLatest(kept[0])
+		f.isLatest(kept[1])
+	}},
+	{"invalid addresses", "a thread that is empty, and a name that is too long or invalid UTF-8, is refused", func(f *fixture) {
+		for _, id := range invalidIDs() {
+			for _, a := range []saver.ThreadKey{{Thread: id}, {Thread: id, Namespace: "part"}, {Thread: "t", Namespace: id}} {
+				if a == (saver.ThreadKey{Thread: "t"}) {
+					continue
+				}
+				f.kind(f.saveErr(with(saver.Snapshot{ThreadKey: a}, "x")), segno.KindInvalid)
+				if ok, _ := f.saver.Exists(f.Context(), a); ok {
+					f.Fatalf("%q exists", a)
+				}
 			}
 		}
+		f.same("the list", f.addresses(""), []saver.ThreadKey(nil))
+	}},
+}
+
+var idTests = []test{
+	{"hostile ids", "ids and names can be any UTF-8, and are returned unchanged", testHostileIDs},
+	{"prefixes", "a prefix is compared byte by byte and is not a pattern", func(f *fixture) {
+		head := f.newThread()
+		for _, id := range []string{"a%b", "a_b", "aXb", "A%b", "a%c"} {
+			c := f.turn(head)
+			c.ID = segno.CommitID(id)
+			head = f.commit(c)
+		}
+		for prefix, want := range map[string]string{"a%": "a%c a%b", "a_": "a_b", "a": "a%c aXb a_b a%b"} {
+			f.same(prefix, joined(f.find(segno.CheckpointQuery{IDPrefix: prefix})), want)
+		}
+	}},
+	{"invalid ids", "an id that is empty, too long, invalid UTF-8 or segno.Self is refused", func(f *fixture) {
+		c := f.turn(f.newThread())
+		for _, id := range invalidIDs() {
+			f.kind(f.commitErr(f.base(segno.ThreadID(id), "")), segno.KindInvalid)
+			c.ID = segno.CommitID(id)
+			f.kind(f.commitErr(c), segno.KindInvalid)
+		}
+		c.ID = segno.Self
+		f.kind(f.commitErr(c), segno.KindInvalid)
+	}},
+}
+
+func testHostileIDs(f *fixture) {
+	ws, hasWorkspaces := f.store.(segno.Workspaces)
+	for _, id := range hostileIDs() {
+		thread, session, workspace := segno.ThreadID(id), segno.SessionID(id), segno.WorkspaceID(id)
+		create := f.base(thread, "")
+		create.Create.ParentThread, create.Create.Name = thread, id
+		create.Link = &segno.Link{Session: session, Start: epoch}
+		c := f.turn(f.commit(create))
+		c.ID, c.Checkpoint.Key, c.Checkpoint.Session = segno.CommitID(id), segno.TurnKey(id), &segno.Position{Session: session, Leaf: id}
+		if hasWorkspaces {
+			c.Workspace = &segno.WorkspaceState{Workspace: workspace, Thread: thread, By: c.ID, Time: epoch}
+			c.Operation = &segno.Operation{ID: segno.OperationID(id), Workspace: workspace, Thread: thread, Verb: segno.VerbUndo, Time: epoch}
+			f.ok(ws.PutWorkspace(f.Context(), segno.WorkspaceRecord{ID: workspace, Path: "/" + id}))
+		}
+		f.commit(c)
 	}
-	f.same("the list", f.saved(""), []segno.Address(nil))
+	f.same("the number of threads", len(f.threads(segno.ThreadQuery{})), len(hostileIDs()))
+	for _, id := range hostileIDs() {
+		thread, session, workspace := segno.ThreadID(id), segno.SessionID(id), segno.WorkspaceID(id)
+		head := f.head(thread)
+		f.same("the head", []any{head.Thread, string(head.Head), head.Link.Session}, []any{thread, id, session})
+		f.same("the line", f.line(head.Head, 1), []segno.CommitID{head.Head})
+		f.same("the thread of the session", f.threads(segno.ThreadQuery{Session: session}), []segno.ThreadID{thread})
+		parts := all(f, f.store.Threads(f.Context(), segno.ThreadQuery{ParentThread: thread}))
+		f.same("the parts", []any{len(parts), parts[0].ID, parts[0].Name}, []any{1, thread, id})
+		for _, q := range []segno.CheckpointQuery{{Thread: thread, Limit: 1}, {Session: session}, {Leaf: id}, {Key: segno.TurnKey(id)}} {
+			f.same("the checkpoint", joined(f.find(q)), id)
+		}
+		if hasWorkspaces {
+			rec, err := ws.Workspace(f.Context(), workspace)
+			f.ok(err)
+			f.same("the commit of the workspace", rec.State.By, head.Head)
+			operations := all(f, ws.Operations(f.Context(), workspace))
+			f.same("the operations", []any{len(operations), string(operations[0].ID)}, []any{1, id})
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
 // notebook is somebody's own saver: the newest page of each thread, in a map.
@@ -20,27 +21,27 @@ type notebook struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	pages map[segno.Address]*page
+	pages map[saver.ThreadKey]*page
 	saves int
-	gone  map[segno.Address]bool
+	gone  map[saver.ThreadKey]bool
 }
 
 type page struct {
-	segno.Saved
+	saver.Snapshot
 	place    int             // among all saves
 	answered map[string]bool // questions that wait no more
 }
 
 func newNotebook(now func() time.Time) *notebook {
-	return &notebook{now: now, pages: map[segno.Address]*page{}, gone: map[segno.Address]bool{}}
+	return &notebook{now: now, pages: map[saver.ThreadKey]*page{}, gone: map[saver.ThreadKey]bool{}}
 }
 
-func failed(op string, a segno.Address, kind segno.Kind, err error) error {
+func failed(op string, a saver.ThreadKey, kind segno.Kind, err error) error {
 	return segno.NewError(kind, op, a.Thread, err)
 }
 
 // open begins a call; what it returns ends it.
-func (n *notebook) open(ctx context.Context, op string, a segno.Address) (end func(), err error) {
+func (n *notebook) open(ctx context.Context, op string, a saver.ThreadKey) (end func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, failed(op, a, segno.KindCancelled, err)
 	}
@@ -48,7 +49,7 @@ func (n *notebook) open(ctx context.Context, op string, a segno.Address) (end fu
 	return n.mu.Unlock, nil
 }
 
-func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error) {
+func (n *notebook) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, error) {
 	for _, id := range []string{s.Thread, cmp.Or(s.Namespace, "none")} {
 		if err := segno.CheckID("save", id); err != nil {
 			return s, err
@@ -56,24 +57,24 @@ func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error)
 	}
 	for _, raw := range slices.Concat(s.Messages, slices.Collect(maps.Values(s.State))) {
 		if len(raw) > 0 && !json.Valid(raw) {
-			return s, failed("save", s.Address, segno.KindInvalid, errors.New("a value is no JSON"))
+			return s, failed("save", s.ThreadKey, segno.KindInvalid, errors.New("a value is no JSON"))
 		}
 	}
-	end, err := n.open(ctx, "save", s.Address)
+	end, err := n.open(ctx, "save", s.ThreadKey)
 	if err != nil {
 		return s, err
 	}
 	defer end()
-	before := n.pages[s.Address]
+	before := n.pages[s.ThreadKey]
 	switch {
 	case before == nil && s.ID != "":
-		return s, failed("save", s.Address, segno.KindNotFound, nil)
-	case before == nil && n.gone[s.Address]:
-		return s, failed("save", s.Address, segno.KindRefused, errors.New("it was deleted"))
+		return s, failed("save", s.ThreadKey, segno.KindNotFound, nil)
+	case before == nil && n.gone[s.ThreadKey]:
+		return s, failed("save", s.ThreadKey, segno.KindRefused, errors.New("it was deleted"))
 	case before == nil:
-		before = &page{Saved: segno.Saved{Created: n.now()}, answered: map[string]bool{}}
+		before = &page{Snapshot: saver.Snapshot{Created: n.now()}, answered: map[string]bool{}}
 	case before.ID != s.ID:
-		return s, failed("save", s.Address, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.Address.ID(), Head: before.ID}})
+		return s, failed("save", s.ThreadKey, segno.KindConflict, &segno.ConflictError{Actual: segno.Head{Thread: s.ThreadKey.ID(), Head: before.ID}})
 	}
 	next := &page{answered: maps.Clone(before.answered)}
 	if s.Interrupts, err = next.waiting(before.Interrupts, s, n.now()); err != nil {
@@ -82,13 +83,13 @@ func (n *notebook) Save(ctx context.Context, s segno.Saved) (segno.Saved, error)
 	n.saves++
 	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), len(s.Messages), nil
 	s.Created, s.Updated = before.Created, n.now()
-	next.Saved, next.place = copied(s), n.saves
-	n.pages[s.Address] = next
+	next.Snapshot, next.place = copied(s), n.saves
+	n.pages[s.ThreadKey] = next
 	return copied(s), nil
 }
 
 // waiting is what waits for an answer after s.
-func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]segno.Interrupt, error) {
+func (p *page) waiting(open []segno.Interrupt, s saver.Snapshot, now time.Time) ([]segno.Interrupt, error) {
 	drop := func(id string) {
 		open = slices.DeleteFunc(slices.Clone(open), func(i segno.Interrupt) bool { return i.ID == id })
 		p.answered[id] = true
@@ -96,7 +97,7 @@ func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]
 	for _, d := range s.Decisions {
 		i := slices.IndexFunc(open, func(i segno.Interrupt) bool { return i.ID == d.Interrupt })
 		if i < 0 {
-			return nil, failed("decide", s.Address, segno.KindConflict, errors.New("it waits for no decision"))
+			return nil, failed("decide", s.ThreadKey, segno.KindConflict, errors.New("it waits for no decision"))
 		}
 		if err := open[i].Check(d, now); err != nil {
 			return nil, err
@@ -115,29 +116,29 @@ func (p *page) waiting(open []segno.Interrupt, s segno.Saved, now time.Time) ([]
 	return open, nil
 }
 
-func (n *notebook) Load(ctx context.Context, at segno.Address) (segno.Saved, error) {
+func (n *notebook) Load(ctx context.Context, at saver.ThreadKey) (saver.Snapshot, error) {
 	end, err := n.open(ctx, "load", at)
 	if err != nil {
-		return segno.Saved{}, err
+		return saver.Snapshot{}, err
 	}
 	defer end()
 	if p := n.pages[at]; p != nil {
-		return copied(p.Saved), nil
+		return copied(p.Snapshot), nil
 	}
-	return segno.Saved{}, failed("load", at, segno.KindNotFound, nil)
+	return saver.Snapshot{}, failed("load", at, segno.KindNotFound, nil)
 }
 
-func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[segno.SavedInfo, error] {
-	return func(yield func(segno.SavedInfo, error) bool) {
-		end, err := n.open(ctx, "list", segno.Address{Namespace: namespace})
+func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[saver.Info, error] {
+	return func(yield func(saver.Info, error) bool) {
+		end, err := n.open(ctx, "list", saver.ThreadKey{Namespace: namespace})
 		if err != nil {
-			yield(segno.SavedInfo{}, err)
+			yield(saver.Info{}, err)
 			return
 		}
 		all := slices.SortedFunc(maps.Values(n.pages), func(a, b *page) int { return b.place - a.place })
 		end()
 		for _, p := range all {
-			info := segno.SavedInfo{Address: p.Address, ID: p.ID, Step: p.Step, Created: p.Created, Updated: p.Updated}
+			info := saver.Info{ThreadKey: p.ThreadKey, ID: p.ID, Step: p.Step, Created: p.Created, Updated: p.Updated}
 			if p.Namespace == namespace && !yield(info, nil) {
 				return
 			}
@@ -145,7 +146,7 @@ func (n *notebook) List(ctx context.Context, namespace string) iter.Seq2[segno.S
 	}
 }
 
-func (n *notebook) Delete(ctx context.Context, at segno.Address) error {
+func (n *notebook) Delete(ctx context.Context, at saver.ThreadKey) error {
 	end, err := n.open(ctx, "delete", at)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (n *notebook) Delete(ctx context.Context, at segno.Address) error {
 	return nil
 }
 
-func (n *notebook) Exists(ctx context.Context, at segno.Address) (bool, error) {
+func (n *notebook) Exists(ctx context.Context, at saver.ThreadKey) (bool, error) {
 	end, err := n.open(ctx, "look", at)
 	if err != nil {
 		return false, err
@@ -170,7 +171,7 @@ func (n *notebook) Exists(ctx context.Context, at segno.Address) (bool, error) {
 }
 
 // copied is s, sharing nothing with it.
-func copied(s segno.Saved) segno.Saved {
+func copied(s saver.Snapshot) saver.Snapshot {
 	s.Messages, s.State, s.Meta, s.Interrupts = slices.Clone(s.Messages), maps.Clone(s.State), maps.Clone(s.Meta), slices.Clone(s.Interrupts)
 	for i := range s.Messages {
 		s.Messages[i] = slices.Clone(s.Messages[i])
@@ -188,22 +189,22 @@ func copied(s segno.Saved) segno.Saved {
 //
 //	func TestNotebook(t *testing.T) {
 //		clock := storetest.NewClock()
-//		open := func(*testing.T) segno.Saver { return newNotebook(clock.Now) }
+//		open := func(*testing.T) saver.Saver { return newNotebook(clock.Now) }
 //		storetest.TestSaver(t, open, storetest.SaverOptions{Clock: clock})
 //	}
 //
 // With -v it says which clauses it did not ask, and for want of what.
 func ExampleTestSaver() {
 	ctx := context.Background()
-	var saver segno.Saver = newNotebook(time.Now)
-	s := segno.Saved{Address: segno.Address{Thread: "session-123"}}
+	var notes saver.Saver = newNotebook(time.Now)
+	s := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "session-123"}}
 	s.Messages = append(s.Messages, json.RawMessage(`{"role":"user","content":"Create a project plan"}`))
-	if _, err := saver.Save(ctx, s); err != nil {
+	if _, err := notes.Save(ctx, s); err != nil {
 		fmt.Println(err)
 	}
-	_, err := saver.Save(ctx, s) // as if nothing had been saved
+	_, err := notes.Save(ctx, s) // as if nothing had been saved
 	fmt.Println(segno.KindOf(err))
-	s, err = saver.Load(ctx, s.Address)
+	s, err = notes.Load(ctx, s.ThreadKey)
 	fmt.Println(s.Step, len(s.Messages), err)
 	// Output:
 	// conflict

@@ -5,28 +5,34 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-// fixture is a store or a saver under test and the words to talk about it.
+// fixture is the store or saver under test, with helpers for the tests. Its methods fail the test if
+// a call returns an error.
 type fixture struct {
 	tester
-	T       *testing.T
-	o       Options
-	store   segno.Store // nil for a saver that is on none
-	saver   segno.Saver
-	reopen  func()
-	another func() segno.Saver // beside the saver
-	n       int
+	T           *testing.T
+	o           Options
+	store       segno.Store // nil for a saver without a store
+	saver       saver.Saver
+	reopen      func()             // closes and opens store and saver again
+	another     func() saver.Saver // opens a second saver of the same data
+	hideWatcher bool
+	n           int // the number of ids so far
 }
 
-// tester is who is told: the test, or one round of a check by chance.
+// tester is the part of testing.TB that both *testing.T and *rapid.T have.
 type tester interface {
 	Helper()
 	Cleanup(func())
@@ -38,55 +44,52 @@ type tester interface {
 	Failed() bool
 }
 
-// check asks prop by chance, over and over, of the same store. A round that fails is
-// shrunk, so a property must not mind what earlier rounds left.
-func (f *fixture) check(prop func(t *rapid.T)) {
+// random runs a property on random input, each time on the same store. A failing round is run again
+// with simpler input, so the property must not depend on what earlier rounds stored.
+func (f *fixture) random(property func(t *rapid.T)) {
 	rapid.Check(f.T, func(t *rapid.T) {
 		f.tester = t
 		defer func() { f.tester = f.T }()
-		prop(t)
+		property(t)
 	})
 }
 
-// onto is a store and the saver on it.
-func onto(t *testing.T, s segno.Store, o Options) *fixture {
+// newFixture returns a fixture for a store and a saver on it.
+func newFixture(t *testing.T, s segno.Store, o Options) *fixture {
 	f := &fixture{tester: t, T: t, o: o, store: s}
-	saver := func(s segno.Store) segno.Saver {
-		v := segno.NewSaver(s)
-		v.Now = f.now
-		return v
-	}
-	f.saver = saver(s)
+	f.saver = f.saverOn(s)
 	if o.Reopen != nil {
 		f.reopen = func() {
 			f.store = o.Reopen(t, f.store)
-			f.saver = saver(f.store)
+			f.saver = f.saverOn(f.store)
 		}
 	}
 	if o.Another != nil {
-		f.another = func() segno.Saver {
-			other := o.Another(t, f.store)
-			t.Cleanup(func() {
-				if err := other.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			})
-			return saver(other)
-		}
+		f.another = func() saver.Saver { return f.saverOn(f.secondStore()) }
 	}
 	return f
 }
 
+func (f *fixture) saverOn(s segno.Store) saver.Saver {
+	v := saver.New(s)
+	v.Now = f.now
+	return v
+}
+
+// secondStore opens the store a second time; the end of the test closes it.
+func (f *fixture) secondStore() segno.Store {
+	other := f.o.Another(f.T, f.store)
+	f.T.Cleanup(func() { f.ok(other.Close()) })
+	return other
+}
+
 func (f *fixture) close() {
-	if f.store == nil {
-		return
-	}
-	if err := f.store.Close(); err != nil {
-		f.Errorf("close: %v", err)
+	if f.store != nil {
+		f.ok(f.store.Close())
 	}
 }
 
-// now is the time for the store.
+// now returns the time of the store's clock.
 func (f *fixture) now() time.Time {
 	if f.o.Clock != nil {
 		return f.o.Clock.Now()
@@ -94,7 +97,14 @@ func (f *fixture) now() time.Time {
 	return time.Now()
 }
 
-// id returns an id that is new in this fixture.
+// advance moves the clock, if the test has one.
+func (f *fixture) advance(d time.Duration) {
+	if f.o.Clock != nil {
+		f.o.Clock.Advance(d)
+	}
+}
+
+// id returns an id that this fixture has not used.
 func (f *fixture) id(kind string) string {
 	f.n++
 	return fmt.Sprintf("%s-%d", kind, f.n)
@@ -107,18 +117,29 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// kind wants err to be of a kind.
+// kind fails the test unless err is of the kind want.
 func (f *fixture) kind(err error, want segno.Kind) {
 	f.Helper()
 	if err == nil {
-		f.Fatalf("no error; want one of kind %q", want)
+		f.Fatalf("no error; want kind %q", want)
 	}
 	if got := segno.KindOf(err); got != want {
-		f.Fatalf("the error %q has kind %q; want %q", err, got, want)
+		f.Fatalf("error %q has kind %q; want %q", err, got, want)
 	}
 }
 
-// same wants two values to be equal; times are equal if they are the same moment.
+// conflict fails the test unless err is a lost compare-and-swap, and returns the actual head.
+func (f *fixture) conflict(err error) segno.Head {
+	f.Helper()
+	f.kind(err, segno.KindConflict)
+	var c *segno.ConflictError
+	if !errors.As(err, &c) {
+		f.Fatalf("error %q has no ConflictError", err)
+	}
+	return c.Actual
+}
+
+// same fails the test unless got equals want. Times are equal if they are the same moment.
 func (f *fixture) same(what string, got, want any) {
 	f.Helper()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -126,7 +147,77 @@ func (f *fixture) same(what string, got, want any) {
 	}
 }
 
-// commit commits c; it must succeed.
+// errOf drops the value that a call returns beside its error.
+func errOf[T any](_ T, err error) error { return err }
+
+// lastErr reads a list to its end and returns the last error.
+func lastErr[T any](list iter.Seq2[T, error]) (last error) {
+	for _, err := range list {
+		last = err
+	}
+	return last
+}
+
+// all reads a list that must not fail.
+func all[T any](f *fixture, list iter.Seq2[T, error]) []T {
+	f.Helper()
+	found, err := readList(list)
+	f.ok(err)
+	return found
+}
+
+// readList reads a list to its end or to its first error.
+func readList[T any](list iter.Seq2[T, error]) (found []T, err error) {
+	for x, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, x)
+	}
+	return found, nil
+}
+
+// race calls try(k) for each k below n concurrently. Exactly one call must succeed; race returns its
+// result. All others must fail with KindConflict; race returns their errors.
+func race[T any](f *fixture, n int, try func(k int) (T, error)) (T, []error) {
+	f.Helper()
+	var mu sync.Mutex
+	var won []T
+	var lost []error
+	var group sync.WaitGroup
+	for k := range n {
+		group.Go(func() {
+			got, err := try(k)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				lost = append(lost, err)
+			} else {
+				won = append(won, got)
+			}
+		})
+	}
+	group.Wait()
+	if len(won) != 1 {
+		f.Fatalf("%d of %d writers succeeded; errors: %v", len(won), n, errors.Join(lost...))
+	}
+	for _, err := range lost {
+		f.kind(err, segno.KindConflict)
+	}
+	return won[0], lost
+}
+
+// allocated returns how many bytes the process allocates while do runs.
+func allocated(do func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	do()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// commit commits c.
 func (f *fixture) commit(c segno.Commit) segno.Head {
 	f.Helper()
 	head, err := f.store.Commit(f.Context(), c)
@@ -134,47 +225,82 @@ func (f *fixture) commit(c segno.Commit) segno.Head {
 	return head
 }
 
-// thread makes a thread with a base checkpoint.
-func (f *fixture) thread() segno.Head {
+func (f *fixture) commitErr(c segno.Commit) error { return errOf(f.store.Commit(f.Context(), c)) }
+
+// newThread creates a thread with a base checkpoint.
+func (f *fixture) newThread() segno.Head {
 	f.Helper()
 	return f.commit(f.base(segno.ThreadID(f.id("thread")), ""))
 }
 
+// base is a commit that creates a thread.
 func (f *fixture) base(id segno.ThreadID, parent segno.CommitID) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(f.id("base")), Thread: id, Parent: parent,
 		Create:     &segno.Thread{ID: id, Created: epoch, Title: "a title", Agent: "claude", Parent: parent},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: epoch}}
 }
 
-// next is a turn on a head.
-func (f *fixture) next(head segno.Head) segno.Commit {
+// turn is a commit of a turn after a head.
+func (f *fixture) turn(head segno.Head) segno.Commit {
 	id := f.id("turn")
-	body, err := json.Marshal("what was said in " + id)
+	body, err := json.Marshal("the message of " + id)
 	f.ok(err)
+	at := epoch.Add(time.Duration(f.n) * time.Second)
 	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: epoch, Name: "user", Body: body}},
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: epoch.Add(time.Duration(f.n) * time.Second), Prompt: id}}
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: at, Prompt: id}}
 }
 
-// turns commits n turns, each on the one before.
+// step is a commit of a step of a Go agent after a head.
+func (f *fixture) step(head segno.Head, entries ...segno.Entry) segno.Commit {
+	c := f.turn(head)
+	c.Checkpoint.Kind, c.Checkpoint.Agent, c.Checkpoint.Step = segno.CheckpointStep, "agent", 1
+	c.Entries = append(c.Entries, entries...)
+	return c
+}
+
+// files is a turn with a workspace snapshot of these files.
+func (f *fixture) files(head segno.Head, files ...string) segno.Commit {
+	f.Helper()
+	c := f.turn(head)
+	c.Staged = f.stage(append(files, tree(files...))...)
+	c.Checkpoint.Workspace = &segno.Snapshot{Workspace: "w", Tree: hash(tree(files...))}
+	return c
+}
+
+// turns commits n turns.
 func (f *fixture) turns(head segno.Head, n int) segno.Head {
 	f.Helper()
 	for range n {
-		head = f.commit(f.next(head))
+		head = f.commit(f.turn(head))
 	}
 	return head
 }
 
-// at is a head whose writer stands somewhere else.
-func at(head segno.Head, parent segno.CommitID, c segno.Commit) segno.Commit {
+// after changes the parent of c; it still expects head.
+func after(head segno.Head, parent segno.CommitID, c segno.Commit) segno.Commit {
 	c.Parent, c.Expect = parent, head.Head
 	return c
 }
 
-// move is a commit that only moves the pointers.
+// amends makes c an amendment of the newest checkpoint, which follows parent.
+func amends(head segno.Head, parent segno.CommitID, c segno.Commit) segno.Commit {
+	c = after(head, parent, c)
+	c.Checkpoint.Turn, c.Checkpoint.Amends = head.Turn, head.Head
+	return c
+}
+
+// move is a commit that only moves the thread's pointers.
 func (f *fixture) move(head segno.Head, to, tip segno.CommitID) segno.Commit {
 	return segno.Commit{ID: segno.CommitID(f.id("move")), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
 		Move: &segno.Move{Head: to, Tip: tip}}
+}
+
+// pin is a commit that pins a checkpoint.
+func (f *fixture) pin(head segno.Head, id segno.CommitID, name string) segno.Commit {
+	c := f.move(head, head.Head, head.Tip)
+	c.Pin = &segno.Pin{Checkpoint: id, Name: name}
+	return c
 }
 
 func (f *fixture) head(thread segno.ThreadID) segno.Head {
@@ -185,17 +311,21 @@ func (f *fixture) head(thread segno.ThreadID) segno.Head {
 }
 
 // load loads a whole line with its entries.
-func (f *fixture) load(at segno.CommitID) []segno.Node {
+func (f *fixture) load(id segno.CommitID) []segno.Node {
 	f.Helper()
-	line, err := f.store.Load(f.Context(), at, segno.Window{Entries: true})
+	line, err := f.store.Load(f.Context(), id, segno.Window{Entries: true})
 	f.ok(err)
 	return line.Commits
 }
 
-// path is the ids of a line.
-func (f *fixture) path(at segno.CommitID, last int) (ids []segno.CommitID) {
+func (f *fixture) loadErr(id segno.CommitID) error {
+	return errOf(f.store.Load(f.Context(), id, segno.Window{}))
+}
+
+// line returns the ids of the last commits of a line; 0 is all.
+func (f *fixture) line(id segno.CommitID, last int) (ids []segno.CommitID) {
 	f.Helper()
-	line, err := f.store.Load(f.Context(), at, segno.Window{Last: last})
+	line, err := f.store.Load(f.Context(), id, segno.Window{Last: last})
 	f.ok(err)
 	for _, n := range line.Commits {
 		ids = append(ids, n.ID)
@@ -203,69 +333,115 @@ func (f *fixture) path(at segno.CommitID, last int) (ids []segno.CommitID) {
 	return ids
 }
 
-// list collects a query's answer.
-func (f *fixture) list(q segno.CheckpointQuery) (found []segno.Checkpoint) {
+// checkpoints returns the checkpoints that q selects.
+func (f *fixture) checkpoints(q segno.CheckpointQuery) []segno.Checkpoint {
 	f.Helper()
-	for c, err := range f.store.Checkpoints(f.Context(), q) {
-		f.ok(err)
-		found = append(found, c)
-	}
-	return found
+	return all(f, f.store.Checkpoints(f.Context(), q))
 }
 
-// listed is the ids a query answers with.
-func (f *fixture) listed(q segno.CheckpointQuery) (ids []segno.CommitID) {
+// find returns the ids of the checkpoints that q selects.
+func (f *fixture) find(q segno.CheckpointQuery) (ids []segno.CommitID) {
 	f.Helper()
-	for _, c := range f.list(q) {
+	for _, c := range f.checkpoints(q) {
 		ids = append(ids, c.ID)
 	}
 	return ids
 }
 
+// threads returns the ids of the threads that q selects.
 func (f *fixture) threads(q segno.ThreadQuery) (ids []segno.ThreadID) {
 	f.Helper()
-	for t, err := range f.store.Threads(f.Context(), q) {
-		f.ok(err)
+	for _, t := range all(f, f.store.Threads(f.Context(), q)) {
 		ids = append(ids, t.ID)
 	}
 	return ids
 }
 
-// stage puts objects into a batch of their own.
+// joined returns ids as one string.
+func joined[ID ~string](ids []ID) string {
+	text := make([]string, len(ids))
+	for i, id := range ids {
+		text[i] = string(id)
+	}
+	return strings.Join(text, " ")
+}
+
+// stage puts objects into a new batch.
 func (f *fixture) stage(data ...string) segno.Staged {
 	f.Helper()
 	b := f.store.Objects().Batch()
 	defer b.Close()
 	for _, d := range data {
-		_, err := b.Put(f.Context(), []byte(d))
-		f.ok(err)
+		f.ok(errOf(b.Put(f.Context(), []byte(d))))
 	}
 	staged, err := b.Stage(f.Context())
 	f.ok(err)
 	return staged
 }
 
+// keep stores objects that no commit refers to.
+func (f *fixture) keep(data ...string) {
+	f.Helper()
+	f.ok(f.store.Objects().Keep(f.Context(), f.stage(data...)))
+}
+
 func (f *fixture) has(data string) bool {
 	f.Helper()
-	ok, err := f.store.Objects().Has(f.Context(), name(data))
+	ok, err := f.store.Objects().Has(f.Context(), hash(data))
 	f.ok(err)
 	return ok
 }
 
-func name(data string) segno.Hash { return segno.HashOf([]byte(data)) }
+// present fails the test unless the store has these objects.
+func (f *fixture) present(data ...string) {
+	f.Helper()
+	for _, d := range data {
+		got, err := f.store.Objects().Get(f.Context(), hash(d))
+		f.ok(err)
+		if !f.has(d) || string(got) != d {
+			f.Fatalf("an object of %d bytes is missing or different", len(d))
+		}
+	}
+}
 
-// A tree in these tests is an object that lists the names of others, one a line.
+// missing fails the test if the store has one of these objects.
+func (f *fixture) missing(data ...string) {
+	f.Helper()
+	for _, d := range data {
+		if f.has(d) {
+			f.Fatalf("the object %.40q exists", d)
+		}
+		f.kind(errOf(f.store.Objects().Get(f.Context(), hash(d))), segno.KindNotFound)
+	}
+}
+
+func hash(data string) segno.Hash { return segno.HashOf([]byte(data)) }
+
+// noise returns text that hardly compresses; it is the same in each call.
+func noise(n int) string {
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	var b strings.Builder
+	b.Grow(n + 64)
+	for h := hash("noise"); b.Len() < n; h = segno.HashOf(h[:]) {
+		for _, x := range h {
+			b.WriteByte(letters[x%64])
+		}
+	}
+	return b.String()[:n]
+}
+
+// A tree in these tests is an object that lists the names of other objects, one per line.
 const treeMark = "tree\n"
 
 func tree(data ...string) string {
 	text := treeMark
 	for _, d := range data {
-		text += name(d).String() + "\n"
+		text += hash(d).String() + "\n"
 	}
 	return text
 }
 
-// trace follows trees, as a workspace's Trace does.
+// trace visits the objects of a tree, as a workspace's Trace does.
 func trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
 	root := c.Tree()
 	if root.IsZero() || !visit(root) {
@@ -289,8 +465,8 @@ func trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(
 	return nil
 }
 
-// sound wants a store that can check itself to find nothing.
-func (f *fixture) sound() {
+// check runs the store's own check, if it has one.
+func (f *fixture) check() {
 	f.Helper()
 	k, ok := f.store.(segno.Checker)
 	if !ok || f.Failed() {
@@ -300,18 +476,7 @@ func (f *fixture) sound() {
 		f.Errorf("check: %v", err)
 		return true
 	})
-	if err != nil && segno.KindOf(err) != segno.KindInvalid { // a clause may have closed it
+	if err != nil && segno.KindOf(err) != segno.KindInvalid { // the test may have closed the store
 		f.Errorf("check: %v", err)
 	}
-}
-
-// conflict wants err to be a lost race, and returns the head that won.
-func (f *fixture) conflict(err error) segno.Head {
-	f.Helper()
-	f.kind(err, segno.KindConflict)
-	var c *segno.ConflictError
-	if !errors.As(err, &c) {
-		f.Fatalf("the error %q carries no ConflictError", err)
-	}
-	return c.Actual
 }

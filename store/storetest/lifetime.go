@@ -1,231 +1,245 @@
 package storetest
 
 import (
-	"encoding/json"
+	"context"
+	"errors"
 	"fmt"
-	"runtime"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-func closing() []clause {
-	return []clause{
-		{"after close", "after Close every call is refused as invalid, and closing again is nothing", afterClose},
-		{"close waits", "Close waits for calls under way: each is whole or refused", closeWaits},
+// calls returns a call of every method of the store.
+func (f *fixture) calls(ctx context.Context) map[string]func() error {
+	head := f.turns(f.newThread(), 1)
+	s, o, c, staged, batch := f.store, f.store.Objects(), f.turn(head), f.stage("staged"), f.store.Objects().Batch()
+	f.Cleanup(func() { f.ok(batch.Close()) })
+	policy := segno.CollectPolicy{Trace: trace}
+	calls := map[string]func() error{
+		"commit":           func() error { return errOf(s.Commit(ctx, c)) },
+		"head":             func() error { return errOf(s.Head(ctx, head.Thread)) },
+		"load":             func() error { return errOf(s.Load(ctx, head.Head, segno.Window{Entries: true})) },
+		"delete":           func() error { return s.Delete(ctx, head.Thread) },
+		"purge":            func() error { return errOf(segno.Purge(ctx, s, head.Thread, policy)) },
+		"checkpoints":      func() error { return lastErr(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread})) },
+		"threads":          func() error { return lastErr(s.Threads(ctx, segno.ThreadQuery{})) },
+		"threads by phase": func() error { return lastErr(s.Threads(ctx, segno.ThreadQuery{Phase: segno.PhaseDone})) },
+		"get":              func() error { return errOf(o.Get(ctx, hash("x"))) },
+		"has":              func() error { return errOf(o.Has(ctx, hash("x"))) },
+		"keep":             func() error { return o.Keep(ctx, staged) },
+		"put":              func() error { return errOf(batch.Put(ctx, []byte("put"))) },
+		"stage":            func() error { return errOf(batch.Stage(ctx)) },
 	}
+	if x, ok := s.(segno.Chains); ok {
+		calls["chain"] = func() error { return lastErr(x.Chain(ctx, head.Thread)) }
+	}
+	if x, ok := s.(segno.Workspaces); ok {
+		calls["workspace"] = func() error { return errOf(x.Workspace(ctx, "w")) }
+		calls["put workspace"] = func() error { return x.PutWorkspace(ctx, segno.WorkspaceRecord{ID: "w"}) }
+	}
+	if x, ok := s.(segno.Leaser); ok {
+		lease := segno.Lease{Thread: head.Thread, Owner: "a", Expires: f.now().Add(time.Minute)}
+		calls["acquire"] = func() error { return errOf(x.Acquire(ctx, lease)) }
+		calls["release"] = func() error { return x.Release(ctx, lease) }
+		calls["lease of"] = func() error { return errOf(x.LeaseOf(ctx, head.Thread)) }
+	}
+	if x, ok := s.(segno.Collector); ok {
+		calls["collect"] = func() error { return errOf(x.Collect(ctx, policy)) }
+	}
+	if x, ok := s.(segno.Eraser); ok {
+		calls["erase"] = func() error { return errOf(x.Erase(ctx, policy)) }
+	}
+	return calls
 }
 
-func reopening() []clause {
-	return []clause{{"everything is there again", "what was acknowledged survives closing and opening", everythingIsThereAgain}}
-}
-
-// everything is all a store answers about one thread.
-func everything(f *fixture, thread segno.ThreadID) map[string]any {
-	all := map[string]any{
-		"head": f.head(thread), "line": f.load(f.head(thread).Head), "checkpoints": f.list(segno.CheckpointQuery{}),
-		"pins": f.list(segno.CheckpointQuery{Pinned: true}), "threads": f.threads(segno.ThreadQuery{}),
-	}
-	if c, ok := f.store.(segno.Chains); ok {
-		for l, err := range c.Chain(f.Context(), thread) {
-			f.ok(err)
-			all["link "+string(l.Session)] = l
-		}
-	}
-	if w, ok := f.store.(segno.Workspaces); ok {
-		rec, err := w.Workspace(f.Context(), "w")
-		f.ok(err)
-		all["workspace"] = rec
-		for o, err := range w.Operations(f.Context(), "w") {
-			f.ok(err)
-			all["operation "+string(o.ID)] = o
-		}
-	}
-	return all
-}
-
-// scale counts what a timer would only guess.
-func scale() []clause {
-	return []clause{
-		{"a long chain", "what a head or the end of a line costs does not depend on how many sessions and turns came before", aLongChain},
-		{"lists carry no states", "what a list costs does not depend on how much was said", listsCarryNoStates},
-	}
-}
-
-func sizing() []clause {
-	return []clause{
-		{"bytes grow with the change", "a step costs as many bytes after thousands as after a hundred", bytesGrowWithTheChange},
-		{"a fork is a pointer", "a fork costs the same few bytes wherever it begins", aForkIsAPointer},
-	}
-}
-
-func afterClose(f *fixture) {
-	head := f.thread()
-	b := f.store.Objects().Batch()
-	f.ok(f.store.Close())
-	f.ok(f.store.Close())
-	ctx := f.Context()
-	_, err := f.store.Commit(ctx, f.next(head))
-	f.kind(err, segno.KindInvalid)
-	_, err = f.store.Head(ctx, head.Thread)
-	f.kind(err, segno.KindInvalid)
-	_, err = f.store.Load(ctx, head.Head, segno.Window{})
-	f.kind(err, segno.KindInvalid)
-	for _, err := range f.store.Checkpoints(ctx, segno.CheckpointQuery{}) {
-		f.kind(err, segno.KindInvalid)
-	}
-	for _, err := range f.store.Threads(ctx, segno.ThreadQuery{}) {
-		f.kind(err, segno.KindInvalid)
-	}
-	f.kind(f.store.Delete(ctx, head.Thread), segno.KindInvalid)
-	_, err = f.store.Objects().Get(ctx, name("x"))
-	f.kind(err, segno.KindInvalid)
-	_, err = f.store.Objects().Has(ctx, name("x"))
-	f.kind(err, segno.KindInvalid)
-	_, err = b.Put(ctx, []byte("x"))
-	f.kind(err, segno.KindInvalid)
-	f.ok(b.Close())
-}
-
-func closeWaits(f *fixture) {
-	head := f.thread()
-	var group sync.WaitGroup
-	for range 4 {
-		group.Go(func() {
-			for {
-				if _, err := f.store.Load(f.Context(), head.Head, segno.Window{Entries: true}); err != nil {
-					if segno.KindOf(err) != segno.KindInvalid {
-						f.Errorf("load: %v", err)
-					}
-					return
+var errorTests = []test{
+	{"an ended context", "every call with an ended context is KindCancelled, changes nothing, and errors.Is finds the cause", func(f *fixture) {
+		cancelled, cancel := context.WithCancel(f.Context())
+		cancel()
+		late, cancel := context.WithDeadline(f.Context(), time.Now().Add(-time.Second))
+		defer cancel()
+		for _, ctx := range []context.Context{cancelled, late} {
+			calls := f.calls(ctx)
+			before := f.checkpoints(segno.CheckpointQuery{})
+			for what, call := range calls {
+				if err := call(); segno.KindOf(err) != segno.KindCancelled || !errors.Is(err, ctx.Err()) {
+					f.Errorf("%s: error %v of kind %q; want one that wraps %v", what, err, segno.KindOf(err), ctx.Err())
 				}
 			}
-		})
-	}
-	f.turns(head, 3)
-	f.ok(f.store.Close())
-	group.Wait()
+			f.same("the checkpoints", f.checkpoints(segno.CheckpointQuery{}), before)
+		}
+	}},
 }
 
-func everythingIsThereAgain(f *fixture) {
-	head := f.turns(f.thread(), 3)
-	c := f.next(head)
-	c.Staged = f.stage(tree("data"), "data", noise(3<<20))
-	c.Checkpoint = full(tree("data"), "data")
-	c.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch}
-	c.Pin = &segno.Pin{Checkpoint: head.Head, Name: "a pin"}
-	c.Operation = &segno.Operation{ID: "op", Workspace: "w", Thread: head.Thread, Verb: segno.VerbPin, Time: epoch}
-	c.Workspace = &segno.WorkspaceState{Workspace: "w", Thread: head.Thread, By: c.ID, Snapshot: c.Checkpoint.Workspace, Time: epoch}
-	f.commit(c)
-	deleted := f.thread()
-	f.ok(f.store.Delete(f.Context(), deleted.Thread))
-	if w, ok := f.store.(segno.Workspaces); ok {
-		f.ok(w.PutWorkspace(f.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w\xff", Device: 1 << 63, Inode: 1<<64 - 1, Created: epoch, Moved: []string{"/v"}}))
-	}
-	before := everything(f, head.Thread)
-	f.reopen()
-	f.same("everything", everything(f, head.Thread), before)
-	f.holds(tree("data"), "data", noise(3<<20))
-	f.commit(c)
-	f.turns(f.head(head.Thread), 1)
+var fullDiskTests = []test{
+	{"a full disk", "a write without space is KindIO, errors.Is finds ENOSPC, and the store works once there is space", func(f *fixture) {
+		noSpace := func(what string, err error) {
+			if segno.KindOf(err) != segno.KindIO || !errors.Is(err, syscall.ENOSPC) {
+				f.Errorf("%s: error %v of kind %q; want ENOSPC", what, err, segno.KindOf(err))
+			}
+		}
+		head := f.turns(f.newThread(), 1)
+		end := f.o.Full(f.T, f.store)
+		c := f.turn(head)
+		c.Entries[0].Body = []byte(`"` + noise(1<<20) + `"`)
+		noSpace("commit", f.commitErr(c))
+		b := f.store.Objects().Batch()
+		defer b.Close()
+		_, err := b.Put(f.Context(), []byte(noise(6<<20)))
+		var staged segno.Staged
+		if err == nil {
+			staged, err = b.Stage(f.Context())
+		}
+		if err == nil {
+			err = f.store.Objects().Keep(f.Context(), staged)
+		}
+		noSpace("put, stage and keep", err)
+		f.same("the head", f.head(head.Thread), head)
+		end()
+		f.commit(c)
+	}},
 }
 
-func aLongChain(f *fixture) {
-	few, many := 100, 1000
-	if soak() {
-		many = 10_000
-	}
-	head := f.thread()
-	grow := func(n int) {
-		for i := range n {
-			c := f.next(head)
-			c.Link = &segno.Link{Agent: "claude", Session: segno.SessionID(fmt.Sprint("session ", head.Seq, i)), Start: epoch}
+var closeTests = []test{
+	{"after close", "after Close every call is KindInvalid; a second Close does nothing", func(f *fixture) {
+		calls := f.calls(f.Context())
+		f.ok(f.store.Close())
+		f.ok(f.store.Close())
+		for what, call := range calls {
+			if err := call(); segno.KindOf(err) != segno.KindInvalid {
+				f.Errorf("%s: error %v; want kind invalid", what, err)
+			}
+		}
+	}},
+	{"close waits", "Close waits for running calls; each succeeds or is refused", func(f *fixture) {
+		head := f.newThread()
+		var group sync.WaitGroup
+		for range 4 {
+			group.Go(func() {
+				for {
+					if _, err := f.store.Load(f.Context(), head.Head, segno.Window{Entries: true}); err != nil {
+						if segno.KindOf(err) != segno.KindInvalid {
+							f.Errorf("load: %v", err)
+						}
+						return
+					}
+				}
+			})
+		}
+		f.turns(head, 3)
+		f.ok(f.store.Close())
+		group.Wait()
+	}},
+}
+
+var reopenTests = []test{
+	{"everything is there again", "all committed data survives closing and opening again", func(f *fixture) {
+		text := func(field string, n int) string { return "the " + field + noise(n) }
+		fill := f.fill("thread", text)
+		f.fillAround(&fill, text)
+		gone := f.newThread()
+		f.ok(f.store.Delete(f.Context(), gone.Thread))
+		full := f.fullTurn(f.head("thread"))
+		seq := f.commit(full).Seq
+		before := fill.read(f.Context(), f.store)
+		f.reopen()
+		f.same("the data", fill.read(f.Context(), f.store), before)
+		f.kind(errOf(f.store.Head(f.Context(), gone.Thread)), segno.KindNotFound)
+		f.same("a full checkpoint", f.checkpoints(segno.CheckpointQuery{Limit: 1, Thread: "thread"})[0], stored(full, seq))
+		f.commit(full)
+		f.turns(f.head("thread"), 1)
+	}},
+}
+
+// The costs are counted in bytes and allocations, not measured with a timer.
+var costTests = []test{
+	{"a long chain", "the cost of a head or the end of a line does not depend on the number of earlier sessions and turns", func(f *fixture) {
+		few, many := 100, 1000
+		if soak() {
+			many = 10_000
+		}
+		head := f.newThread()
+		grow := func(n int) {
+			for i := range n {
+				c := f.turn(head)
+				c.Link = &segno.Link{Agent: "claude", Session: segno.SessionID(fmt.Sprint("session ", head.Seq, i)), Start: epoch}
+				head = f.commit(c)
+			}
+		}
+		cost := func() float64 {
+			return testing.AllocsPerRun(5, func() {
+				f.head(head.Thread)
+				f.line(head.Head, 20)
+				f.find(segno.CheckpointQuery{Thread: head.Thread, Limit: 20})
+				f.find(segno.CheckpointQuery{Thread: head.Thread, Before: 20, Limit: 20})
+			})
+		}
+		grow(few)
+		before := cost()
+		grow(many - few)
+		if after := cost(); after > 1.5*before {
+			f.Fatalf("%.0f allocations after %d sessions, %.0f after %d", after, many, before, few)
+		}
+	}},
+	{"lists carry no states", "the cost of a list does not depend on the size of the entries", func(f *fixture) {
+		head := f.newThread()
+		for range 8 {
+			c := f.turn(head)
+			c.Entries[0].Body = []byte(`"` + noise(1<<20) + `"`)
 			head = f.commit(c)
 		}
-	}
-	cost := func() float64 {
-		return testing.AllocsPerRun(5, func() {
-			f.head(head.Thread)
-			f.path(head.Head, 20)
-			f.listed(segno.CheckpointQuery{Thread: head.Thread, Limit: 20})
-			f.listed(segno.CheckpointQuery{Thread: head.Thread, Before: 20, Limit: 20})
-		})
-	}
-	grow(few)
-	before := cost()
-	grow(many - few)
-	if after := cost(); after > 1.5*before {
-		f.Fatalf("%.0f allocations after %d sessions, %.0f after %d", after, many, before, few)
-	}
-}
-
-// allocated is how many bytes this process asks for while what runs.
-func allocated(what func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	what()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
-
-func listsCarryNoStates(f *fixture) {
-	big, err := json.Marshal(noise(1 << 20))
-	f.ok(err)
-	head := f.thread()
-	for range 8 {
-		c := f.next(head)
-		c.Entries[0].Body = big
-		head = f.commit(c)
-	}
-	for what, list := range map[string]func(){
-		"heads":       func() { f.head(head.Thread) },
-		"checkpoints": func() { f.same("checkpoints", len(f.list(segno.CheckpointQuery{Thread: head.Thread})), 9) },
-		"threads":     func() { f.same("threads", len(f.threads(segno.ThreadQuery{})), 1) },
-		"lines":       func() { f.same("the line", len(f.path(head.Head, 0)), 9) },
-	} {
-		list()
-		if n := allocated(list); n > 2<<20 {
-			f.Errorf("%s took %d bytes of 8 MB that were said", what, n)
+		for what, list := range map[string]func() int{
+			"heads":       func() int { return int(f.head(head.Thread).Seq) },
+			"checkpoints": func() int { return len(f.find(segno.CheckpointQuery{Thread: head.Thread})) },
+			"threads":     func() int { return 8 + len(f.threads(segno.ThreadQuery{})) },
+			"lines":       func() int { return len(f.line(head.Head, 0)) },
+		} {
+			f.same(what, list(), 9)
+			if n := allocated(func() { list() }); n > 2<<20 {
+				f.Errorf("%s: %d bytes were allocated with 8 MB of entries", what, n)
+			}
 		}
-	}
+	}},
 }
 
-func bytesGrowWithTheChange(f *fixture) {
-	each := 1000
-	if soak() {
-		each = 2500
-	}
-	head := f.thread()
-	size := func(n int) int64 {
-		before := f.o.Size(f.T, f.store)
-		for range n {
-			c := f.next(head)
-			c.Entries[0].Body = []byte(`"` + noise(600 + int(head.Seq%7))[int(head.Seq%7):] + `"`)
-			head = f.commit(c)
+var sizeTests = []test{
+	{"bytes grow with the change", "a step needs as many bytes after thousands of steps as after a hundred", func(f *fixture) {
+		each := 1000
+		if soak() {
+			each = 2500
 		}
-		return f.o.Size(f.T, f.store) - before
-	}
-	size(100)
-	first := size(each)
-	if last := size(each); float64(last) > 1.25*float64(first) {
-		f.Fatalf("%d bytes for %d steps at first, %d later", first, each, last)
-	}
-}
-
-func aForkIsAPointer(f *fixture) {
-	head := f.turns(f.thread(), 500)
-	line := f.path(head.Head, 0)
-	fork := func(at segno.CommitID) int64 {
-		before := f.o.Size(f.T, f.store)
-		for range 50 {
-			f.commit(f.base(segno.ThreadID(f.id("fork")), at))
+		head := f.newThread()
+		size := func(n int) int64 {
+			before := f.o.Size(f.T, f.store)
+			for range n {
+				c := f.turn(head)
+				c.Entries[0].Body = []byte(`"` + noise(600 + int(head.Seq%7))[int(head.Seq%7):] + `"`)
+				head = f.commit(c)
+			}
+			return f.o.Size(f.T, f.store) - before
 		}
-		return (f.o.Size(f.T, f.store) - before) / 50
-	}
-	shallow, deep := fork(line[1]), fork(line[len(line)-1])
-	if deep > 2*max(shallow, 512) || deep > 2048 {
-		f.Fatalf("a fork of the newest of 500 commits costs %d bytes, one of the oldest %d", deep, shallow)
-	}
+		size(100)
+		first := size(each)
+		if last := size(each); float64(last) > 1.25*float64(first) {
+			f.Fatalf("%d bytes for %d steps at first, %d later", first, each, last)
+		}
+	}},
+	{"a fork is a pointer", "the size of a fork does not depend on the length of its line", func(f *fixture) {
+		head := f.turns(f.newThread(), 500)
+		line := f.line(head.Head, 0)
+		fork := func(at segno.CommitID) int64 {
+			before := f.o.Size(f.T, f.store)
+			for range 50 {
+				f.commit(f.base(segno.ThreadID(f.id("fork")), at))
+			}
+			return (f.o.Size(f.T, f.store) - before) / 50
+		}
+		shallow, deep := fork(line[1]), fork(line[len(line)-1])
+		if deep > 2*max(shallow, 512) || deep > 2048 {
+			f.Fatalf("a fork of the newest of 500 commits needs %d bytes, one of the oldest %d", deep, shallow)
+		}
+	}},
 }

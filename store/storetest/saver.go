@@ -2,139 +2,157 @@ package storetest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
-// SaverOptions are what only the saver's own test can do.
+// Traveler is a saver whose older checkpoints can be listed, loaded, returned to and forked.
+type Traveler interface {
+	At(ctx context.Context, at saver.ThreadKey, id segno.CommitID) (saver.Snapshot, error)
+	History(ctx context.Context, at saver.ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]
+	Undo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Redo(ctx context.Context, at saver.ThreadKey, n int) (saver.Snapshot, error)
+	Restore(ctx context.Context, at saver.ThreadKey, to segno.CommitID) (saver.Snapshot, error)
+	Fork(ctx context.Context, from segno.CommitID, to saver.ThreadKey) (saver.Snapshot, error)
+}
+
+// SaverOptions give the tests access to a saver beyond the saver.Saver interface. All are optional.
 type SaverOptions struct {
-	// Reopen opens what s saves to again, as a later process does. It is nil for a
-	// saver that does not outlive its process.
-	Reopen func(t *testing.T, s segno.Saver) segno.Saver
-	// Another opens it once more beside s, as another process does.
-	Another func(t *testing.T, s segno.Saver) segno.Saver
-	// Clock is what the saver reads the time from.
+	// Reopen opens the data of s again, as a later process does. It is nil for a saver in memory.
+	Reopen func(t *testing.T, s saver.Saver) saver.Saver
+	// Another opens the data of s a second time, as another process does.
+	Another func(t *testing.T, s saver.Saver) saver.Saver
+	// Clock is the clock that the saver reads.
 	Clock *Clock
 }
 
-// TestSaver holds somebody's own kind of saver to the clauses of the small
-// interface. open returns a new empty saver; what it holds is released by
-// t.Cleanup. [Historian], [Traveller] and [Forker] are found by assertion. A
-// saver that [segno.NewSaver] makes of a store is asked more by [Test].
-func TestSaver(t *testing.T, open func(t *testing.T) segno.Saver, o SaverOptions) {
+// TestSaver tests a kind of saver that does not use a segno.Store. open returns a new empty saver and
+// releases its resources with t.Cleanup. [Traveler] is found by type assertion. [Test] has more tests
+// for the saver that [saver.New] returns.
+func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
 		if o.Reopen != nil {
 			f.reopen = func() { f.saver = o.Reopen(t, f.saver) }
 		}
 		if o.Another != nil {
-			f.another = func() segno.Saver { return o.Another(t, f.saver) }
+			f.another = func() saver.Saver { return o.Another(t, f.saver) }
 		}
 		return f
 	})
 }
 
-// saverGroups are the clauses of a saver.
+// saverGroups returns the subtests of a saver.
 func saverGroups() []group {
-	return append([]group{
-		{"saver", saves(), nil}, {"saver", contents(), nil}, {"saver", addresses(), nil}, {"saver", saverRaces(), nil},
-		{"saver", otherSavers(), []ability{another}}, {"interrupt", interrupts(), nil},
-		{"history", histories(), []ability{historian}}, {"travel", travels(), []ability{historian, traveller}},
-		{"fork", forks(), []ability{historian, traveller, forker}},
-		{"travel", journeys(), []ability{historian, traveller, forker}},
-		{"state", states(), []ability{onStore, historian, traveller, forker}}, {"reopen", reopenings(), []ability{reopens}},
-		{"state", leasedSaves(), []ability{onStore, leaser}}, {"travel", turnTravels(), []ability{onStore}},
-		{"reopen", lostEffects(), []ability{reopens, onStore}},
-	}, langgraphGroups()...)
+	return []group{
+		{"saver", saveTests, nil}, {"saver", contentTests, nil}, {"saver", addressTests, nil},
+		{"saver", secondSaverTests, needs{canOpenTwice}}, {"interrupt", interruptTests, nil},
+		{"history", historyTests, needs{isTraveler}}, {"travel", travelTests, needs{isTraveler}},
+		{"fork", forkTests, needs{isTraveler}},
+		{"state", stateTests, needs{isOnStore}}, {"state", leasedStateTests, needs{isOnStore, isLeaser}},
+		{"reopen", reopenedSaverTests, needs{canReopen}},
+	}
 }
 
-// address is one that is new in this fixture.
-func (f *fixture) address() segno.Address { return segno.Address{Thread: f.id("thread")} }
+// address returns an unused address.
+func (f *fixture) address() saver.ThreadKey { return saver.ThreadKey{Thread: f.id("thread")} }
 
-func (f *fixture) save(s segno.Saved) segno.Saved {
+// part returns the address of a namespace of a's thread.
+func part(a saver.ThreadKey, namespace string) saver.ThreadKey {
+	return saver.ThreadKey{Thread: a.Thread, Namespace: namespace}
+}
+
+func (f *fixture) save(s saver.Snapshot) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Save(f.Context(), s)
 	f.ok(err)
 	return s
 }
 
-// begin saves a thread's first checkpoint.
-func (f *fixture) begin(a segno.Address, said ...string) segno.Saved {
+func (f *fixture) saveErr(s saver.Snapshot) error { return errOf(f.saver.Save(f.Context(), s)) }
+
+// begin saves the first checkpoint of a thread.
+func (f *fixture) begin(a saver.ThreadKey, texts ...string) saver.Snapshot {
 	f.Helper()
-	return f.save(more(segno.Saved{Address: a}, said...))
+	return f.save(with(saver.Snapshot{ThreadKey: a}, texts...))
 }
 
-func (f *fixture) get(a segno.Address) segno.Saved {
+// latest loads a thread.
+func (f *fixture) latest(a saver.ThreadKey) saver.Snapshot {
 	f.Helper()
 	s, err := f.saver.Load(f.Context(), a)
 	f.ok(err)
 	return s
 }
 
-// absent wants nothing to be at an address.
-func (f *fixture) absent(a segno.Address) {
+func (f *fixture) remove(a saver.ThreadKey) {
 	f.Helper()
-	_, err := f.saver.Load(f.Context(), a)
-	f.kind(err, segno.KindNotFound)
+	f.ok(f.saver.Delete(f.Context(), a))
+}
+
+// notFound fails the test if a can be loaded.
+func (f *fixture) notFound(a saver.ThreadKey) {
+	f.Helper()
+	f.kind(errOf(f.saver.Load(f.Context(), a)), segno.KindNotFound)
 	f.exists(a, false)
 }
 
-func (f *fixture) exists(a segno.Address, want bool) {
+func (f *fixture) exists(a saver.ThreadKey, want bool) {
 	f.Helper()
 	got, err := f.saver.Exists(f.Context(), a)
 	f.ok(err)
-	f.same(fmt.Sprintf("whether %q exists", a), got, want)
+	f.same(fmt.Sprintf("Exists(%q)", a), got, want)
 }
 
-func (f *fixture) infos(namespace string) (found []segno.SavedInfo) {
+// infos returns what List returns.
+func (f *fixture) infos(namespace string) []saver.Info {
 	f.Helper()
-	for i, err := range f.saver.List(f.Context(), namespace) {
-		f.ok(err)
-		found = append(found, i)
-	}
-	return found
+	return all(f, f.saver.List(f.Context(), namespace))
 }
 
-// saved is the addresses a namespace lists.
-func (f *fixture) saved(namespace string) (found []segno.Address) {
+// addresses returns the addresses that List returns.
+func (f *fixture) addresses(namespace string) (found []saver.ThreadKey) {
 	f.Helper()
 	for _, i := range f.infos(namespace) {
-		found = append(found, i.Address)
+		found = append(found, i.ThreadKey)
 	}
 	return found
 }
 
-// tick lets time pass, if it is ours.
-func (f *fixture) tick(d time.Duration) {
-	if f.o.Clock != nil {
-		f.o.Clock.Advance(d)
-	}
-}
-
-// said is a message.
-func said(text string) json.RawMessage {
+func message(text string) json.RawMessage {
 	body, err := json.Marshal(map[string]string{"role": "user", "content": text})
 	if err != nil {
-		panic(err) // a map of strings encodes
+		panic(err) // cannot happen: it is a map of strings
 	}
 	return body
 }
 
-// more is s with messages added, for the next step; s itself is left alone.
-func more(s segno.Saved, texts ...string) segno.Saved {
-	s.Step, s.Messages = 0, append([]json.RawMessage(nil), s.Messages...)
+// with returns a copy of s with more messages, for the next step.
+func with(s saver.Snapshot, texts ...string) saver.Snapshot {
+	s.Step, s.Messages = 0, slices.Clone(s.Messages)
 	for _, text := range texts {
-		s.Messages = append(s.Messages, said(text))
+		s.Messages = append(s.Messages, message(text))
 	}
 	return s
 }
 
-// state is values by their keys.
-func state(pairs ...string) map[string]json.RawMessage {
+// withMeta returns a copy of s with this Meta.
+func withMeta(s saver.Snapshot, meta map[string]string) saver.Snapshot {
+	s.Meta = meta
+	return s
+}
+
+// values returns a State: a key, its value, the next key, ...
+func values(pairs ...string) map[string]json.RawMessage {
 	s := map[string]json.RawMessage{}
 	for i := 0; i < len(pairs); i += 2 {
 		s[pairs[i]] = json.RawMessage(pairs[i+1])
@@ -142,10 +160,31 @@ func state(pairs ...string) map[string]json.RawMessage {
 	return s
 }
 
-// view is all that a user sees of a [segno.Saved]. JSON that differs only in how it
-// is spelt is the same.
+// rich returns a checkpoint with something in every field.
+func (f *fixture) rich(a saver.ThreadKey) saver.Snapshot {
+	s := with(saver.Snapshot{ThreadKey: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
+	s.State = values("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
+	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
+	return s
+}
+
+// series saves n checkpoints, each with one more message and another value.
+func (f *fixture) series(a saver.ThreadKey, n int) (saved []saver.Snapshot) {
+	f.Helper()
+	s := saver.Snapshot{ThreadKey: a}
+	for i := range n {
+		s = with(s, fmt.Sprint("message ", i))
+		s.State = values("n", fmt.Sprint(i), "same", `"always"`)
+		s.Meta = map[string]string{"source": []string{"input", "loop", "loop"}[i%3], "n": fmt.Sprint(i)}
+		s = f.save(s)
+		saved = append(saved, s)
+	}
+	return saved
+}
+
+// view is a [saver.Snapshot] with its JSON in one format, so that cmp can compare it.
 type view struct {
-	segno.Address
+	saver.ThreadKey
 	ID               segno.CommitID
 	Step             int
 	Messages         []string
@@ -155,26 +194,25 @@ type view struct {
 	Created, Updated time.Time
 }
 
-func viewOf(s segno.Saved) view {
-	v := view{Address: s.Address, ID: s.ID, Step: s.Step, State: map[string]string{}, Meta: map[string]string{}, Created: s.Created, Updated: s.Updated}
+func viewOf(s saver.Snapshot) view {
+	v := view{ThreadKey: s.ThreadKey, ID: s.ID, Step: s.Step, Created: s.Created, Updated: s.Updated,
+		State: map[string]string{}, Meta: map[string]string{}}
 	for _, m := range s.Messages {
-		v.Messages = append(v.Messages, spelt(m))
+		v.Messages = append(v.Messages, compact(m))
 	}
 	for key, value := range s.State {
-		v.State[key] = spelt(value)
+		v.State[key] = compact(value)
 	}
-	for key, value := range s.Meta {
-		v.Meta[key] = value
-	}
+	maps.Copy(v.Meta, s.Meta)
 	for _, i := range s.Interrupts {
-		i.Args = json.RawMessage(spelt(i.Args))
+		i.Args = json.RawMessage(compact(i.Args))
 		v.Interrupts = append(v.Interrupts, i)
 	}
 	return v
 }
 
-// spelt is raw in one spelling; none is null.
-func spelt(raw json.RawMessage) string {
+// compact returns JSON without white space; no bytes are null.
+func compact(raw json.RawMessage) string {
 	if len(raw) == 0 {
 		return "null"
 	}
@@ -186,14 +224,14 @@ func spelt(raw json.RawMessage) string {
 	return safe.String()
 }
 
-// alike wants two of them to be the same for a user.
-func (f *fixture) alike(what string, got, want segno.Saved) {
+// equal fails the test unless got and want are the same checkpoint.
+func (f *fixture) equal(what string, got, want saver.Snapshot) {
 	f.Helper()
 	f.same(what, viewOf(got), viewOf(want))
 }
 
-// stands wants the newest checkpoint of a thread to be s.
-func (f *fixture) stands(s segno.Saved) {
+// isLatest fails the test unless s is the newest checkpoint of its thread.
+func (f *fixture) isLatest(s saver.Snapshot) {
 	f.Helper()
-	f.alike("what is loaded", f.get(s.Address), s)
+	f.equal("the loaded checkpoint", f.latest(s.ThreadKey), s)
 }

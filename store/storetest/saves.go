@@ -8,263 +8,193 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
-func saves() []clause {
-	return []clause{
-		{"round trip", "what was saved is what is loaded: its id, step, messages, state, interrupts, meta and times", savedRoundTrip},
-		{"nothing there", "loading what is not there is not found, and nothing exists or is listed", nothingSaved},
-		{"the second save replaces the latest", "the newest save is the one that is loaded, and its thread is listed once", secondSave},
-		{"exists", "a thread exists from its first save until it is deleted", exists},
-		{"list", "each thread that saved something is listed once, the most recently saved first, with its newest step and time", savedList},
-		{"list while saving", "whoever lists may save meanwhile", listWhileSaving},
-		{"list while deleting", "whoever lists may delete meanwhile: what goes is not listed, and is no error", listWhileDeleting},
-		{"delete", "what was deleted is not loaded and not listed, and a save onto it is refused", savedDelete},
-		{"a deleted name", "the name of a deleted thread is not used again: a save under it is refused, and so is its namespace's", deletedName},
-		{"delete missing is fine", "deleting what is not there is no error", deleteMissing},
-		{"the list after all are deleted is empty", "a list of nothing is no error", listAfterAll},
-		{"created is kept", "a thread's creation time is that of its first save, whatever is saved later", createdIsKept},
-		{"updated changes", "each save has its own time, and the list shows the newest", updatedChanges},
-		{"clocks that go back", "the newest is the one that was saved last, whatever the savers' clocks say", clocksGoBack},
-		{"steps", "a step counts the saves of a line by itself, and goes where a higher one is given", savedSteps},
-		{"meta is of one checkpoint", "meta says something of one checkpoint and is not inherited", metaIsOfOne},
-		{"an ended context", "a call whose context has ended does nothing and says so", endedSave},
-	}
-}
-
-// rich is a checkpoint with something in every field.
-func (f *fixture) rich(a segno.Address) segno.Saved {
-	s := more(segno.Saved{Address: a, Meta: map[string]string{"source": "input", "run_id": "r1"}}, "hello", "hi")
-	s.State = state("todos", `[{"id":1,"done":false}]`, "files", `{"a.txt":"x"}`, "score", `42`, "none", `null`)
-	s.Interrupts = []segno.Interrupt{f.question(a, `{"to":"a@example.com"}`, segno.Approve, segno.Reject)}
-	return s
-}
-
-func savedRoundTrip(f *fixture) {
-	a := f.address()
-	want := f.rich(a)
-	got := f.save(want)
-	if got.ID == "" || got.Step != 1 || got.Created.IsZero() || got.Updated.IsZero() || got.Kept != 2 {
-		f.Fatalf("Save returned %+v", got)
-	}
-	want.ID, want.Step, want.Created, want.Updated = got.ID, got.Step, got.Created, got.Updated
-	f.alike("what Save returned", got, want)
-	f.stands(want)
-	f.same("Kept, loaded", f.get(a).Kept, 2)
-	f.same("Decisions, loaded", f.get(a).Decisions, []segno.Decision(nil))
-}
-
-func nothingSaved(f *fixture) {
-	f.same("the list", f.saved(""), []segno.Address(nil))
-	f.absent(f.address())
-	a := f.begin(f.address(), "hello").Address
-	a.Namespace = "part"
-	f.absent(a)
-	f.same("the namespace", f.saved("part"), []segno.Address(nil))
-	_, err := f.saver.Save(f.Context(), segno.Saved{Address: f.address(), ID: "nobody"})
-	f.kind(err, segno.KindNotFound)
-}
-
-func secondSave(f *fixture) {
-	first := f.begin(f.address(), "one")
-	second := f.save(more(first, "two"))
-	f.same("the step", second.Step, 2)
-	if first.ID == second.ID {
-		f.Fatalf("both are %q", first.ID)
-	}
-	f.stands(second)
-	f.same("the list", f.saved(""), []segno.Address{first.Address})
-}
-
-func exists(f *fixture) {
-	a := f.address()
-	f.exists(a, false)
-	f.begin(a, "hello")
-	f.exists(a, true)
-	f.ok(f.saver.Delete(f.Context(), a))
-	f.exists(a, false)
-}
-
-func savedList(f *fixture) {
-	one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
-	f.same("as made", f.saved(""), []segno.Address{three.Address, two.Address, one.Address})
-	f.tick(time.Minute)
-	one = f.save(more(one, "again"))
-	f.same("after a save", f.saved(""), []segno.Address{one.Address, three.Address, two.Address})
-	f.same("what is told of it", f.infos("")[0], segno.SavedInfo{Address: one.Address, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated})
-	for range f.saver.List(f.Context(), "") {
-		break // a list may be left at any time
-	}
-}
-
-func listWhileSaving(f *fixture) {
-	var want []segno.Address
-	for range 5 {
-		want = append(want, f.begin(f.address(), "x").Address)
-	}
-	var got []segno.Address
-	for i, err := range f.saver.List(f.Context(), "") {
-		f.ok(err)
-		got = append(got, i.Address)
-		f.save(more(f.get(i.Address), "more"))
-	}
-	for _, a := range want {
-		if !slices.Contains(got, a) {
-			f.Fatalf("%v is not listed: %v", a, got)
+var saveTests = []test{
+	{"round trip", "Load returns what Save stored: id, step, messages, state, interrupts, meta and times", func(f *fixture) {
+		a := f.address()
+		want := f.rich(a)
+		got := f.save(want)
+		if got.ID == "" || got.Step != 1 || got.Created.IsZero() || got.Updated.IsZero() {
+			f.Fatalf("Save returned %+v", got)
 		}
-	}
-}
-
-func listWhileDeleting(f *fixture) {
-	for range 4 {
-		f.begin(f.address(), "x")
-	}
-	all := f.saved("")
-	var got []segno.Address
-	for i, err := range f.saver.List(f.Context(), "") {
-		f.ok(err)
-		if got = append(got, i.Address); len(got) == 1 {
-			f.ok(f.saver.Delete(f.Context(), all[0]))
-			f.ok(f.saver.Delete(f.Context(), all[2]))
+		want.ID, want.Step, want.Created, want.Updated = got.ID, got.Step, got.Created, got.Updated
+		f.equal("the result of Save", got, want)
+		f.isLatest(want)
+		f.same("Decisions", f.latest(a).Decisions, []segno.Decision(nil))
+		second := f.save(with(got, "two"))
+		f.same("the step and whether the id is new", []any{second.Step, second.ID != got.ID}, []any{2, true})
+		f.isLatest(second)
+		f.same("the list", f.addresses(""), []saver.ThreadKey{a})
+	}},
+	{"nothing there", "a missing thread or namespace is KindNotFound, does not exist and is not listed", func(f *fixture) {
+		f.same("the list", f.addresses(""), []saver.ThreadKey(nil))
+		f.notFound(f.address())
+		f.notFound(part(f.begin(f.address(), "hello").ThreadKey, "part"))
+		f.same("the namespace", f.addresses("part"), []saver.ThreadKey(nil))
+		f.kind(f.saveErr(saver.Snapshot{ThreadKey: f.address(), ID: "missing"}), segno.KindNotFound)
+	}},
+	{"list", "List yields each saved thread once, most recently saved first, with its newest step and time", func(f *fixture) {
+		one, two, three := f.begin(f.address(), "1"), f.begin(f.address(), "2"), f.begin(f.address(), "3")
+		f.same("the first list", f.addresses(""), []saver.ThreadKey{three.ThreadKey, two.ThreadKey, one.ThreadKey})
+		f.advance(time.Minute)
+		one = f.save(with(one, "again"))
+		f.same("the list after a save", f.addresses(""), []saver.ThreadKey{one.ThreadKey, three.ThreadKey, two.ThreadKey})
+		want := saver.Info{ThreadKey: one.ThreadKey, ID: one.ID, Step: 2, Created: one.Created, Updated: one.Updated}
+		f.same("the newest", f.infos("")[0], want)
+		for range f.saver.List(f.Context(), "") {
+			break // the caller may stop early
 		}
-	}
-	f.same("the first listed", got[0], all[0])
-	f.same("the last listed", got[len(got)-1], all[3])
-	f.same("what is left", f.saved(""), []segno.Address{all[1], all[3]})
-}
-
-func deletedName(f *fixture) {
-	a := f.begin(f.address(), "x").Address
-	part := segno.Address{Thread: a.Thread, Namespace: "part"}
-	f.begin(part, "x")
-	f.ok(f.saver.Delete(f.Context(), a))
-	for _, gone := range []segno.Address{a, part} {
-		_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: gone}, "anew"))
-		f.kind(err, segno.KindRefused)
-		f.absent(gone)
-	}
-	f.same("the list", f.saved(""), []segno.Address(nil))
-}
-
-func savedDelete(f *fixture) {
-	gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
-	f.ok(f.saver.Delete(f.Context(), gone.Address))
-	f.absent(gone.Address)
-	f.same("the list", f.saved(""), []segno.Address{kept.Address})
-	_, err := f.saver.Save(f.Context(), more(gone, "late"))
-	f.kind(err, segno.KindNotFound)
-	f.absent(gone.Address)
-	f.stands(kept)
-}
-
-func deleteMissing(f *fixture) {
-	a := f.address()
-	f.ok(f.saver.Delete(f.Context(), a))
-	f.begin(a, "now")
-	a.Namespace = "part"
-	f.ok(f.saver.Delete(f.Context(), a))
-	a.Namespace = ""
-	f.exists(a, true)
-	f.ok(f.saver.Delete(f.Context(), a))
-	f.ok(f.saver.Delete(f.Context(), a))
-}
-
-func listAfterAll(f *fixture) {
-	for range 3 {
-		f.begin(f.address(), "x")
-	}
-	for _, a := range f.saved("") {
-		f.ok(f.saver.Delete(f.Context(), a))
-	}
-	f.same("the list", f.infos(""), []segno.SavedInfo(nil))
-}
-
-func createdIsKept(f *fixture) {
-	first := f.begin(f.address(), "one")
-	s := first
-	for i := range 3 {
-		f.tick(time.Hour)
-		s = f.save(more(s, fmt.Sprint(i)))
-		f.same("created, from Save", s.Created, first.Created)
-		f.same("created, loaded", f.get(s.Address).Created, first.Created)
-		f.same("created, listed", f.infos("")[0].Created, first.Created)
-		s = f.get(s.Address)
-	}
-}
-
-func updatedChanges(f *fixture) {
-	s := f.begin(f.address(), "one")
-	for i := range 3 {
-		f.tick(time.Hour)
-		next := f.save(more(s, fmt.Sprint(i)))
-		if next.Updated.Before(s.Updated) || f.o.Clock != nil && next.Updated.Sub(s.Updated) != time.Hour {
-			f.Fatalf("updated went from %v to %v", s.Updated, next.Updated)
+	}},
+	{"list while writing", "a caller may save and delete while it lists; deleted threads may be missing from the list", func(f *fixture) {
+		for range 4 {
+			f.begin(f.address(), "x")
 		}
-		f.same("updated, loaded", f.get(s.Address).Updated, next.Updated)
-		f.same("updated, listed", f.infos("")[0].Updated, next.Updated)
-		s = next
-	}
+		before := f.addresses("")
+		var got []saver.ThreadKey
+		for i, err := range f.saver.List(f.Context(), "") {
+			f.ok(err)
+			if got = append(got, i.ThreadKey); len(got) == 1 {
+				f.remove(before[0])
+				f.remove(before[2])
+				continue
+			}
+			if i.ThreadKey != before[2] {
+				f.save(with(f.latest(i.ThreadKey), "more"))
+			}
+		}
+		f.same("the first listed", got[0], before[0])
+		f.same("whether all others are listed", slices.Contains(got, before[1]) && slices.Contains(got, before[3]), true)
+		f.same("how many are left", len(f.addresses("")), 2)
+	}},
+	{"delete", "a deleted thread is not loaded or listed, and neither it nor its name can be saved to again", func(f *fixture) {
+		gone, kept := f.begin(f.address(), "gone"), f.begin(f.address(), "kept")
+		namespace := f.begin(part(gone.ThreadKey, "part"), "x")
+		f.remove(gone.ThreadKey)
+		f.same("the list", f.addresses(""), []saver.ThreadKey{kept.ThreadKey})
+		f.kind(f.saveErr(with(gone, "late")), segno.KindNotFound)
+		for _, a := range []saver.ThreadKey{gone.ThreadKey, namespace.ThreadKey} {
+			f.kind(f.saveErr(with(saver.Snapshot{ThreadKey: a}, "again")), segno.KindRefused)
+			f.notFound(a)
+		}
+		f.isLatest(kept)
+		f.remove(kept.ThreadKey)
+		f.same("the empty list", f.infos(""), []saver.Info(nil))
+	}},
+	{"delete missing is fine", "deleting a missing thread or namespace is not an error", func(f *fixture) {
+		a := f.address()
+		f.remove(a)
+		f.begin(a, "now")
+		f.remove(part(a, "part"))
+		f.exists(a, true)
+		f.remove(a)
+		f.remove(a)
+		f.exists(a, false)
+	}},
+	{"created is kept", "Created is the time of the thread's first save", func(f *fixture) {
+		first := f.begin(f.address(), "one")
+		s := first
+		for i := range 3 {
+			f.advance(time.Hour)
+			s = f.save(with(s, fmt.Sprint(i)))
+			f.same("Created from Save", s.Created, first.Created)
+			s = f.latest(s.ThreadKey)
+			f.same("Created from Load", s.Created, first.Created)
+			f.same("Created from List", f.infos("")[0].Created, first.Created)
+		}
+	}},
+	{"clocks that go back", "Updated is the time of each save; the latest save is the newest whatever the clock shows", func(f *fixture) {
+		one, two := f.begin(f.address(), "one"), f.begin(f.address(), "two")
+		for _, skew := range []time.Duration{-2 * time.Hour, time.Hour, -time.Minute} {
+			before := one.Updated
+			f.advance(skew)
+			one = f.save(with(one, skew.String()))
+			if f.o.Clock != nil {
+				f.same("Updated", one.Updated.Sub(before), skew)
+			}
+			f.isLatest(one)
+			f.same("Updated from List", f.infos("")[0].Updated, one.Updated)
+			f.same("the list", f.addresses(""), []saver.ThreadKey{one.ThreadKey, two.ThreadKey})
+			two = f.save(with(two, skew.String()))
+			f.same("the list", f.addresses(""), []saver.ThreadKey{two.ThreadKey, one.ThreadKey})
+			f.advance(-skew)
+			one = f.save(with(one, "same time"))
+		}
+	}},
+	{"steps", "a save adds 1 to the step, or takes a given step that is higher", func(f *fixture) {
+		s := f.begin(f.address(), "one")
+		for _, x := range []struct{ given, want int }{{1, 2}, {2, 3}, {0, 4}, {3, 5}, {9, 9}, {1, 10}, {100, 100}} {
+			s.Step = x.given
+			s = f.save(s)
+			f.same(fmt.Sprint("the step when given ", x.given), s.Step, x.want)
+			s = f.latest(s.ThreadKey)
+			f.same("the step from Load", s.Step, x.want)
+		}
+	}},
+	{"meta is of one checkpoint", "the next checkpoint does not inherit Meta", func(f *fixture) {
+		s := saver.Snapshot{ThreadKey: f.address()}
+		for _, meta := range []map[string]string{{"a": "1"}, {"b": "\x00é", "": ""}, nil} {
+			want := viewOf(saver.Snapshot{Meta: meta}).Meta
+			s = f.save(withMeta(s, meta))
+			f.same("Meta", viewOf(f.latest(s.ThreadKey)).Meta, want)
+		}
+	}},
+	{"an ended context", "a call with an ended context changes nothing and is KindCancelled", func(f *fixture) {
+		ctx, cancel := context.WithCancel(f.Context())
+		cancel()
+		s := f.begin(f.address(), "one")
+		for _, err := range []error{
+			errOf(f.saver.Save(ctx, with(s, "two"))),
+			errOf(f.saver.Save(ctx, saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{message("x")}})),
+			errOf(f.saver.Load(ctx, s.ThreadKey)),
+			errOf(f.saver.Exists(ctx, s.ThreadKey)),
+			lastErr(f.saver.List(ctx, "")),
+			f.saver.Delete(ctx, s.ThreadKey),
+		} {
+			f.kind(err, segno.KindCancelled)
+		}
+		f.same("the list", f.addresses(""), []saver.ThreadKey{s.ThreadKey})
+		f.isLatest(s)
+	}},
+	{"a stale save", "a save that follows an older checkpoint is a conflict with the newest id and changes nothing", func(f *fixture) {
+		old := f.begin(f.address(), "one")
+		now := f.save(with(old, "two"))
+		f.same("the actual head", f.conflict(f.saveErr(with(old, "late"))).Head, now.ID)
+		f.isLatest(now)
+		won := f.save(with(f.latest(old.ThreadKey), "after all"))
+		f.same("the number of messages", len(f.latest(old.ThreadKey).Messages), 3)
+		f.isLatest(won)
+	}},
+	{"a thread begins once", "a first save of an existing thread is a conflict and overwrites nothing", func(f *fixture) {
+		s := f.begin(f.address(), "one")
+		f.same("the actual head", f.conflict(f.saveErr(with(saver.Snapshot{ThreadKey: s.ThreadKey}, "again"))).Head, s.ID)
+		f.isLatest(s)
+	}},
+	{"one of K saves", "of K concurrent saves after one checkpoint one succeeds; the others get the winner's id", func(f *fixture) {
+		raceSaves(f, f.saver)
+	}},
 }
 
-func clocksGoBack(f *fixture) {
-	one, two := f.begin(f.address(), "one"), f.begin(f.address(), "two")
-	for _, skew := range []time.Duration{-2 * time.Hour, time.Hour, -time.Minute} {
-		f.tick(skew)
-		one = f.save(more(one, skew.String()))
-		f.stands(one)
-		f.same("the list", f.saved(""), []segno.Address{one.Address, two.Address})
-		f.tick(skew)
-		two = f.save(more(two, skew.String()))
-		f.stands(two)
-		f.same("the list", f.saved(""), []segno.Address{two.Address, one.Address})
-	}
-	f.same("the steps", []int{one.Step, two.Step}, []int{4, 4})
+var secondSaverTests = []test{
+	{"one of K saves in two savers", "two savers of the same data exclude each other like two goroutines", func(f *fixture) {
+		raceSaves(f, f.saver, f.another())
+	}},
 }
 
-func savedSteps(f *fixture) {
-	s := f.begin(f.address(), "one")
-	for want := 2; want < 5; want++ {
-		s = f.save(s) // as Save returned it
-		f.same("the step", s.Step, want)
-		s = f.get(s.Address)
-		f.same("the step, loaded", s.Step, want)
+// raceSaves saves concurrently after one checkpoint, in several rounds.
+func raceSaves(f *fixture, savers ...saver.Saver) {
+	const rounds = 6
+	s := saver.Snapshot{ThreadKey: f.address()}
+	for round := range rounds {
+		won, lost := race(f, 8, func(k int) (saver.Snapshot, error) {
+			return savers[k%len(savers)].Save(f.Context(), with(s, fmt.Sprintf("round %d saver %d", round, k)))
+		})
+		for _, err := range lost {
+			f.same("the actual head", f.conflict(err).Head, won.ID)
+		}
+		f.isLatest(won)
+		s = won
 	}
-	for i, given := range []int{0, 3, 9, 1, 100} {
-		s.Step = given
-		s = f.save(s)
-		f.same(fmt.Sprint("the step when given ", given), s.Step, []int{5, 6, 9, 10, 100}[i])
-		f.same("the step, loaded", f.get(s.Address).Step, s.Step)
-	}
-}
-
-func metaIsOfOne(f *fixture) {
-	s := more(segno.Saved{Address: f.address(), Meta: map[string]string{"a": "1"}}, "x")
-	s = f.save(s)
-	f.same("its meta", f.get(s.Address).Meta, map[string]string{"a": "1"})
-	s.Meta = map[string]string{"b": "\x00é", "": ""}
-	s = f.save(s)
-	f.same("another's", f.get(s.Address).Meta, map[string]string{"b": "\x00é", "": ""})
-	s.Meta = nil
-	f.same("of one that says nothing", len(f.get(f.save(s).Address).Meta), 0)
-}
-
-func endedSave(f *fixture) {
-	ctx, cancel := context.WithCancel(f.Context())
-	cancel()
-	s := f.begin(f.address(), "one")
-	_, err := f.saver.Save(ctx, more(s, "two"))
-	f.kind(err, segno.KindCancelled)
-	f.stands(s)
-	_, err = f.saver.Save(ctx, segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("x")}})
-	f.kind(err, segno.KindCancelled)
-	f.same("the list", f.saved(""), []segno.Address{s.Address})
-	_, err = f.saver.Load(ctx, s.Address)
-	f.kind(err, segno.KindCancelled)
-	_, err = f.saver.Exists(ctx, s.Address)
-	f.kind(err, segno.KindCancelled)
-	for _, err := range f.saver.List(ctx, "") {
-		f.kind(err, segno.KindCancelled)
-	}
-	f.kind(f.saver.Delete(ctx, s.Address), segno.KindCancelled)
-	f.stands(s)
+	f.same("messages and step", []int{len(s.Messages), s.Step}, []int{rounds, rounds})
 }

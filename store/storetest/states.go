@@ -3,138 +3,95 @@ package storetest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
-// states are the clauses of what a line adds up to.
-func states() []clause {
-	return []clause{
-		{"an intent without a result", "an intent whose result was never committed is unknown, and stays so until one is", intentWithoutResult},
-		{"an answer is recorded", "an answer is kept with its actor, time, words and edited arguments, on its own line alone", answerRecorded},
-		{"no name leads into a namespace", "a thread that is called as a namespace's own thread is called cannot be saved, loaded or deleted", noNameLeadsIn},
-		{"listed in mid-step", "a thread is listed with its newest checkpoint's step and time, whatever was committed after", listedInMidStep},
-		{"no clock given", "a saver whose Now is not set reads the time of day", noClockGiven},
-		{"an id each", "a question without an id, and two with one, are refused", anIDEach},
-		{"damage is not absence", "a checkpoint that is there and cannot be read is damaged, not missing, and is not saved over", damageIsNotAbsence},
-		{"a save is whole", "whoever reads while others save sees each save whole or not at all", saveIsWhole},
-		{"a save costs its change", "what a save takes does not depend on how much was said before", saveCostsItsChange},
-		{"one save, one commit", "a save is one commit, and of what did not change it holds nothing", oneCommit},
-	}
+// append commits entries after the newest checkpoint of a thread, as an agent does between two saves.
+func (f *fixture) append(a saver.ThreadKey, entries ...segno.Entry) segno.Commit {
+	f.Helper()
+	c := f.turn(f.head(a.ID()))
+	c.Checkpoint, c.Entries = nil, entries
+	f.commit(c)
+	return c
 }
 
-// reopenings are the clauses of what outlives a process.
-func reopenings() []clause {
-	return []clause{
-		{"saves", "everything that was saved is there again: states, histories, namespaces, forks, and where each stands", savesReopened},
-		{"interrupts", "what waits is there again, is answered by another process, and stays answered", interruptsReopened},
-	}
-}
-
-// lostEffects are the clauses of what only a store beneath shows after a reopening.
-func lostEffects() []clause {
-	return []clause{{"unknown effects", "an intent without a result is still unknown to the next process", unknownReopened}}
-}
-
-func intentWithoutResult(f *fixture) {
-	a := f.begin(f.address(), "x").Address
-	one, two := intent("1", "send_email", `{"to":"a"}`), intent("2", "charge", `{"sum":9007199254740993}`)
-	f.after(a, one, two)
-	f.same("unknown", f.fold(a).Unknown, []segno.Entry{one, two})
-	s := f.save(more(f.get(a), "on"))
-	f.same("unknown after a save", f.fold(a).Unknown, []segno.Entry{one, two})
-	f.after(a, segno.Entry{Kind: segno.EntryResult, ID: "2", Name: "charge", Time: epoch, Body: json.RawMessage(`"ok"`)})
-	f.same("unknown after a result", f.fold(a).Unknown, []segno.Entry{one})
-	line, err := f.store.Load(f.Context(), s.ID, segno.Window{Entries: true})
+// fold returns the state at the head of a thread.
+func (f *fixture) fold(a saver.ThreadKey) *segno.State {
+	f.Helper()
+	s, err := segno.Fold(&segno.Line{Commits: f.load(f.head(a.ID()).Head)})
 	f.ok(err)
-	then, err := segno.Fold(line)
-	f.ok(err)
-	f.same("unknown at the save before", then.Unknown, []segno.Entry{one, two})
+	return s
 }
 
-func answerRecorded(f *fixture) {
-	s := f.asked(2)
-	edit := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`), Actor: "ann\x00", Time: epoch.Add(time.Nanosecond)}
-	reject := segno.Decision{Interrupt: s.Interrupts[1].ID, Kind: segno.Reject, Text: "it is late", Actor: "bob"}
-	s = f.save(decided(s, edit))
-	f.tick(time.Minute)
-	s = f.save(decided(s, reject))
-	reject.Time = s.Updated
-	got := f.fold(s.Address).Answers
-	f.same("the first answer", got[edit.Interrupt].Decision, edit)
-	f.same("the second answer, timed by the saver", got[reject.Interrupt].Decision, reject)
-	f.undo(s.Address, 1)
-	f.same("answers after an undo", len(f.fold(s.Address).Answers), 1)
-	f.redo(s.Address, 1)
-	f.same("answers after a redo", len(f.fold(s.Address).Answers), 2)
+func intent(id, tool, body string) segno.Entry {
+	return segno.Entry{Kind: segno.EntryIntent, ID: id, Name: tool, Time: epoch, Body: json.RawMessage(body)}
 }
 
-func noNameLeadsIn(f *fixture) {
-	part := f.begin(segno.Address{Thread: f.id("thread"), Namespace: "part"}, "mine")
-	forged := segno.Address{Thread: string(part.Address.ID())}
-	_, err := f.saver.Save(f.Context(), more(segno.Saved{Address: forged, ID: part.ID}, "forged"))
-	f.kind(err, segno.KindInvalid)
-	_, err = f.saver.Load(f.Context(), forged)
-	f.kind(err, segno.KindInvalid)
-	f.kind(f.saver.Delete(f.Context(), forged), segno.KindInvalid)
-	_, err = f.saver.(Forker).Fork(f.Context(), part.ID, forged)
-	f.kind(err, segno.KindInvalid)
-	f.same("the list", f.saved(""), []segno.Address(nil))
-	f.stands(part)
+func result(id, tool string) segno.Entry {
+	return segno.Entry{Kind: segno.EntryResult, ID: id, Name: tool, Time: epoch, Body: json.RawMessage(`"ok"`)}
 }
 
-func listedInMidStep(f *fixture) {
-	s := f.begin(f.address(), "one")
-	f.tick(time.Minute)
-	s = f.save(more(s, "two"))
-	for i := range 3 {
-		f.after(s.Address, intent(f.id("call"), "tool", `1`))
-		got := f.infos("")[0]
-		f.same(fmt.Sprint("step and time after ", i+1), []any{got.Step, got.Updated.Equal(s.Updated), got.Created.Equal(s.Created)}, []any{2, true, true})
-	}
+// The tests of a saver on a store: what it commits, and what other programs commit to the same thread.
+var stateTests = []test{
+	{"an intent without a result", "an intent is in State.Unknown until its result is committed", func(f *fixture) {
+		s := f.begin(f.address(), "x")
+		a := s.ThreadKey
+		for _, id := range hostileIDs() {
+			f.append(a, intent(id, "tool", `1`))
+			f.same("an unknown intent", f.fold(a).Unknown, []segno.Entry{intent(id, "tool", `1`)})
+			f.append(a, result(id, "tool"))
+		}
+		one, two, three := intent("1", "send_email", `{"to":"a"}`), intent("2", "charge", `{"sum":9007199254740993}`), intent("3", "charge", `1`)
+		f.append(a, one, two)
+		f.commit(f.append(a, three)) // the same commit twice
+		f.same("unknown intents", f.fold(a).Unknown, []segno.Entry{one, two, three})
+		if t, ok := f.saver.(Traveler); ok {
+			before, err := t.At(f.Context(), a, s.ID)
+			f.ok(err)
+			f.equal("the checkpoint before", before, s)
+		}
+		s = f.save(with(f.latest(a), "more"))
+		f.append(a, result("2", "charge"))
+		f.same("unknown intents after a result", f.fold(a).Unknown, []segno.Entry{one, three})
+		then, err := segno.Fold(&segno.Line{Commits: f.load(s.ID)})
+		f.ok(err)
+		f.same("unknown intents at the save before", then.Unknown, []segno.Entry{one, two, three})
+		c := f.step(f.head(a.ID()), result("1", "send_email"), result("3", "charge"))
+		f.commit(c)
+		f.same("unknown intents after a step with results", len(f.fold(a).Unknown), 0)
+		f.append(a, segno.Entry{Kind: segno.EntryMessage, Body: message("2")}, segno.Entry{Kind: segno.EntryState, Name: "k\x00", Body: []byte(`[2]`)})
+		got := f.latest(a)
+		f.same("message and value after the save", []string{string(got.Messages[3]), string(got.State["k\x00"])}, []string{string(message("2")), `[2]`})
+	}},
+	{"an answer is recorded", "a decision is stored with actor, time, text and arguments", func(f *fixture) {
+		s := f.asked(2)
+		f.same("the questions", f.fold(s.ThreadKey).Interrupts, s.Interrupts)
+		edit := segno.Decision{Interrupt: s.Interrupts[0].ID, Kind: segno.Edit, Args: json.RawMessage(`{"to":"b@example.com"}`),
+			Actor: "ann\x00", Time: epoch.Add(time.Nanosecond)}
+		reject := segno.Decision{Interrupt: s.Interrupts[1].ID, Kind: segno.Reject, Text: "it is late", Actor: "bob"}
+		s = f.save(decided(s, edit))
+		f.advance(time.Minute)
+		s = f.save(decided(s, reject))
+		reject.Time = s.Updated
+		got := f.fold(s.ThreadKey).Answers
+		f.same("the first decision", got[edit.Interrupt].Decision, edit)
+		f.same("the second decision, with the time of the save", got[reject.Interrupt].Decision, reject)
+		f.undo(s.ThreadKey, 1)
+		f.same("the number of decisions after an undo", len(f.fold(s.ThreadKey).Answers), 1)
+		f.redo(s.ThreadKey, 1)
+		f.same("the number of decisions after a redo", len(f.fold(s.ThreadKey).Answers), 2)
+	}},
+	{"a save is atomic", "a concurrent reader sees each save completely or not at all", testAtomicSave},
 }
 
-func noClockGiven(f *fixture) {
-	v := &segno.StoreSaver{Store: f.store}
-	s, err := v.Save(f.Context(), segno.Saved{Address: f.address()})
-	f.ok(err)
-	f.same("whether it has a time", s.Updated.IsZero(), false)
-}
-
-func anIDEach(f *fixture) {
-	s := f.begin(f.address(), "hello")
-	one, two := f.question(s.Address, `{}`, segno.Approve), f.question(s.Address, `{"x":1}`, segno.Approve)
-	two.ID = one.ID
-	nameless := one
-	nameless.ID = ""
-	for _, bad := range [][]segno.Interrupt{{one, two}, {nameless}} {
-		s.Interrupts = bad
-		_, err := f.saver.Save(f.Context(), s)
-		f.kind(err, segno.KindInvalid)
-	}
-	f.same("what waits", len(waiting(f.get(s.Address))), 0)
-}
-
-func damageIsNotAbsence(f *fixture) {
-	good := f.begin(f.address(), "one")
-	a := good.Address
-	f.after(a, segno.Entry{Kind: segno.EntryInterrupt, ID: "1", Body: json.RawMessage(`"no interrupt"`)})
-	_, err := f.saver.Load(f.Context(), a)
-	f.kind(err, segno.KindCorrupt)
-	f.exists(a, true)
-	f.same("the list", f.saved(""), []segno.Address{a})
-	_, err = f.saver.Save(f.Context(), more(segno.Saved{Address: a}, "as if it were new"))
-	f.kind(err, segno.KindConflict)
-	f.alike("the checkpoint before", f.at(a, good.ID), good)
-	f.likeFork("a fork of it", f.fork(good.ID, f.address()), good)
-}
-
-func saveIsWhole(f *fixture) {
-	s := f.save(segno.Saved{Address: f.address(), Messages: []json.RawMessage{said("0")}, State: state("n", `1`)})
-	a := s.Address
+func testAtomicSave(f *fixture) {
+	s := f.save(saver.Snapshot{ThreadKey: f.address(), Messages: []json.RawMessage{message("0")}, State: values("n", `1`)})
+	a := s.ThreadKey
 	ctx, cancel := context.WithCancel(f.Context())
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -143,119 +100,56 @@ func saveIsWhole(f *fixture) {
 		group.Go(func() {
 			for ctx.Err() == nil {
 				got, err := f.saver.Load(f.Context(), a)
-				if err != nil {
-					f.Errorf("load: %v", err)
-					return
-				}
-				var n int
-				if err := json.Unmarshal(got.State["n"], &n); err != nil || n != len(got.Messages) || n != got.Step {
-					f.Errorf("a reader saw step %d with %d messages and n = %d (%v)", got.Step, len(got.Messages), n, err)
+				if n := strconv.Itoa(len(got.Messages)); err != nil || string(got.State["n"]) != n || strconv.Itoa(got.Step) != n {
+					f.Errorf("a reader got step %d with %s messages and n = %s (%v)", got.Step, n, got.State["n"], err)
 					return
 				}
 			}
 		})
 	}
 	for i := range 30 {
-		s = more(s, "x")
-		n, err := json.Marshal(i + 2)
-		f.ok(err)
-		s.State = map[string]json.RawMessage{"n": n}
+		s = with(s, "x")
+		s.State = values("n", strconv.Itoa(i+2))
 		s = f.save(s)
 	}
 }
 
-func oneCommit(f *fixture) {
-	s := f.save(f.rich(f.address()))
-	before := f.head(s.Address.ID())
-	s = more(s, "one more")
-	s.State["score"] = json.RawMessage(`43`)
-	s = f.save(s)
-	f.same("commits", f.head(s.Address.ID()).Seq-before.Seq, int64(1))
-	line, err := f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
-	f.ok(err)
-	var kinds []segno.EntryKind
-	for _, e := range line.Commits[0].Entries {
-		kinds = append(kinds, e.Kind)
-	}
-	f.same("what it holds", kinds, []segno.EntryKind{segno.EntryMessage, segno.EntryState})
-	s = f.save(more(f.get(s.Address)))
-	line, err = f.store.Load(f.Context(), s.ID, segno.Window{Last: 1, Entries: true})
-	f.ok(err)
-	f.same("what a save of nothing new holds", len(line.Commits[0].Entries), 0)
+var leasedStateTests = []test{
+	{"a saver beside a lease", "a save to a thread that another owner has leased is a conflict until the lease is released", func(f *fixture) {
+		s := f.begin(f.address(), "one")
+		lease := f.acquire(s.ThreadKey.ID(), "another")
+		f.kind(f.saveErr(with(s, "beside it")), segno.KindConflict)
+		f.isLatest(s)
+		f.ok(f.store.(segno.Leaser).Release(f.Context(), lease))
+		f.isLatest(f.save(with(s, "after it")))
+	}},
 }
 
-func saveCostsItsChange(f *fixture) {
-	s := segno.Saved{Address: f.address()}
-	text := noise(2 << 10)
-	grow := func(to int) uint64 {
-		for len(s.Messages) < to {
-			s.Messages = append(s.Messages, said(text))
+var reopenedSaverTests = []test{
+	{"saves", "after reopening all checkpoints, lists and namespaces are unchanged, and saves go on", func(f *fixture) {
+		first := f.save(f.rich(f.address()))
+		saved := []saver.Snapshot{first, f.save(f.rich(part(first.ThreadKey, "child:1"))), f.begin(saver.ThreadKey{Thread: "a/b:c\x00"}, "odd")}
+		gone := f.begin(f.address(), "gone")
+		f.remove(gone.ThreadKey)
+		list, namespace := f.infos(""), f.infos("child:1")
+		f.reopen()
+		f.same("the list", f.infos(""), list)
+		f.same("the list of the namespace", f.infos("child:1"), namespace)
+		for _, s := range saved {
+			f.isLatest(s)
 		}
-		s = f.save(s)
-		var sum uint64
-		for range 10 {
-			s.Messages = append(s.Messages, said(text))
-			sum += allocated(func() { s = f.save(s) })
-		}
-		return sum
-	}
-	grow(10)
-	few := grow(100)
-	if many := grow(1000); many > 2*few+64<<10 {
-		f.Fatalf("ten saves took %d bytes after 100 messages, %d after 1000", few, many)
-	}
-}
-
-func leasedSaves() []clause {
-	return []clause{{"a saver beside a lease", "while another holds the thread a save is a conflict; once it was given up and the head stands, it goes on", fencedSaver}}
-}
-
-func fencedSaver(f *fixture) {
-	s := f.begin(f.address(), "one")
-	lease, err := f.store.(segno.Leaser).Acquire(f.Context(), segno.Lease{Thread: s.Address.ID(), Owner: "another", Expires: f.later(time.Minute)})
-	f.ok(err)
-	_, err = f.saver.Save(f.Context(), more(s, "beside it"))
-	f.kind(err, segno.KindConflict)
-	f.stands(s)
-	f.ok(f.store.(segno.Leaser).Release(f.Context(), lease))
-	f.stands(f.save(more(s, "after it")))
-}
-
-func savesReopened(f *fixture) {
-	var want []segno.Saved
-	want = append(want, f.save(f.rich(f.address())))
-	want = append(want, f.save(f.rich(segno.Address{Thread: want[0].Thread, Namespace: "child:1"})))
-	want = append(want, f.begin(segno.Address{Thread: "a/b:c\x00"}, "odd"))
-	gone := f.begin(f.address(), "gone")
-	f.ok(f.saver.Delete(f.Context(), gone.Address))
-	list, part := f.infos(""), f.infos("child:1")
-	f.reopen()
-	f.same("the list", f.infos(""), list)
-	f.same("the namespace's list", f.infos("child:1"), part)
-	for _, s := range want {
-		f.stands(s)
-	}
-	f.absent(gone.Address)
-	late := f.save(more(want[0], "from before")) // the writer that held it goes on
-	f.stands(late)
-	f.stands(f.save(more(f.get(want[1].Address), "and on")))
-}
-
-func interruptsReopened(f *fixture) {
-	s := f.asked(2)
-	f.reopen()
-	f.stands(s)
-	loaded := f.get(s.Address)
-	f.save(decided(loaded, approve(loaded.Interrupts[0])))
-	f.reopen()
-	f.same("what waits", waiting(f.get(s.Address)), waiting(s)[1:])
-	_, err := f.saver.Save(f.Context(), decided(f.get(s.Address), approve(s.Interrupts[0])))
-	f.kind(err, segno.KindConflict)
-}
-
-func unknownReopened(f *fixture) {
-	a := f.begin(f.address(), "x").Address
-	f.after(a, intent("1", "send_email", `{"to":"a"}`))
-	f.reopen()
-	f.same("unknown", f.fold(a).Unknown, []segno.Entry{intent("1", "send_email", `{"to":"a"}`)})
+		f.notFound(gone.ThreadKey)
+		f.isLatest(f.save(with(first, "after a checkpoint from before")))
+		f.isLatest(f.save(with(f.latest(saved[1].ThreadKey), "more")))
+	}},
+	{"interrupts", "after reopening open questions can be decided, and closed ones stay closed", func(f *fixture) {
+		s := f.asked(2)
+		f.reopen()
+		f.isLatest(s)
+		loaded := f.latest(s.ThreadKey)
+		f.save(decided(loaded, approve(loaded.Interrupts[0])))
+		f.reopen()
+		f.same("the open questions", waiting(f.latest(s.ThreadKey)), waiting(s)[1:])
+		f.kind(f.saveErr(decided(f.latest(s.ThreadKey), approve(s.Interrupts[0]))), segno.KindConflict)
+	}},
 }

@@ -4,198 +4,75 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 )
 
-// Trial is a store's contents for a test that damages the stored data and then reads it: each
-// read must return the data that was written, or an error.
+// Trial has the content of a store for a test that damages the stored data and reads it: each read must
+// return the data that was written, or an error.
 type Trial struct {
-	commits []segno.CommitID
-	objects []segno.Hash
-	truth   []string
+	inventory
+	want []string
 }
 
-// Each of the trialThreads has saved states; trialDeleted is deleted.
-const (
-	trialThreads   = 3
-	trialDeleted   = "thread deleted"
-	trialWorkspace = "workspace"
-	trialKey       = "turn key"
-)
-
-// NewTrial fills a store.
+// NewTrial fills a store: three threads with saved states, a deleted thread, and in the first thread
+// objects, a pin, and a link, an operation and a lease if the store has them.
 func NewTrial(t testing.TB, s segno.Store) *Trial {
 	t.Helper()
-	saver, rnd := segno.NewSaver(s), rand.New(rand.NewPCG(7, 7))
-	for n := range trialThreads {
-		saved := segno.Saved{Address: segno.Address{Thread: fmt.Sprint("thread ", n)}}
+	f := &fixture{tester: t, store: s, saver: saver.New(s)}
+	tr := &Trial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
+		queries: []segno.CheckpointQuery{{Key: "turn key"}}}}
+	random := rand.New(rand.NewPCG(7, 7))
+	for n := range 3 {
+		saved := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: fmt.Sprint("thread ", n)}}
 		for step := range 12 {
-			text := make([]byte, 200+rnd.IntN(3000))
-			for i := range text {
-				text[i] = 'a' + byte(rnd.IntN(26))
-			}
+			from := random.IntN(100)
+			text := noise(3300)[from : from+200+random.IntN(3000)]
 			saved.Messages = append(saved.Messages, json.RawMessage(fmt.Sprintf("%q", text)))
-			saved.State = map[string]json.RawMessage{"step": json.RawMessage(fmt.Sprint(step))}
-			var err error
-			if saved, err = saver.Save(t.Context(), saved); err != nil {
-				t.Fatal(err)
-			}
+			saved.State = values("step", fmt.Sprint(step))
+			saved = f.save(saved)
 		}
+		tr.threads = append(tr.threads, saved.ThreadKey.ID())
+		tr.queries = append(tr.queries, segno.CheckpointQuery{Thread: saved.ThreadKey.ID()})
 	}
-	tr := &Trial{}
-	tr.addRest(t, s)
-	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr.commits = append(tr.commits, c.ID)
-	}
-	tr.truth = tr.read(t.Context(), s)
-	return tr
-}
-
-// addRest adds what savers do not write, as far as the store keeps it: objects, a chain, an
-// operation, a pin, a lease, a thread that is deleted.
-func (tr *Trial) addRest(t testing.TB, s segno.Store) {
-	t.Helper()
-	ctx := t.Context()
-	try := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	const id = segno.ThreadID("thread 0")
-	head, err := s.Head(ctx, id)
-	try(err)
-	b := s.Objects().Batch()
-	defer b.Close()
-	for _, data := range []string{"a small object", strings.Repeat("a longer object ", 1000)} {
-		name, err := b.Put(ctx, []byte(data))
-		try(err)
-		tr.objects = append(tr.objects, name)
-	}
-	staged, err := b.Stage(ctx)
-	try(err)
-	c := segno.Commit{ID: "with the rest", Thread: id, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged, Needs: tr.objects,
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Key: trialKey, State: &segno.Document{Type: "test/1", Data: tr.objects[0]}},
-		Pin:        &segno.Pin{Checkpoint: head.Head, Name: "a pin"}}
+	objects := []string{"a small object", strings.Repeat("a longer object ", 1000)}
+	c := f.turn(f.head("thread 0"))
+	c.Staged, c.Needs = f.stage(objects...), []segno.Hash{hash(objects[0]), hash(objects[1])}
+	c.Entries, c.Checkpoint.Key, c.Checkpoint.State = nil, "turn key", &segno.Document{Type: "test/1", Data: c.Needs[0]}
+	c.Pin = &segno.Pin{Checkpoint: c.Parent, Name: "a pin"}
 	if _, ok := s.(segno.Chains); ok {
 		c.Link = &segno.Link{Agent: "test", Session: "session"}
 	}
 	if x, ok := s.(segno.Workspaces); ok {
-		try(x.PutWorkspace(ctx, segno.WorkspaceRecord{ID: trialWorkspace, Path: "/work", Device: 5, Inode: 77}))
-		c.Workspace = &segno.WorkspaceState{Workspace: trialWorkspace, Thread: id}
-		c.Operation = &segno.Operation{ID: "operation", Workspace: trialWorkspace, Thread: id, Verb: segno.VerbUndo}
+		f.ok(x.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: tr.workspace, Path: tr.path, Device: device, Inode: inode}))
+		c.Workspace = &segno.WorkspaceState{Workspace: tr.workspace, Thread: c.Thread}
+		c.Operation = &segno.Operation{ID: "operation", Workspace: tr.workspace, Thread: c.Thread, Verb: segno.VerbUndo}
 	}
-	_, err = s.Commit(ctx, c)
-	try(err)
-	_, err = s.Commit(ctx, segno.Commit{ID: "base of " + trialDeleted, Thread: trialDeleted, Create: &segno.Thread{ID: trialDeleted}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
-	try(err)
-	try(s.Delete(ctx, trialDeleted))
+	f.commit(c)
+	deleted := f.base("deleted thread", "")
+	f.commit(deleted)
+	f.ok(s.Delete(t.Context(), deleted.Thread))
 	if x, ok := s.(segno.Leaser); ok {
-		_, err = x.Acquire(ctx, segno.Lease{Thread: "thread 1", Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)})
-		try(err)
+		lease := segno.Lease{Thread: "thread 1", Owner: "the owner of the lease", Expires: time.Now().Add(1000 * time.Hour)}
+		f.ok(errOf(x.Acquire(t.Context(), lease)))
 	}
+	tr.threads, tr.objects, tr.commits = append(tr.threads, deleted.Thread), c.Needs, f.find(segno.CheckpointQuery{})
+	tr.want = tr.read(t.Context(), s)
+	return tr
 }
 
-// Silent reads everything and describes the first result that is neither the data written
-// nor an error; "" if there is none. KindNotFound does not count as an error.
+// Silent reads everything and describes the first result that is neither the data written nor an error;
+// "" if there is none. KindNotFound does not count as an error.
 func (tr *Trial) Silent(ctx context.Context, s segno.Store) string {
-	for i, now := range tr.read(ctx, s) {
-		if now != tr.truth[i] && (!strings.Contains(now, trialError) || strings.Contains(now, segno.KindNotFound.String())) {
-			return fmt.Sprintf("it is %.150q, not %.150q", now, tr.truth[i])
+	for i, got := range tr.read(ctx, s) {
+		if got != tr.want[i] && (!strings.Contains(got, errorMark) || strings.Contains(got, segno.KindNotFound.String())) {
+			return fmt.Sprintf("read %.150q; want %.150q", got, tr.want[i])
 		}
 	}
 	return ""
-}
-
-const trialError = "error: "
-
-// read reads everything and returns what it found, or the kind of each error.
-func (tr *Trial) read(ctx context.Context, s segno.Store) (found []string) {
-	say := func(what string, x any, err error) {
-		if err != nil {
-			x = trialError + segno.KindOf(err).String()
-		}
-		text, err := json.Marshal(x)
-		if err != nil {
-			text = []byte(err.Error())
-		}
-		found = append(found, what+": "+string(text))
-	}
-	for n := range trialThreads {
-		id := segno.ThreadID(fmt.Sprint("thread ", n))
-		head, err := s.Head(ctx, id)
-		say("head of "+string(id), head, err)
-		saved, err := segno.NewSaver(s).Load(ctx, segno.Address{Thread: string(id)})
-		say("what is saved in "+string(id), saved, err)
-		all, err := listed(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: id}))
-		say("checkpoints of "+string(id), all, err)
-	}
-	tr.readRest(ctx, s, say)
-	for _, id := range tr.commits {
-		line, err := s.Load(ctx, id, segno.Window{Entries: true})
-		say("line of "+string(id), line, err)
-	}
-	all, err := listed(s.Threads(ctx, segno.ThreadQuery{}))
-	say("threads", all, err)
-	return found
-}
-
-// readRest reads what addRest added.
-func (tr *Trial) readRest(ctx context.Context, s segno.Store, say func(what string, x any, err error)) {
-	_, err := s.Head(ctx, trialDeleted)
-	say("head of the deleted thread", "", err)
-	for _, name := range tr.objects {
-		data, err := s.Objects().Get(ctx, name)
-		say("object "+name.String(), data, err)
-		has, err := s.Objects().Has(ctx, name)
-		say("has object "+name.String(), has, err)
-	}
-	checkpoints := func(what string, q segno.CheckpointQuery) {
-		all, err := listed(s.Checkpoints(ctx, q))
-		say(what, all, err)
-	}
-	checkpoints("checkpoints with the key", segno.CheckpointQuery{Key: trialKey})
-	checkpoints("checkpoints with a pin", segno.CheckpointQuery{Pinned: true})
-	if x, ok := s.(segno.Leaser); ok {
-		for n := range trialThreads {
-			held, err := x.LeaseOf(ctx, segno.ThreadID(fmt.Sprint("thread ", n)))
-			say(fmt.Sprint("lease of thread ", n), held, err)
-		}
-	}
-	if x, ok := s.(segno.Chains); ok {
-		all, err := listed(x.Chain(ctx, "thread 0"))
-		say("chain", all, err)
-		threads, err := listed(s.Threads(ctx, segno.ThreadQuery{Session: "session"}))
-		say("threads of the session", threads, err)
-	}
-	if x, ok := s.(segno.Workspaces); ok {
-		w, err := x.Workspace(ctx, trialWorkspace)
-		say("workspace", w, err)
-		found, err := listed(x.FindWorkspaces(ctx, []string{"/work"}, 0, 0))
-		say("workspaces by path", found, err)
-		found, err = listed(x.FindWorkspaces(ctx, nil, 5, 77))
-		say("workspaces by inode", found, err)
-		operations, err := listed(x.Operations(ctx, trialWorkspace))
-		say("operations", operations, err)
-	}
-}
-
-// listed reads a list to its end or to its first error.
-func listed[T any](list iter.Seq2[T, error]) (all []T, err error) {
-	for x, err := range list {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, x)
-	}
-	return all, nil
 }

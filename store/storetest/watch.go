@@ -3,307 +3,181 @@ package storetest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// watching are the clauses of waiting for a thread, whoever waits.
-func watching(how waiter) []clause {
-	return []clause{
-		{"already there", "what is there already is returned at once", how.alreadyThere},
-		{"a commit wakes", "who waits gets the head that the commit made", how.aCommitWakes},
-		{"a move wakes", "undo, redo and restore are commits, and so are a pin and a link", how.aMoveWakes},
-		{"another thread", "what happens to other threads, forks among them, wakes nobody", how.anotherThread},
-		{"all wake", "a commit wakes all who wait for its thread", how.allWake},
-		{"no lost wake-up", "a commit that lands while somebody begins to wait wakes him", how.noLostWakeUp},
-		{"a follower at any pace", "who waits from head to head sees them in order and arrives at the last, whatever the writer does", how.aFollowerAtAnyPace},
-		{"cancel", "a context that ends ends the waiting, and that alone", how.cancel},
-		{"delete", "who waits for a thread that is not there, or is deleted meanwhile, learns it", how.deleted},
-		{"close", "Close ends who waits, and does not wait for them", how.close},
-	}
-}
-
-// otherWatching are those of many openings of one store.
-func otherWatching(how waiter) []clause {
-	return []clause{
-		{"another opening", "commits and deletes of other openings wake, too", how.anotherOpening},
-	}
-}
-
-// waiter is one way to wait, and how often a clause tries its luck with it.
-type waiter struct {
-	of     func(s segno.Store) segno.Store
-	rounds int
-}
-
-// able asks the store's own ability.
-func able() waiter {
-	return waiter{of: func(s segno.Store) segno.Store { return s }, rounds: 300}
-}
-
-// plainly is what a store has whose ability is not to be seen.
-func plainly() waiter {
-	return waiter{of: func(s segno.Store) segno.Store { return struct{ segno.Store }{s} }, rounds: 10}
-}
-
-// patience is how long a clause waits for what must come.
-const patience = 5 * time.Second
-
-// woken is what somebody who waited got.
+// woken is the result of a wait.
 type woken struct {
-	head segno.Head
-	err  error
+	Head segno.Head
+	Err  error
 }
 
-func (how waiter) wait(f *fixture, s segno.Store, thread segno.ThreadID, after int64) (w woken) {
-	ctx, cancel := context.WithTimeout(f.Context(), patience)
+// waitStore returns the store to wait on. The group "wait" hides its Watcher, so that segno.Wait polls.
+func (f *fixture) waitStore(s segno.Store) segno.Store {
+	if f.hideWatcher {
+		return struct{ segno.Store }{s}
+	}
+	return s
+}
+
+// wait waits for a commit with a higher seq than after, at most five seconds.
+func (f *fixture) wait(s segno.Store, thread segno.ThreadID, after int64) (w woken) {
+	ctx, cancel := context.WithTimeout(f.Context(), 5*time.Second)
 	defer cancel()
-	w.head, w.err = segno.Wait(ctx, how.of(s), thread, after)
+	w.Head, w.Err = segno.Wait(ctx, f.waitStore(s), thread, after)
 	return w
 }
 
-// begin has somebody wait; he is about to, or does, when begin returns.
-func (how waiter) begin(f *fixture, thread segno.ThreadID, after int64) <-chan woken {
-	got, on := make(chan woken, 1), make(chan struct{})
+// beginWait starts a goroutine that waits for the next commit after head.
+func (f *fixture) beginWait(s segno.Store, head segno.Head) <-chan woken {
+	got, started := make(chan woken, 1), make(chan struct{})
 	go func() {
-		close(on)
-		got <- how.wait(f, f.store, thread, after)
+		close(started)
+		got <- f.wait(s, head.Thread, head.Seq)
 	}()
-	<-on
+	<-started
 	return got
 }
 
-// gets wants who waited to have got a head.
-func (f *fixture) gets(got <-chan woken, want segno.Head) {
+// wakes commits c while several callers wait for it; all of them must receive the new head.
+func (f *fixture) wakes(head segno.Head, c segno.Commit, callers int) segno.Head {
 	f.Helper()
-	w := <-got
-	f.ok(w.err)
-	f.same("the head", w.head, want)
-}
-
-func (how waiter) alreadyThere(f *fixture) {
-	head := f.turns(f.thread(), 3)
-	for _, after := range []int64{head.Seq - 1, 1, 0, -1} {
-		w := how.wait(f, f.store, head.Thread, after)
-		f.ok(w.err)
-		f.same(fmt.Sprint("the head after ", after), w.head, head)
+	var waits []<-chan woken
+	for range callers {
+		waits = append(waits, f.beginWait(f.store, head))
 	}
-}
-
-func (how waiter) aCommitWakes(f *fixture) {
-	head := f.thread()
-	for range 5 {
-		got := how.begin(f, head.Thread, head.Seq)
-		head = f.turns(head, 1)
-		f.gets(got, head)
+	now := f.commit(c)
+	for _, got := range waits {
+		w := <-got
+		f.ok(w.Err)
+		f.same("the head", w.Head, now)
 	}
+	return now
 }
 
-func (how waiter) aMoveWakes(f *fixture) {
-	base := f.thread()
-	head := f.turns(base, 2)
-	tip := head.Tip
-	wakes := func(c segno.Commit) {
-		f.Helper()
-		got := how.begin(f, head.Thread, head.Seq)
-		before := head.Seq
-		head = f.commit(c)
-		if head.Seq <= before {
-			f.Fatalf("the seq is %d after %d", head.Seq, before)
+var watchTests = []test{
+	{"already there", "Wait returns at once if the thread has a higher seq", func(f *fixture) {
+		head := f.turns(f.newThread(), 3)
+		for _, seq := range []int64{head.Seq - 1, 1, 0, -1} {
+			f.same(fmt.Sprint("the head after ", seq), f.wait(f.store, head.Thread, seq), woken{Head: head})
 		}
-		f.gets(got, head)
-	}
-	wakes(f.move(head, base.Head, tip))       // undo
-	wakes(f.move(head, tip, tip))             // redo
-	wakes(f.move(head, base.Head, base.Head)) // restore
-	c := f.move(head, "", "")
-	c.Move, c.Pin = nil, &segno.Pin{Checkpoint: base.Head, Name: "here"}
-	wakes(c)
-	c = f.next(head)
-	c.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch}
-	wakes(c)
+		f.kind(f.wait(f.store, "missing", 0).Err, segno.KindNotFound)
+	}},
+	{"every commit wakes", "turns, undo, redo, restore, pins and links wake all callers that wait for the thread", func(f *fixture) {
+		base := f.newThread()
+		head := f.wakes(base, f.turn(base), 30)
+		head = f.wakes(head, f.turn(head), 1)
+		tip := head.Tip
+		head = f.wakes(head, f.move(head, base.Head, tip), 1)
+		head = f.wakes(head, f.move(head, tip, tip), 1)
+		head = f.wakes(head, f.move(head, base.Head, base.Head), 1)
+		pin := f.pin(head, base.Head, "here")
+		pin.Move = nil
+		head = f.wakes(head, pin, 1)
+		link := f.turn(head)
+		link.Link = &segno.Link{Agent: "claude", Session: "s", Start: epoch}
+		f.wakes(head, link, 2)
+	}},
+	{"another thread", "commits to other threads and forks wake no caller; the end of a context ends only its wait", func(f *fixture) {
+		head, other := f.newThread(), f.newThread()
+		ctx, cancel := context.WithCancel(f.Context())
+		stopped := make(chan error, 1)
+		go func() { stopped <- errOf(segno.Wait(ctx, f.waitStore(f.store), head.Thread, head.Seq)) }()
+		got := f.beginWait(f.store, head)
+		f.turns(other, 3)
+		fork := f.commit(f.base(segno.ThreadID(f.id("fork")), head.Head))
+		f.wakes(fork, f.turn(fork), 1)
+		f.ok(f.store.Delete(f.Context(), other.Thread))
+		cancel()
+		f.kind(<-stopped, segno.KindCancelled)
+		f.kind(errOf(segno.Wait(ctx, f.waitStore(f.store), head.Thread, head.Seq-1)), segno.KindCancelled)
+		want := woken{Head: f.turns(head, 1)}
+		f.same("the next head", <-got, want)
+	}},
+	{"no lost wake-up", "a caller that waits from head to head gets them in order, and misses no commit that begins meanwhile", testNoLostWakeUp},
+	{"delete", "the deletion of the thread ends a wait with KindNotFound", func(f *fixture) {
+		head := f.newThread()
+		got := f.beginWait(f.store, head)
+		f.ok(f.store.Delete(f.Context(), head.Thread))
+		f.kind((<-got).Err, segno.KindNotFound)
+		f.kind(f.wait(f.store, head.Thread, 0).Err, segno.KindNotFound)
+	}},
+	{"close", "Close ends all waits with KindInvalid", func(f *fixture) {
+		head := f.newThread()
+		var waits []<-chan woken
+		for range 10 {
+			waits = append(waits, f.beginWait(f.store, head))
+		}
+		f.ok(f.store.Close())
+		for _, got := range waits {
+			f.kind((<-got).Err, segno.KindInvalid)
+		}
+		f.kind(f.wait(f.store, head.Thread, 0).Err, segno.KindInvalid)
+	}},
 }
 
-func (how waiter) anotherThread(f *fixture) {
-	head, other := f.thread(), f.thread()
-	ctx, cancel := context.WithCancel(f.Context())
-	stopped := make(chan error, 1)
-	go func() {
-		_, err := segno.Wait(ctx, how.of(f.store), head.Thread, head.Seq)
-		stopped <- err
-	}()
-	got := how.begin(f, head.Thread, head.Seq)
-	f.turns(other, 3)
-	fork := f.commit(f.base(segno.ThreadID(f.id("fork")), head.Head))
-	forked := how.begin(f, fork.Thread, fork.Seq)
-	fork = f.turns(fork, 1)
-	f.gets(forked, fork)
-	f.ok(f.store.Delete(f.Context(), other.Thread))
-	cancel()
-	f.kind(<-stopped, segno.KindCancelled)
-	f.gets(got, f.turns(head, 1))
-}
-
-func (how waiter) allWake(f *fixture) {
-	head := f.thread()
-	var all []<-chan woken
-	for range 30 {
-		all = append(all, how.begin(f, head.Thread, head.Seq))
-	}
-	head = f.turns(head, 1)
-	for _, got := range all {
-		f.gets(got, head)
-	}
-}
-
-// noLostWakeUp lets a writer go as soon as somebody is about to wait, so that the
-// commit lands before, amid and after what that takes.
-func (how waiter) noLostWakeUp(f *fixture) {
-	head := f.thread()
-	commits := make(chan segno.Commit)
-	made := make(chan woken, 1)
-	go func() {
-		defer close(made)
-		n := 0
-		for c := range commits {
-			for range n % 20 {
-				runtime.Gosched()
+var otherWatchTests = []test{
+	{"another opening", "commits and deletions through another opening of the store end a wait", func(f *fixture) {
+		other, head := f.secondStore(), f.newThread()
+		for range 3 {
+			waits := []<-chan woken{f.beginWait(f.store, head), f.beginWait(other, head)}
+			var err error
+			head, err = other.Commit(f.Context(), f.turn(head))
+			f.ok(err)
+			for _, got := range waits {
+				f.same("the head", <-got, woken{Head: head})
 			}
-			n++
+		}
+		got := f.beginWait(f.store, head)
+		f.ok(other.Delete(f.Context(), head.Thread))
+		f.kind((<-got).Err, segno.KindNotFound)
+	}},
+}
+
+// testNoLostWakeUp starts a writer and a follower at the same time in each round, so that commits happen
+// before, during and after the start of a wait. The follower must reach the last commit.
+func testNoLostWakeUp(f *fixture) {
+	rounds := 300
+	if f.hideWatcher {
+		rounds = 10 // a poll is slow
+	}
+	head := f.newThread()
+	for n := range rounds {
+		before, made, commits := head, map[int64]segno.Head{}, []segno.Commit{f.turn(head)}
+		for range n % 3 {
+			last := commits[len(commits)-1]
+			commits = append(commits, f.turn(segno.Head{Thread: head.Thread, Head: last.ID}))
+		}
+		last, done := head.Seq+int64(len(commits)), make(chan woken, 1)
+		go func() {
 			var w woken
-			w.head, w.err = f.store.Commit(f.Context(), c)
-			made <- w
-		}
-	}()
-	defer close(commits)
-	for range how.rounds {
-		commits <- f.next(head)
-		got := how.wait(f, f.store, head.Thread, head.Seq)
-		w := <-made
-		f.ok(w.err)
-		if got.err != nil {
-			f.Fatalf("the commit with seq %d woke nobody: %v", w.head.Seq, got.err)
-		}
-		f.same("the head", got.head, w.head)
-		head = w.head
-	}
-}
-
-// aFollowerAtAnyPace has a writer and a follower run beside each other, each at the
-// pace that chance gives the round.
-func (how waiter) aFollowerAtAnyPace(f *fixture) {
-	for round := range max(how.rounds/10, 3) {
-		chance := rand.New(rand.NewPCG(uint64(round), 0))
-		head := f.thread()
-		made := map[int64]segno.Head{head.Seq: head}
-		n := 1 + chance.IntN(12)
-		seen := how.follow(f, head.Thread, head.Seq+int64(n))
-		for range n {
-			c := f.next(head)
-			if chance.IntN(2) == 0 {
-				c = f.move(head, f.path(head.Head, 0)[0], head.Tip)
+			for _, c := range commits {
+				for range n % 20 {
+					runtime.Gosched()
+				}
+				if w.Head, w.Err = f.store.Commit(f.Context(), c); w.Err != nil {
+					break
+				}
+				made[w.Head.Seq] = w.Head
 			}
-			for range chance.IntN(50) {
-				runtime.Gosched()
+			done <- w
+		}()
+		var seen []segno.Head
+		for seq := before.Seq; seq < last; {
+			w := f.wait(f.store, head.Thread, seq)
+			if w.Err != nil || w.Head.Seq <= seq {
+				f.Fatalf("round %d: seq %d follows %d of %d (%v)", n, w.Head.Seq, seq, last, w.Err)
 			}
-			head = f.commit(c)
-			made[head.Seq] = head
+			seen, seq = append(seen, w.Head), w.Head.Seq
 		}
-		var at int64
-		for w := range seen {
-			if w.err != nil {
-				f.Fatalf("round %d, after seq %d of %d: %v", round, at, head.Seq, w.err)
-			}
-			if w.head.Seq <= at {
-				f.Fatalf("round %d: seq %d after %d", round, w.head.Seq, at)
-			}
-			at = w.head.Seq
-			f.same(fmt.Sprint("the head with seq ", at), w.head, made[at])
+		w := <-done
+		f.ok(w.Err)
+		for _, h := range seen {
+			f.same("a head", h, made[h.Seq])
 		}
-		f.same("the last seq", at, head.Seq)
+		head = w.Head
 	}
-}
-
-// follow waits from head to head until the thread is at last.
-func (how waiter) follow(f *fixture, thread segno.ThreadID, last int64) <-chan woken {
-	seen := make(chan woken, last+1)
-	go func() {
-		defer close(seen)
-		for at := int64(0); at < last; {
-			w := how.wait(f, f.store, thread, at)
-			seen <- w
-			if w.err != nil {
-				return
-			}
-			at = w.head.Seq
-		}
-	}()
-	return seen
-}
-
-func (how waiter) cancel(f *fixture) {
-	head := f.thread()
-	ctx, cancel := context.WithCancel(f.Context())
-	stopped := make(chan error, 1)
-	go func() {
-		_, err := segno.Wait(ctx, how.of(f.store), head.Thread, head.Seq)
-		stopped <- err
-	}()
-	stays := how.begin(f, head.Thread, head.Seq)
-	cancel()
-	f.kind(<-stopped, segno.KindCancelled)
-	_, err := segno.Wait(ctx, how.of(f.store), head.Thread, head.Seq-1)
-	f.kind(err, segno.KindCancelled)
-	f.gets(stays, f.turns(head, 1))
-}
-
-func (how waiter) deleted(f *fixture) {
-	w := how.wait(f, f.store, "nobody", 0)
-	f.kind(w.err, segno.KindNotFound)
-	head := f.thread()
-	got := how.begin(f, head.Thread, head.Seq)
-	f.ok(f.store.Delete(f.Context(), head.Thread))
-	f.kind((<-got).err, segno.KindNotFound)
-	w = how.wait(f, f.store, head.Thread, 0)
-	f.kind(w.err, segno.KindNotFound)
-}
-
-func (how waiter) close(f *fixture) {
-	head := f.thread()
-	var all []<-chan woken
-	for range 10 {
-		all = append(all, how.begin(f, head.Thread, head.Seq))
-	}
-	f.ok(f.store.Close())
-	for _, got := range all {
-		f.kind((<-got).err, segno.KindInvalid)
-	}
-	f.kind(how.wait(f, f.store, head.Thread, 0).err, segno.KindInvalid)
-}
-
-func (how waiter) anotherOpening(f *fixture) {
-	other := f.o.Another(f.T, f.store)
-	defer other.Close()
-	head := f.thread()
-	for range 3 {
-		mine := how.begin(f, head.Thread, head.Seq)
-		var theirs woken
-		var group sync.WaitGroup
-		thread, seq := head.Thread, head.Seq
-		group.Go(func() { theirs = how.wait(f, other, thread, seq) })
-		var err error
-		head, err = other.Commit(f.Context(), f.next(head))
-		f.ok(err)
-		f.gets(mine, head)
-		group.Wait()
-		f.ok(theirs.err)
-		f.same("the head in the other", theirs.head, head)
-	}
-	got := how.begin(f, head.Thread, head.Seq)
-	f.ok(other.Delete(f.Context(), head.Thread))
-	f.kind((<-got).err, segno.KindNotFound)
 }

@@ -12,47 +12,40 @@ import (
 	"github.com/dalsegno/segno/internal/endpoint"
 )
 
-// answer is what has come of an answer so far.
+// answer collects the events of an answer.
 type answer struct {
-	content []*content
-	stop    string
-	usage   usage
-	ended   bool
+	model  string
+	blocks []*answerBlock
+	stop   string
+	usage  usage
+	ended  bool
 }
 
-// content is a block of an answer in the making.
-type content struct {
+// answerBlock is a block of an answer, as far as it has arrived.
+type answerBlock struct {
 	Type, Text, Thinking, Signature string
 	ID, Name                        string
 	Input                           json.RawMessage
 
-	raw  json.RawMessage // as it began
-	args []byte          // the pieces of its input
-	done bool            // it ended, and with arguments that are JSON if it is a call
+	raw      json.RawMessage // as the block began
+	args     []byte          // the pieces of its input
+	complete bool            // the block ended and its input is valid
 }
 
-var (
-	errBroken  = errors.New("the answer broke off") // in its midst
-	errEmpty   = errors.New("the answer says nothing")
-	errNoCalls = errors.New("the answer says that it calls tools, and calls none")
-)
-
-// add takes in what came, and returns what of it is to be told at once.
-func (a *answer) add(came endpoint.Event, header http.Header) (c agent.Chunk, err error) {
+// Add implements [endpoint.Answer].
+func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
 	var e event
-	if err := endpoint.Decode(came.Data, &e); err != nil {
-		return c, fmt.Errorf("%w: %w: %s", errBroken, err, came.Data)
+	if err := endpoint.Decode(received.Data, &e); err != nil {
+		return c, fmt.Errorf("%w: %w: %s", endpoint.ErrTruncated, err, received.Data)
 	}
-	switch e.Type = cmp.Or(e.Type, came.Type); e.Type {
+	switch e.Type = cmp.Or(e.Type, received.Type); e.Type {
 	case "error":
-		no := &statusError{header: header, reason: reasonOf(came.Data, 0)}
-		no.code = cmp.Or(no.code, http.StatusInternalServerError)
-		return c, no
+		return c, a.Refusal(received.Data, 0).DuringStream()
 	case "message_start":
 		a.stop = e.Message.StopReason
 		a.count(e.Message.Usage)
 	case "content_block_start", "content_block_delta", "content_block_stop":
-		return a.addContent(&e)
+		return a.addBlock(&e)
 	case "message_delta":
 		a.stop = e.Delta.StopReason
 		a.count(e.Usage)
@@ -62,28 +55,28 @@ func (a *answer) add(came endpoint.Event, header http.Header) (c agent.Chunk, er
 	return c, nil
 }
 
-// count takes in totals. Wrong ones spoil no answer.
+// count updates the usage. Malformed totals do not fail the answer.
 func (a *answer) count(totals json.RawMessage) { _ = json.Unmarshal(totals, &a.usage) }
 
-// addContent takes in an event of a block. Blocks begin in order.
-func (a *answer) addContent(e *event) (chunk agent.Chunk, err error) {
+// addBlock adds an event of a block. Blocks begin in order.
+func (a *answer) addBlock(e *event) (chunk agent.Chunk, err error) {
 	if e.Type == "content_block_start" {
-		b := &content{raw: e.Block}
-		if err := endpoint.Decode(e.Block, b); err != nil || e.Index != len(a.content) {
-			return chunk, fmt.Errorf("%w: block %d begins after %d others", errBroken, e.Index, len(a.content))
+		b := &answerBlock{raw: e.Block}
+		if err := endpoint.Decode(e.Block, b); err != nil || e.Index != len(a.blocks) {
+			return chunk, fmt.Errorf("%w: block %d begins after %d others", endpoint.ErrTruncated, e.Index, len(a.blocks))
 		}
-		a.content = append(a.content, b)
+		a.blocks = append(a.blocks, b)
 		return agent.Chunk{Text: b.Text, Thinking: b.Thinking}, nil
 	}
-	if e.Index < 0 || e.Index >= len(a.content) {
-		return chunk, fmt.Errorf("%w: more of block %d, which never began", errBroken, e.Index)
+	if e.Index < 0 || e.Index >= len(a.blocks) {
+		return chunk, fmt.Errorf("%w: unknown block %d", endpoint.ErrTruncated, e.Index)
 	}
-	b := a.content[e.Index]
+	b := a.blocks[e.Index]
 	if e.Type == "content_block_stop" {
 		if len(b.args) > 0 {
 			b.Input = b.args
 		}
-		b.done = b.Type != "tool_use" || json.Valid(b.Input)
+		b.complete = b.Type != "tool_use" || json.Valid(b.Input)
 		return chunk, nil
 	}
 	b.Text += e.Delta.Text
@@ -93,70 +86,58 @@ func (a *answer) addContent(e *event) (chunk agent.Chunk, err error) {
 	return agent.Chunk{Text: e.Delta.Text, Thinking: e.Delta.Thinking}, nil
 }
 
-// thought is a block of thinking as the API wants it back.
-func (b *content) thought() (json.RawMessage, error) {
+// thinking returns a block of thinking as the API expects it back.
+func (b *answerBlock) thinking() (json.RawMessage, error) {
 	if b.Type != "thinking" {
 		return b.raw, nil
 	}
 	var fields map[string]any
 	if err := json.Unmarshal(b.raw, &fields); err != nil {
-		return nil, fmt.Errorf("keep a thought: %w", err)
+		return nil, fmt.Errorf("decode thinking: %w", err)
 	}
 	fields["thinking"] = b.Thinking
 	if b.Signature != "" {
 		fields["signature"] = b.Signature
 	}
-	data, err := endpoint.JSON(fields)
-	if err != nil {
-		return nil, fmt.Errorf("keep a thought: %w", err)
-	}
-	return data, nil
+	return endpoint.JSON(fields)
 }
 
-// reply is the whole answer. A call that ran into the limit is left out: nobody knows
-// what its arguments would have been. Own are the tools' own names; after says that it
-// comes after results, where saying nothing means that there is nothing to add.
-func (a *answer) reply(name string, own map[string]string, after bool) (*agent.Reply, error) {
-	if !a.ended {
-		return nil, errBroken
-	}
-	m := agent.Message{Role: agent.Assistant, Model: name}
+// Complete implements [endpoint.Answer].
+func (a *answer) Complete(bool) bool { return a.ended }
+
+// Reply implements [endpoint.Answer]. It leaves out a call that the limit truncated, because
+// its arguments are unknown.
+func (a *answer) Reply() (*agent.Reply, bool, error) {
+	m := agent.Message{Role: agent.Assistant, Model: a.model}
 	stop := stopOf(a.stop)
-	for _, b := range a.content {
+	for _, b := range a.blocks {
 		switch b.Type {
 		case "text":
 			if b.Text != "" {
 				m.Parts = append(m.Parts, agent.Part{Text: b.Text})
 			}
 		case "thinking", "redacted_thinking":
-			data, err := b.thought()
+			data, err := b.thinking()
 			if err != nil {
-				return nil, err
+				return nil, false, err
 			}
 			m.Parts = append(m.Parts, agent.Part{Thinking: &agent.Thinking{Text: b.Thinking, Data: data}})
 		case "tool_use":
 			switch {
-			case b.done:
-				m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: b.ID, Name: cmp.Or(own[b.Name], b.Name), Args: b.Input}})
+			case b.complete:
+				m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: b.ID, Name: b.Name, Args: b.Input}})
 			case stop != agent.StopLength:
-				return nil, fmt.Errorf("%w: the arguments of %s are not JSON", errBroken, b.Name)
+				return nil, false, fmt.Errorf("%w: the arguments of %s are not JSON", endpoint.ErrTruncated, b.Name)
 			}
 		}
-	}
-	switch calls := len(m.Calls()) > 0; {
-	case calls || stop == agent.StopLength || stop == agent.StopRefusal:
-	case stop == agent.StopTools:
-		return nil, errNoCalls
-	case strings.TrimSpace(m.Text()) == "" && !after:
-		return nil, errEmpty
 	}
 	u := a.usage
 	return &agent.Reply{Message: m, Stop: stop, Usage: agent.Usage{
 		Input: u.Input + u.CacheRead + u.CacheWrite, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite,
-	}}, nil
+	}}, stop == agent.StopTools, nil
 }
 
-// stopOf says why the model stopped. A pause is a limit too: the answer would go on.
+// stopOf returns why the model stopped. A pause counts as a limit: the answer would continue.
 func stopOf(reason string) agent.Stop {
 	switch reason {
 	case "tool_use":
@@ -167,4 +148,81 @@ func stopOf(reason string) agent.Stop {
 		return agent.StopRefusal
 	}
 	return agent.StopEnd
+}
+
+// Split implements [endpoint.Answer].
+func (a *answer) Split(document json.RawMessage) (events []endpoint.Event, ok bool) {
+	var message map[string]json.RawMessage
+	var blocks []json.RawMessage
+	_ = json.Unmarshal(document, &message)
+	if string(message["type"]) != `"message"` || json.Unmarshal(message["content"], &blocks) != nil {
+		return nil, false
+	}
+	delta := map[string]json.RawMessage{"stop_reason": message["stop_reason"]}
+	if stop := string(delta["stop_reason"]); stop == "" || stop == "null" {
+		delta["stop_reason"] = json.RawMessage(`"end_turn"`)
+	}
+	message["content"] = json.RawMessage("[]")
+	all := []map[string]any{{"type": "message_start", "message": message}}
+	for i, b := range blocks {
+		all = append(all, map[string]any{"type": "content_block_start", "index": i, "content_block": b},
+			map[string]any{"type": "content_block_stop", "index": i})
+	}
+	all = append(all, map[string]any{"type": "message_delta", "delta": delta, "usage": message["usage"]}, map[string]any{"type": "message_stop"})
+	for _, e := range all {
+		data, err := json.Marshal(e)
+		if err != nil {
+			return nil, false
+		}
+		events = append(events, endpoint.Event{Data: data})
+	}
+	return events, true
+}
+
+// statuses are the HTTP statuses that the API's error types correspond to.
+var statuses = map[string]int{
+	"overloaded_error":      529,
+	"rate_limit_error":      http.StatusTooManyRequests,
+	"timeout_error":         http.StatusGatewayTimeout,
+	"invalid_request_error": http.StatusBadRequest,
+	"authentication_error":  http.StatusUnauthorized,
+	"permission_error":      http.StatusForbidden,
+	"not_found_error":       http.StatusNotFound,
+}
+
+// Refusal implements [endpoint.Answer].
+func (a *answer) Refusal(body []byte, status int) *endpoint.StatusError {
+	var fields struct {
+		Error   json.RawMessage
+		Message string
+	}
+	var d struct{ Type, Message string }
+	_ = json.Unmarshal(body, &fields) // a body that is not JSON is shown as it is
+	text := endpoint.ErrorFields(fields.Error, &d)
+	if d.Message != "" {
+		text = strings.TrimPrefix(d.Type+": "+d.Message, ": ")
+	}
+	e := &endpoint.StatusError{Status: cmp.Or(status, statuses[d.Type]), Text: endpoint.ErrorText(cmp.Or(text, fields.Message), body, status)}
+	e.NoCredit = strings.Contains(strings.ToLower(e.Text), "credit balance")
+	return e
+}
+
+// refusesThinking reports whether the API refused a request because of the thinking in it,
+// which depends on all earlier messages, or because of thinking that is missing.
+func refusesThinking(err error) bool {
+	var refused *endpoint.StatusError
+	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {
+		return false
+	}
+	for _, part := range []string{
+		"`signature` in `thinking`", "prefix_mismatch_behavior", // an earlier message has changed
+		"must start with a thinking block", // another model made the calls of this turn
+		"cannot contain `thinking`",        // thinking was enabled when the turn began and is not now
+		"latest assistant message cannot be modified",
+	} {
+		if strings.Contains(refused.Text, part) {
+			return true
+		}
+	}
+	return false
 }

@@ -52,13 +52,13 @@ func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
 		"its own":   {says(`{"type":"error","error":{"type":"not_found_error","message":"model: qwen9"}}`), "model: qwen9", agent.ModelError{Status: 404}, segno.KindInternal},
 		"busy":      {says(`{"type":"error","error":{"type":"overloaded_error","message":"slow down"}}`), "slow down", agent.ModelError{Status: 529, Retry: true}, segno.KindInternal},
 		"no key":    {says(`{"type":"error","error":{"type":"authentication_error","message":"who?"}}`), "who?", agent.ModelError{Status: 401}, segno.KindRefused},
-		"something": {says(`{"choices":[{"message":{"content":"hi"}}]}`), `it is no answer of this API: {"choices"`, agent.ModelError{}, segno.KindInvalid},
-		"cut":       {says(`{"type":"message","content":[`), "broke off", agent.ModelError{Retry: true}, segno.KindInternal},
-		"a page":    {says(page), "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		"something": {says(`{"choices":[{"message":{"content":"hi"}}]}`), `not an answer of this API: {"choices"`, agent.ModelError{}, segno.KindInvalid},
+		"cut":       {says(`{"type":"message","content":[`), "truncated", agent.ModelError{Retry: true}, segno.KindInternal},
+		"a page":    {says(page), "answered with an HTML page, not with the API", agent.ModelError{}, segno.KindInvalid},
 		"called a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "\n"+page)
-		}, "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		}, "answered with an HTML page, not with the API", agent.ModelError{}, segno.KindInvalid},
 		"a page of an error": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(502)
 			fmt.Fprint(w, page)

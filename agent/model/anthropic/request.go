@@ -4,24 +4,24 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/endpoint"
 )
 
-// params is the request as the API wants it, with or without what was thought.
-func (m *model) params(r agent.Request, thoughts bool) *request {
-	p := &request{Model: m.name, MaxTokens: m.maxTokens, Messages: m.conversation(r.Messages, thoughts), Stream: true}
+// request returns the request as the API expects it, with or without thinking.
+func (m *model) request(r agent.Request, thinks bool) *request {
+	p := &request{Model: m.name, MaxTokens: m.maxTokens, Messages: m.conversation(r.Messages, thinks), Stream: true}
 	if r.MaxTokens > 0 {
 		p.MaxTokens = r.MaxTokens
 	}
 	switch {
 	case m.thinks && m.budget == 0:
 		p.Thinking = &thinking{Type: "adaptive"}
-	case m.thinks && m.mayThink(r.Messages, thoughts):
+	case m.thinks && m.mayThink(r.Messages, thinks):
 		p.Thinking = &thinking{Type: "enabled", Budget: m.budget}
 		p.MaxTokens += m.budget
 	}
@@ -45,8 +45,8 @@ func (m *model) params(r agent.Request, thoughts bool) *request {
 	return p
 }
 
-// called are the tools that a conversation has calls of. The API refuses a
-// conversation with calls if no tools are named.
+// called returns the tools that a conversation has calls of. The API refuses a conversation
+// with calls in a request without tools.
 func called(messages []agent.Message) (tools []agent.ToolSpec) {
 	seen := map[string]bool{}
 	for i := range messages {
@@ -60,18 +60,17 @@ func called(messages []agent.Message) (tools []agent.ToolSpec) {
 	return tools
 }
 
-// mayThink reports whether thinking in a budget may be asked for. In the midst of a
-// turn the API refuses it unless the turn began with a thought, which another model's
-// did not, and no turn does if thoughts are left out.
-func (m *model) mayThink(messages []agent.Message, thoughts bool) bool {
-	end := len(messages) // of what the model has said
+// mayThink reports whether a request may enable thinking with a budget. During a turn the API
+// refuses it unless the turn began with this model's thinking.
+func (m *model) mayThink(messages []agent.Message, thinks bool) bool {
+	end := len(messages) // of the model's last message
 	for end > 0 && messages[end-1].Role != agent.Assistant {
 		end--
 	}
 	if !slices.ContainsFunc(messages[end:], hasResult) {
 		return true
 	}
-	begun, own := false, false // the turn, with a thought of its own
+	begun, own := false, false // the turn began; it began with this model's thinking
 	for _, msg := range messages[:end] {
 		switch {
 		case msg.Role == agent.User:
@@ -81,16 +80,16 @@ func (m *model) mayThink(messages []agent.Message, thoughts bool) bool {
 			begun, own = true, msg.Model == m.Name() && first != nil && len(first.Data) > 0
 		}
 	}
-	return thoughts && own
+	return thinks && own
 }
 
 func hasResult(m agent.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p agent.Part) bool { return p.Result != nil })
 }
 
-// markEnds marks the end of the conversation for the cache, and where it ended at the
-// step before: the API looks for what it has some 20 blocks back from a mark, and one
-// step may have more calls and results than that.
+// markEnds marks the end of the conversation for the cache, and its end at the step before.
+// The API searches its cache about 20 blocks back from a mark, and one step may have more
+// calls and results than that.
 func markEnds(messages []message) {
 	mark := func(blocks []any) {
 		if b, ok := blocks[len(blocks)-1].(*block); ok {
@@ -113,12 +112,12 @@ func toolOf(t agent.ToolSpec) *tool {
 	if len(schema) == 0 {
 		schema = json.RawMessage(`{"type":"object"}`)
 	}
-	return &tool{Name: nameOf(t.Name), Description: t.Description, InputSchema: schema}
+	return &tool{Name: endpoint.ToolName(t.Name), Description: t.Description, InputSchema: schema}
 }
 
-// conversation is the messages as the API wants them: user and assistant in turn,
-// none of them empty.
-func (m *model) conversation(messages []agent.Message, thoughts bool) (all []message) {
+// conversation returns the messages as the API expects them: user and assistant alternate,
+// and no message is empty.
+func (m *model) conversation(messages []agent.Message, thinks bool) (all []message) {
 	for i := range messages {
 		role := userRole
 		if messages[i].Role == agent.Assistant {
@@ -126,8 +125,8 @@ func (m *model) conversation(messages []agent.Message, thoughts bool) (all []mes
 		}
 		var blocks []any
 		for _, p := range messages[i].Parts {
-			if p.Thinking != nil && (!thoughts || messages[i].Model != m.Name()) {
-				continue // no other model can read it
+			if p.Thinking != nil && (!thinks || messages[i].Model != m.Name()) {
+				continue // another model cannot read it
 			}
 			if b := blockOf(p); b != nil {
 				blocks = append(blocks, b)
@@ -145,16 +144,16 @@ func (m *model) conversation(messages []agent.Message, thoughts bool) (all []mes
 	return all
 }
 
-// blockOf is a part as the API wants it, a *block or JSON that goes back as it came. It is
-// nil where it would have nothing to say, which the API refuses.
+// blockOf returns a part as the API expects it: a *block, or JSON that the API sent. It
+// returns nil for an empty part, which the API would refuse.
 func blockOf(p agent.Part) any {
 	switch {
 	case p.Call != nil:
-		return &block{Type: "tool_use", ID: idOf(p.Call.ID), Name: nameOf(p.Call.Name), Input: inputOf(p.Call.Args)}
+		return &block{Type: "tool_use", ID: callID(p.Call.ID), Name: endpoint.ToolName(p.Call.Name), Input: endpoint.Arguments(p.Call.Args)}
 	case p.Result != nil:
 		return resultOf(p.Result)
 	case p.Thinking != nil && len(p.Thinking.Data) == 0:
-		return nil // unsigned: the API would refuse it
+		return nil // unsigned thinking, which the API would refuse
 	case p.Thinking != nil:
 		return p.Thinking.Data
 	}
@@ -164,49 +163,34 @@ func blockOf(p agent.Part) any {
 	return nil
 }
 
-// inputOf is a call's arguments, an object whatever they were. The model is shown what
-// it wrote.
-func inputOf(args json.RawMessage) json.RawMessage {
-	text := strings.TrimSpace(string(args))
-	switch {
-	case text == "" || text == "null":
-		return json.RawMessage("{}")
-	case strings.HasPrefix(text, "{") && json.Valid(args):
-		return args
-	}
-	_ = json.Unmarshal(args, &text) // what was no JSON is kept as a string
-	object, err := json.Marshal(map[string]string{"invalid_json": text})
-	if err != nil {
-		return json.RawMessage("{}")
-	}
-	return object
-}
-
 func resultOf(res *agent.Result) *block {
-	b := &block{Type: "tool_result", ToolUseID: idOf(res.Call), IsError: res.Error}
+	b := &block{Type: "tool_result", ToolUseID: callID(res.Call), IsError: res.Error}
 	for _, p := range slices.Concat([]agent.Part{{Text: res.Text}}, res.Parts) {
 		if c := contentOf(p); c != nil {
 			b.Content = append(b.Content, c)
 		}
 	}
-	if res.Error && len(b.Content) == 0 { // the API wants an error to say something
-		b.Content = []*block{words("error")}
+	if res.Error && len(b.Content) == 0 { // the API refuses an empty error
+		b.Content = []*block{textBlock("error")}
 	}
 	return b
 }
 
-func words(text string) *block { return &block{Type: "text", Text: text} }
+// callID returns a call's id as the API accepts it. Other models use other ids.
+func callID(id string) string { return endpoint.Identifier(id, 64) }
 
-// contentOf is a text, an image or a file, nil if it says nothing. What the API cannot
-// take is described in words.
+func textBlock(text string) *block { return &block{Type: "text", Text: text} }
+
+// contentOf returns a text, an image or a file, nil for an empty text. A text describes
+// content that the API does not accept.
 func contentOf(p agent.Part) *block {
 	switch {
 	case p.Image != nil:
-		return cmp.Or(imageOf(p.Image), words(described("image", p.Image)))
+		return cmp.Or(imageOf(p.Image), textBlock(endpoint.Describe("image", p.Image)))
 	case p.File != nil:
-		return cmp.Or(documentOf(p.File), words(described("file", p.File)))
+		return cmp.Or(documentOf(p.File), textBlock(endpoint.Describe("file", p.File)))
 	case strings.TrimSpace(p.Text) != "":
-		return words(p.Text)
+		return textBlock(p.Text)
 	}
 	return nil
 }
@@ -216,7 +200,7 @@ var imageTypes = []string{"image/jpeg", "image/png", "image/gif", "image/webp"}
 func imageOf(b *agent.Blob) *block {
 	switch {
 	case len(b.Data) > 0 && slices.Contains(imageTypes, b.Type):
-		return &block{Type: "image", Source: inBase64(b)}
+		return &block{Type: "image", Source: base64Source(b)}
 	case len(b.Data) == 0 && b.URL != "":
 		return &block{Type: "image", Source: &source{Type: "url", URL: b.URL}}
 	}
@@ -227,7 +211,7 @@ func documentOf(b *agent.Blob) *block {
 	doc := &block{Type: "document", Title: b.Name}
 	switch pdf := b.Type == "application/pdf"; {
 	case pdf && len(b.Data) > 0:
-		doc.Source = inBase64(b)
+		doc.Source = base64Source(b)
 	case pdf && b.URL != "":
 		doc.Source = &source{Type: "url", URL: b.URL}
 	case !pdf && len(b.Data) > 0 && utf8.Valid(b.Data):
@@ -238,15 +222,6 @@ func documentOf(b *agent.Blob) *block {
 	return doc
 }
 
-func inBase64(b *agent.Blob) *source {
+func base64Source(b *agent.Blob) *source {
 	return &source{Type: "base64", MediaType: b.Type, Data: base64.StdEncoding.EncodeToString(b.Data)}
-}
-
-// described stands for something that cannot be shown.
-func described(what string, b *agent.Blob) string {
-	about := slices.DeleteFunc([]string{b.Name, b.Type, b.URL}, func(s string) bool { return s == "" })
-	if len(b.Data) > 0 {
-		about = append(about, fmt.Sprintf("%d bytes", len(b.Data)))
-	}
-	return fmt.Sprintf("[%s that cannot be shown: %s]", what, strings.Join(about, ", "))
 }

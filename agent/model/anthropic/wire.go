@@ -2,10 +2,7 @@ package anthropic
 
 import "encoding/json"
 
-// version is the version of the API that this package speaks.
-const version = "2023-06-01"
-
-// request is a question as the API wants it.
+// request is the body of a request.
 type request struct {
 	Model      string    `json:"model"`
 	MaxTokens  int       `json:"max_tokens"`
@@ -24,10 +21,10 @@ const (
 
 type message struct {
 	Role    string `json:"role"`
-	Content []any  `json:"content"` // *block, or json.RawMessage of a block that goes back as it came
+	Content []any  `json:"content"` // *block, or json.RawMessage of a block that the API sent
 }
 
-// block is a piece of content. Its type says which of the fields it has.
+// block is a piece of content. Its type determines which of the fields it has.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -66,10 +63,10 @@ type kind struct {
 	Type string `json:"type"`
 }
 
-// ephemeral marks what the provider's prompt cache keeps.
+// ephemeral marks the end of a prefix that the provider's prompt cache keeps.
 func ephemeral() *kind { return &kind{"ephemeral"} }
 
-// event is one event of an answer. Its type says which of the fields it has.
+// event is one event of an answer. Its type determines which of the fields it has.
 type event struct {
 	Type    string
 	Index   int
@@ -86,10 +83,9 @@ type event struct {
 	Usage json.RawMessage
 }
 
-// usage is what an answer cost. Each event that has one has totals, of the fields that it
-// names.
+// usage is the cost of an answer. Each event that has one contains totals, of some fields.
 type usage struct {
-	Input      int `json:"input_tokens"` // of the prompt, without what the cache had or took
+	Input      int `json:"input_tokens"` // of the prompt, without the cached tokens
 	Output     int `json:"output_tokens"`
 	CacheRead  int `json:"cache_read_input_tokens"`
 	CacheWrite int `json:"cache_creation_input_tokens"`

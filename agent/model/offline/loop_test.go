@@ -28,7 +28,7 @@ func deep(t *testing.T) []agent.Tool {
 // turn runs one turn, and returns its durable events in words and the last event.
 func turn(t *testing.T, a *agent.Agent, in agent.Input) (told []string, last agent.Event) {
 	t.Helper()
-	for ev, err := range a.Run(t.Context(), in) {
+	for ev, err := range a.Stream(t.Context(), in) {
 		if err != nil {
 			t.Fatal(err)
 		}

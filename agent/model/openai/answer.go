@@ -4,56 +4,49 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
 )
 
-// answer is what has come of an answer so far.
+// answer collects the chunks of an answer.
 type answer struct {
-	text    strings.Builder
-	thought strings.Builder
-	named   string // what the server calls thoughts
-	refusal bool
-	calls   []*call
-	chunks  int // that came
-	finish  string
-	ended   bool // nothing comes after it
-	usage   agent.Usage
+	model        string
+	text         strings.Builder
+	thinking     strings.Builder
+	thinkingName string // the server's field for thinking
+	refusal      bool
+	calls        []*call
+	chunks       int // received so far
+	finish       string
+	ended        bool // the server sent its last event
+	usage        agent.Usage
 }
 
-// call is a call in the making: its arguments come in pieces.
+// call is a call of an answer. Its arguments arrive in pieces.
 type call struct {
 	index    int
 	id, name string
-	named    int // the chunk in which the name came last
+	named    int // the newest chunk that had the name
 	args     strings.Builder
 }
 
-var (
-	errBroken  = errors.New("the answer broke off") // in its midst
-	errEmpty   = errors.New("the answer says nothing")
-	errNoCalls = errors.New("the answer says that it calls tools, and calls none")
-)
-
-// add takes in what came, and returns what of it is to be told at once.
-func (a *answer) add(came endpoint.Event, header http.Header) (c agent.Chunk, err error) {
-	if bytes.HasPrefix(came.Data, []byte("[DONE]")) {
+// Add implements [endpoint.Answer].
+func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
+	if bytes.HasPrefix(received.Data, []byte("[DONE]")) {
 		a.ended = true
 		return c, nil
 	}
 	var e chunk
-	if err := endpoint.Decode(came.Data, &e); err != nil {
-		return c, fmt.Errorf("%w: %w: %s", errBroken, err, came.Data)
+	if err := endpoint.Decode(received.Data, &e); err != nil {
+		return c, fmt.Errorf("%w: %w: %s", endpoint.ErrTruncated, err, received.Data)
 	}
 	if len(e.Error) > 0 && string(e.Error) != "null" {
-		no := &statusError{header: header, reason: reasonOf(came.Data, 0)}
-		no.code = cmp.Or(no.code, http.StatusInternalServerError)
-		return c, no
+		return c, a.Refusal(received.Data, 0).DuringStream()
 	}
 	a.chunks++
 	if u := e.Usage; u.Prompt > 0 || u.Completion > 0 {
@@ -61,113 +54,98 @@ func (a *answer) add(came endpoint.Event, header http.Header) (c agent.Chunk, er
 	}
 	for _, choice := range e.Choices {
 		if choice.Index != 0 {
-			continue // only one was asked for
+			continue // the request asks for one
 		}
 		d := choice.Delta
 		c.Text += d.Content + d.Refusal
 		a.refusal = a.refusal || d.Refusal != ""
 		if d.Reasoning != "" {
-			a.named, c.Thinking = "reasoning", d.Reasoning
+			a.thinkingName, c.Thinking = "reasoning", d.Reasoning
 		}
-		if d.ReasoningContent != "" { // servers that have both say the same in both
-			a.named, c.Thinking = "reasoning_content", d.ReasoningContent
+		if d.ReasoningContent != "" { // servers that send both send the same text in both
+			a.thinkingName, c.Thinking = "reasoning_content", d.ReasoningContent
 		}
 		for _, piece := range d.ToolCalls {
-			a.piece(piece)
+			a.addPiece(piece)
 		}
-		if choice.FinishReason != "" {
-			a.finish = choice.FinishReason
-		}
+		a.finish = cmp.Or(choice.FinishReason, a.finish)
 	}
 	a.text.WriteString(c.Text)
-	a.thought.WriteString(c.Thinking)
+	a.thinking.WriteString(c.Thinking)
 	return c, nil
 }
 
-// piece adds a piece of a call. Some servers number all calls alike, and some of
-// those give them no ids either.
-func (a *answer) piece(p callPiece) {
-	var in *call
+// addPiece adds a piece of a call. Some servers give all calls the same index, and some of
+// those send no ids either.
+func (a *answer) addPiece(p callPiece) {
+	var current *call
 	for _, c := range a.calls {
 		if c.index == p.Index {
-			in = c // the newest of that number
+			current = c // the newest with the index
 		}
 	}
 	args := ""
 	if strings.HasPrefix(string(p.Function.Arguments), "{") {
-		args = string(p.Function.Arguments) // a server that does not put its arguments into a string
+		args = string(p.Function.Arguments) // an object in place of a string
 	} else {
-		_ = json.Unmarshal(p.Function.Arguments, &args) // none if it is null
+		_ = json.Unmarshal(p.Function.Arguments, &args) // null is empty
 	}
-	if in == nil || a.begins(in, p, args) {
-		in = &call{index: p.Index}
-		a.calls = append(a.calls, in)
+	if current == nil || a.isNewCall(current, p, args) {
+		current = &call{index: p.Index}
+		a.calls = append(a.calls, current)
 	}
-	if in.id == "" {
-		in.id = p.ID
-	}
+	current.id = cmp.Or(current.id, p.ID)
 	if p.Function.Name != "" {
-		in.name, in.named = p.Function.Name, a.chunks
+		current.name, current.named = p.Function.Name, a.chunks
 	}
-	in.args.WriteString(args)
+	current.args.WriteString(args)
 }
 
-// begins reports whether a piece is another call's than in's. A call begins with its
-// name, which some servers repeat with each piece.
-func (a *answer) begins(in *call, p callPiece, args string) bool {
+// isNewCall reports whether a piece begins another call than the current one. A call begins
+// with its name, which some servers repeat in each piece.
+func (a *answer) isNewCall(current *call, p callPiece, args string) bool {
 	switch {
-	case p.Function.Name == "" || in.name == "":
+	case p.Function.Name == "" || current.name == "":
 		return false
-	case p.Function.Name != in.name || in.named == a.chunks:
+	case p.Function.Name != current.name || current.named == a.chunks:
 		return true
-	case p.ID != "" && in.id != "":
-		return p.ID != in.id
+	case p.ID != "" && current.id != "":
+		return p.ID != current.id
 	}
-	return args != "" && json.Valid([]byte(in.args.String()))
+	return args != "" && json.Valid([]byte(current.args.String()))
 }
 
-// reply is the whole answer. Own are the tools' own names; after says that it comes after
-// results, where saying nothing means that there is nothing to add.
-func (a *answer) reply(name string, own map[string]string, after bool) (*agent.Reply, error) {
-	if a.finish == "" {
-		return nil, errBroken
-	}
-	m := agent.Message{Role: agent.Assistant, Model: name}
-	if a.thought.Len() > 0 {
-		data, err := json.Marshal(map[string]string{a.named: a.thought.String()})
+// Complete implements [endpoint.Answer]. Some servers close the stream without a last event.
+func (a *answer) Complete(over bool) bool { return a.finish != "" && (a.ended || over) }
+
+// Reply implements [endpoint.Answer]. It leaves out a call that the limit truncated, because
+// its arguments are unknown.
+func (a *answer) Reply() (*agent.Reply, bool, error) {
+	m := agent.Message{Role: agent.Assistant, Model: a.model}
+	if a.thinking.Len() > 0 {
+		data, err := json.Marshal(map[string]string{a.thinkingName: a.thinking.String()})
 		if err != nil {
-			return nil, fmt.Errorf("keep a thought: %w", err)
+			return nil, false, fmt.Errorf("encode thinking: %w", err)
 		}
-		m.Parts = append(m.Parts, agent.Part{Thinking: &agent.Thinking{Text: a.thought.String(), Data: data}})
+		m.Parts = append(m.Parts, agent.Part{Thinking: &agent.Thinking{Text: a.thinking.String(), Data: data}})
 	}
 	if a.text.Len() > 0 {
 		m.Parts = append(m.Parts, agent.Part{Text: a.text.String()})
 	}
 	for i, c := range a.calls {
-		args, whole := c.arguments()
-		if a.finish == "length" && i == len(a.calls)-1 && !whole {
-			continue // it ran into the limit: nobody knows what it would have been
+		args, valid := c.arguments()
+		if a.finish == "length" && i == len(a.calls)-1 && !valid {
+			continue
 		}
-		if c.id == "" {
-			c.id = fmt.Sprintf("call_%d", i)
-		}
-		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: c.id, Name: cmp.Or(own[c.name], c.name), Args: args}})
+		m.Parts = append(m.Parts, agent.Part{Call: &agent.Call{ID: cmp.Or(c.id, fmt.Sprintf("call_%d", i)), Name: c.name, Args: args}})
 	}
-	stop := a.stop(len(m.Calls()) > 0)
-	switch {
-	case stop != agent.StopEnd:
-	case a.finish == "tool_calls" || a.finish == "function_call":
-		return nil, errNoCalls
-	case strings.TrimSpace(a.text.String()) == "" && !after:
-		return nil, errEmpty
-	}
-	return &agent.Reply{Message: m, Stop: stop, Usage: a.usage}, nil
+	wantsTools := a.finish == "tool_calls" || a.finish == "function_call"
+	return &agent.Reply{Message: m, Stop: a.stop(len(m.Calls()) > 0), Usage: a.usage}, wantsTools, nil
 }
 
-// arguments are the arguments as JSON, and whether they are what the model wrote in
-// full. What is no JSON becomes a string, which no tool takes, so that the model is
-// told.
-func (c *call) arguments() (json.RawMessage, bool) {
+// arguments returns the arguments as JSON, and whether the model wrote them so. Invalid JSON
+// becomes a string, which every tool refuses, so that the model learns of it.
+func (c *call) arguments() (args json.RawMessage, valid bool) {
 	text := strings.TrimSpace(c.args.String())
 	if text == "" || text == "null" {
 		return json.RawMessage("{}"), text != ""
@@ -175,18 +153,117 @@ func (c *call) arguments() (json.RawMessage, bool) {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text), true
 	}
-	return json.RawMessage(quoted(text)), false
+	quoted, _ := endpoint.JSON(text) // a string always encodes
+	return quoted, false
 }
 
-// stop says why the model stopped. Some servers say "stop" after calls too.
-func (a *answer) stop(calls bool) agent.Stop {
+// stop returns why the model stopped. Some servers send "stop" after calls, too.
+func (a *answer) stop(hasCalls bool) agent.Stop {
 	switch {
 	case a.finish == "length":
 		return agent.StopLength
 	case a.finish == "content_filter" || a.refusal:
 		return agent.StopRefusal
-	case calls:
+	case hasCalls:
 		return agent.StopTools
 	}
 	return agent.StopEnd
+}
+
+// Split implements [endpoint.Answer].
+func (a *answer) Split(document json.RawMessage) ([]endpoint.Event, bool) {
+	var whole map[string]json.RawMessage
+	var choices []map[string]json.RawMessage
+	_ = json.Unmarshal(document, &whole)
+	_ = json.Unmarshal(whole["choices"], &choices)
+	if len(choices) == 0 || choices[0]["message"] == nil {
+		return nil, false
+	}
+	for _, choice := range choices {
+		choice["delta"] = withIndexes(choice["message"])
+		delete(choice, "message")
+		if finish := string(choice["finish_reason"]); finish == "" || finish == "null" {
+			choice["finish_reason"] = json.RawMessage(`"stop"`)
+		}
+	}
+	var err error
+	if whole["choices"], err = json.Marshal(choices); err != nil {
+		return nil, false
+	}
+	chunk, err := json.Marshal(whole)
+	return []endpoint.Event{{Data: chunk}, {Data: []byte("[DONE]")}}, err == nil
+}
+
+// withIndexes gives the calls of a message the indexes that those of a stream have.
+func withIndexes(message json.RawMessage) json.RawMessage {
+	var fields map[string]json.RawMessage
+	var calls []map[string]json.RawMessage
+	if json.Unmarshal(message, &fields) != nil || json.Unmarshal(fields["tool_calls"], &calls) != nil {
+		return message
+	}
+	for i, c := range calls {
+		c["index"] = json.RawMessage(strconv.Itoa(i))
+	}
+	fields["tool_calls"], _ = json.Marshal(calls) // valid JSON encodes
+	indexed, _ := json.Marshal(fields)
+	return indexed
+}
+
+// errorFields are the fields of an error, which differ between servers.
+type errorFields struct {
+	Message, Type string
+	Code          any
+}
+
+// Refusal implements [endpoint.Answer].
+func (a *answer) Refusal(body []byte, status int) *endpoint.StatusError {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	var fields struct {
+		Error  json.RawMessage
+		Detail any
+		errorFields
+	}
+	_ = json.Unmarshal(body, &fields) // a body that is not JSON is shown as it is
+	f := fields.errorFields
+	text := endpoint.ErrorFields(fields.Error, &f)
+	detail, _ := fields.Detail.(string)
+	e := &endpoint.StatusError{Status: status, Text: endpoint.ErrorText(cmp.Or(text, f.Message, detail), body, status),
+		NoCredit: f.Type == "insufficient_quota" || f.Code == "insufficient_quota"}
+	if status == 0 || status == http.StatusInternalServerError {
+		e.Status = cmp.Or(f.status(), status)
+	}
+	if e.Status == http.StatusUnauthorized {
+		e.Text = "the server rejected the key" // the server's text may repeat it
+	}
+	return e
+}
+
+// status returns the HTTP status that corresponds to an error's code and type, 0 if none does.
+func (f errorFields) status() int {
+	code, _ := f.Code.(string)
+	number, ok := f.Code.(float64)
+	if !ok {
+		number, _ = strconv.ParseFloat(code, 64) // 0 for a name
+	}
+	if number >= 400 && number < 600 {
+		return int(number)
+	}
+	name := strings.ToLower(f.Type + " " + code)
+	for _, row := range []struct {
+		part   string
+		status int
+	}{
+		{"rate_limit", http.StatusTooManyRequests}, {"insufficient_quota", http.StatusTooManyRequests},
+		{"invalid_request", http.StatusBadRequest}, {"context_length", http.StatusBadRequest},
+		{"overloaded", http.StatusServiceUnavailable}, {"unavailable", http.StatusServiceUnavailable},
+		{"server_error", http.StatusInternalServerError}, {"internalservererror", http.StatusInternalServerError},
+	} {
+		if strings.Contains(name, row.part) {
+			return row.status
+		}
+	}
+	return 0
 }

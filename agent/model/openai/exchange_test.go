@@ -66,14 +66,14 @@ func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
 		"error":         {says(`{"error":{"message":"model qwen9 not found","type":"api_error"}}`), "model qwen9 not found", agent.ModelError{}, segno.KindInvalid},
 		"error, listed": {says(`[{"error":{"message":"model qwen9 not found","code":404}}]`), "model qwen9 not found", agent.ModelError{Status: 404}, segno.KindInternal},
 		"busy":          {says(`{"error":{"message":"slow down","type":"rate_limit_error"}}`), "slow down", agent.ModelError{Status: 429, Retry: true}, segno.KindInternal},
-		"no key":        {says(`{"error":{"message":"who?","code":"401"}}`), "the key was not accepted", agent.ModelError{Status: 401}, segno.KindRefused},
-		"something":     {says(`{"model":"x","response":"hi"}` + "\n" + `{"done":true}`), `it is no answer of this API: {"model"`, agent.ModelError{}, segno.KindInvalid},
-		"cut":           {says(`{"choices":[{"message":{"con`), "broke off", agent.ModelError{Retry: true}, segno.KindInternal},
-		"a page":        {says(page), "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		"no key":        {says(`{"error":{"message":"who?","code":"401"}}`), "the server rejected the key", agent.ModelError{Status: 401}, segno.KindRefused},
+		"something":     {says(`{"model":"x","response":"hi"}` + "\n" + `{"done":true}`), `not an answer of this API: {"model"`, agent.ModelError{}, segno.KindInvalid},
+		"cut":           {says(`{"choices":[{"message":{"con`), "truncated", agent.ModelError{Retry: true}, segno.KindInternal},
+		"a page":        {says(page), "answered with an HTML page, not with the API", agent.ModelError{}, segno.KindInvalid},
 		"called a stream": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			fmt.Fprint(w, "\n"+page)
-		}, "answered with a page, not with the API", agent.ModelError{}, segno.KindInvalid},
+		}, "answered with an HTML page, not with the API", agent.ModelError{}, segno.KindInvalid},
 	} {
 		s := newServer(t, c.answer)
 		_, reply, err := ask(t, s.model(), hello)

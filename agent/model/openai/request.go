@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,32 +14,48 @@ import (
 	"github.com/dalsegno/segno/internal/endpoint"
 )
 
-// cacheKey brings a thread's requests to where its cache is, and does not say what the
-// thread is called.
-func cacheKey(thread string) string {
-	sum := sha256.Sum256([]byte(thread))
-	return hex.EncodeToString(sum[:16])
+// request returns the request as the API expects it.
+func (m *model) request(r agent.Request) *request {
+	p := &request{Model: m.name, Messages: m.conversation(r), ReasoningEffort: m.effort, Stream: true}
+	p.StreamOptions.IncludeUsage = true
+	for _, t := range r.Tools {
+		p.Tools = append(p.Tools, tool{Type: "function", Function: function{endpoint.ToolName(t.Name), t.Description, t.Schema}})
+	}
+	if r.NoCalls && len(p.Tools) > 0 { // the API refuses a choice in a request without tools
+		p.ToolChoice = "none"
+	}
+	limit := cmp.Or(r.MaxTokens, m.maxTokens)
+	if m.server.Own {
+		p.MaxCompletion = limit // OpenAI's newer models refuse max_tokens
+	} else {
+		p.MaxTokens = limit // every server knows it
+	}
+	if m.server.Own && r.Thread != "" {
+		// The key routes the requests of a thread to its cache, without sending the thread's name.
+		sum := sha256.Sum256([]byte(r.Thread))
+		p.PromptCacheKey = hex.EncodeToString(sum[:16])
+	}
+	return p
 }
 
-func toolOf(t agent.ToolSpec) tool {
-	return tool{Type: "function", Function: function{nameOf(t.Name), t.Description, t.Schema}}
-}
+// callID returns a call's id as the API accepts it. Other servers make longer ones.
+func callID(id string) string { return endpoint.Shorten(id, 40) }
 
-// talk is a conversation in the making. What a user says, and what tools showed,
-// waits until it can be said: results come right after their calls, and many chat
-// templates want no two user's messages in a row.
-type talk struct {
+// conversation collects messages. User content, and images that tools returned, wait in
+// pending until the results of all calls are added: results must follow their calls, and many
+// chat templates reject two user messages in a row.
+type conversation struct {
 	all     []message
-	waiting []part
+	pending []part
 }
 
-// conversation is the messages as the API wants them.
+// conversation returns the messages as the API expects them.
 func (m *model) conversation(r agent.Request) []message {
-	var t talk
+	var t conversation
 	if r.System != "" {
 		t.all = append(t.all, message{Role: "system", Content: r.System})
 	}
-	turn := -1 // where the turn began
+	turn := -1 // index of the message that began the turn
 	for i := range r.Messages {
 		if r.Messages[i].Role == agent.User {
 			turn = i
@@ -58,28 +73,28 @@ func (m *model) conversation(r agent.Request) []message {
 	return t.all
 }
 
-func (t *talk) flush() {
-	if len(t.waiting) == 0 {
+func (t *conversation) flush() {
+	if len(t.pending) == 0 {
 		return
 	}
 	said := message{Role: "user"}
-	texts := make([]string, 0, len(t.waiting))
-	for _, p := range t.waiting {
+	texts := make([]string, 0, len(t.pending))
+	for _, p := range t.pending {
 		texts = append(texts, p.Text)
 	}
 	said.Content = strings.Join(texts, "\n")
-	if slices.ContainsFunc(t.waiting, func(p part) bool { return p.Type != "text" }) {
-		said.Content = t.waiting
+	if slices.ContainsFunc(t.pending, func(p part) bool { return p.Type != "text" }) {
+		said.Content = t.pending
 	}
 	t.all = append(t.all, said)
-	t.waiting = nil
+	t.pending = nil
 }
 
-// user adds what people say, and the results of calls.
-func (t *talk) user(msg *agent.Message) {
+// user adds user content and the results of calls.
+func (t *conversation) user(msg *agent.Message) {
 	for _, p := range msg.Parts {
 		if p.Result == nil {
-			t.waiting = append(t.waiting, partsOf(p)...)
+			t.pending = append(t.pending, partsOf(p)...)
 			continue
 		}
 		text := p.Result.Text
@@ -89,64 +104,43 @@ func (t *talk) user(msg *agent.Message) {
 		if text == "" {
 			text = "(no output)"
 		}
-		t.all = append(t.all, message{Role: "tool", ToolCallID: idOf(p.Result.Call), Content: text})
+		t.all = append(t.all, message{Role: "tool", ToolCallID: callID(p.Result.Call), Content: text})
 		var shown []part
 		for _, in := range p.Result.Parts {
 			shown = append(shown, partsOf(in)...)
 		}
-		if len(shown) > 0 { // a tool's message holds text only
-			t.waiting = append(t.waiting, words("From "+p.Result.Name+":"))
-			t.waiting = append(t.waiting, shown...)
+		if len(shown) > 0 { // a tool's message contains text only
+			t.pending = append(t.pending, textPart("From "+p.Result.Name+":"))
+			t.pending = append(t.pending, shown...)
 		}
 	}
 }
 
-// assistant adds what the model said, and what it thought if it wants to know.
-func (t *talk) assistant(msg *agent.Message, ownThoughts bool) {
+// assistant adds a message of the model, with its thinking if withThinking.
+func (t *conversation) assistant(msg *agent.Message, withThinking bool) {
 	said := message{Role: "assistant"}
 	if text := msg.Text(); text != "" {
 		said.Content = text
 	}
 	for _, c := range msg.Calls() {
-		call := toolCall{ID: idOf(c.ID), Type: "function"}
-		call.Function.Name, call.Function.Arguments = nameOf(c.Name), argumentsOf(c.Args)
+		call := toolCall{ID: callID(c.ID), Type: "function"}
+		call.Function.Name, call.Function.Arguments = endpoint.ToolName(c.Name), string(endpoint.Arguments(c.Args))
 		said.ToolCalls = append(said.ToolCalls, call)
 	}
 	if said.Content == nil && len(said.ToolCalls) == 0 {
-		return // what was asked before and after it is one question
+		return // the user messages before and after it become one
 	}
 	t.flush()
-	if ownThoughts {
-		said.thoughts = thoughtsOf(msg)
+	if withThinking {
+		said.thinking = thinkingOf(msg)
 	}
 	t.all = append(t.all, said)
 }
 
-// argumentsOf is a call's arguments as JSON of an object, whatever they were. Servers
-// that fill in a chat template refuse each request that has others, even in a call of
-// long ago. The model is shown what it wrote.
-func argumentsOf(args json.RawMessage) string {
-	text := strings.TrimSpace(string(args))
-	switch {
-	case text == "" || text == "null":
-		return "{}"
-	case strings.HasPrefix(text, "{") && json.Valid(args):
-		return text
-	}
-	_ = json.Unmarshal(args, &text) // what was no JSON is kept as a string
-	return `{"invalid_json":` + quoted(text) + `}`
-}
-
-// quoted is a text as a JSON string, readable by a model too.
-func quoted(text string) string {
-	data, _ := endpoint.JSON(text) // a string always encodes
-	return string(data)
-}
-
-// thoughtsOf are a message's thoughts, by the name that the server gave them.
-func thoughtsOf(msg *agent.Message) (all thoughts) {
+// thinkingOf returns a message's thinking, in the fields that the server used.
+func thinkingOf(msg *agent.Message) (all thinking) {
 	for _, p := range msg.Parts {
-		var t thoughts
+		var t thinking
 		if p.Thinking == nil || json.Unmarshal(p.Thinking.Data, &t) != nil {
 			continue
 		}
@@ -156,10 +150,10 @@ func thoughtsOf(msg *agent.Message) (all thoughts) {
 	return all
 }
 
-func words(text string) part { return part{Type: "text", Text: text} }
+func textPart(text string) part { return part{Type: "text", Text: text} }
 
-// partsOf is a part of what a user says: one, or none if it says nothing. What the API
-// cannot take is told in words.
+// partsOf returns user content as the API expects it, nothing for an empty text. A text
+// describes content that the API does not accept.
 func partsOf(p agent.Part) []part {
 	switch {
 	case p.Image != nil:
@@ -168,13 +162,13 @@ func partsOf(p agent.Part) []part {
 			address = dataURL(p.Image)
 		}
 		if address == "" {
-			return []part{words(described("image", p.Image))}
+			return []part{textPart(endpoint.Describe("image", p.Image))}
 		}
 		return []part{{Type: "image_url", ImageURL: &imageURL{address}}}
 	case p.File != nil:
 		return []part{fileOf(p.File)}
 	case strings.TrimSpace(p.Text) != "":
-		return []part{words(p.Text)}
+		return []part{textPart(p.Text)}
 	}
 	return nil
 }
@@ -184,20 +178,11 @@ func fileOf(b *agent.Blob) part {
 	case len(b.Data) > 0 && b.Type == "application/pdf":
 		return part{Type: "file", File: &file{Name: cmp.Or(b.Name, "file.pdf"), Data: dataURL(b)}}
 	case len(b.Data) > 0 && utf8.Valid(b.Data):
-		return words(strings.TrimSpace("File "+b.Name) + ":\n" + string(b.Data))
+		return textPart(strings.TrimSpace("File "+b.Name) + ":\n" + string(b.Data))
 	}
-	return words(described("file", b))
+	return textPart(endpoint.Describe("file", b))
 }
 
 func dataURL(b *agent.Blob) string {
 	return "data:" + b.Type + ";base64," + base64.StdEncoding.EncodeToString(b.Data)
-}
-
-// described stands for something that cannot be shown.
-func described(what string, b *agent.Blob) string {
-	about := slices.DeleteFunc([]string{b.Name, b.Type, b.URL}, func(s string) bool { return s == "" })
-	if len(b.Data) > 0 {
-		about = append(about, fmt.Sprintf("%d bytes", len(b.Data)))
-	}
-	return fmt.Sprintf("[%s that cannot be shown: %s]", what, strings.Join(about, ", "))
 }

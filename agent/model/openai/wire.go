@@ -2,7 +2,7 @@ package openai
 
 import "encoding/json"
 
-// request is a question as the API wants it.
+// request is the body of a request.
 type request struct {
 	Model           string    `json:"model"`
 	Messages        []message `json:"messages"`
@@ -10,7 +10,7 @@ type request struct {
 	ToolChoice      string    `json:"tool_choice,omitempty"`
 	ReasoningEffort string    `json:"reasoning_effort,omitempty"`
 	MaxTokens       int       `json:"max_tokens,omitempty"`
-	MaxCompletion   int       `json:"max_completion_tokens,omitempty"` // what OpenAI's newer models call it
+	MaxCompletion   int       `json:"max_completion_tokens,omitempty"` // the name that OpenAI's newer models accept
 	PromptCacheKey  string    `json:"prompt_cache_key,omitempty"`
 	Stream          bool      `json:"stream"`
 	StreamOptions   struct {
@@ -23,12 +23,12 @@ type message struct {
 	Content    any        `json:"content,omitempty"` // a string, or []part
 	ToolCalls  []toolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"` // of a result
-	thoughts
+	thinking
 }
 
-// thoughts are the fields in which servers put what a model thinks, none of which is in
-// OpenAI's own API.
-type thoughts struct {
+// thinking has the fields in which servers send a model's thinking. OpenAI's own API has
+// neither.
+type thinking struct {
 	ReasoningContent string `json:"reasoning_content,omitempty"`
 	Reasoning        string `json:"reasoning,omitempty"`
 }
@@ -88,7 +88,7 @@ type chunk struct {
 
 type delta struct {
 	Content, Refusal string
-	thoughts
+	thinking
 	ToolCalls []callPiece `json:"tool_calls"`
 }
 

@@ -126,10 +126,10 @@ func (c *caller) agent(store Store) *agent.Agent {
 		Subagents: []agent.Subagent{{Name: "helper", Description: "helps", Model: model{c, false}}},
 		Retry:     agent.Retry{Attempts: 2, Wait: time.Microsecond}, StoreRetry: agent.Retry{Attempts: 4, Wait: time.Microsecond}}
 	if c.Restart {
-		config.StoreRetry = agent.Retry{Attempts: 12, Wait: time.Millisecond, Most: 100 * time.Millisecond}
+		config.StoreRetry = agent.Retry{Attempts: 12, Wait: time.Millisecond, MaxWait: 100 * time.Millisecond}
 	}
 	if c.number(2) == 0 {
-		config.Approve = agent.Ask("pay", "transfer")
+		config.Approve = agent.RequireApproval("pay", "transfer")
 	}
 	if c.number(2) == 0 {
 		config.Answer = c.answer
@@ -152,7 +152,7 @@ func (c *caller) run(ctx context.Context, a *agent.Agent, in agent.Input) (out a
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return a.Do(ctx, in)
+	return a.Run(ctx, in)
 }
 
 // answer decides as a person would: approvals are given, and whether a call happened whose

@@ -57,7 +57,7 @@ func TestCluster(t *testing.T) {
 		clock := storetest.NewClock()
 		prefix := map[segno.Store]string{}
 		at := func(t *testing.T, p string) segno.Store {
-			s, err := redis.New(t.Context(), c, redis.Options{Prefix: p, Clock: clock.Now, TTL: 1000 * time.Hour})
+			s, err := redis.OpenClient(t.Context(), c, redis.Options{Prefix: p, Clock: clock.Now, TTL: 1000 * time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -70,7 +70,7 @@ func TestCluster(t *testing.T) {
 		})
 	})
 	t.Run("a fork without a TTL", func(t *testing.T) {
-		s, err := redis.New(t.Context(), c, redis.Options{Prefix: newPrefix()})
+		s, err := redis.OpenClient(t.Context(), c, redis.Options{Prefix: newPrefix()})
 		if err != nil {
 			t.Fatal(err)
 		}

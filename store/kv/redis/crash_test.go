@@ -48,9 +48,8 @@ func load(t *testing.T, s segno.Store, at segno.CommitID) []segno.Node {
 	return line.Commits
 }
 
-// TestKilled kills the server under writers, over and over. What was acknowledged
-// is there afterwards, the line is whole, and the commit whose answer was lost
-// succeeds when it is made again, once.
+// TestKilled kills the server under writers again and again. All acknowledged commits exist
+// afterwards, the line is complete, and the commit whose answer was lost succeeds when it is repeated.
 func TestKilled(t *testing.T) {
 	own, err := serverrig.Redis(t.Context(), "")
 	if err != nil {
@@ -123,8 +122,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwoClients has writers of two clients on one thread, each of which goes on
-// from the head it was told of.
+// TestTwoClients has writers of two clients on one thread, each of which continues from the head of
+// its conflict.
 func TestTwoClients(t *testing.T) {
 	const writers, each = 4, 15
 	o := redis.Options{Prefix: newPrefix()}

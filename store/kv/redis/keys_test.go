@@ -176,7 +176,7 @@ func TestRoundTrips(t *testing.T) {
 	h := new(trips)
 	c.AddHook(h)
 	at := func() *redis.Store {
-		s, err := redis.New(t.Context(), c, redis.Options{Prefix: prefix})
+		s, err := redis.OpenClient(t.Context(), c, redis.Options{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestAnotherKindOfKey puts what is no hash where the thread's is.
+// TestAnotherKindOfKey puts a string at the key of a thread's hash.
 func TestAnotherKindOfKey(t *testing.T) {
 	c, prefix := client(t), newPrefix()
 	s := open(t, redis.Options{Prefix: prefix})

@@ -9,37 +9,37 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Options say how a store keeps threads. The zero value keeps them for ever.
+// Options configure a store. With the zero value threads never expire.
 type Options struct {
-	// TTL, if it is not 0, is how long a thread lives after its newest commit, a
-	// second at least. All programs that open one store should have the same.
+	// TTL, if it is not 0, is how long a thread lives after its newest commit, at least a second. All
+	// programs that open one store should use the same TTL.
 	TTL time.Duration
-	// Clock is what leases and lists go by; nil is time.Now. The server has its own
-	// for the TTL.
+	// Clock returns the time for leases and lists; nil is time.Now. The server expires threads by its own
+	// clock.
 	Clock func() time.Time
-	// Prefix begins each key, so that stores can share a server; "" is "segno:".
+	// Prefix begins each key, so that several stores can share a server; "" is "segno:".
 	Prefix string
-	// Key, if it is not nil, seals all values: 32 random bytes. What stays in the clear
-	// [kv.Options] says. A key that is not the store's is [segno.KindRefused].
+	// Key, if it is not nil, seals all values: 32 random bytes. [kv.Options] lists what a reader learns
+	// without the key. With a key that is not the store's Open returns [segno.KindRefused].
 	Key []byte
 }
 
-// Store is a [segno.Store], and [segno.Chains] and [segno.Leaser].
+// Store is a [segno.Store], and [segno.Chains], [segno.Leaser], [segno.Eraser] and [segno.Watcher].
 type Store struct {
 	*kv.Store
-	client goredis.UniversalClient // nil if it is not the store's own
+	client *goredis.Client // nil if the caller closes the client
 }
 
-// Open connects to the server that url names, "redis://user:password@host:port/db"
-// or "rediss://" for TLS. The error has [segno.KindIO] if it does not answer.
+// Open connects to the server of a URL, "redis://user:password@host:port/db", or "rediss://" for TLS.
+// The error has [segno.KindIO] if the server does not answer.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	options, err := goredis.ParseURL(url)
-	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "open store", "", errURL) // the cause may hold a password
+	if err != nil { // the cause may contain a password
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is no redis:// or rediss:// URL")
 	}
 	options.ContextTimeoutEnabled = true
 	client := goredis.NewClient(options)
-	s, err := New(ctx, client, o)
+	s, err := OpenClient(ctx, client, o)
 	if err != nil {
 		client.Close()
 		return nil, err
@@ -48,31 +48,22 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// New returns a store on a client that the caller made and will close: one for a
-// cluster, for sentinels, or with options of its own.
-func New(ctx context.Context, client goredis.UniversalClient, o Options) (*Store, error) {
+// OpenClient is Open with a client of the caller; the caller closes it after the store: for a cluster, for
+// sentinels, or with other options.
+func OpenClient(ctx context.Context, client goredis.UniversalClient, o Options) (*Store, error) {
 	if o.Prefix == "" {
 		o.Prefix = "segno:"
 	}
-	in, err := NewKV(client, o.Prefix)
+	in, err := newKV(client, o.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	s, err := kv.Open(in, kv.Options{TTL: o.TTL, Clock: o.Clock, Key: o.Key})
+	s, err := kv.Open(ctx, in, kv.Options{TTL: o.TTL, Clock: o.Clock, Key: o.Key})
 	if err != nil {
-		return nil, err
-	}
-	if err := s.Unlock(ctx); err != nil { // and the server is there
 		return nil, err
 	}
 	return &Store{Store: s}, nil
 }
-
-type errText string
-
-func (e errText) Error() string { return string(e) }
-
-const errURL = errText("the address is no redis:// or rediss:// URL")
 
 // Close implements [segno.Store].
 func (s *Store) Close() error {

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// server is one Redis for all tests; each has keys of its own.
+// server is one Redis for all tests; each test has another prefix.
 var server *serverrig.Server
 
 func TestMain(m *testing.M) {

@@ -1,0 +1,123 @@
+package event
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Recorder adds entries to open turns in the spool.
+type Recorder struct {
+	Spool timeline.Spool
+	Now   func() time.Time
+}
+
+// hasTurn is implemented by a spool that can report with one look-up whether it has
+// anything of a turn.
+type hasTurn interface {
+	Has(key segno.TurnKey) bool
+}
+
+// TurnOf returns the turn an event belongs to: its prompt's, else the one its session
+// has open. A turn that another process records has another key than the prompt's.
+// The key is "" if there is none.
+func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) {
+	own := segno.TurnKey(p.PromptID)
+	if p.AgentID != "" {
+		if key, err := r.TurnOfTask(ctx, p.Session, p.AgentID); key != "" || err != nil {
+			return key, err
+		}
+	}
+	if s, ok := r.Spool.(hasTurn); own != "" && ok && s.Has(own) {
+		return own, nil
+	}
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return "", err
+	}
+	found := own
+	for _, t := range turns {
+		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
+			continue
+		}
+		if found = t.Key; !t.InBackground() {
+			break // a running turn takes precedence over one with background tasks only
+		}
+	}
+	return found, nil
+}
+
+// TurnOfTask returns the turn of a session that started a background task, "" if none
+// did. The events of a task name another prompt: the one that is answered meanwhile.
+func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
+	turns, err := r.Spool.Turns(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, t := range turns {
+		if t.Source.Session == session && slices.ContainsFunc(t.Tasks, func(x timeline.Task) bool { return x.ID == task }) {
+			return t.Key, nil
+		}
+	}
+	return "", nil
+}
+
+// RecordTaskEnd records in a turn that a background task of it ended.
+func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKey, task, text string) error {
+	e, err := r.entry(p, segno.EntryNote, text)
+	if err != nil {
+		return err
+	}
+	e.ID, e.Name = task, timeline.NoteTask
+	return r.Spool.Note(ctx, key, e)
+}
+
+// RecordTool records an event of a tool call: the tool's input before the call, or its
+// result after it.
+func (r Recorder) RecordTool(ctx context.Context, p Payload) error {
+	if p.Event == "PreToolUse" {
+		return r.record(ctx, p, segno.EntryIntent, clipInput(p.ToolInput))
+	}
+	return r.record(ctx, p, segno.EntryResult, p.result())
+}
+
+// maxText is the length of the longest text that RecordText does not shorten.
+const maxText = 8 << 10
+
+// RecordText records a text about a turn, for people.
+func (r Recorder) RecordText(ctx context.Context, p Payload, text string) error {
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	return r.record(ctx, p, segno.EntryNote, text)
+}
+
+// record adds an entry to the turn of p, if there is one.
+func (r Recorder) record(ctx context.Context, p Payload, kind segno.EntryKind, body any) error {
+	e, err := r.entry(p, kind, body)
+	if err != nil {
+		return err
+	}
+	key, err := r.TurnOf(ctx, p)
+	if err != nil || key == "" {
+		return err
+	}
+	return r.Spool.Note(ctx, key, e)
+}
+
+func (r Recorder) entry(p Payload, kind segno.EntryKind, body any) (segno.Entry, error) {
+	raw, isRaw := body.(json.RawMessage)
+	if !isRaw {
+		var err error
+		if raw, err = json.Marshal(body); err != nil {
+			return segno.Entry{}, fmt.Errorf("encode entry: %w", err)
+		}
+	}
+	return segno.Entry{Kind: kind, Session: p.Session, Time: r.Now(), ID: bounded(p.ToolUseID), Name: bounded(p.ToolName), Body: raw}, nil
+}

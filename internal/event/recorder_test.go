@@ -1,0 +1,98 @@
+package event
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// TestNamesAreBounded records a tool call whose names and ids are huge.
+func TestNamesAreBounded(t *testing.T) {
+	huge := strings.Repeat("n", 6<<20)
+	s := spool.New(t.TempDir(), vfs.OS)
+	recorder := Recorder{Spool: s, Now: time.Now}
+	for _, end := range []string{"a", "b"} {
+		for _, name := range []string{"PreToolUse", "PostToolUse"} {
+			p := Payload{Event: name, Session: "s", PromptID: "p", ToolName: huge, ToolUseID: huge + end, AgentID: huge}
+			if err := recorder.RecordTool(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := recorder.RecordText(t.Context(), Payload{PromptID: "p"}, huge); err != nil {
+		t.Fatal(err)
+	}
+	entries, bad, err := s.Entries(t.Context(), "p")
+	if err != nil || bad > 0 || len(entries) != 5 {
+		t.Fatalf("%d entries, %d bad, %v", len(entries), bad, err)
+	}
+	for _, e := range entries {
+		if size := len(e.Name) + len(e.ID) + len(e.Body); size > 16<<10 {
+			t.Errorf("an entry %s has %d bytes", e.Kind, size)
+		}
+	}
+	if entries[0].ID != entries[1].ID || entries[0].ID == entries[2].ID || entries[2].ID != entries[3].ID {
+		t.Error("a result has another id than its intent, or the same as another's")
+	}
+}
+
+// TestCheckRefusesInvalidSessions refuses ids that would be options, hidden files or paths.
+func TestCheckRefusesInvalidSessions(t *testing.T) {
+	for _, p := range []Payload{
+		{Session: "-x"}, {Session: "--dangerously-skip-permissions"}, {Session: "."}, {Session: ".."}, {Session: ".hidden"}, {Session: "a/b"},
+		{Session: segno.SessionID(strings.Repeat("a", 200))},
+		{Session: "s", PromptID: strings.Repeat("p", 300)}, {Session: "s", Cwd: "/" + strings.Repeat("d", 5000)},
+		{Session: "s", Transcript: "/" + strings.Repeat("d", 5000)}, {Session: "s", WorktreePath: "/" + strings.Repeat("d", 5000)},
+	} {
+		if err := p.Check(); segno.KindOf(err) != segno.KindInvalid {
+			t.Errorf("%.40q: %v", p.Session, err)
+		}
+	}
+	for _, id := range []segno.SessionID{"", "11111111-0000-4000-8000-000000000001", "a.b_c-d"} {
+		if err := (Payload{Session: id}).Check(); err != nil {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// TestLogFollowsNoLink puts a symlink and a FIFO in the log's place.
+func TestLogFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	if err := os.WriteFile(target, []byte("mine\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log := Log{Store: filepath.Join(dir, "store")}
+	if err := os.Mkdir(log.Store, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(log.Store, "hook.log")
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+	log.Append("Stop", "s", errors.New("something"))
+	if data, err := os.ReadFile(target); err != nil || string(data) != "mine\n" {
+		t.Errorf("the target has %q, %v", data, err)
+	}
+	if lines, err := log.Failures(10); err == nil {
+		t.Errorf("the log was read through the link: %v", lines)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log.Append("Stop", "s", errors.New("something"))
+	if lines, err := log.Failures(10); err == nil {
+		t.Errorf("the FIFO was read: %v", lines)
+	}
+}

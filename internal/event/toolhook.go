@@ -1,0 +1,112 @@
+package event
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// ToolHook is the command segno-hook: what 'segno hook claude' does before and after a tool
+// call, without the start-up time of segno.
+type ToolHook struct {
+	Stdin  io.Reader
+	Stdout io.Writer
+	Getenv func(string) string
+	Now    func() time.Time
+	// Exit ends the process if the event is not recorded in time. It may be nil.
+	Exit func()
+	// Delegate runs segno on every other event.
+	Delegate func(ctx context.Context, stdin io.Reader) error
+}
+
+// toolDeadline is how long an event at a tool call may take: less than the 5
+// seconds that the agent allows.
+const toolDeadline = 4 * time.Second
+
+// Run handles one event. ctx ends with a signal to the process. Like every hook it returns
+// no error, because an error would disturb the agent; errors go to the [Log].
+func (h ToolHook) Run(ctx context.Context, args []string) {
+	named, ok := parseArgs(args)
+	store, err := spool.FindStore(h.Getenv, named)
+	if err != nil {
+		return // without a store there is no log
+	}
+	if ok && spool.CheckOwner(store) != nil {
+		return // another user's store: segno reports it at the prompt
+	}
+	log := Log{Store: store}
+	defer func() {
+		if r := recover(); r != nil {
+			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
+		}
+	}()
+	// The delegated process handles signals and deadlines itself. Here a signal only starts
+	// the watchdog: to record the event is worth the millisecond that it still takes.
+	work := context.WithoutCancel(ctx)
+	if !ok {
+		if err := h.Delegate(work, h.Stdin); err != nil {
+			log.Append("delegate to segno", "", err)
+		}
+		return
+	}
+	watchdog := Watch(ctx, toolDeadline, func(why Reason) { h.expire(log, why) })
+	defer watchdog.Stop()
+	p, err := Read(h.Stdin)
+	if errors.Is(err, io.EOF) {
+		return
+	}
+	if err != nil {
+		log.Append("unreadable event", p.Session, err)
+		return
+	}
+	if !p.IsToolEvent() {
+		watchdog.Allow(0)
+	}
+	if err := h.handle(work, store, p); err != nil {
+		log.Append(p.Event, p.Session, err)
+	}
+}
+
+func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	switch {
+	case p.IsToolEvent():
+		return Recorder{Spool: spool.New(store, vfs.OS), Now: h.Now}.RecordTool(ctx, p)
+	case p.Event == Probe:
+		return p.AnswerProbe(h.Stdout)
+	}
+	if err := h.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
+		return segno.NewError(segno.KindIO, "hand event on", p.Event, err).WithHint("run 'segno enable claude' again")
+	}
+	return nil
+}
+
+// expire logs why the process ends, and ends it. The log may be blocked as the work is.
+func (h ToolHook) expire(log Log, why Reason) {
+	if h.Exit == nil {
+		return
+	}
+	RunBriefly(func() {
+		log.Append("tool boundary", "", fmt.Errorf("the event was not recorded when %s ended the hook", why))
+	})
+	h.Exit()
+}
+
+// parseArgs returns the store that arguments name. ok is false unless they are arguments
+// that enable registers.
+func parseArgs(args []string) (store string, ok bool) {
+	if len(args) == 4 && args[0] == "--store" {
+		store, args = args[1], args[2:]
+	}
+	return store, len(args) == 2 && args[0] == "hook" && args[1] == "claude"
+}

@@ -1,0 +1,187 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// maxDepth is how deep objects and arrays may nest, as in encoding/json.
+const maxDepth = 10_000
+
+// The functions below step over what begins at b[i]. They return the place behind it, or
+// the place of the error and false.
+
+// scanValue steps over a value. depth is how many objects and arrays are around it.
+func scanValue(b []byte, i, depth int) (int, bool) {
+	if i >= len(b) {
+		return i, false
+	}
+	switch c := b[i]; c {
+	case '"':
+		return scanString(b, i+1)
+	case '{', '[':
+		return scanList(b, i, depth, nil)
+	case 't':
+		return scanWord(b, i, "true")
+	case 'f':
+		return scanWord(b, i, "false")
+	case 'n':
+		return scanWord(b, i, "null")
+	default:
+		return scanNumber(b, i)
+	}
+}
+
+// scanList steps over an object or an array. It calls visit, unless that is nil, for each
+// member or element; key is the text between the quotes of a member's key.
+func scanList(b []byte, i, depth int, visit func(key, value Span)) (int, bool) {
+	open := b[i]
+	closing := open + 2 // in ASCII, of both kinds of brackets
+	if depth == maxDepth {
+		return i, false
+	}
+	if i = SkipSpace(b, i+1); i < len(b) && b[i] == closing {
+		return i + 1, true
+	}
+	for {
+		var key Span
+		var ok bool
+		if open == '{' {
+			if key, i, ok = scanKey(b, i); !ok {
+				return i, false
+			}
+		}
+		from := i
+		if i, ok = scanValue(b, i, depth+1); !ok {
+			return i, false
+		}
+		if visit != nil {
+			visit(key, Span{from, i})
+		}
+		if i = SkipSpace(b, i); i >= len(b) {
+			return i, false
+		}
+		switch b[i] {
+		case closing:
+			return i + 1, true
+		case ',':
+			i = SkipSpace(b, i+1)
+		default:
+			return i, false
+		}
+	}
+}
+
+// scanKey steps over a key, its colon and the white space behind that. key is the text
+// between the quotes.
+func scanKey(b []byte, i int) (key Span, next int, ok bool) {
+	if i >= len(b) || b[i] != '"' {
+		return key, i, false
+	}
+	key.From = i + 1
+	if i, ok = scanString(b, i+1); !ok {
+		return key, i, false
+	}
+	key.To = i - 1
+	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return key, i, false
+	}
+	return key, SkipSpace(b, i+1), true
+}
+
+// scanString steps over a string's text, which begins at b[i], and its closing quote. Most
+// bytes of a transcript are in long strings, so it looks at eight bytes at a time.
+func scanString(b []byte, i int) (int, bool) {
+	for {
+		for i+8 <= len(b) {
+			if found := special(binary.LittleEndian.Uint64(b[i:])); found != 0 {
+				i += bits.TrailingZeros64(found) / 8
+				break
+			}
+			i += 8
+		}
+		if i >= len(b) {
+			return i, false
+		}
+		switch c := b[i]; {
+		case c == '"':
+			return i + 1, true
+		case c == '\\':
+			n := escapeLength(b[i+1:])
+			if n == 0 {
+				return i + 1, false
+			}
+			i += 1 + n
+		case c < ' ':
+			return i, false
+		default:
+			i++
+		}
+	}
+}
+
+// special marks, by its highest bit, the first byte of eight that is a quote, a backslash
+// or a control character. The marks behind the first may be wrong.
+func special(w uint64) uint64 {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	quote, slash := w^ones*'"', w^ones*'\\'
+	return (((w - ones*' ') &^ w) | ((quote - ones) &^ quote) | ((slash - ones) &^ slash)) & tops
+}
+
+// escapeLength returns the length of the escape behind a backslash, 0 if it is malformed.
+func escapeLength(b []byte) int {
+	if len(b) == 0 {
+		return 0
+	}
+	switch b[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 1
+	case 'u':
+		if len(b) >= 5 && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) {
+			return 5
+		}
+	}
+	return 0
+}
+
+func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
+
+func scanNumber(b []byte, i int) (int, bool) {
+	if b[i] == '-' {
+		i++
+	}
+	start := i
+	if i = skipDigits(b, i); i == start || b[start] == '0' && i > start+1 {
+		return i, false
+	}
+	if i < len(b) && b[i] == '.' {
+		start = i + 1
+		if i = skipDigits(b, start); i == start {
+			return i, false
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		start = i
+		if i = skipDigits(b, i); i == start {
+			return i, false
+		}
+	}
+	return i, true
+}
+
+func skipDigits(b []byte, i int) int {
+	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
+		i++
+	}
+	return i
+}
+
+func scanWord(b []byte, i int, word string) (int, bool) {
+	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
+		return i, false
+	}
+	return i + len(word), true
+}

@@ -1,0 +1,179 @@
+package ledger
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// MaxInline is how many encoded bytes a batch keeps in memory for its commit. What exceeds that is
+// bulk, which is written before the commit.
+const MaxInline = 1 << 20
+
+// Sink is the part of a batch that differs from store to store. Its methods may be called at once,
+// except that Finish and Drop are called once, after all others.
+//
+// An object's Data is its encoding, which only the store reads. Data is nil for an object that the
+// sink has written to a pack.
+type Sink interface {
+	// Has reports whether the store holds an object.
+	Has(ctx context.Context, name segno.Hash) (bool, error)
+	// Encode returns a new object as the commit will bring it. It may write the object to a pack
+	// itself, and then return no Data. It must not keep data.
+	Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error)
+	// Spill writes objects that no longer fit into [MaxInline]. It returns what the commit brings
+	// in their place: nothing for an object in a pack, or small references. Some of the objects may be
+	// references that Encode returned.
+	Spill(ctx context.Context, objects []segno.Object) ([]segno.Object, error)
+	// Finish makes all that the sink wrote durable, and returns the packs that the commit names.
+	Finish(ctx context.Context) (packs []string, err error)
+	// Drop removes all that the sink wrote, as far as the store removes it at once.
+	Drop() error
+}
+
+// Batch is the [segno.Batch] of every store. An error of its sink, other than a failed look-up,
+// spoils it: all later calls return that error.
+type Batch struct {
+	sink Sink
+
+	ending sync.RWMutex // held shared by calls under way, exclusively by the call that ends the batch
+	done   bool         // the sink was finished or dropped
+
+	mu      sync.Mutex // guards what follows
+	err     error      // why the batch can no longer be used
+	seen    map[segno.Hash]struct{}
+	found   []segno.Object // in the store, without data: the commit looks for them again
+	inline  []segno.Object // their encodings together have at most MaxInline bytes
+	size    int            // of the encodings in inline
+	spilled []segno.Object // references that Spill returned
+}
+
+// NewBatch returns an empty batch.
+func NewBatch(sink Sink) *Batch { return &Batch{sink: sink, seen: map[segno.Hash]struct{}{}} }
+
+// errEnded returns the error of calls after Stage or Close.
+func errEnded() error {
+	return segno.Errorf(segno.KindInvalid, "put object", "", "the batch has ended")
+}
+
+// Put implements [segno.Batch].
+func (b *Batch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
+	b.ending.RLock()
+	defer b.ending.RUnlock()
+	name := segno.HashOf(data)
+	known, err := b.look(ctx, name, true)
+	if err != nil || known {
+		return name, err
+	}
+	o, err := b.sink.Encode(ctx, name, data)
+	if err == nil && o.Data != nil {
+		err = b.keep(ctx, o)
+	}
+	if err != nil {
+		b.spoil(err)
+	}
+	return name, err
+}
+
+// Has implements [segno.Batch].
+func (b *Batch) Has(ctx context.Context, name segno.Hash) (bool, error) {
+	b.ending.RLock()
+	defer b.ending.RUnlock()
+	return b.look(ctx, name, false)
+}
+
+// look reports whether an object is in the batch or the store. With claim, an object that is in
+// neither belongs to the batch from now on, and the caller must encode it. Of several callers with
+// the same object, one claims it.
+func (b *Batch) look(ctx context.Context, name segno.Hash, claim bool) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, segno.NewError(segno.KindCancelled, "look for object", name.String(), err)
+	}
+	b.mu.Lock()
+	_, known := b.seen[name]
+	err := b.err
+	b.mu.Unlock()
+	if err != nil || known {
+		return known && err == nil, err
+	}
+	inStore, err := b.sink.Has(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known = b.seen[name]; known {
+		return true, nil
+	}
+	if inStore {
+		b.found = append(b.found, segno.Object{Name: name})
+	}
+	if inStore || claim {
+		b.seen[name] = struct{}{}
+	}
+	return inStore, nil
+}
+
+// keep adds an encoded object to the inline ones, and spills all of those if they no longer fit.
+func (b *Batch) keep(ctx context.Context, o segno.Object) error {
+	b.mu.Lock()
+	b.inline = append(b.inline, o)
+	b.size += len(o.Data)
+	var full []segno.Object
+	if b.size > MaxInline {
+		full, b.inline, b.size = b.inline, nil, 0
+	}
+	b.mu.Unlock()
+	if full == nil {
+		return nil
+	}
+	references, err := b.sink.Spill(ctx, full)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.spilled = append(b.spilled, references...)
+	return err
+}
+
+func (b *Batch) spoil(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// Stage implements [segno.Batch]. An object without data in the result is one that the batch found
+// in the store; [Objects] makes the commit look for it again.
+func (b *Batch) Stage(ctx context.Context) (segno.Staged, error) {
+	b.ending.Lock()
+	defer b.ending.Unlock()
+	if b.err != nil {
+		return segno.Staged{}, b.err
+	}
+	if err := ctx.Err(); err != nil {
+		return segno.Staged{}, segno.NewError(segno.KindCancelled, "stage objects", "", err)
+	}
+	packs, err := b.sink.Finish(ctx)
+	if err != nil {
+		b.err = err
+		return segno.Staged{}, err
+	}
+	b.done, b.err = true, errEnded()
+	return segno.Staged{Objects: slices.Concat(b.inline, b.spilled, b.found), Packs: packs}, nil
+}
+
+// Close implements [segno.Batch].
+func (b *Batch) Close() error {
+	b.ending.Lock()
+	defer b.ending.Unlock()
+	if b.err == nil {
+		b.err = errEnded()
+	}
+	if b.done {
+		return nil
+	}
+	b.done = true
+	return b.sink.Drop()
+}

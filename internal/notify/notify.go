@@ -1,0 +1,157 @@
+// Package notify lets a store wake the callers of [segno.Watcher] that wait for a thread.
+//
+// A store calls [Notifier.Notify] after each of its commits. A caller that waits subscribes first
+// and reads the head then. A commit that the read missed therefore notifies a subscription that
+// exists already, and no wake-up is lost.
+package notify
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Notifier has the subscriptions to a store's threads. The zero value is ready to use. All methods
+// may be called at once.
+type Notifier struct {
+	mu      sync.Mutex
+	threads map[segno.ThreadID]*subscription
+}
+
+// subscription is shared by the callers that wait for one thread. It is used up by one
+// notification.
+type subscription struct {
+	notified chan struct{} // closed by the notification
+	callers  int
+	after    int64 // the lowest seq that one of the callers waits to be exceeded
+}
+
+// ReadHead reads the head of a thread.
+type ReadHead func(ctx context.Context, thread segno.ThreadID) (segno.Head, error)
+
+// Pause returns nil when it is time to read the head again: when notified is closed, or earlier.
+// Its error ends the waiting.
+type Pause func(ctx context.Context, notified <-chan struct{}) error
+
+// Notify wakes the callers that wait for a thread. The change must be visible to a reader before.
+func (n *Notifier) Notify(thread segno.ThreadID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if sub := n.threads[thread]; sub != nil {
+		close(sub.notified)
+		delete(n.threads, thread)
+	}
+}
+
+// NotifyAll wakes all callers.
+func (n *Notifier) NotifyAll() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, sub := range n.threads {
+		close(sub.notified)
+	}
+	n.threads = nil
+}
+
+// Waiting returns the threads that callers wait for, each with the seq above which the first of
+// them wants to be woken.
+func (n *Notifier) Waiting() map[segno.ThreadID]int64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := make(map[segno.ThreadID]int64, len(n.threads))
+	for id, sub := range n.threads {
+		all[id] = sub.after
+	}
+	return all
+}
+
+func (n *Notifier) subscribe(thread segno.ThreadID, after int64) *subscription {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	sub := n.threads[thread]
+	if sub == nil {
+		sub = &subscription{notified: make(chan struct{}), after: after}
+		if n.threads == nil {
+			n.threads = map[segno.ThreadID]*subscription{}
+		}
+		n.threads[thread] = sub
+	}
+	sub.callers++
+	sub.after = min(sub.after, after)
+	return sub
+}
+
+func (n *Notifier) unsubscribe(thread segno.ThreadID, sub *subscription) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if sub.callers--; sub.callers == 0 && n.threads[thread] == sub {
+		delete(n.threads, thread)
+	}
+}
+
+// Wait implements [segno.Watcher] for a store whose heads read reads: it returns the first head of
+// the thread whose seq exceeds after.
+func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64, read ReadHead, pause Pause) (segno.Head, error) {
+	for {
+		head, err := n.readOrPause(ctx, thread, after, read, pause)
+		if err != nil {
+			return segno.Head{}, err
+		}
+		if head.Seq > after {
+			return head, nil
+		}
+	}
+}
+
+// readOrPause reads the head. If the thread has not moved it then pauses until it is time to read
+// again.
+func (n *Notifier) readOrPause(ctx context.Context, thread segno.ThreadID, after int64, read ReadHead, pause Pause) (segno.Head, error) {
+	sub := n.subscribe(thread, after)
+	defer n.unsubscribe(thread, sub)
+	head, err := read(ctx, thread)
+	if err != nil || head.Seq > after {
+		return head, err
+	}
+	err = pause(ctx, sub.notified)
+	if ctx.Err() != nil {
+		err = segno.NewError(segno.KindCancelled, "wait for thread", string(thread), ctx.Err())
+	}
+	return head, err
+}
+
+// UntilNotified is a [Pause] for a store that is notified of every commit.
+func UntilNotified(ctx context.Context, notified <-chan struct{}) error {
+	select {
+	case <-notified:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// The interval between two polls starts at minInterval and doubles up to maxInterval.
+const (
+	minInterval = 10 * time.Millisecond
+	maxInterval = 250 * time.Millisecond
+)
+
+// Poll returns a [Pause] that ends at a notification, or after an interval that grows with each
+// call. It is for a store to which other processes commit.
+func Poll() Pause {
+	interval := minInterval
+	return func(ctx context.Context, notified <-chan struct{}) error {
+		timer := time.NewTimer(interval)
+		defer timer.Stop()
+		interval = min(2*interval, maxInterval)
+		select {
+		case <-timer.C:
+			return nil
+		case <-notified:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

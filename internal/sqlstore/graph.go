@@ -1,0 +1,331 @@
+package sqlstore
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// Graph is the tree of all threads and the objects that it reaches: what a collection keeps. It only
+// grows. A collection reads and traces most of it beside other writers, then keeps writers out and reads
+// what they committed meanwhile. Nothing that is committed later makes an earlier node unreachable.
+type Graph struct {
+	records *Records
+	queries GraphQueries
+	objects segno.Objects
+	policy  *segno.CollectPolicy
+
+	nodes   map[int64]*GraphNode
+	ids     map[segno.CommitID]*GraphNode
+	roots   []*GraphNode            // not marked yet
+	waiting []*segno.Checkpoint     // marked, but not traced yet
+	reached map[segno.Hash]struct{} // stored names of the objects that kept nodes reach
+	deleted map[segno.ThreadID]bool // deleted threads
+
+	erasure *Erasure
+}
+
+// GraphNode is a node of the tree.
+type GraphNode struct {
+	Row        int64
+	Checkpoint *segno.Checkpoint // nil for a commit of entries alone
+
+	parent      int64
+	isDeleted   bool // its thread is deleted
+	isAmended   bool // another node of the same turn replaced it
+	isReachable bool
+}
+
+// Erasure is what an erasure of deleted threads removes in addition to what a collection removes.
+type Erasure struct {
+	Threads    []segno.ThreadID    // the deleted threads
+	Operations []segno.OperationID // of deleted threads
+	Workspaces []segno.WorkspaceID // whose state is that of a deleted thread
+
+	objects map[segno.Hash]bool // stored names of the objects that only deleted threads reach
+	states  []*segno.Snapshot   // of those workspaces
+}
+
+// GraphQueries are the queries that differ between the databases. Their argument is the number of a commit,
+// and they may return more than what was written since.
+type GraphQueries struct {
+	Pointers   string // two ids: head and tip of each thread that is not deleted; the commit of each pin, twice
+	Operations string // id, workspace and record
+}
+
+// NewGraph returns an empty graph. If erase is true, it also finds what an erasure removes.
+func NewGraph(r *Records, queries GraphQueries, o segno.Objects, p *segno.CollectPolicy, erase bool) *Graph {
+	g := &Graph{records: r, queries: queries, objects: o, policy: p, nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{},
+		reached: map[segno.Hash]struct{}{}}
+	if erase {
+		g.erasure = &Erasure{objects: map[segno.Hash]bool{}}
+	}
+	return g
+}
+
+// Erasure returns what an erasure removes, or nil in a collection.
+func (g *Graph) Erasure() *Erasure { return g.erasure }
+
+// Reaches reports whether a kept node reaches an object, which is given by its stored name.
+func (g *Graph) Reaches(stored segno.Hash) bool {
+	_, reached := g.reached[stored]
+	return reached
+}
+
+// Erases reports whether only deleted threads, which are being erased, reach an object.
+func (g *Graph) Erases(stored segno.Hash) bool {
+	return g.erasure != nil && g.erasure.objects[stored] && !g.Reaches(stored)
+}
+
+// Unreachable returns the nodes that are not kept.
+func (g *Graph) Unreachable() (nodes []*GraphNode) {
+	for _, n := range g.nodes {
+		if !n.isReachable {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// Read adds the commits with a number above since, and the roots: the heads and tips of threads, pins, the
+// ends of operations, the states of workspaces, the checkpoints of the policy, and all nodes of threads
+// that are not deleted, except for amended nodes and those that the policy's retention drops.
+func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
+	for _, read := range []func(context.Context, Querier, int64) error{g.readNodes, g.readPointers, g.readDeleted, g.readOperations, g.readStates} {
+		if err := read(ctx, q, since); err != nil {
+			return err
+		}
+	}
+	for i := range g.policy.Checkpoints {
+		c := &g.policy.Checkpoints[i]
+		g.addRoots(c.ID, c.Parent)
+		g.await(c)
+	}
+	return nil
+}
+
+func (g *Graph) readNodes(ctx context.Context, q Querier, since int64) error {
+	var fresh []*GraphNode
+	err := q.Query(ctx, `SELECT c.n, c.id, c.seq, coalesce(c.parent, 0), c.checkpoint, t.hidden, t.id, p.id
+		FROM {}commits c JOIN {}threads t ON t.n = c.thread LEFT JOIN {}commits p ON p.n = c.parent
+		WHERE c.line IS NOT NULL AND c.n > ?1`, []any{since}, func(r Row) (err error) {
+		n := new(GraphNode)
+		var at segno.Node
+		var id, thread, parent Text
+		var packed []byte
+		if err := r.Scan(&n.Row, &id, &at.Seq, &n.parent, &packed, &n.isDeleted, &thread, &parent); err != nil || g.nodes[n.Row] != nil {
+			return err
+		}
+		at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
+		if n.Checkpoint, err = g.records.Checkpoint(packed, at); err != nil {
+			return err
+		}
+		g.nodes[n.Row], g.ids[at.ID] = n, n
+		fresh = append(fresh, n)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range fresh {
+		if n.Checkpoint != nil && !n.isDeleted {
+			if old := g.ids[n.Checkpoint.Amends]; old != nil {
+				old.isAmended = true
+			}
+		}
+	}
+	for _, n := range fresh {
+		if !n.isDeleted && !n.isAmended && g.policy.Retain.Keeps(g.checkpointAt(n)) {
+			g.roots = append(g.roots, n)
+		}
+	}
+	return nil
+}
+
+func (g *Graph) readPointers(ctx context.Context, q Querier, since int64) error {
+	return q.Query(ctx, g.queries.Pointers, []any{since}, func(r Row) error {
+		var head, tip Text
+		err := r.Scan(&head, &tip)
+		g.addRoots(segno.CommitID(head), segno.CommitID(tip))
+		return err
+	})
+}
+
+func (g *Graph) readDeleted(ctx context.Context, q Querier, _ int64) error {
+	g.deleted = map[segno.ThreadID]bool{}
+	err := q.Query(ctx, `SELECT id FROM {}threads WHERE hidden`, nil, func(r Row) error {
+		var id Text
+		err := r.Scan(&id)
+		g.deleted[segno.ThreadID(id)] = true
+		return err
+	})
+	if g.erasure != nil {
+		g.erasure.Threads = nil
+		for id := range g.deleted {
+			g.erasure.Threads = append(g.erasure.Threads, id)
+		}
+	}
+	return err
+}
+
+// readOperations adds the ends of operations. An operation on a deleted thread cannot be undone, so it
+// keeps nothing.
+func (g *Graph) readOperations(ctx context.Context, q Querier, since int64) error {
+	return q.Query(ctx, g.queries.Operations, []any{since}, func(r Row) error {
+		var id, workspace Text
+		var rec []byte
+		if err := r.Scan(&id, &workspace, &rec); err != nil {
+			return err
+		}
+		o, err := g.records.Operation(segno.OperationID(id), segno.WorkspaceID(workspace), rec)
+		switch {
+		case err != nil:
+			return err
+		case g.deleted[o.Thread] && g.erasure != nil:
+			g.erasure.Operations = append(g.erasure.Operations, o.ID)
+		case !g.deleted[o.Thread] && g.policy.Retain.KeepsOperation(&o):
+			g.addRoots(o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip)
+		}
+		return nil
+	})
+}
+
+// readStates adds the snapshots that workspaces hold now. All of them are read each time: a state has no
+// number that says when it changed.
+func (g *Graph) readStates(ctx context.Context, q Querier, _ int64) error {
+	if g.erasure != nil {
+		g.erasure.states, g.erasure.Workspaces = nil, nil
+	}
+	return q.Query(ctx, `SELECT id, state FROM {}workspaces WHERE state IS NOT NULL`, nil, func(r Row) error {
+		var id Text
+		var rec []byte
+		if err := r.Scan(&id, &rec); err != nil {
+			return err
+		}
+		state, err := g.records.State(segno.WorkspaceID(id), rec)
+		switch {
+		case err != nil:
+			return err
+		case g.erasure != nil && g.deleted[state.Thread]:
+			g.erasure.Workspaces = append(g.erasure.Workspaces, segno.WorkspaceID(id))
+			g.erasure.states = append(g.erasure.states, state.Snapshot)
+		case state.Snapshot != nil:
+			g.await(&segno.Checkpoint{Workspace: state.Snapshot})
+		}
+		return nil
+	})
+}
+
+// checkpointAt returns the newest checkpoint at or before a node, or nil.
+func (g *Graph) checkpointAt(n *GraphNode) *segno.Checkpoint {
+	for ; n != nil; n = g.nodes[n.parent] {
+		if n.Checkpoint != nil {
+			return n.Checkpoint
+		}
+	}
+	return nil
+}
+
+func (g *Graph) addRoots(ids ...segno.CommitID) {
+	for _, id := range ids {
+		if n := g.ids[id]; n != nil {
+			g.roots = append(g.roots, n)
+		}
+	}
+}
+
+// await queues a kept checkpoint for Trace if it names an object that was not reached yet.
+func (g *Graph) await(c *segno.Checkpoint) {
+	for _, h := range c.Refs() {
+		if !g.Reaches(g.records.ObjectName(h)) {
+			g.waiting = append(g.waiting, c)
+			return
+		}
+	}
+}
+
+// Mark keeps all nodes that the roots reach: their ancestors, and their members in other threads. It
+// reports whether checkpoints wait for Trace.
+func (g *Graph) Mark() (mustTrace bool) {
+	for len(g.roots) > 0 {
+		n := g.roots[len(g.roots)-1]
+		g.roots = g.roots[:len(g.roots)-1]
+		if n.isReachable {
+			continue
+		}
+		n.isReachable = true
+		if parent := g.nodes[n.parent]; parent != nil {
+			g.roots = append(g.roots, parent)
+		}
+		if n.Checkpoint != nil {
+			for _, id := range n.Checkpoint.Members {
+				g.addRoots(id)
+			}
+			g.await(n.Checkpoint)
+		}
+	}
+	return len(g.waiting) > 0
+}
+
+// Trace follows the kept checkpoints to the objects that they reach, and in an erasure also the others.
+func (g *Graph) Trace(ctx context.Context) error {
+	for _, c := range g.waiting {
+		if err := g.trace(ctx, c, g.visit); err != nil {
+			return err
+		}
+	}
+	g.waiting = nil
+	if g.erasure == nil {
+		return nil
+	}
+	for _, n := range g.nodes {
+		if n.isDeleted && !n.isReachable && n.Checkpoint != nil {
+			if err := g.trace(ctx, n.Checkpoint, g.visitDeleted); err != nil {
+				return err
+			}
+		}
+	}
+	for _, snapshot := range g.erasure.states {
+		if err := g.trace(ctx, &segno.Checkpoint{Workspace: snapshot}, g.visitDeleted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trace visits the objects of a checkpoint. The policy comes first: it follows only objects that were not
+// visited before.
+func (g *Graph) trace(ctx context.Context, c *segno.Checkpoint, visit func(segno.Hash) bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if g.policy.Trace != nil {
+		if err := g.policy.Trace(ctx, g.objects, *c, visit); err != nil {
+			return err
+		}
+	}
+	for _, h := range c.Refs() {
+		visit(h)
+	}
+	return nil
+}
+
+// visit records that a kept checkpoint reaches an object, and reports whether it is the first to do so.
+func (g *Graph) visit(h segno.Hash) bool {
+	stored := g.records.ObjectName(h)
+	if h.IsZero() || g.Reaches(stored) {
+		return false
+	}
+	g.reached[stored] = struct{}{}
+	return true
+}
+
+// visitDeleted is visit for checkpoints of deleted threads. Kept checkpoints were traced before.
+func (g *Graph) visitDeleted(h segno.Hash) bool {
+	stored := g.records.ObjectName(h)
+	if h.IsZero() || g.Reaches(stored) || g.erasure.objects[stored] {
+		return false
+	}
+	g.erasure.objects[stored] = true
+	return true
+}

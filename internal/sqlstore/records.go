@@ -1,0 +1,223 @@
+package sqlstore
+
+import (
+	"errors"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// Records encodes and decodes the records of a store. In a store with a key it also seals each record to
+// its place: the values of its row that say which thread, commit or workspace the record belongs to. A
+// record that was moved to another row does not open.
+type Records struct {
+	Compressor  *record.Squeezer
+	Sealer      *record.Sealer // nil for a store without a key
+	CorruptHint string         // the hint of errors about damaged records
+}
+
+// Corrupt returns an error of [segno.KindCorrupt], or nil if err is nil.
+func (r *Records) Corrupt(op, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint(r.CorruptHint)
+}
+
+// ObjectName returns the name that an object has in the database and in packs.
+func (r *Records) ObjectName(h segno.Hash) segno.Hash { return r.Sealer.Hash("object", h) }
+
+// Commit is a commit with all that is computed before its transaction.
+type Commit struct {
+	segno.Commit
+	Digest  []byte // identifies the content for a repeated commit
+	Terms   []int64
+	Encoded CommitRecords
+}
+
+// CommitRecords are the records of a commit: packed, and sealed if the store has a key. A record that the
+// commit does not need is nil.
+type CommitRecords struct {
+	Thread, Checkpoint, Entries, State, Operation []byte
+
+	Link []byte // not sealed: the stores seal it to different places
+	Pin  []byte // the name
+}
+
+// EncodeCommit verifies a commit and encodes what it writes. The error is [segno.KindInvalid] for a commit
+// that is not valid or has values without an encoding.
+func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
+	digest, err := ledger.Prepare(&c)
+	if err != nil {
+		return nil, err
+	}
+	digest = r.Sealer.Hash("commit", digest)
+	w := &Commit{Commit: c, Digest: digest[:16], Terms: r.Sealer.Terms(c.Checkpoint)}
+	var errs []error
+	seal := func(to *[]byte, rec []byte, err error, place ...string) {
+		*to = r.Sealer.Seal(rec, place...)
+		errs = append(errs, err)
+	}
+	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
+	if c.Create != nil {
+		rec, err := record.EncodeThread(c.Create)
+		seal(&w.Encoded.Thread, rec, err, "thread", thread)
+	}
+	if c.Checkpoint != nil {
+		rec, err := record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0)
+		seal(&w.Encoded.Checkpoint, r.Compressor.Pack(rec), err, "checkpoint", thread, id, parent)
+	}
+	if len(c.Entries) > 0 {
+		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
+		seal(&w.Encoded.Entries, r.Compressor.Pack(rec), err, "entries", thread, id, parent)
+	}
+	if c.Link != nil {
+		rec, err := record.EncodeLink(c.Link)
+		w.Encoded.Link, errs = rec, append(errs, err)
+	}
+	if c.Workspace != nil {
+		rec, err := record.EncodeState(c.Workspace)
+		seal(&w.Encoded.State, rec, err, "state", string(c.Workspace.Workspace))
+	}
+	if c.Operation != nil {
+		rec, err := record.EncodeOperation(c.Operation)
+		seal(&w.Encoded.Operation, rec, err, "operation", string(c.Operation.Workspace), string(c.Operation.ID))
+	}
+	if c.Pin != nil {
+		seal(&w.Encoded.Pin, []byte(c.Pin.Name), nil, "pin", string(c.Pin.Checkpoint))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, segno.NewError(segno.KindInvalid, "commit", id, err)
+	}
+	return w, nil
+}
+
+// ErasedThread returns the record that remains of an erased thread.
+func (r *Records) ErasedThread(id segno.ThreadID) ([]byte, error) {
+	rec, err := record.EncodeThread(&segno.Thread{ID: id})
+	return r.Sealer.Seal(rec, "thread", string(id)), err
+}
+
+// Thread decodes the record of a thread.
+func (r *Records) Thread(id segno.ThreadID, rec []byte) (t segno.Thread, err error) {
+	if rec, err = r.Sealer.Open(rec, "thread", string(id)); err == nil {
+		t, err = record.DecodeThread(id, rec)
+	}
+	return t, r.Corrupt("read thread", string(id), err)
+}
+
+// Link decodes the record of a link, which was sealed to place. It returns the zero link for a nil record.
+func (r *Records) Link(thread segno.ThreadID, rec []byte, place ...string) (l segno.Link, err error) {
+	if rec == nil {
+		return l, nil
+	}
+	if rec, err = r.Sealer.Open(rec, place...); err == nil {
+		l, err = record.DecodeLink(rec)
+	}
+	return l, r.Corrupt("read link", string(thread), err)
+}
+
+// Operation decodes the record of an operation.
+func (r *Records) Operation(id segno.OperationID, workspace segno.WorkspaceID, rec []byte) (o segno.Operation, err error) {
+	if rec, err = r.Sealer.Open(rec, "operation", string(workspace), string(id)); err == nil {
+		o, err = record.DecodeOperation(id, workspace, rec)
+	}
+	return o, r.Corrupt("read operation", string(id), err)
+}
+
+// Workspace decodes the two records of a workspace. state may be nil.
+func (r *Records) Workspace(id segno.WorkspaceID, rec, state []byte) (w segno.WorkspaceRecord, err error) {
+	rec, err = r.Sealer.Open(rec, "workspace", string(id))
+	if err == nil && state != nil {
+		state, err = r.Sealer.Open(state, "state", string(id))
+	}
+	if err == nil {
+		w, err = record.JoinWorkspace(id, rec, state)
+	}
+	return w, r.Corrupt("read workspace", string(id), err)
+}
+
+// State decodes the state of a workspace.
+func (r *Records) State(id segno.WorkspaceID, rec []byte) (state segno.WorkspaceState, err error) {
+	if rec, err = r.Sealer.Open(rec, "state", string(id)); err == nil {
+		state, err = record.DecodeState(id, rec)
+	}
+	return state, r.Corrupt("read workspace", string(id), err)
+}
+
+// Pin decodes the name of a pin.
+func (r *Records) Pin(at segno.CommitID, rec []byte) (string, error) {
+	name, err := r.Sealer.Open(rec, "pin", string(at))
+	return string(name), r.Corrupt("read pin", string(at), err)
+}
+
+// Checkpoint decodes a packed checkpoint and adds the values of its row. It returns nil for a nil record.
+func (r *Records) Checkpoint(packed []byte, at segno.Node) (*segno.Checkpoint, error) {
+	rec, err := r.unpack(packed, "checkpoint", at)
+	var c *segno.Checkpoint
+	if err == nil {
+		c, err = decodeCheckpoint(rec, at)
+	}
+	return c, r.Corrupt("read checkpoint", string(at.ID), err)
+}
+
+// unpack opens and expands a record of a commit.
+func (r *Records) unpack(packed []byte, part string, at segno.Node) ([]byte, error) {
+	if packed == nil {
+		return nil, nil
+	}
+	packed, err := r.Sealer.Open(packed, part, string(at.Thread), string(at.ID), string(at.Parent))
+	if err != nil {
+		return nil, err
+	}
+	return r.Compressor.Unpack(packed)
+}
+
+func decodeCheckpoint(rec []byte, at segno.Node) (*segno.Checkpoint, error) {
+	if rec == nil {
+		return nil, nil
+	}
+	c, err := record.DecodeCheckpoint(rec)
+	if err != nil {
+		return nil, err
+	}
+	c.ID, c.Thread, c.Parent, c.Seq = at.ID, at.Thread, at.Parent, at.Seq
+	return c, nil
+}
+
+// EncodeObject compresses an object, with compress, and seals it. The result begins with one byte for the
+// encoding, and is appended to buf.
+func (r *Records) EncodeObject(buf []byte, name segno.Hash, data []byte, compress func(dst, data []byte) ([]byte, record.Encoding)) []byte {
+	start := len(buf)
+	stored, e := compress(append(buf, 0), data)
+	stored[start] = byte(e)
+	if r.Sealer == nil {
+		return stored
+	}
+	return append(stored[:start:start], r.Sealer.Seal(stored[start:], "object", string(name[:]))...)
+}
+
+// DecodeObject opens, expands and verifies the stored bytes of an object, which begin with its encoding.
+// stored is the object's name in the database, and name its name in errors.
+func (r *Records) DecodeObject(stored, name segno.Hash, size int64, bytes []byte) ([]byte, error) {
+	const op = "read object"
+	if len(bytes) == 0 {
+		return nil, r.Corrupt(op, name.String(), errors.New("its bytes are missing"))
+	}
+	bytes, err := r.Sealer.Open(bytes, "object", string(stored[:]))
+	if err == nil && len(bytes) == 0 {
+		err = record.ErrDamaged
+	}
+	if err != nil {
+		return nil, r.Corrupt(op, name.String(), err)
+	}
+	data, err := r.Compressor.Expand(record.Encoding(bytes[0]), bytes[1:], size)
+	if err == nil && r.ObjectName(segno.HashOf(data)) != stored {
+		err = errors.New("its bytes do not have the hash in its name")
+	}
+	if err != nil {
+		return nil, r.Corrupt(op, name.String(), err)
+	}
+	return data, nil
+}

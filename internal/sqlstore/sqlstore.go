@@ -1,0 +1,139 @@
+// Package sqlstore is the part that store/sqlite and store/postgres share: reading lines, lists and
+// workspaces, finding what a collection drops, and sealing records to their rows. Each store has its own
+// schema, its own way to commit, and its own storage for large objects.
+//
+// # Queries
+//
+// A query of this package is valid in SQLite and in PostgreSQL, except for two marks. A [Querier] replaces
+// "{}" before the name of a table by the prefix of its schema, and "?" before the number of an argument by
+// the character that its database uses.
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// Row is one row of a result. It is valid until the function that received it returns.
+type Row interface{ Scan(dest ...any) error }
+
+// Querier runs queries on a connection, inside a transaction or outside of one.
+type Querier interface {
+	// Query calls each for every row until each returns an error, and returns that error.
+	Query(ctx context.Context, query string, args []any, each func(Row) error) error
+}
+
+// Database is a store as this package uses it. Its errors are those of the store: each has a kind.
+type Database interface {
+	// Read calls f with a connection. It may call f again if the connection was lost, so f must
+	// begin by discarding the rows of an earlier call.
+	Read(ctx context.Context, op, name string, f func(ctx context.Context, q Querier) error) error
+	// Change executes a statement that may safely be executed twice. changed reports whether it
+	// changed a row.
+	Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error)
+	// ID returns an id as an argument of a query.
+	ID(id string) any
+}
+
+// Text is a destination for columns of text or bytes. NULL is "". Unlike a string it can be scanned from
+// PostgreSQL's bytea, and unlike a []byte it costs one copy.
+type Text string
+
+// Scan implements [database/sql.Scanner].
+func (t *Text) Scan(value any) error {
+	switch v := value.(type) {
+	case nil:
+		*t = ""
+	case string:
+		*t = Text(v)
+	case []byte:
+		*t = Text(v)
+	default:
+		return fmt.Errorf("a column of text has the type %T", value)
+	}
+	return nil
+}
+
+// List returns the rows of a query, each as scan converts it.
+func List[T any](ctx context.Context, db Database, op, name, query string, args []any, scan func(Row) (T, error)) ([]T, error) {
+	var all []T
+	err := db.Read(ctx, op, name, func(queryCtx context.Context, q Querier) error {
+		all = nil
+		return q.Query(queryCtx, query, args, func(r Row) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			x, err := scan(r)
+			all = append(all, x)
+			return err
+		})
+	})
+	return all, err
+}
+
+// Yield returns an iterator over a list that is read when the iteration starts. No connection is held
+// while the caller handles an element, so the caller may use the store.
+func Yield[T any](read func() ([]T, error)) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		all, err := read()
+		if err != nil {
+			var zero T
+			yield(zero, err)
+			return
+		}
+		for _, x := range all {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Calls counts the calls of a store that are under way, so that Close can wait for them. The zero value is
+// ready to use.
+type Calls struct {
+	mu     sync.Mutex // guards closed and the first Add of active
+	closed bool
+	active sync.WaitGroup
+}
+
+// Begin starts a call. If it returns nil, the caller must call End.
+func (c *Calls) Begin(ctx context.Context, op string) error {
+	if err := ctx.Err(); err != nil {
+		return segno.NewError(segno.KindCancelled, op, "", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
+	}
+	c.active.Add(1)
+	return nil
+}
+
+// End ends a call.
+func (c *Calls) End() { c.active.Done() }
+
+// Close makes Begin fail from now on, calls wake to end the calls that wait for a commit, and waits for all
+// calls. It reports whether this is the first Close.
+func (c *Calls) Close(wake func()) (first bool) {
+	c.mu.Lock()
+	first = !c.closed
+	c.closed = true
+	c.mu.Unlock()
+	wake()
+	c.active.Wait()
+	return first
+}
+
+// WithCause returns an error with the text of err that also matches cause in errors.Is.
+func WithCause(err, cause error) error { return &causedError{err, cause} }
+
+type causedError struct{ err, cause error }
+
+func (e *causedError) Error() string   { return e.err.Error() }
+func (e *causedError) Unwrap() []error { return []error{e.err, e.cause} }

@@ -1,0 +1,34 @@
+package vfs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked is the error of [Lock] if another process holds the lock for too long.
+var ErrLocked = errors.New("another process keeps it locked")
+
+// lockPoll is how often Lock tries, because flock(2) cannot both wait and be cancelled.
+const lockPoll = time.Millisecond
+
+// Lock takes the exclusive flock(2) of an open file, which lasts until the file is closed. It waits at
+// most for wait. Two files that the same process has opened exclude each other, too.
+func Lock(ctx context.Context, f interface{ Fd() uintptr }, wait time.Duration) error {
+	for deadline := time.Now().Add(wait); ; {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return ErrLocked
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+}

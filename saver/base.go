@@ -1,0 +1,223 @@
+package saver
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// base is the part of a checkpoint that the next save needs.
+type base struct {
+	at         segno.CommitID
+	epoch      uint64
+	step, turn int
+	log        *messageLog                // its first messages are those of the checkpoint
+	messages   int                        // how many of them
+	values     map[string]json.RawMessage // copies
+	interrupts []segno.Interrupt          // copies
+	decided    map[string]bool            // interrupts that wait no more
+	created    time.Time
+}
+
+// messageLog has copies of a line's messages. The checkpoints of the line share it, so a save
+// adds its own messages only.
+type messageLog struct {
+	mu  sync.Mutex
+	all []json.RawMessage
+}
+
+// first returns the first n messages.
+func (l *messageLog) first(n int) []json.RawMessage {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[:n:n]
+}
+
+// with returns a log that has the first n messages and then more. It is l itself unless
+// another save continued from the same checkpoint.
+func (l *messageLog) with(n int, more []json.RawMessage) *messageLog {
+	more = copyMessages(more)
+	if l == nil {
+		return &messageLog{all: more}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.all) > n {
+		return &messageLog{all: append(l.all[:n:n], more...)}
+	}
+	l.all = append(l.all, more...)
+	return l
+}
+
+// unchanged returns how many messages, from the first, are those that b holds. It compares
+// the bytes: the caller may have replaced a message or written into its buffer.
+func (b *base) unchanged(messages []json.RawMessage) (n int) {
+	had := b.log.first(b.messages)
+	for n < min(len(had), len(messages)) && bytes.Equal(had[n], messages[n]) {
+		n++
+	}
+	return n
+}
+
+func copyMessages(messages []json.RawMessage) []json.RawMessage {
+	all := make([]json.RawMessage, len(messages))
+	for i, m := range messages {
+		all[i] = bytes.Clone(m)
+	}
+	return all
+}
+
+// changes are the entries that lead from b to s, and how many messages stay.
+func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept int, err error) {
+	add := func(e segno.Entry) { e.Time = now; entries = append(entries, e) }
+	if s.Step < 0 {
+		return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "the step is negative")
+	}
+	kept = b.unchanged(s.Messages)
+	if kept < b.messages {
+		add(segno.Entry{Kind: segno.EntryKeep, Body: fmt.Append(nil, kept)})
+	}
+	for n, m := range s.Messages[kept:] {
+		if !json.Valid(m) {
+			return nil, 0, segno.Errorf(segno.KindInvalid, "save", s.Thread, "message %d is not JSON", kept+n+1)
+		}
+		add(segno.Entry{Kind: segno.EntryMessage, Body: m})
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.State)) {
+		if value, had := b.values[key]; !had || !bytes.Equal(value, s.State[key]) {
+			add(segno.Entry{Kind: segno.EntryState, Name: key, Body: orNull(s.State[key])})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(b.values)) {
+		if _, has := s.State[key]; !has {
+			add(segno.Entry{Kind: segno.EntryState, Name: key})
+		}
+	}
+	asked, err := b.questions(s, now)
+	return append(entries, asked...), kept, err
+}
+
+// orNull makes a value that is nothing one that is null: an entry without a body
+// takes a value away.
+func orNull(v json.RawMessage) json.RawMessage {
+	if len(v) == 0 {
+		return json.RawMessage("null")
+	}
+	return v
+}
+
+// questions are the entries of new interrupts and of decisions.
+func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
+	seen := map[string]bool{}
+	for _, i := range s.Interrupts {
+		if i.ID == "" || seen[i.ID] {
+			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs an id of its own")
+		}
+		seen[i.ID] = true
+		if at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }); at >= 0 {
+			if !sameQuestion(i, b.interrupts[at]) {
+				return nil, segno.Errorf(segno.KindRefused, "save", i.ID, "the interrupt was saved with other contents").WithHint("ask the changed question under a new id, with Replaces naming the old one")
+			}
+			continue
+		}
+		if b.decided[i.ID] {
+			continue
+		}
+		i.ArgsHash = segno.HashArgs(i.Args)
+		if len(i.Allowed) == 0 {
+			i.Allowed = []segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject, segno.Respond}
+		}
+		if i.Asked.IsZero() {
+			i.Asked = now
+		}
+		e, err := i.Entry()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	done := map[string]bool{}
+	for _, d := range s.Decisions {
+		at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == d.Interrupt })
+		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
+			return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, segno.ErrAnswered)
+		}
+		if at < 0 {
+			return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "it is not waiting for a decision")
+		}
+		done[d.Interrupt] = true
+		if err := b.interrupts[at].Check(d, now); err != nil {
+			return nil, err
+		}
+		if d.Time.IsZero() {
+			d.Time = now
+		}
+		e, err := d.Entry()
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// next returns the base for the save after s, or nil if that save must load it.
+func (b *base) next(s Snapshot, kept int, epoch uint64, entries []segno.Entry) *base {
+	fold := segno.State{Values: maps.Clone(b.values), Interrupts: copyInterrupts(b.interrupts), Answers: map[string]segno.Answer{}}
+	if fold.Values == nil {
+		fold.Values = map[string]json.RawMessage{}
+	}
+	for _, e := range entries {
+		if e.Kind == segno.EntryState || e.Kind == segno.EntryInterrupt || e.Kind == segno.EntryDecision {
+			e.Body = bytes.Clone(e.Body)
+			if err := fold.Apply(&e); err != nil {
+				return nil
+			}
+		}
+	}
+	n := &base{at: s.ID, epoch: epoch, step: s.Step, turn: b.turn, log: b.log.with(kept, s.Messages[kept:]), messages: len(s.Messages), values: fold.Values,
+		interrupts: fold.Interrupts, decided: maps.Clone(b.decided), created: s.Created}
+	n.decide(&fold)
+	return n
+}
+
+func (b *base) decide(s *segno.State) {
+	if b.decided == nil {
+		b.decided = map[string]bool{}
+	}
+	for id := range s.Answers {
+		b.decided[id] = true
+	}
+	for id := range s.Replaced {
+		b.decided[id] = true
+	}
+}
+
+func copyInterrupts(all []segno.Interrupt) []segno.Interrupt {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Args, all[i].Allowed = bytes.Clone(all[i].Args), slices.Clone(all[i].Allowed)
+	}
+	return all
+}
+
+// sameQuestion reports whether i is the question known. Fields that Save fills in may be
+// missing from i.
+func sameQuestion(i, known segno.Interrupt) bool {
+	allowed := i.Allowed
+	if len(allowed) == 0 {
+		allowed = known.Allowed
+	}
+	return segno.HashArgs(i.Args) == known.ArgsHash && slices.Equal(allowed, known.Allowed) && i.Expires.Equal(known.Expires) &&
+		i.Thread == known.Thread && i.Call == known.Call && i.Via == known.Via && i.Tool == known.Tool && i.Reason == known.Reason &&
+		i.Question == known.Question && i.Replaces == known.Replaces
+}

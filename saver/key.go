@@ -1,0 +1,39 @@
+package saver
+
+import (
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// ThreadKey names a thread of a saver. Both parts are any UTF-8, and different keys always
+// name different threads.
+type ThreadKey struct {
+	Thread    string `json:"thread"`
+	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
+}
+
+// parts is how the id of a namespace's thread begins, and no thread's own may.
+const parts = "namespace\x1f"
+
+// ID returns the id of the thread. Each namespace is a separate thread with its own head.
+func (a ThreadKey) ID() segno.ThreadID {
+	if a.Namespace == "" {
+		return segno.ThreadID(a.Thread)
+	}
+	return segno.ThreadID(parts + segno.DerivedID(a.Thread, a.Namespace))
+}
+
+// check reports whether an address can be meant.
+func (a ThreadKey) check(op string) error {
+	if err := segno.CheckID(op, a.Thread); err != nil {
+		return err
+	}
+	if strings.HasPrefix(a.Thread, parts) {
+		return segno.Errorf(segno.KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
+	}
+	if a.Namespace == "" {
+		return nil
+	}
+	return segno.CheckID(op, a.Namespace)
+}

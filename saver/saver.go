@@ -1,0 +1,75 @@
+// Package saver saves, loads and lists the state of a Go program that runs its own agent
+// loop, on any store, with history, undo, redo, restore and forks.
+package saver
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Saver is the small interface a Go agent saves through. [New] makes one of
+// any [Store]. All methods may be called at once.
+type Saver interface {
+	// Save stores s as the newest checkpoint of its thread and returns it with its
+	// ID. It is durable on return. If several writers save onto the same checkpoint, one
+	// wins, and the others get [segno.KindConflict] with a [segno.ConflictError].
+	Save(ctx context.Context, s Snapshot) (Snapshot, error)
+	// Load returns the newest checkpoint of a thread; [KindNotFound] if there is
+	// none, [KindCorrupt] if there is and it cannot be read: never the one for the
+	// other.
+	Load(ctx context.Context, at ThreadKey) (Snapshot, error)
+	// List yields the threads that have saved something in a namespace, the most
+	// recently saved first, without their states.
+	List(ctx context.Context, namespace string) iter.Seq2[Info, error]
+	// Delete hides a thread with all its namespaces, or only the namespace of at. Commits
+	// that a fork reaches stay. Save refuses the name from now on. A thread that does not
+	// exist is not an error.
+	Delete(ctx context.Context, at ThreadKey) error
+	// Exists reports whether Load would find something.
+	Exists(ctx context.Context, at ThreadKey) (bool, error)
+}
+
+// Snapshot is a checkpoint as a saver's user sees it.
+type Snapshot struct {
+	ThreadKey
+	// ID is the checkpoint's id. In the argument of Save it names the parent: leave it as
+	// Load or Save returned it. "" means that the thread has no checkpoint yet.
+	ID segno.CommitID `json:"id,omitempty"`
+	// Step counts the saves of a line. One that is not above that of the checkpoint
+	// it follows becomes the next one, so that it need not be counted.
+	Step int `json:"step"`
+	// Messages are the whole conversation. Save compares them with those of the
+	// checkpoint that ID names and stores the ones from the first difference on; the
+	// older checkpoint keeps its own. Kept is how many messages the checkpoint ID
+	// has. Load and Save return it; Save ignores it.
+	Messages []json.RawMessage `json:"messages,omitempty"`
+	Kept     int               `json:"-"`
+	// State is whatever else there is. Of a value that is as it was in the
+	// checkpoint ID names nothing is stored.
+	State map[string]json.RawMessage `json:"state,omitempty"`
+	// Interrupts are the open questions, each with a unique id. Save stores new ones, and
+	// Decisions answer them. A decision about a question that is not open is a
+	// [segno.KindConflict].
+	Interrupts []segno.Interrupt `json:"interrupts,omitempty"`
+	Decisions  []segno.Decision  `json:"decisions,omitempty"`
+	// Meta is the program's own data to find the checkpoint by. The next save has the same
+	// Meta unless the caller changes it.
+	Meta    map[string]string `json:"meta,omitempty"`
+	Created time.Time         `json:"created,omitzero"` // when the thread was first saved
+	Updated time.Time         `json:"updated,omitzero"` // when this checkpoint was
+
+	base *base // of the checkpoint ID, so that Save need not load it
+}
+
+// Info describes a thread in a list, without its state.
+type Info struct {
+	ThreadKey
+	ID      segno.CommitID `json:"id"`
+	Step    int            `json:"step"`
+	Created time.Time      `json:"created"`
+	Updated time.Time      `json:"updated"`
+}

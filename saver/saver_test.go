@@ -1,0 +1,124 @@
+package saver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
+	"github.com/dalsegno/segno/store/memory"
+)
+
+// TestTwoGoOnFromOneSaved has two continuations of what was loaded once, and of what was
+// saved once: neither writes into the other's messages.
+func TestTwoGoOnFromOneSaved(t *testing.T) {
+	store := memory.New(nil)
+	sv := saver.New(store)
+	at := saver.ThreadKey{Thread: "t"}
+	text := func(s string) json.RawMessage { return json.RawMessage(`"` + s + `"`) }
+	saved, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: at, Messages: append(make([]json.RawMessage, 0, 10), text("one"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := sv.Load(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]saver.Snapshot{"saved": saved, "loaded": loaded} {
+		a, b := append(s.Messages, text("a")), append(s.Messages, text("b"))
+		if string(a[1]) != `"a"` || string(b[1]) != `"b"` {
+			t.Errorf("%s: the one goes on with %s, the other with %s", name, a[1], b[1])
+		}
+	}
+}
+
+// TestASavedThatWasJSONStoresWhatIsNew saves onto what went through JSON, which does not
+// say how much is kept.
+func TestASavedThatWasJSONStoresWhatIsNew(t *testing.T) {
+	store := memory.New(nil)
+	sv := saver.New(store)
+	at := saver.ThreadKey{Thread: "t"}
+	s := saver.Snapshot{ThreadKey: at}
+	var err error
+	for range 5 {
+		s.Messages = append(s.Messages, json.RawMessage(`"hello"`))
+		if s, err = sv.Save(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = saver.Snapshot{}
+		if err := json.Unmarshal(data, &s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	line, err := store.Load(t.Context(), s.ID, segno.Window{Entries: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range line.Commits {
+		if len(n.Entries) != 1 {
+			t.Errorf("%d entries for one message", len(n.Entries))
+		}
+	}
+	if got, err := sv.Load(t.Context(), at); err != nil || len(got.Messages) != 5 {
+		t.Errorf("%d messages, %v", len(got.Messages), err)
+	}
+}
+
+// TestAChangedInterruptIsRefused changes a question that was saved: Save would otherwise
+// report success and keep the old one.
+func TestAChangedInterruptIsRefused(t *testing.T) {
+	sv := saver.New(memory.New(nil))
+	asked := segno.Interrupt{ID: "q", Tool: "send", Args: json.RawMessage(`{"to": "bob"}`), Question: "Send it?"}
+	s, err := sv.Save(t.Context(), saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}, Interrupts: []segno.Interrupt{asked}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Interrupts = []segno.Interrupt{asked}
+	if s, err = sv.Save(t.Context(), s); err != nil {
+		t.Fatalf("the same question once more: %v", err)
+	}
+	for name, change := range map[string]func(*segno.Interrupt){
+		"arguments": func(i *segno.Interrupt) { i.Args = json.RawMessage(`{"to":"eve"}`) },
+		"question":  func(i *segno.Interrupt) { i.Question = "Send it twice?" },
+		"answers":   func(i *segno.Interrupt) { i.Allowed = []segno.DecisionKind{segno.Respond} },
+	} {
+		changed := s
+		changed.Interrupts = []segno.Interrupt{asked}
+		change(&changed.Interrupts[0])
+		if _, err := sv.Save(t.Context(), changed); segno.KindOf(err) != segno.KindRefused || segno.HintOf(err) == "" {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+}
+
+// BenchmarkSaveOfALongConversation saves one more message of 2 KB onto 1,000.
+func BenchmarkSaveOfALongConversation(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			sv := saver.New(memory.New(nil))
+			message := json.RawMessage(`"` + strings.Repeat("x", 2048) + `"`)
+			s := saver.Snapshot{ThreadKey: saver.ThreadKey{Thread: "t"}}
+			for range n {
+				s.Messages = append(s.Messages, slices.Clone(message))
+			}
+			s, err := sv.Save(b.Context(), s)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				next := s
+				next.Messages = append(s.Messages[:n:n], message)
+				if s, err = sv.Save(b.Context(), next); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

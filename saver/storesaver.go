@@ -1,0 +1,357 @@
+package saver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// StoreSaver is a [Saver] on a [segno.Store] that also has history, undo, redo, restore and
+// forks.
+type StoreSaver struct {
+	Store segno.Store
+	Now   func() time.Time // nil is time.Now
+}
+
+func (v *StoreSaver) now() time.Time {
+	if v.Now == nil {
+		return time.Now()
+	}
+	return v.Now()
+}
+
+var _ Saver = (*StoreSaver)(nil)
+
+// New returns a saver on a store.
+func New(s segno.Store) *StoreSaver { return &StoreSaver{Store: s, Now: time.Now} }
+
+// Save implements [Saver].
+func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
+	if err := s.check("save"); err != nil {
+		return s, err
+	}
+	base, err := v.baseOf(ctx, &s)
+	if err != nil {
+		return s, err
+	}
+	now := v.now()
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.ThreadKey.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
+	if s.Step <= base.step {
+		c.Checkpoint.Step = base.step + 1
+	}
+	if s.ID == "" {
+		c.Create = &segno.Thread{ID: c.Thread, Created: now}
+		if s.Namespace != "" {
+			c.Create.ParentThread, c.Create.Name = segno.ThreadID(s.Thread), s.Namespace
+		}
+		base.created = now
+	}
+	kept := 0
+	if c.Entries, kept, err = base.changes(s, now); err != nil {
+		return s, err
+	}
+	head, err := v.commit(ctx, c)
+	if segno.KindOf(err) == segno.KindNotFound && c.Create != nil {
+		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Messages = slices.Clip(s.Messages) // two may go on from here
+	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
+	s.base = base.next(s, kept, head.Epoch, c.Entries)
+	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
+	return s, nil
+}
+
+// commit commits c. A saver holds no lease and compares heads: a lease that another writer took
+// meanwhile excludes the saver only while it is in force.
+func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+	head, err := v.Store.Commit(ctx, c)
+	if segno.KindOf(err) != segno.KindFenced {
+		return head, err
+	}
+	now, err := v.Store.Head(ctx, c.Thread)
+	if err != nil {
+		return now, err
+	}
+	held := false
+	if leaser, ok := v.Store.(segno.Leaser); ok {
+		l, err := leaser.LeaseOf(ctx, c.Thread)
+		if err != nil {
+			return now, err
+		}
+		held = l.Owner != ""
+	}
+	if held || now.Head != c.Expect || c.Create != nil {
+		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).WithHint("load it again")
+	}
+	c.Epoch = now.Epoch
+	return v.Store.Commit(ctx, c)
+}
+
+// baseOf returns the base that s is saved onto, from s itself or, if s was decoded from JSON,
+// from the store.
+func (v *StoreSaver) baseOf(ctx context.Context, s *Snapshot) (*base, error) {
+	switch {
+	case s.ID == "":
+		return &base{}, nil
+	case s.base != nil && s.base.at == s.ID:
+		return s.base, nil
+	}
+	head, err := v.Store.Head(ctx, s.ThreadKey.ID())
+	if err != nil {
+		return nil, err
+	}
+	got, err := v.at(ctx, s.ThreadKey, s.ID, head)
+	if err != nil {
+		return nil, err
+	}
+	return got.base, nil
+}
+
+// Load implements [Saver].
+func (v *StoreSaver) Load(ctx context.Context, at ThreadKey) (Snapshot, error) {
+	head, err := v.head(ctx, at)
+	if err != nil {
+		return Snapshot{ThreadKey: at}, err
+	}
+	return v.at(ctx, at, head.Head, head)
+}
+
+func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error) {
+	if err := at.check("load"); err != nil {
+		return segno.Head{}, err
+	}
+	return v.Store.Head(ctx, at.ID())
+}
+
+// At returns any checkpoint of a thread or of its ancestors in the thread it was forked
+// from. It may be saved onto only if it is the thread's head; see
+// [StoreSaver.Restore].
+func (v *StoreSaver) At(ctx context.Context, at ThreadKey, id segno.CommitID) (Snapshot, error) {
+	head, err := v.head(ctx, at)
+	if err != nil {
+		return Snapshot{ThreadKey: at}, err
+	}
+	return v.at(ctx, at, id, head)
+}
+
+func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, head segno.Head) (Snapshot, error) {
+	s := Snapshot{ThreadKey: at}
+	line, err := v.Store.Load(ctx, id, segno.Window{Entries: true})
+	if err != nil {
+		return s, err
+	}
+	if err := v.within(ctx, head, line); err != nil {
+		return s, err
+	}
+	state, err := segno.Fold(line)
+	if err != nil {
+		return s, err
+	}
+	s.ID, s.Step, s.Messages, s.Kept, s.State = id, state.Step, slices.Clip(state.Messages), len(state.Messages), state.Values
+	s.Interrupts = copyInterrupts(state.Interrupts)
+	if err := v.times(ctx, &s, line, head); err != nil {
+		return s, err
+	}
+	s.base = &base{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &messageLog{all: copyMessages(s.Messages)}, messages: s.Kept,
+		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
+	s.base.decide(state)
+	for k, value := range s.State {
+		s.base.values[k] = bytes.Clone(value)
+	}
+	return s, nil
+}
+
+// within refuses a line that neither ends in the thread nor is an ancestor of its tip.
+func (v *StoreSaver) within(ctx context.Context, head segno.Head, line *segno.Line) error {
+	last := line.Commits[len(line.Commits)-1]
+	if last.Thread == head.Thread || last.ID == head.Head {
+		return nil
+	}
+	tip, err := v.Store.Load(ctx, head.Tip, segno.Window{})
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == last.ID }) {
+		return nil
+	}
+	return segno.Errorf(segno.KindNotFound, "load", string(last.ID), "the thread has no such checkpoint")
+}
+
+// times fills in when the thread and the checkpoint were saved, and the checkpoint's Meta.
+func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, head segno.Head) error {
+	for _, n := range line.Commits {
+		if n.Checkpoint == nil {
+			continue
+		}
+		begins := n.Parent == "" || n.Checkpoint.Kind == segno.CheckpointBase
+		if n.Thread == head.Thread && begins && s.Created.IsZero() {
+			s.Created = n.Checkpoint.Time
+		}
+		s.Updated, s.Meta = n.Checkpoint.Time, n.Checkpoint.Meta
+	}
+	if !s.Created.IsZero() {
+		return nil
+	}
+	for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(head.Thread)}) {
+		if err != nil {
+			return err
+		}
+		if t.ID == head.Thread {
+			s.Created = t.Created
+		}
+	}
+	return nil
+}
+
+// List implements [Saver].
+func (v *StoreSaver) List(ctx context.Context, namespace string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{TopLevel: namespace == ""}) {
+			at := ThreadKey{Thread: string(t.ID)}
+			if namespace != "" {
+				at = ThreadKey{Thread: string(t.ParentThread), Namespace: t.Name}
+			}
+			if err == nil && (at.Namespace != namespace || at.ID() != t.ID) {
+				continue
+			}
+			var info Info
+			if err == nil {
+				info, err = v.info(ctx, at, t)
+			}
+			if segno.KindOf(err) == segno.KindNotFound {
+				continue // deleted meanwhile
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (Info, error) {
+	info := Info{ThreadKey: at, Created: t.Created, Updated: t.Created}
+	head, err := v.Store.Head(ctx, t.ID)
+	if err != nil {
+		return info, err
+	}
+	info.ID = head.Head
+	for last := 1; ; last *= 8 { // the newest commits may be entries alone
+		line, err := v.Store.Load(ctx, head.Head, segno.Window{Last: last})
+		if err != nil {
+			return info, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			c := line.Commits[i].Checkpoint
+			if c == nil {
+				continue
+			}
+			if info.Updated.Equal(info.Created) {
+				info.Updated = c.Time
+			}
+			if c.Step != 0 {
+				info.Step = c.Step
+				return info, nil
+			}
+		}
+		if len(line.Commits) < last {
+			return info, nil
+		}
+	}
+}
+
+// Delete implements [Saver].
+func (v *StoreSaver) Delete(ctx context.Context, at ThreadKey) error {
+	if err := at.check("delete"); err != nil {
+		return err
+	}
+	ids := []segno.ThreadID{at.ID()}
+	if at.Namespace == "" {
+		for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{ParentThread: segno.ThreadID(at.Thread)}) {
+			if err != nil {
+				return err
+			}
+			ids = append(ids, t.ID)
+		}
+	}
+	var errs []error
+	for _, id := range ids {
+		if err := v.Store.Delete(ctx, id); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Exists implements [Saver].
+func (v *StoreSaver) Exists(ctx context.Context, at ThreadKey) (bool, error) {
+	_, err := v.head(ctx, at)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// History yields a thread's checkpoints, newest first, without their states: of
+// every line, also of one that was undone. Thread in q is the address's.
+func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	q.Thread = at.ID()
+	return v.Store.Checkpoints(ctx, q)
+}
+
+// Undo moves a thread back by n saves, Redo moves it forward again, and Restore moves it to any
+// checkpoint. Each returns the snapshot there. History still lists every checkpoint.
+func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
+}
+
+// Redo takes a thread n saves forward; see [StoreSaver.Undo].
+func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
+}
+
+// Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
+func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
+	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
+}
+
+// Fork makes a new thread under the key that begins at a checkpoint.
+func (v *StoreSaver) Fork(ctx context.Context, from segno.CommitID, to ThreadKey) (Snapshot, error) {
+	if err := to.check("fork"); err != nil {
+		return Snapshot{ThreadKey: to}, err
+	}
+	as := segno.Thread{ID: to.ID(), Created: v.now()}
+	if to.Namespace != "" {
+		as.ParentThread, as.Name = segno.ThreadID(to.Thread), to.Namespace
+	}
+	head, err := v.timeline().ForkThread(ctx, from, as, false)
+	return v.arrive(ctx, to, head, err)
+}
+
+func (v *StoreSaver) timeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: v.Store})
+}
+
+// move moves a thread and loads the snapshot there.
+func (v *StoreSaver) move(ctx context.Context, at ThreadKey, ask timeline.MoveRequest) (Snapshot, error) {
+	ask.Thread, ask.Steps = at.ID(), true
+	head, err := v.timeline().MoveHead(ctx, ask)
+	return v.arrive(ctx, at, head, err)
+}
+
+func (v *StoreSaver) arrive(ctx context.Context, at ThreadKey, head segno.Head, err error) (Snapshot, error) {
+	if err != nil {
+		return Snapshot{ThreadKey: at}, err
+	}
+	return v.at(ctx, at, head.Head, head)
+}

@@ -1,0 +1,166 @@
+package kv
+
+import (
+	"context"
+	"fmt"
+	"hash/crc32"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+const (
+	inlineBody = 64 << 10  // packed entries up to this size are part of the commit's record
+	maxValue   = 512 << 10 // the size of the largest value; longer content is divided
+)
+
+// lookUpOps write the look-ups of a commit. They precede its record: after a crash between the two
+// there are look-ups that lead nowhere.
+func (s *Store) lookUpOps(p *pending, st *threadState, e *logRecord) []Op {
+	byID := s.lookUpOp(commitGroup(p.ID), e.at)
+	byID.Alone = true
+	ops := []Op{byID}
+	if p.Link != nil {
+		ops = append(ops, s.lookUpOp(s.sessionGroup(p.Link.Session), e.at))
+	}
+	if p.Pin != nil {
+		pin := s.lookUpOp(pinsGroup, e.at)
+		pin.TTL = 0
+		ops = append(ops, pin)
+	}
+	if e.Phase != segno.PhaseDone && (st.Phase == segno.PhaseDone || st.Phase == segno.PhaseUnknown) {
+		ops = append(ops, s.listOp(openGroup, p.Thread, e.at.pos))
+	}
+	if p.Create != nil {
+		ops = append(ops, s.listOp(threadsGroup, p.Thread, 0))
+	}
+	return ops
+}
+
+// bodyTag names a body by its commit and its bytes, because another version of zstd may compress the
+// same entries to other bytes.
+func (s *Store) bodyTag(digest [16]byte, body []byte) string {
+	return fmt.Sprintf("%x%08x", digest, s.code.seal.Cuts(body, crc32.ChecksumIEEE))
+}
+
+// bodyOps write entries that are too long for a record.
+func (s *Store) bodyOps(thread segno.ThreadID, tag string, body []byte) (ops []Op) {
+	for part := 0; len(body) > 0; part++ {
+		key, n := bodyKey(thread, tag, part), min(len(body), maxValue)
+		ops = append(ops, Op{Key: key, Val: s.code.frame(key, body[:n]), If: RevAny, TTL: s.options.TTL})
+		body = body[n:]
+	}
+	return ops
+}
+
+// appendRecord writes a record that is no commit.
+func (s *Store) appendRecord(ctx context.Context, st *threadState, e *logRecord) error {
+	next, err := st.after(e)
+	if err != nil {
+		return err
+	}
+	return s.putRecord(ctx, st, next, e, nil)
+}
+
+// putRecord writes ops and then the record e, which turns st into next.
+func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logRecord, ops []Op) error {
+	if err := s.renew(ctx, st, next); err != nil {
+		return err
+	}
+	key, head := e.at.key(), headKey(e.at.thread)
+	packed, err := next.encode(s.code)
+	if err != nil {
+		return err
+	}
+	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
+	val := s.code.frame(head, packed)
+	if s.batcher != nil {
+		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
+	}
+	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
+	// made a record at this position, and apply returns KindConflict.
+	if next.rev, err = s.apply(ctx, ownLast(e.at.thread, ops)); err != nil {
+		return err
+	}
+	if s.batcher == nil {
+		// The record exists, so the commit is made. The head key is a hint where to look for the record;
+		// if it is missing or stale a reader takes longer.
+		_, _ = s.kv.Put(context.WithoutCancel(ctx), head, val, RevAny)
+	}
+	s.remember(next)
+	return nil
+}
+
+// apply makes changes in their order, and returns the revision that the last one made. The context
+// is checked only before the first change: a commit that is cancelled halfway could not report
+// whether it was made.
+func (s *Store) apply(ctx context.Context, ops []Op) (rev Rev, err error) {
+	if err := ctx.Err(); err != nil || len(ops) == 0 {
+		return "", err
+	}
+	ctx = context.WithoutCancel(ctx)
+	if s.batcher != nil {
+		revs, err := s.batcher.Batch(ctx, ops)
+		if err != nil {
+			return "", err
+		}
+		return revs[len(ops)-1], nil
+	}
+	for _, o := range ops {
+		if rev, err = s.applyOne(ctx, o); err != nil {
+			return "", err
+		}
+	}
+	return rev, nil
+}
+
+// applyOne makes one change with the methods that every KV has.
+func (s *Store) applyOne(ctx context.Context, o Op) (rev Rev, err error) {
+	switch {
+	case o.Do == ActDelete:
+		return "", s.kv.Delete(ctx, o.Key, o.If)
+	case o.Do == ActCheck && o.If == RevSome:
+		_, _, err := s.kv.Get(ctx, o.Key)
+		if isKind(err, segno.KindNotFound) {
+			err = segno.Errorf(segno.KindConflict, "write key", o.Key, "the key does not exist")
+		}
+		return "", err
+	case o.Do == ActCheck:
+		return "", nil
+	}
+	if rev, err = s.kv.Put(ctx, o.Key, o.Val, o.If); err != nil || !o.Alone {
+		return rev, err
+	}
+	for item, err := range s.kv.List(ctx, Group(o.Key), "", 0) {
+		if err != nil {
+			return "", err
+		}
+		if item.Key != o.Key {
+			return "", segno.Errorf(segno.KindConflict, "write key", o.Key, "its group has other keys")
+		}
+	}
+	return rev, nil
+}
+
+// touch extends the time to live of a group.
+func touch(key string, ttl time.Duration) Op { return Op{Do: ActCheck, Key: key, If: RevAny, TTL: ttl} }
+
+// ownLast moves the changes of a thread's own group to the end, so that the KV makes them together,
+// and removes repeated changes of a key.
+func ownLast(thread segno.ThreadID, ops []Op) []Op {
+	own := threadGroup(thread)
+	seen := map[string]bool{}
+	first, last := make([]Op, 0, len(ops)), []Op(nil)
+	for _, o := range ops {
+		switch {
+		case seen[o.Key]:
+			continue
+		case Group(o.Key) == own:
+			last = append(last, o)
+		default:
+			first = append(first, o)
+		}
+		seen[o.Key] = true
+	}
+	return append(first, last...)
+}

@@ -1,0 +1,133 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/reach"
+)
+
+// A KV has no lock that excludes commits from an erasure. A commit that names objects or commits of
+// other threads first writes a key to usingGroup, and then looks for erasingKey. An erasure first
+// writes erasingKey, and then looks into usingGroup. So at least one of the two sees the other. Other
+// commits need neither. A key that a process left when it died is ignored after a time.
+const (
+	usingLife   = 5 * time.Minute
+	erasingLife = 10 * time.Minute // an erasure renews its key
+)
+
+func (s *Store) putTime(ctx context.Context, key string, ifRev Rev) error {
+	var w writer
+	w.int(s.options.Clock().UnixNano())
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, w.b), ifRev)
+	return err
+}
+
+// isRecent reports whether a key was written less than life ago.
+func (s *Store) isRecent(key string, val []byte, life time.Duration) (bool, error) {
+	var written int64
+	err := s.code.decode(key, val, func(r *reader) { written = r.int() })
+	return err == nil && s.options.Clock().UnixNano()-written < int64(life), err
+}
+
+// besideErasures calls commit while no erasure runs.
+func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func() error) error {
+	if !reach.NeedsOthers(c) {
+		return commit()
+	}
+	key := usingGroup + escape(string(c.ID))
+	if err := s.putTime(ctx, key, RevAny); err != nil {
+		return err
+	}
+	defer func() { _ = s.kv.Delete(context.WithoutCancel(ctx), key, RevAny) }() // or it becomes too old
+	if err := s.awaitErasure(ctx); err != nil {
+		return err
+	}
+	return commit()
+}
+
+// awaitErasure waits a few seconds for the end of an erasure.
+func (s *Store) awaitErasure(ctx context.Context) error {
+	const interval, maxWait = 20 * time.Millisecond, 5 * time.Second
+	var ticker *time.Ticker
+	for waited := time.Duration(0); ; waited += interval {
+		val, _, err := s.get(ctx, erasingKey)
+		if err != nil || val == nil {
+			return err
+		}
+		if recent, err := s.isRecent(erasingKey, val, erasingLife); err != nil || !recent {
+			return err
+		}
+		if waited >= maxWait {
+			return segno.Errorf(segno.KindBusy, "commit", "", "deleted threads are being erased").WithHint("try again in a moment")
+		}
+		if ticker == nil {
+			ticker = time.NewTicker(interval)
+			defer ticker.Stop()
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func eraseBusy(why string) error {
+	return segno.Errorf(segno.KindBusy, "erase", "", "%s", why).WithHint("erase again")
+}
+
+// beginErasing excludes commits until end. It returns [segno.KindBusy] if another process erases, or
+// commits what an erasure could remove.
+func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
+	val, rev, err := s.get(ctx, erasingKey)
+	if err != nil {
+		return nil, err
+	}
+	if val != nil {
+		if err := s.removeOld(ctx, Item{erasingKey, val, rev}, erasingLife, "another process erases deleted threads"); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.putTime(ctx, erasingKey, RevNone); err != nil {
+		return nil, err
+	}
+	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it becomes too old
+	for item, err := range s.kv.List(ctx, usingGroup, "", 0) {
+		if err == nil {
+			err = s.removeOld(ctx, item, usingLife, "another writer commits what an erasure could remove")
+		}
+		if err != nil {
+			end()
+			return nil, err
+		}
+	}
+	return end, nil
+}
+
+// removeOld removes the key of a process that has died. A recent key is an error.
+func (s *Store) removeOld(ctx context.Context, x Item, life time.Duration, why string) error {
+	recent, err := s.isRecent(x.Key, x.Val, life)
+	if err == nil && recent {
+		err = eraseBusy(why)
+	}
+	if err != nil {
+		return err
+	}
+	return s.kv.Delete(ctx, x.Key, x.Rev)
+}
+
+// renewErasing renews the key of an erasure. It fails if too much time has passed since the last
+// renewal, because commits may ignore the key by now.
+func (s *Store) renewErasing(ctx context.Context) error {
+	val, rev, err := s.get(ctx, erasingKey)
+	if err != nil {
+		return err
+	}
+	if recent, err := s.isRecent(erasingKey, val, erasingLife/2); err != nil || !recent {
+		return errors.Join(err, eraseBusy("it took too long"))
+	}
+	return s.putTime(ctx, erasingKey, rev)
+}

@@ -1,0 +1,191 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// A look-up is a key that leads to a record. It is in a group outside its thread, and is
+// written before the record. So a look-up may lead to nothing, or to another commit, if its writer
+// lost or died: a look-up is valid only if the record confirms it.
+
+// lookUp is a look-up as it was read.
+type lookUp struct {
+	position
+	key string
+}
+
+// lineEnd is where a commit is, with the runs of its line if they are known.
+type lineEnd struct {
+	position
+	line []run
+}
+
+// lookUpOp writes a look-up. The value has the thread's id if that is too long for the key.
+func (s *Store) lookUpOp(group string, at position) Op {
+	key, content := group+at.lookUpName(), []byte(nil)
+	if escape(string(at.thread))[0] == hashMark {
+		content = []byte(at.thread)
+	}
+	return Op{Key: key, Val: s.code.frame(key, content), If: RevAny, TTL: 2 * s.options.TTL}
+}
+
+func (s *Store) decodeLookUp(item Item) (lookUp, error) {
+	key := item.Key
+	content, err := s.code.unframe(key, item.Val)
+	if err != nil {
+		return lookUp{}, err
+	}
+	name := key[len(Group(key)):]
+	p := position{thread: segno.ThreadID(content)}
+	if i := strings.LastIndexByte(name, '/'); i > 0 && i+1 < len(name) {
+		if p.thread == "" {
+			p.thread = segno.ThreadID(unescape(name[:i]))
+		}
+		p.area = name[i+1]
+		p.pos, err = strconv.ParseUint(name[i+2:], 10, 64)
+	}
+	if err != nil || p.thread == "" || p.area != areaLog && p.area != areaOld {
+		return lookUp{}, damaged(key, errors.New("it names no position"))
+	}
+	return lookUp{p, key}, nil
+}
+
+// listLookUps reads a group of look-ups.
+func (s *Store) listLookUps(ctx context.Context, group string) ([]lookUp, error) {
+	return listDecoded(ctx, s.kv, group, s.decodeLookUp)
+}
+
+// listDecoded decodes all values of a group.
+func listDecoded[T any](ctx context.Context, kv KV, group string, decode func(Item) (T, error)) (all []T, err error) {
+	for item, err := range kv.List(ctx, group, "", 0) {
+		if err != nil {
+			return nil, err
+		}
+		x, err := decode(item)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// readLookUps reads a group of look-ups, and the records to which they lead.
+func (s *Store) readLookUps(ctx context.Context, group string) (all []lookUp, found map[position]*logRecord, err error) {
+	if all, err = s.listLookUps(ctx, group); err != nil {
+		return nil, nil, err
+	}
+	at := make([]position, len(all))
+	for i, l := range all {
+		at[i] = l.position
+	}
+	found, err = s.read(ctx, at)
+	return all, found, err
+}
+
+// checkLookUp returns an error if a look-up leads to a position that the thread has passed and that
+// has no record: the KV has lost the record. isNext reports that the thread's next record may be the
+// one that the look-up was written for.
+func (s *Store) checkLookUp(ctx context.Context, l lookUp) (isNext bool, err error) {
+	if l.area == areaOld {
+		return false, nil
+	}
+	st, err := s.readState(ctx, l.thread, false)
+	if err != nil || l.pos > st.pos {
+		return err == nil && l.pos == st.pos+1, err
+	}
+	found, err := s.read(ctx, []position{l.position}) // it may have been written since the look-up was read
+	if err == nil && found[l.position] == nil {
+		err = missing(l.position.key())
+	}
+	return false, err
+}
+
+// removeStale removes a look-up to a position without a record, if no writer can be about to write
+// it: an expired thread has left the look-up.
+func (s *Store) removeStale(ctx context.Context, l lookUp) error {
+	st, err := s.readState(ctx, l.thread, false)
+	if err == nil && (l.area == areaOld || l.pos > st.pos+1) {
+		err = s.kv.Delete(ctx, l.key, RevAny)
+	}
+	return err
+}
+
+// find returns the record of a node, with all runs of its line, or nil if there is none.
+func (s *Store) find(ctx context.Context, id segno.CommitID) (*logRecord, error) {
+	found, err := s.ancestors(ctx, id, 1)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], s.completeLine(ctx, found[0], nil)
+}
+
+// read reads records, in one round trip where the KV can. A record that does not exist is not in
+// the result.
+func (s *Store) read(ctx context.Context, positions []position) (map[position]*logRecord, error) {
+	keys := make([]string, len(positions))
+	for i, p := range positions {
+		keys[i] = p.key()
+	}
+	vals, err := s.getAll(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]*logRecord, len(vals))
+	err = inParallel(len(vals), func(from, to int) (err error) {
+		for i := from; i < to && err == nil; i++ {
+			if vals[i] != nil {
+				records[i], err = decodeLogRecord(s.code, positions[i], vals[i])
+			}
+		}
+		return err
+	})
+	found := make(map[position]*logRecord, len(positions))
+	for i, e := range records {
+		if e != nil {
+			found[positions[i]] = e
+		}
+	}
+	return found, err
+}
+
+// maxKeys is how many keys one round trip reads.
+const maxKeys = 4096
+
+// getAll reads values; nil for a key that does not exist.
+func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
+	vals := make([][]byte, 0, len(keys))
+	for len(keys) > 0 {
+		part := keys[:min(len(keys), maxKeys)]
+		keys = keys[len(part):]
+		if s.getter != nil {
+			some, err := s.getter.GetAll(ctx, part)
+			if err != nil {
+				return nil, err
+			}
+			vals = append(vals, some...)
+			continue
+		}
+		for _, key := range part {
+			val, _, err := s.kv.Get(ctx, key)
+			if err != nil && segno.KindOf(err) != segno.KindNotFound {
+				return nil, err
+			}
+			vals = append(vals, val)
+		}
+	}
+	return vals, nil
+}
+
+// get reads one value; nil if the key does not exist.
+func (s *Store) get(ctx context.Context, key string) (val []byte, rev Rev, err error) {
+	if val, rev, err = s.kv.Get(ctx, key); isKind(err, segno.KindNotFound) {
+		return nil, RevNone, nil
+	}
+	return val, rev, err
+}

@@ -1,0 +1,11 @@
+package redis
+
+import (
+	"github.com/dalsegno/segno/store/kv"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// NewKV lets tests use the key-value store without a [Store] over it.
+func NewKV(client goredis.UniversalClient, prefix string) (kv.KV, error) {
+	return newKV(client, prefix)
+}

@@ -1,0 +1,248 @@
+package kv
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
+)
+
+// listedThread is the value of a thread's key in threadsGroup or openGroup. The thread may not exist
+// yet, or no longer.
+type listedThread struct {
+	id    segno.ThreadID
+	pos   uint64 // of the record that the key was written for; in openGroup only
+	since int64  // when the key was written, in nanoseconds
+	Item
+}
+
+// listOp writes a thread's key in one of the two groups.
+func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
+	key := group + escape(string(id))
+	var w writer
+	w.text(string(id))
+	if group == openGroup {
+		w.uint(pos)
+	}
+	w.int(s.options.Clock().UnixNano())
+	return Op{Key: key, Val: s.code.frame(key, w.b), If: RevAny}
+}
+
+func (s *Store) decodeListed(item Item) (x listedThread, err error) {
+	x.Item = item
+	return x, s.code.decode(item.Key, item.Val, func(r *reader) {
+		x.id = segno.ThreadID(r.text())
+		if Group(item.Key) == openGroup {
+			x.pos = r.uint()
+		}
+		x.since = r.int()
+	})
+}
+
+// listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out
+// which of them exist.
+func (s *Store) listThreads(ctx context.Context, group string) ([]listedThread, error) {
+	return listDecoded(ctx, s.kv, group, s.decodeListed)
+}
+
+// readStates reads the states of threads, in one round trip if the head keys are exact.
+func (s *Store) readStates(ctx context.Context, all []listedThread) ([]*threadState, error) {
+	vals := make([][]byte, len(all))
+	if s.batcher != nil {
+		keys := make([]string, len(all))
+		for i, x := range all {
+			keys[i] = headKey(x.id)
+		}
+		var err error
+		if vals, err = s.getAll(ctx, keys); err != nil {
+			return nil, err
+		}
+	}
+	states := make([]*threadState, len(all))
+	for i, x := range all {
+		var err error
+		if vals[i] != nil {
+			states[i], err = decodeThreadState(s.code, headKey(x.id), vals[i])
+		} else {
+			states[i], err = s.readState(ctx, x.id, false)
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.observeStamp(states[i].stamp)
+	}
+	return states, nil
+}
+
+// visibleThreads returns the states of all threads that are not deleted, the most recently changed
+// first.
+func (s *Store) visibleThreads(ctx context.Context) ([]*threadState, error) {
+	listed, err := s.listThreads(ctx, threadsGroup)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.readStates(ctx, listed)
+	if err != nil {
+		return nil, err
+	}
+	var states []*threadState
+	for i, st := range all {
+		if st.visible() {
+			states = append(states, st)
+		} else if !st.Exists {
+			if err := s.removeExpired(ctx, listed[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(states, func(a, b *threadState) int {
+		return cmp.Or(cmp.Compare(b.stamp, a.stamp), cmp.Compare(a.Head.Thread, b.Head.Thread))
+	})
+	return states, nil
+}
+
+// removeExpired removes the list's key of a thread that has expired, unless a writer may be about to
+// create the thread again.
+func (s *Store) removeExpired(ctx context.Context, x listedThread) error {
+	if s.options.TTL == 0 || s.isYoung(x, max(s.options.TTL, time.Hour)) {
+		return nil
+	}
+	return s.deleteUnchanged(ctx, x.Item)
+}
+
+func (s *Store) isYoung(x listedThread, age time.Duration) bool {
+	return time.Duration(s.options.Clock().UnixNano()-x.since) < age
+}
+
+// deleteUnchanged deletes a key unless another writer has changed it.
+func (s *Store) deleteUnchanged(ctx context.Context, x Item) error {
+	err := s.kv.Delete(ctx, x.Key, x.Rev)
+	if isKind(err, segno.KindConflict) {
+		err = nil
+	}
+	return err
+}
+
+// Threads implements [segno.Store].
+func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	const op = "list threads"
+	if err := phase.Check(&q); err != nil {
+		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
+	}
+	if q.Phase != segno.PhaseUnknown {
+		return phase.Threads(ctx, s, phaseIndex{s}, q)
+	}
+	return sequence(ctx, s, op, "", func() (found []segno.Thread, err error) {
+		states, err := s.visibleThreads(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var ofSession map[segno.ThreadID]bool
+		if q.Session != "" {
+			if ofSession, err = s.threadsOfSession(ctx, q.Session, byThread(states)); err != nil {
+				return nil, err
+			}
+		}
+		for _, st := range states {
+			if (q.Session == "" || ofSession[st.Head.Thread]) && q.Matches(&st.info) && (q.Limit <= 0 || len(found) < q.Limit) {
+				found = append(found, st.info)
+			}
+		}
+		return found, nil
+	})
+}
+
+// threadsOfSession returns which threads have a session in their chains.
+func (s *Store) threadsOfSession(ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState) (map[segno.ThreadID]bool, error) {
+	all, found, err := s.readLookUps(ctx, s.sessionGroup(id))
+	if err != nil {
+		return nil, err
+	}
+	of := map[segno.ThreadID]bool{}
+	for _, l := range all {
+		e := found[l.position]
+		if e == nil {
+			if mustExist(l.position, threads) {
+				return nil, missing(l.position.key())
+			}
+			continue
+		}
+		link, err := e.decodeLink()
+		if err != nil {
+			return nil, err
+		}
+		of[l.thread] = of[l.thread] || link != nil && link.Session == id
+	}
+	return of, nil
+}
+
+func byThread(states []*threadState) map[segno.ThreadID]*threadState {
+	threads := map[segno.ThreadID]*threadState{}
+	for _, st := range states {
+		threads[st.Head.Thread] = st
+	}
+	return threads
+}
+
+// mustExist reports whether a position is in the log of one of these threads, up to its head.
+func mustExist(p position, threads map[segno.ThreadID]*threadState) bool {
+	st := threads[p.thread]
+	return st != nil && p.area == areaLog && p.pos <= st.pos
+}
+
+// Chain implements [segno.Chains]. It reads the thread's whole log.
+func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Link, error] {
+	return sequence(ctx, s, "read chain", string(id), func() (links []segno.Link, err error) {
+		st, err := s.readVisible(ctx, id, false)
+		if err != nil {
+			return nil, err
+		}
+		err = s.eachRecord(ctx, run{id, areaLog, 1, st.pos}, func(e *logRecord) error {
+			l, err := e.decodeLink()
+			if l != nil {
+				links = append(links, *l)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		slices.Reverse(links)
+		head := -1
+		for i := range links {
+			if links[i].Detached {
+				continue
+			}
+			if head >= 0 {
+				links[head].End = links[i].Start
+			}
+			head = i
+		}
+		return links, nil
+	})
+}
+
+// eachRecord calls do for all records of a run, newest first. All of them must exist.
+func (s *Store) eachRecord(ctx context.Context, r run, do func(*logRecord) error) error {
+	for rest := []run{r}; len(rest) > 0; {
+		var positions []position
+		positions, rest = splitNewest(rest, maxKeys)
+		found, err := s.read(ctx, positions)
+		if err != nil {
+			return err
+		}
+		for _, p := range positions {
+			if found[p] == nil {
+				return missing(p.key())
+			}
+			if err := do(found[p]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package kv
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/record"
+)
+
+// threadState is a thread after the record at pos: the value of its head key. It is exact where the
+// KV writes it together with the record, and a hint where it cannot.
+type threadState struct {
+	ledger.Thread
+	pos     uint64 // 0 if the thread does not exist
+	linkPos uint64
+	stamp   int64
+	info    segno.Thread
+	line    lineage // of the head; without runs after a move to a head whose line is not known
+	turn    int     // of the head, with line
+	copied  uint64  // how many records a fork has in areaOld
+	renewed int64   // when the look-ups of the thread were last given their time to live, in nanoseconds
+
+	rev Rev // of the head key
+}
+
+// visible reports whether the thread exists and is not deleted.
+func (st *threadState) visible() bool { return st.Exists && !st.Deleted }
+
+func (st *threadState) encode(q *coder) ([]byte, error) {
+	info, errInfo := record.EncodeThread(&st.info)
+	link, errLink := record.EncodeLink(&st.Link)
+	if err := errors.Join(errInfo, errLink); err != nil {
+		return nil, err
+	}
+	deleted := byte(0)
+	if st.Deleted {
+		deleted = 1
+	}
+	var w writer
+	w.text(string(st.Head.Thread))
+	w.text(string(st.Head.Head))
+	w.text(string(st.Tip))
+	w.int(st.Seq)
+	w.int(int64(st.Turn))
+	w.uint(st.Epoch)
+	w.uint(st.pos)
+	w.uint(st.linkPos)
+	w.int(st.stamp)
+	w.byte(deleted)
+	w.lineage(st.Head.Thread, st.line, 0)
+	w.uint(uint64(st.line.cut))
+	w.int(int64(st.turn))
+	w.uint(st.copied)
+	w.int(st.renewed)
+	w.bytes(info)
+	w.bytes(link)
+	w.byte(byte(st.Phase))
+	return q.Pack(w.b), nil
+}
+
+// decodeThreadState decodes the value of a head key.
+func decodeThreadState(q *coder, key string, val []byte) (*threadState, error) {
+	packed, err := q.unframe(key, val)
+	if err != nil {
+		return nil, err
+	}
+	st := new(threadState)
+	var info, link []byte
+	err = q.decodePacked(key, packed, func(r *reader) {
+		st.Head.Thread = segno.ThreadID(r.text())
+		st.Head.Head, st.Tip = segno.CommitID(r.text()), segno.CommitID(r.text())
+		st.Seq, st.Turn, st.Epoch = r.int(), int(r.int()), r.uint()
+		st.pos, st.linkPos, st.stamp = r.uint(), r.uint(), r.int()
+		st.Exists, st.Deleted = st.pos > 0, r.byte() != 0
+		st.line = r.lineage(st.Head.Thread)
+		st.line.cut = int(r.uint())
+		st.turn, st.copied, st.renewed = int(r.int()), r.uint(), r.int()
+		info, link = r.bytes(), r.bytes()
+		if len(r.b) > 0 { // older versions do not write the phase
+			st.Phase = segno.Phase(r.byte())
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	var errInfo, errLink error
+	st.info, errInfo = record.DecodeThread(st.Head.Thread, info)
+	st.Link, errLink = record.DecodeLink(link)
+	if err = errors.Join(errInfo, errLink); err != nil {
+		return nil, damaged(key, err)
+	}
+	return st, nil
+}
+
+// after returns the state after e, which follows st's record.
+func (st *threadState) after(e *logRecord) (*threadState, error) {
+	next := *st
+	next.Thread, next.Link = e.Thread, st.Link
+	next.pos, next.stamp, next.linkPos = e.at.pos, e.stamp, e.linkPos
+	if len(e.create) > 0 {
+		info, err := record.DecodeThread(e.at.thread, e.create)
+		if err != nil {
+			return nil, damaged(e.at.key(), err)
+		}
+		next.info = info
+	}
+	if e.linkPos == e.at.pos {
+		l, err := e.decodeLink()
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			next.Link = *l
+		}
+	}
+	// The line of the head follows the head. After a move to another node it is not known here; the caller
+	// sets it, or the next commit reads it.
+	switch {
+	case e.node && e.Head.Head == e.id:
+		next.line, next.turn = e.line, e.lineTurn
+	case e.Head.Head != st.Head.Head:
+		next.line, next.turn = lineage{}, 0
+	}
+	return &next, nil
+}
+
+// nextRecord returns the record that would follow st's and changes nothing.
+func (s *Store) nextRecord(st *threadState) *logRecord {
+	id := st.Head.Thread
+	e := &logRecord{at: position{id, areaLog, st.pos + 1}, owner: id, Thread: st.Thread, linkPos: st.linkPos}
+	e.Exists, e.stamp = true, max(s.nextStamp(), st.stamp+1)
+	return e
+}
+
+// headCopy returns the head; nothing in it is shared with st.
+func (st *threadState) headCopy() segno.Head {
+	head := st.Head
+	if head.Link.Position != nil {
+		p := *head.Link.Position
+		p.Digest = slices.Clone(p.Digest)
+		head.Link.Position = &p
+	}
+	return head
+}

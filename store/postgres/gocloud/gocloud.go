@@ -1,0 +1,75 @@
+// Package gocloud adapts the buckets of gocloud.dev/blob for store/postgres: S3, Google Cloud Storage,
+// Azure Blob Storage, a directory. It is a separate module, so that only the programs that import it link
+// gocloud.dev and the libraries under it.
+//
+//	bucket, err := blob.OpenBucket(ctx, "s3://agents?region=eu-central-1")
+//	store, err := postgres.Open(ctx, url, postgres.Options{Bucket: gocloud.Bucket(bucket)})
+package gocloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+
+	"github.com/dalsegno/segno/store/postgres"
+	"gocloud.dev/blob"
+	"gocloud.dev/gcerrors"
+)
+
+// Bucket returns b as a bucket of a store. b remains the caller's to close, after the store.
+func Bucket(b *blob.Bucket) postgres.Bucket { return bucket{b} }
+
+type bucket struct{ *blob.Bucket }
+
+func (b bucket) Put(ctx context.Context, name string, data []byte) error {
+	return plainError(b.WriteAll(ctx, name, data, &blob.WriterOptions{IfNotExist: true}))
+}
+
+func (b bucket) Get(ctx context.Context, name string) ([]byte, error) {
+	data, err := b.ReadAll(ctx, name)
+	return data, plainError(err)
+}
+
+func (b bucket) Delete(ctx context.Context, name string) error {
+	if err := plainError(b.Bucket.Delete(ctx, name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func (b bucket) List(ctx context.Context, prefix string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for objects := b.Bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
+			o, err := objects.Next(ctx)
+			if err == io.EOF {
+				return
+			}
+			if err != nil {
+				yield("", plainError(err))
+				return
+			}
+			if !yield(o.Key, nil) {
+				return
+			}
+		}
+	}
+}
+
+// plainError makes an error of a bucket match the errors of the standard library that
+// [postgres.Bucket] names.
+func plainError(err error) error {
+	for code, is := range map[gcerrors.ErrorCode]error{
+		gcerrors.NotFound:           fs.ErrNotExist,
+		gcerrors.FailedPrecondition: fs.ErrExist,
+		gcerrors.Canceled:           context.Canceled,
+		gcerrors.DeadlineExceeded:   context.DeadlineExceeded,
+	} {
+		if err != nil && gcerrors.Code(err) == code && !errors.Is(err, is) {
+			return fmt.Errorf("%w: %w", is, err)
+		}
+	}
+	return err
+}

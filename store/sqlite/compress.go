@@ -1,0 +1,212 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/internal/sqlstore"
+)
+
+// plainPackSize is the size of a plain pack: as much as one step of [Store.CompressPacks] compresses.
+const plainPackSize = 4 << 20
+
+// plainPacks writes the objects that a batch stores plain. Each goroutine that calls add at the same time
+// writes to a different pack, so that none waits for the disk writes of another. The zero value is ready to
+// use.
+type plainPacks struct {
+	mu        sync.Mutex // guards what follows
+	all       []*packWriter
+	idle      []*packWriter // not full, and not in use
+	finishing int           // packs that are finished in the background
+	err       error         // of finishing
+	group     sync.WaitGroup
+}
+
+// add appends an object, which has the name stored in the database.
+func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
+	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
+	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
+	pack, err := p.acquire(s)
+	if err != nil {
+		return err
+	}
+	if err := pack.add(stored, int64(len(data)), encoded); err != nil {
+		return err
+	}
+	return p.release(pack)
+}
+
+// acquire returns a pack for one goroutine to append to.
+func (p *plainPacks) acquire(s *Store) (*packWriter, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if n := len(p.idle); n > 0 {
+		pack := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return pack, nil
+	}
+	pack, err := s.createPack(newPackName() + plainSuffix)
+	if err == nil {
+		p.all = append(p.all, pack)
+	}
+	return pack, err
+}
+
+// release returns a pack after use. A full pack is finished in the background. If the disk is far behind, the
+// caller finishes it.
+func (p *plainPacks) release(pack *packWriter) error {
+	const maxFinishing = 32 // each has an open file
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case pack.at < plainPackSize:
+		p.idle = append(p.idle, pack)
+	case p.finishing < maxFinishing:
+		p.finishLocked(pack)
+	default:
+		return pack.finish()
+	}
+	return nil
+}
+
+func (p *plainPacks) finishLocked(pack *packWriter) {
+	p.finishing++
+	p.group.Go(func() {
+		err := pack.finish()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.finishing--
+		p.err = errors.Join(p.err, err)
+	})
+}
+
+// finish makes all packs durable and returns their names. No add may be under way.
+func (p *plainPacks) finish() (names []string, err error) {
+	p.mu.Lock()
+	for _, pack := range p.idle { // at most as many as goroutines that used the batch
+		p.finishLocked(pack)
+	}
+	p.idle = nil
+	p.mu.Unlock()
+	p.group.Wait()
+	for _, pack := range p.all {
+		names = append(names, pack.name)
+	}
+	return names, p.err
+}
+
+// remove deletes all packs. No add may be under way.
+func (p *plainPacks) remove() error {
+	p.group.Wait()
+	var errs []error
+	for _, pack := range p.all {
+		errs = append(errs, pack.remove())
+	}
+	p.all, p.idle = nil, nil
+	return errors.Join(errs...)
+}
+
+// CompressPacks compresses up to max of the packs that large batches stored plain, or all if max is negative. Each has a few megabytes
+// and is older than an hour. It replaces a pack in one transaction and removes the old file afterwards. A
+// failure or a kill leaves the old pack or the new one, and at worst a file that [Store.Collect] removes.
+// Damaged objects remain in their pack. CompressPacks must not run at the same time as Erase or Check.
+func (s *Store) CompressPacks(ctx context.Context, max int) error {
+	const op = "compress packs"
+	type pack struct {
+		n    int64
+		name string
+	}
+	plain, err := sqlstore.List(ctx, database{s}, op, "", `SELECT n, name FROM packs WHERE name LIKE '%`+plainSuffix+`' AND born <= ? ORDER BY n`,
+		[]any{s.options.Clock().Add(-minAge).Unix()}, func(r sqlstore.Row) (p pack, err error) { return p, r.Scan(&p.n, &p.name) })
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(plain) && max != 0; i++ {
+		moved, err := s.compressPack(ctx, plain[i].n, plain[i].name)
+		if err != nil {
+			return fail(op, plain[i].name, err)
+		}
+		if moved {
+			max--
+		}
+	}
+	return nil
+}
+
+// compressPack replaces a plain pack and reports whether it moved an object.
+func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved bool, err error) {
+	const op = "compress packs"
+	x, err := s.packs.index(op, name)
+	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
+		return false, nil // Check reports it
+	}
+	if err == nil {
+		err = s.removeUnused(ctx, n, x)
+	}
+	if err != nil {
+		return false, err
+	}
+	to, err := s.createPack(packID(name) + "-" + newPackName())
+	if err != nil {
+		return false, err
+	}
+	err = s.copyCompressed(ctx, to, n, x)
+	if err != nil || len(to.entries) == 0 {
+		return false, errors.Join(err, to.remove())
+	}
+	err = s.write(ctx, op, name, func(ctx context.Context, tx *conn) error {
+		return applyMoves(ctx, tx, []packMove{{from: n, to: to}}, s.options.Clock().Unix())
+	})
+	if segno.KindOf(err) == segno.KindBusy {
+		return false, errors.Join(err, to.remove()) // the transaction did not begin
+	}
+	if err != nil {
+		return false, err // the transaction may have been committed, and then the new pack is needed
+	}
+	// Other packs remain whatever their age: an open turn may refer to an old pack that no commit names yet.
+	return true, s.sweepPacks(ctx, time.Time{}, map[string]bool{name: true, to.name: true})
+}
+
+// removeUnused removes from the index of pack n the objects for which the database no longer uses it.
+func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex) error {
+	return s.read(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
+		used := x.entries[:0]
+		for _, e := range x.entries {
+			var one int
+			found, err := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			if err != nil {
+				return err
+			}
+			if found {
+				used = append(used, e)
+			}
+		}
+		x.entries = used
+		return nil
+	})
+}
+
+// copyCompressed writes the objects of pack n, which has the index x, to another pack.
+func (s *Store) copyCompressed(ctx context.Context, to *packWriter, n int64, x *packIndex) error {
+	for i := range x.entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		e := &x.entries[i]
+		data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: x.name})
+		if err != nil {
+			continue // Check reports it
+		}
+		if err := to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small)); err != nil {
+			return err
+		}
+	}
+	return to.finish()
+}

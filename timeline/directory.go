@@ -1,0 +1,95 @@
+package timeline
+
+import (
+	"context"
+	"path"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// pathChecker is the ability of a [Workspace] to tell how much of a path below root is
+// there as directories, once steps were taken; see workspace.Dir.Existing.
+type pathChecker interface {
+	Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string
+}
+
+// sessionDir returns where the session of checkpoint x continues when its files lie in
+// root: in the subdirectory of root that it ran in, or the nearest directory above it
+// that is there after steps.
+func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+	if x.Session == nil {
+		return root, nil
+	}
+	return tx.dirBelow(ctx, x.Session.Dir, x, root, steps)
+}
+
+// landingDir returns where the conversation that a plan moves to continues.
+func (tx *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
+	x, err := tx.checkpoint(ctx, p.Landing)
+	if err != nil {
+		return "", err
+	}
+	return tx.dirBelow(ctx, p.Session.Dir, x, tx.Workspace.Root(), p.Steps)
+}
+
+// dirBelow is sessionDir for a session that ran in dir.
+func (tx *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+	_, rel, err := tx.workspaceOf(ctx, dir, x)
+	if err != nil {
+		return "", err
+	}
+	if w, ok := tx.Workspace.(pathChecker); ok && rel != "." {
+		rel = w.Existing(root, rel, typeAfter(steps))
+	}
+	return path.Join(root, rel), nil
+}
+
+// workspaceOf returns the root of the workspace that the session of checkpoint x ran in, and
+// the session's directory relative to it, or dir and "." if that is not known.
+// Checkpoints that inherit their session from the one before them, in a fork or after a
+// move, may have another root than the session had.
+func (tx *txn) workspaceOf(ctx context.Context, dir string, x *segno.Checkpoint) (root, rel string, err error) {
+	if rel, ok := relativeTo(tx.Workspace.Root(), dir); ok {
+		return tx.Workspace.Root(), rel, nil
+	}
+	for {
+		if x.Workspace != nil {
+			if rel, ok := relativeTo(x.Workspace.Root, dir); ok {
+				return x.Workspace.Root, rel, nil
+			}
+		}
+		if x.Kind == segno.CheckpointTurn || x.Parent == "" {
+			return dir, ".", nil
+		}
+		parent, err := tx.checkpoint(ctx, x.Parent)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return dir, ".", nil
+		}
+		if err != nil {
+			return "", "", err
+		}
+		x = parent
+	}
+}
+
+// relativeTo returns dir relative to root. ok is false if dir is not in root.
+func relativeTo(root, dir string) (rel string, ok bool) {
+	root, dir = path.Clean(root), path.Clean(dir)
+	if root == dir {
+		return ".", true
+	}
+	return strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
+}
+
+// typeAfter returns what steps make of a path.
+func typeAfter(steps []segno.Change) func(string) (segno.EntityType, bool) {
+	to := make(map[string]segno.EntityType, len(steps))
+	for _, s := range steps {
+		to[s.Path] = s.To.Type
+	}
+	return func(p string) (segno.EntityType, bool) {
+		t, ok := to[p]
+		return t, ok
+	}
+}

@@ -1,0 +1,347 @@
+package timeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// TurnEnd is the end of a turn.
+type TurnEnd struct {
+	Key         segno.TurnKey
+	Interrupted bool
+	Message     string // the agent's last words, or ""
+	// Late says that the turn ended some time ago, without an event: what changed since
+	// then is derived from what the turn did. Ended is when at the latest, if that is
+	// known.
+	Late  bool
+	Ended time.Time
+	// Tasks are the turn's background tasks that are still running.
+	Tasks []Task
+	// Queued is how many of the messages that the user added wait in the agent's queue:
+	// they are the next turn's.
+	Queued int
+	// Source replaces the open turn's when the agent has said more of it since.
+	Source segno.Source
+	Agent  string
+	// Settle, if set, is called once the files are scanned and before the
+	// transcript is read. It waits until the agent has written its last line,
+	// somewhere after the offset since.
+	Settle func(ctx context.Context, src segno.Source, since int64)
+	// Warn, if set, is called with what the user should know of the recorded turn.
+	Warn func(text string)
+}
+
+// EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
+// new head durable, and the open turn is deleted from the spool after that. A second end of
+// the same turn amends it. A turn whose beginning was not recorded begins with the newest
+// known state of the workspace; if its agent was not prompted since its newest turn, there
+// is no such turn, and EndTurn returns no checkpoint.
+func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
+	if e.Key == "" || e.Source.Session == "" {
+		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
+	}
+	tx, err := tl.lockForRecord(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.unlock()
+	turn, err := tx.openTurn(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	c, err := tx.end(ctx, e, turn)
+	if err == nil {
+		err = tx.stuck
+	}
+	return c, err
+}
+
+// openTurn returns the open turn that e ends, or a turn whose beginning was not recorded.
+func (tx *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
+	turns, err := tx.Spool.Turns(ctx)
+	if err != nil {
+		return OpenTurn{}, err
+	}
+	for _, t := range turns {
+		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
+			return t, nil
+		}
+	}
+	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID()}
+	if t.Thread, err = tx.threadWithDeferred(ctx, e.Source.Session); err != nil {
+		return OpenTurn{}, err
+	}
+	t.Before, err = tx.lastSnapshot(ctx)
+	return t, err
+}
+
+// turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
+type turnEnd struct {
+	TurnEnd
+	turn  OpenTurn
+	name  string            // see [Adoption]
+	done  *segno.Checkpoint // of an earlier end of the same turn, or nil
+	batch segno.Batch
+
+	after   segno.Snapshot  // what the turn left
+	present segno.Snapshot  // the workspace now, with changes made after the turn
+	doubt   []string        // paths of the turn that another author may have changed
+	prev    *segno.Position // where the newest capture of the session ended
+	got     segno.Captured
+	staged  segno.Staged
+	entries []segno.Entry
+	noted   int // entries since the turn began, or since it was ended before
+
+	head   segno.Head
+	parent *segno.Checkpoint
+}
+
+// end records the end of a turn. The caller holds the workspace's lock.
+func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
+	switch {
+	case turn.commitsSteps():
+		return nil, tx.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
+	case turn.Ended != "":
+		return tx.endBackground(ctx, e, turn)
+	}
+	if e.Source.Session != "" {
+		turn.Source = e.Source
+	}
+	w := &turnEnd{TurnEnd: e, turn: turn, batch: tx.Store.Objects().Batch()}
+	defer w.batch.Close()
+	if recorded, err := tx.findEarlierEnd(ctx, w); err != nil || recorded {
+		return w.done, err
+	}
+	for _, stage := range []func(context.Context, *turnEnd) error{
+		tx.assignThread,
+		tx.attributeBesideTurn,
+		tx.snapshotAfterTurn,
+		tx.captureTranscript,
+		tx.stageAndCollect,
+	} {
+		if err := stage(ctx, w); err != nil {
+			return nil, err
+		}
+	}
+	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
+		return w.done, tx.Spool.Close(ctx, turn.Key)
+	}
+	if err := tx.resolveParent(ctx, w); err != nil {
+		return nil, err
+	}
+	made, err := tx.commitTurn(ctx, w)
+	if err != nil || w.present.Tree == w.after.Tree {
+		return made, err
+	}
+	return made, tx.commitLaterChanges(ctx, w, made)
+}
+
+// findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
+// closes the turn and returns true.
+func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
+	w.done, err = tx.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
+	if err != nil {
+		return false, fmt.Errorf("look for the turn: %w", err)
+	}
+	if w.done == nil {
+		return false, nil
+	}
+	// The first is a process that ended between its commit and the deletion from the spool.
+	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
+	if committed || w.Interrupted && !w.done.Interrupted {
+		return true, tx.Spool.Close(ctx, w.turn.Key)
+	}
+	return false, nil
+}
+
+// assignThread finds the thread of a turn that began without one. After an
+// interruption it also finds the turn's background tasks, which go on.
+func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
+	if err := tx.resolveThread(ctx, &w.turn); err != nil {
+		return err
+	}
+	if !w.Late || !w.Ended.IsZero() || tx.isGone(w.turn) {
+		return nil
+	}
+	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	w.Tasks = startedTasks(noted)
+	w.turn.Tasks = w.Tasks
+	return nil
+}
+
+// attributeBesideTurn attributes changes to background work of earlier turns. A failure to do
+// so does not keep the turn itself from being recorded.
+func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
+	unsure, err := tx.attributeToBackground(ctx, &w.turn)
+	if segno.KindOf(err) == segno.KindCancelled {
+		return err
+	}
+	w.doubt = unsure
+	tx.stuck = errors.Join(tx.stuck, err)
+	return tx.followAmendment(ctx, &w.turn)
+}
+
+// snapshotAfterTurn saves the workspace. For a turn that ended some time ago it leaves out
+// later changes.
+func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
+	if w.present, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
+		return fmt.Errorf("snapshot workspace: %w", err)
+	}
+	w.after = w.present
+	if !w.Late || w.turn.Before == nil || w.turn.Start.IsZero() {
+		return nil
+	}
+	var doubt []string
+	known, err := tx.activityOf(ctx, w.turn, w.Ended)
+	if err == nil {
+		w.after, doubt, err = tx.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
+	}
+	if err != nil {
+		return fmt.Errorf("separate the turn's changes from later ones: %w", err)
+	}
+	w.doubt = append(doubt, w.doubt...)
+	return nil
+}
+
+// captureTranscript waits until the agent has written its last line, and stages the new records.
+func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
+	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
+		return err
+	}
+	if w.Settle != nil {
+		since, err := tx.captureStart(ctx, w.done, w.prev)
+		if err != nil {
+			return err
+		}
+		w.Settle(ctx, w.turn.Source, since)
+	}
+	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
+	return err
+}
+
+// stageAndCollect stages the objects and collects the turn's entries.
+func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
+	staged, err := w.batch.Stage(ctx)
+	if err != nil {
+		return fmt.Errorf("stage turn: %w", err)
+	}
+	w.staged = joinStaged(w.turn.Staged, staged)
+	w.entries, err = tx.turnLog(ctx, w)
+	return err
+}
+
+// commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
+// not hold.
+func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
+	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
+	if err != nil || at.ID != made.ID {
+		return err // the turn is on another line than the present is
+	}
+	c, err := tx.externalCommit(ctx, head, at, w.present, w.turn.Key)
+	if err != nil {
+		return err
+	}
+	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
+		return fmt.Errorf("commit changes after the turn: %w", err)
+	}
+	return nil
+}
+
+// isUnchanged reports whether a second end of a turn has nothing new.
+func (w *turnEnd) isUnchanged() bool {
+	d := w.done
+	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
+}
+
+// isDuplicateEnd reports whether another process has recorded the turn already: its beginning
+// is not in the spool, and since the session's newest turn nothing was prompted, called or
+// changed.
+func (w *turnEnd) isDuplicateEnd() bool {
+	seen := w.done != nil || !w.turn.Start.IsZero()
+	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
+		return false
+	}
+	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
+}
+
+// wasWithdrawn reports whether a queued prompt was taken out of the queue again.
+func (w *turnEnd) wasWithdrawn() bool {
+	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Tree == w.after.Tree
+}
+
+// startTime is when the turn began. Commits that come before the turn's own carry it,
+// so that an end repeated after a crash makes the same ones again.
+func (w *turnEnd) startTime(now time.Time) time.Time {
+	if w.turn.Start.IsZero() {
+		return now
+	}
+	return w.turn.Start
+}
+
+func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error) {
+	id := segno.CommitID(segno.DerivedID("turn", string(w.turn.Key), string(w.head.Thread)))
+	turn := w.head.Turn + 1
+	cp := &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: turn, Time: tx.Now(), Agent: w.turn.Agent, Prompt: w.turn.Prompt,
+		Key: w.turn.Key, Interrupted: w.Interrupted, Session: &w.got.Position, Workspace: &w.after}
+	if w.done != nil {
+		id = segno.CommitID(segno.DerivedID("amend", string(w.done.ID)))
+		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
+	}
+	var err error
+	if cp.Shared, err = tx.shared(ctx, w); err != nil {
+		return nil, err
+	}
+	if cp.Files, err = tx.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
+		return nil, fmt.Errorf("compare workspace: %w", err)
+	}
+	for i := range w.entries {
+		w.entries[i].Turn = cp.Turn
+	}
+	cp.Shell = shellCalls(w.entries, w.turn.hasAllResults(cp))
+	c := segno.Commit{ID: id, Thread: w.head.Thread, Parent: w.parent.ID, Expect: w.head.Head, Epoch: w.head.Epoch,
+		Entries: w.entries, Checkpoint: cp, Staged: w.staged, Workspace: tx.workspaceStateAfter(w.head.Thread, id, &w.after)}
+	if w.done != nil && w.head.Head != w.done.ID {
+		c.Move = &segno.Move{Head: w.head.Head, Tip: w.head.Tip} // the thread moved on meanwhile
+	}
+	if w.head.Link.Session != w.turn.Source.Session {
+		c.Link = tx.newLink(w.turn, "start", w.parent.ID)
+	}
+	_, made, err := tx.commitOrDefer(ctx, w.head, c)
+	if err != nil {
+		return nil, fmt.Errorf("commit turn: %w", err)
+	}
+	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
+		w.Warn(text)
+	}
+	return made, tx.keepOpenForTasks(ctx, w, made)
+}
+
+func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
+	return &segno.Link{Agent: t.Agent, Session: t.Source.Session, Dir: t.Source.Dir, Path: t.Source.Path,
+		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
+}
+
+// hasAllResults reports whether each call of a turn has a result if it was made: hooks report
+// both ends of a call before the agent goes on, and end says whether the turn
+// ended as it should. Of an agent that the caller watches by other means that is not known.
+func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
+	return t.Owner == "" && !end.Interrupted
+}
+
+// isShell reports whether a tool runs commands: by the names that Claude Code and
+// Codex give it, or by the kind that the Agent Client Protocol does.
+func isShell(tool string) bool {
+	switch tool {
+	case "Bash", "exec_command", "shell", "execute":
+		return true
+	}
+	return false
+}

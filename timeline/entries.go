@@ -1,0 +1,110 @@
+package timeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// turnLog returns the entries of the turn: the prompt, those in the spool and the last message.
+func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
+	noted, _, err := tx.Spool.Entries(ctx, w.turn.Key)
+	if err != nil {
+		return nil, err
+	}
+	var es []segno.Entry
+	if w.done != nil {
+		before, err := tx.commitEntries(ctx, w.done.ID)
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, before...)
+	} else {
+		es = append(es, tx.messageEntry(w, "user", w.turn.Prompt))
+		if w.turn.Note != "" {
+			note := tx.messageEntry(w, "segno", w.turn.Note)
+			note.Kind = segno.EntryNote
+			es = append(es, note)
+		}
+	}
+	w.noted = len(noted)
+	noted = withoutQueued(noted, w.Queued)
+	for _, d := range w.got.Damage {
+		note := tx.messageEntry(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
+		note.Kind = segno.EntryNote
+		es = append(es, note)
+	}
+	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && tx.endedAtQuestion(ctx, w.turn) {
+		es = append(es, unmade(es)...)
+	}
+	es = dedupe(es)
+	if len(w.doubt) > 0 {
+		e, err := doubtEntry(w.doubt, w.turn.Source.Session, tx.Now())
+		if err != nil {
+			return nil, fmt.Errorf("encode paths in doubt: %w", err)
+		}
+		es = append(es, e)
+	}
+	if strings.TrimSpace(w.Message) != "" {
+		es = append(es, tx.messageEntry(w, "agent", w.Message))
+	}
+	return es, nil
+}
+
+// withoutQueued drops the newest n messages of the user.
+func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
+	kept := slices.Clone(noted)
+	for i := len(kept) - 1; i >= 0 && n > 0; i-- {
+		if kept[i].Kind == segno.EntryMessage && kept[i].Name == "user" {
+			kept = slices.Delete(kept, i, i+1)
+			n--
+		}
+	}
+	return kept
+}
+
+func (tx *txn) messageEntry(w *turnEnd, who, text string) segno.Entry {
+	at := w.turn.Start
+	if who == "agent" || at.IsZero() {
+		at = tx.Now()
+	}
+	return segno.Entry{Kind: segno.EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: quote(text)}
+}
+
+// quote is a text as an entry's body.
+func quote(text string) json.RawMessage {
+	body, err := json.Marshal(text)
+	if err != nil {
+		panic("segno: internal error: a string does not encode: " + err.Error())
+	}
+	return segno.Clip(body)
+}
+
+// dedupe keeps one entry of each kind for a tool call: the longest, at the place of the first.
+// An agent with two sets of settings runs each hook twice, and an agent may announce a call
+// before it knows the arguments.
+func dedupe(es []segno.Entry) []segno.Entry {
+	type call struct {
+		kind segno.EntryKind
+		id   string
+	}
+	first := map[call]int{}
+	var out []segno.Entry
+	for _, e := range es {
+		c := call{e.Kind, e.ID}
+		at, again := first[c]
+		switch {
+		case e.ID == "" || !again:
+			first[c] = len(out)
+			out = append(out, e)
+		case len(e.Body) > len(out[at].Body):
+			e.Time = out[at].Time
+			out[at] = e
+		}
+	}
+	return out
+}

@@ -1,0 +1,204 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// moveNote returns the note that an agent gets at a prompt in a session if its thread moved
+// after the session's newest turn, or "". at is where the thread is. A session whose
+// turns were undone and redone again gets none.
+//
+// The note is made from the checkpoints when the session is prompted, not when a move
+// is made, because it depends on all moves in between, and on the session.
+func (tx *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
+	seen, err := tx.lastSeenBy(ctx, head, session)
+	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
+		return "", err
+	}
+	old, err := tx.line(ctx, seen.ID)
+	if err == nil {
+		var now []*segno.Checkpoint
+		if now, err = tx.line(ctx, at.ID); err == nil {
+			return noteBetween(old, now), nil
+		}
+	}
+	if segno.KindOf(err) == segno.KindNotFound {
+		return "", nil // a commit waits for the store; a later prompt tells
+	}
+	return "", err
+}
+
+// isTurnOf reports whether c ends a turn of a session.
+func isTurnOf(c *segno.Checkpoint, session segno.SessionID) bool {
+	return c.Kind == segno.CheckpointTurn && c.Session != nil && c.Session.Session == session
+}
+
+// isUserCheckpoint reports whether c has changes that no move of segno made.
+func isUserCheckpoint(c *segno.Checkpoint) bool {
+	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
+}
+
+// lastSeenBy returns the newest checkpoint whose turn is in a session's conversation: the
+// last turn in the session, or the checkpoint that it was cut at. It is nil if there
+// is none.
+func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
+	turn, err := tx.newestTurn(ctx, head.Thread, session)
+	if err != nil || turn != nil {
+		return turn, err
+	}
+	l, err := tx.linkOf(ctx, head, session)
+	if err != nil || l == nil || l.At == "" {
+		return nil, err
+	}
+	c, err := tx.checkpointWithDeferred(ctx, l.At)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil
+	}
+	return c, err
+}
+
+// newestTurn returns the newest turn of a session in a thread, deferred ones included,
+// or nil.
+func (tx *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
+	for _, c := range slices.Backward(tx.queue.waiting) {
+		if turn := checkpointOf(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
+			return turn, nil
+		}
+	}
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: session}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind == segno.CheckpointTurn {
+			return &c, nil
+		}
+	}
+	return nil, nil
+}
+
+// noteBetween is the note for a session that knows one line and is prompted on
+// another. Both are newest first.
+func noteBetween(old, now []*segno.Checkpoint) string {
+	gone, come := turnsBeside(old, now), turnsBeside(now, old)
+	var what []string
+	if len(gone) > 0 {
+		what = append(what, "the user undid "+turnList(gone)+" with segno")
+	}
+	if len(come) > 0 {
+		what = append(what, "the work went on with "+turnList(come)+", which this session has not seen")
+	}
+	if len(what) == 0 && restoredBeside(now, old) {
+		what = append(what, "the user restored files with segno")
+	}
+	if len(what) == 0 {
+		return ""
+	}
+	files := "No files were changed by that."
+	if newestTree(old) != newestTree(now) {
+		files = "The files were changed to match; re-read files before you rely on them."
+	}
+	return "Note from segno: after your last turn here " + strings.Join(what, ", and ") + ". " + files
+}
+
+// turnsBeside returns the turns of a line, newest first, that another does not have.
+// An amended turn is the same turn.
+func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
+	type number struct {
+		thread segno.ThreadID
+		turn   int
+	}
+	has := map[number]bool{}
+	for _, c := range other {
+		if endsTurn(c) {
+			has[number{c.Thread, c.Turn}] = true
+		}
+	}
+	for _, c := range line {
+		if n := (number{c.Thread, c.Turn}); endsTurn(c) && !has[n] {
+			has[n] = true
+			turns = append(turns, c)
+		}
+	}
+	return turns
+}
+
+// restoredBeside reports whether a line has a restore above its common ancestors with another
+// line.
+func restoredBeside(line, other []*segno.Checkpoint) bool {
+	shared := map[segno.CommitID]bool{}
+	for _, c := range other {
+		shared[c.ID] = true
+	}
+	for _, c := range line {
+		if shared[c.ID] {
+			return false
+		}
+		if c.Kind == segno.CheckpointRestore {
+			return true
+		}
+	}
+	return false
+}
+
+// turnList names turns by number and prompt.
+func turnList(turns []*segno.Checkpoint) string {
+	const most = 3
+	var names []string
+	for _, c := range turns[:min(len(turns), most)] {
+		names = append(names, fmt.Sprintf("turn %d (“%s”)", c.Turn, Title(c.Prompt)))
+	}
+	if more := len(turns) - most; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	if n := len(names); n > 1 {
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+	return names[0]
+}
+
+// recordMove commits the state in which recorded work left the workspace, if a
+// thread that is brought up to the present does not have it: its own files before the
+// user went back to an older session, or what another thread did. Then only what
+// remains is the user's.
+func (tx *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
+	if tx.queue.behind || at.Tree() == snap.Tree {
+		return head, at, nil
+	}
+	c, err := tx.movedCommit(ctx, head, was, at, snap, salt)
+	if err != nil || c == nil {
+		return head, at, err
+	}
+	head, made, err := tx.commitOrDefer(ctx, head, *c)
+	if err != nil {
+		return head, at, err
+	}
+	return head, made, nil
+}
+
+// movedCommit is the commit of [Timeline.recordMove], or nil if there is nothing to record.
+// The thread was at was before, and is at at.
+func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+	known, err := tx.workspaceState(ctx)
+	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
+		return nil, err
+	}
+	if known.Thread == head.Thread && was.ID == at.ID {
+		return nil, nil // a turn of this thread was ended again, later
+	}
+	left := *known.Snapshot
+	left.Git = snap.Git // HEAD may have moved since
+	c, err := tx.externalCommit(ctx, head, at, left, salt)
+	if err != nil {
+		return nil, err
+	}
+	c.Checkpoint.Label = "changed in another thread"
+	if known.Thread == head.Thread {
+		c.Checkpoint.Kind, c.Checkpoint.Label = segno.CheckpointRestore, fmt.Sprintf("files as of t%d", was.Turn)
+	}
+	return &c, nil
+}

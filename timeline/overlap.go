@@ -1,0 +1,269 @@
+package timeline
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Why a path of a turn may not be its own.
+const (
+	whyDoubt      = "changed when the turn was no longer at work, or not alone"
+	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
+	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
+	whyRanToo     = "a turn of another thread ran a command meanwhile, which may have changed it, too"
+)
+
+// contestedPaths returns a function that says why a path that changed in a turn may hold the
+// work of another author, or "". changes are the turn's.
+func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	entries, err := tx.turnEntries(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	doubt := doubtfulPaths(entries)
+	overlapped := func(string) string { return "" }
+	if turn.Shared {
+		if overlapped, err = tx.overlapped(ctx, turn, changes); err != nil {
+			return nil, err
+		}
+	}
+	return func(path string) string {
+		if doubt[path] {
+			return whyDoubt
+		}
+		return overlapped(path)
+	}, nil
+}
+
+// overlapped returns a function that returns why a path that changed during a shared turn may
+// not be reverted with it, or "". Both turns see the changes made while they overlapped,
+// and no snapshot shows which turn made them. Such a path belongs to this turn only if its
+// own tools name it and those of the other turn do not. A command of the other turn need
+// not name its files. Its writes before those of this turn's tools are overwritten; its
+// later writes are excluded only if the file still has the content that this turn's tools
+// left. Changes made while the turn ran alone belong to it.
+func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
+	own, err := tx.spanOf(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	rivals, err := tx.overlappingTurns(ctx, turn, own)
+	if err != nil {
+		return nil, err
+	}
+	left := entities(changes)
+	return func(path string) string {
+		alone := len(rivals) > 0
+		for _, r := range rivals {
+			if !r.mayHaveChanged(path) {
+				continue
+			}
+			if alone = false; r.named(path) {
+				return whyNamedToo
+			}
+			since, sure := own.wrote(path, left[path].Hash)
+			if own.named(path) && r.overlaps(own, since, sure) {
+				return whyRanToo
+			}
+		}
+		if !alone && !own.named(path) {
+			return whyOnlyShared
+		}
+		return ""
+	}, nil
+}
+
+// timeSpan is a turn in time.
+type timeSpan struct {
+	start, end    time.Time
+	before, after segno.Hash // the files
+	named         func(path string) bool
+	calls         []toolCall
+	doubt         map[string]bool // paths that it may have changed
+	root          string
+}
+
+// backgroundEnds says until when each background task of a turn worked; a zero time is not
+// known.
+func backgroundEnds(entries []segno.Entry) map[string]time.Time {
+	t := OpenTurn{Tasks: startedTasks(entries)}
+	return t.taskEnds(entries, time.Time{}, true)
+}
+
+// wrote returns since when a path of the turn is what its tools made of it: the
+// beginning of the newest call that named it. It is sure that nothing else changed it
+// since if that call had the content that the turn left.
+func (s *timeSpan) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
+	for _, c := range s.calls {
+		if !c.names(path, s.root) || c.text == "" {
+			continue
+		}
+		since, sure = c.from, !c.content.IsZero() && c.content == left
+	}
+	return since, sure
+}
+
+// isKnownLeaf reports whether a span has all that tells what changed in it.
+func (s *timeSpan) known() bool {
+	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
+}
+
+// spanOf returns a turn's span. It began at the time of its first entry.
+func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, error) {
+	entries, err := tx.turnEntries(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	line, err := tx.line(ctx, turn.ID)
+	if err != nil {
+		return nil, err
+	}
+	s := &timeSpan{start: turn.Time, end: turn.Time, after: turn.Tree(), named: tx.naming(entries),
+		calls: toolCalls(entries, turn.Time, backgroundEnds(entries)), doubt: doubtfulPaths(entries), root: tx.Workspace.Root(),
+		before: newestTree(line[1+countParts(turn, line[1:]):])}
+	for _, e := range entries {
+		if !e.Time.IsZero() && e.Time.Before(s.start) {
+			s.start = e.Time
+		}
+	}
+	return s, nil
+}
+
+// otherTurn is a turn of another thread that overlapped with a turn.
+type otherTurn struct {
+	*timeSpan
+	changed map[string]bool // paths that changed while both were at work; nil if that is not known
+}
+
+// overlaps reports whether the turn ran a command that may have changed any file while
+// the turn own was at work. If it is sure that nothing changed the file since a time,
+// commands that began later do not count.
+func (r *otherTurn) overlaps(own *timeSpan, since time.Time, sure bool) bool {
+	return slices.ContainsFunc(r.calls, func(c toolCall) bool {
+		return !c.confined && (c.lost || !c.to.Before(own.start)) && !(sure && !c.from.Before(since))
+	})
+}
+
+// mayHaveChanged reports whether a turn may have changed a path while both were at work.
+func (r *otherTurn) mayHaveChanged(path string) bool {
+	return r.changed == nil || r.changed[path] || r.doubt[path]
+}
+
+// identity is the thread in which a turn is recorded and the agent's session it ran in.
+type turnIdentity struct {
+	thread  segno.ThreadID
+	session segno.SessionID
+}
+
+func identityOf(c *segno.Checkpoint) turnIdentity {
+	if c.Session == nil {
+		return turnIdentity{thread: c.Thread}
+	}
+	return turnIdentity{c.Thread, c.Session.Session}
+}
+
+func (t *OpenTurn) identity() turnIdentity { return turnIdentity{t.Thread, t.Source.Session} }
+
+// sameAs reports whether overlapping turns are one turn that was recorded twice: segno's own
+// agent keeps a session as the thread of that id, and segno acp, which runs the agent,
+// records the session's turns in another thread.
+func (a turnIdentity) sameAs(b turnIdentity) bool {
+	return a.thread == segno.ThreadID(b.session) && a.thread != "" || b.thread == segno.ThreadID(a.session) && b.thread != ""
+}
+
+// overlappingTurns returns the turns of other threads that overlapped with turn, whose span is
+// own, in the workspace.
+func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*otherTurn, err error) {
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
+			continue
+		}
+		s, err := tx.spanOf(ctx, &c)
+		if err != nil {
+			return nil, err
+		}
+		if s.known() && s.start.After(own.end) {
+			continue
+		}
+		r := &otherTurn{timeSpan: s}
+		if r.changed, err = tx.changedInBoth(ctx, own, s); err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
+	}
+	return tx.openOverlappingTurns(ctx, turn, own, rivals)
+}
+
+// openOverlappingTurns adds the turns of other threads that are still open.
+func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan, rivals []*otherTurn) ([]*otherTurn, error) {
+	turns, err := tx.Spool.Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range turns {
+		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
+			continue
+		}
+		entries, _, err := tx.Spool.Entries(ctx, t.Key)
+		if err != nil {
+			return nil, err
+		}
+		r := &otherTurn{timeSpan: &timeSpan{start: t.Start, end: tx.Now(), before: t.Before.Tree, after: own.after, named: tx.naming(entries),
+			calls: toolCalls(entries, time.Time{}, backgroundEnds(entries)), root: tx.Workspace.Root()}}
+		if r.changed, err = tx.changedInBoth(ctx, own, r.timeSpan); err != nil {
+			return nil, err
+		}
+		rivals = append(rivals, r)
+	}
+	return rivals, nil
+}
+
+// changedInBoth returns the paths that changed while two turns were both at work: from
+// the beginning of the later one to the end of the one that ended first.
+func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
+	if !a.known() || !b.known() {
+		return nil, nil
+	}
+	from, to := a.before, a.after
+	if b.start.After(a.start) {
+		from = b.before
+	}
+	if b.end.Before(a.end) {
+		to = b.after
+	}
+	changes, err := tx.Workspace.Diff(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("compare overlapping turns: %w", err)
+	}
+	changed := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		changed[c.Path] = true
+	}
+	return changed, nil
+}
+
+// mentions returns whether the tools of a turn with these entries named a path: the
+// input of one of them contains it, or a directory above it. Tools that only read do
+// not count.
+func (tx *txn) naming(entries []segno.Entry) func(path string) bool {
+	var said strings.Builder
+	for _, e := range entries {
+		if e.Kind != segno.EntryIntent || onlyReads(e.Name) {
+			continue
+		}
+		var in any
+		if json.Unmarshal(e.Body, &in) == nil {
+			collectStrings(&said, in)
+		}
+	}
+	return mentions(said.String(), tx.Workspace.Root())
+}

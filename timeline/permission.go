@@ -1,0 +1,116 @@
+package timeline
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// permissionPrefix begins the entry ID of a request for permission. The ID of the call
+// follows.
+const permissionPrefix = "permission "
+
+// PermissionID returns the entry ID of a request for permission to make a call and of its
+// answer, an interrupt and a decision. Their bodies are the params and the result of
+// session/request_permission of the Agent Client Protocol.
+func PermissionID(call string) string { return permissionPrefix + call }
+
+// PermissionCall returns the call that an entry ID made by [PermissionID] is about.
+func PermissionCall(id string) (call string, ok bool) { return strings.CutPrefix(id, permissionPrefix) }
+
+// Permission is the answer to a request for permission.
+type Permission string
+
+// The answers. Any other answer has the zero Permission.
+const (
+	PermissionGiven     Permission = "given"
+	PermissionRejected  Permission = "rejected"
+	PermissionWithdrawn Permission = "withdrawn" // the turn was cancelled while the question was open
+)
+
+// cancelled is the body of an answer that is [PermissionWithdrawn].
+const cancelled = `{"outcome":{"outcome":"cancelled"}}`
+
+// PermissionOf reads the answer to a request for permission: the bodies of an interrupt
+// and of its decision.
+func PermissionOf(request, answer json.RawMessage) Permission {
+	var said struct {
+		Outcome struct {
+			Outcome string `json:"outcome"`
+			Option  string `json:"optionId"`
+		} `json:"outcome"`
+	}
+	if json.Unmarshal(answer, &said) != nil {
+		return ""
+	}
+	switch said.Outcome.Outcome {
+	case "cancelled":
+		return PermissionWithdrawn
+	case "selected":
+	default:
+		return ""
+	}
+	var asked struct {
+		Options []struct {
+			ID   string `json:"optionId"`
+			Kind string `json:"kind"` // allow_once, reject_always, …
+		} `json:"options"`
+	}
+	if json.Unmarshal(request, &asked) == nil {
+		for _, o := range asked.Options {
+			if o.ID == said.Outcome.Option && strings.HasPrefix(o.Kind, "reject") {
+				return PermissionRejected
+			}
+		}
+	}
+	return PermissionGiven
+}
+
+// shellCalls counts the commands that a turn with these entries ran. A command that the
+// user did not permit was not run. If resolved is set, every call that was made has a
+// result, so that a command without a result was not run either.
+func shellCalls(entries []segno.Entry, resolved bool) (n int) {
+	requests := map[string]json.RawMessage{} // open ones, by the call's ID
+	refused, ended := map[string]bool{}, map[string]bool{}
+	for _, e := range entries {
+		call, ok := PermissionCall(e.ID)
+		switch {
+		case e.Kind == segno.EntryResult:
+			ended[e.ID] = true
+		case e.Kind == segno.EntryInterrupt && ok:
+			requests[call] = e.Body
+		case e.Kind == segno.EntryDecision && ok:
+			answer := PermissionOf(requests[call], e.Body)
+			refused[call] = answer == PermissionRejected || answer == PermissionWithdrawn
+			delete(requests, call)
+		}
+	}
+	for _, e := range entries {
+		if e.Kind != segno.EntryIntent || !isShell(e.Name) || refused[e.ID] {
+			continue
+		}
+		if _, asked := requests[e.ID]; ended[e.ID] || !asked && !resolved {
+			n++
+		}
+	}
+	return n
+}
+
+// unmade are the decisions that record that the calls of entries without a result were
+// never made: the user interrupted the turn at the question whether to make them.
+func unmade(entries []segno.Entry) (decisions []segno.Entry) {
+	ended := map[string]bool{}
+	for _, e := range entries {
+		if e.Kind == segno.EntryResult {
+			ended[e.ID] = true
+		}
+	}
+	for _, e := range entries {
+		if e.Kind == segno.EntryIntent && e.ID != "" && !ended[e.ID] {
+			ended[e.ID] = true
+			decisions = append(decisions, segno.Entry{Kind: segno.EntryDecision, Session: e.Session, Time: e.Time, ID: PermissionID(e.ID), Body: json.RawMessage(cancelled)})
+		}
+	}
+	return decisions
+}

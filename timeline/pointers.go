@@ -1,0 +1,99 @@
+package timeline
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and
+// restore in the same way and then moves the thread's pointers in one commit. Nothing is
+// deleted. The error has [segno.KindNotFound] if there is less to undo or redo than ask
+// says, and then nothing moves.
+func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
+	tx := tl.begin()
+	head, err := tx.Store.Head(ctx, ask.Thread)
+	if err != nil {
+		return head, err
+	}
+	p, now := &Plan{}, currentState{head: head}
+	switch ask.Verb {
+	case segno.VerbUndo:
+		err = tx.planUndo(ctx, ask, now, p)
+	case segno.VerbRedo:
+		err = tx.planRedo(ctx, ask, now, p)
+	case segno.VerbRestore:
+		err = tx.planRestoreHead(ctx, ask, now, p)
+	default:
+		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
+	}
+	if err != nil {
+		return head, err
+	}
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Move: &segno.Move{Head: p.Landing, Tip: p.Tip}}
+	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
+		c.Epoch = tl.Lease.Epoch
+	}
+	return tx.Store.Commit(ctx, c)
+}
+
+// planRestoreHead plans to put the head on a checkpoint of the thread or of its ancestry.
+func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	target, err := tx.Store.Load(ctx, ask.To, segno.Window{Last: 1})
+	if err != nil {
+		return err
+	}
+	x := target.Commits[0].Checkpoint
+	if x == nil {
+		return segno.Errorf(segno.KindInvalid, "restore", string(ask.To), "the commit has no checkpoint")
+	}
+	if err := tx.setRestoreLanding(ctx, x, now, p); err != nil {
+		return err
+	}
+	if p.Tip == x.ID && x.Thread != ask.Thread && x.ID != now.head.Tip {
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "the checkpoint belongs to another thread").WithHint("fork there instead")
+	}
+	return nil
+}
+
+// ForkThread makes a thread that begins at a checkpoint, or, if anyCommit is set, at a commit
+// between two checkpoints. It copies no files, and it is one small commit however long
+// the line is. Another thread of the same id is a [segno.KindConflict].
+func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.Thread, anyCommit bool) (segno.Head, error) {
+	if there, err := tl.Store.Head(ctx, as.ID); err == nil {
+		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).WithHint("fork to a name that is free")
+	}
+	from, err := tl.forkBase(ctx, at, anyCommit)
+	if err != nil {
+		return segno.Head{}, err
+	}
+	as.Parent = at
+	c := *from
+	c.Kind, c.Time, c.Key, c.Label, c.Amends = segno.CheckpointBase, as.Created, "", "", ""
+	head, err := tl.Store.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: as.ID, Create: &as, Parent: at, Checkpoint: &c})
+	if segno.KindOf(err) == segno.KindNotFound {
+		err = segno.Errorf(segno.KindRefused, "fork", string(as.ID), "a thread of that name was deleted").WithHint("fork to another name")
+	}
+	return head, err
+}
+
+// relativeTo is the checkpoint that a fork begins with: at itself, or the newest below it.
+func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit bool) (*segno.Checkpoint, error) {
+	for last := 1; ; last *= 8 {
+		line, err := tl.Store.Load(ctx, at, segno.Window{Last: last})
+		if err != nil {
+			return nil, err
+		}
+		for i := len(line.Commits) - 1; i >= 0; i-- {
+			if c := line.Commits[i].Checkpoint; c != nil {
+				return c, nil
+			}
+			if !anyCommit {
+				return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
+			}
+		}
+		if len(line.Commits) < last {
+			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// startThread makes the thread of an unknown session: a fork if the transcript begins with
+// the records of a known session, else a new thread with the earlier turns of the session.
+func (tx *txn) startThread(ctx context.Context, w *turnEnd) (segno.Head, *segno.Checkpoint, error) {
+	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
+	head, at, err := tx.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
+	if segno.KindOf(err) != segno.KindNotFound {
+		return head, at, err
+	}
+	// The user deleted the session's thread, and the store keeps its id. The turn's key
+	// makes the id of the next one, so that a repeated end finds it.
+	w.staged = staged
+	return tx.startThreadAs(ctx, w, threadOfSession(agent, session, cmp.Or(string(w.turn.Key), segno.NewID())))
+}
+
+// startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
+// thread of that id was deleted.
+func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+	var origin *segno.Checkpoint
+	if w.got.Origin != nil {
+		var err error
+		// What an earlier try of this end made is no origin.
+		origin, err = tx.turnAt(ctx, w.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Thread != id })
+		if err != nil {
+			return segno.Head{}, nil, err
+		}
+	}
+	c := tx.baseCommit(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.startTime(tx.Now()))
+	c.Link = tx.newLink(w.turn, "start", c.ID)
+	c.Link.Start = c.Checkpoint.Time
+	c.Checkpoint.Session = &segno.Position{Agent: w.turn.Agent, Session: w.turn.Source.Session,
+		Dir: w.turn.Source.Dir, Path: w.turn.Source.Path}
+	if origin != nil {
+		c.Parent, c.Create.Parent = origin.ID, origin.ID
+		c.Checkpoint.Session, c.Checkpoint.Turn = origin.Session, origin.Turn
+		c.Link.Reason, c.Link.At = string(segno.VerbFork), origin.ID
+	} else if len(w.got.Earlier) > 0 {
+		// The files at the beginning of those turns are not known.
+		c.Checkpoint.Workspace, c.Workspace = nil, nil
+	}
+	c.Staged, w.staged = w.staged, segno.Staged{}
+	head, at, err := tx.commitIdempotent(ctx, segno.Head{}, c)
+	if err != nil || origin != nil || at.Workspace != nil {
+		return head, at, err
+	}
+	return tx.adopt(ctx, w, head, at)
+}
+
+// turnAt returns the newest turn that ends at a record of a transcript, among those
+// that may be; other checkpoints that pin the same position count only if no turn
+// does: their files are another moment's.
+func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
+	var found *segno.Checkpoint
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
+		if err != nil {
+			return nil, err
+		}
+		if may(&c) && (found == nil || (found.Kind != segno.CheckpointTurn && c.Kind == segno.CheckpointTurn)) {
+			found = &c
+		}
+	}
+	return found, nil
+}
+
+// threadOfSession is the id of the thread that begins with a session; see
+// [Opening.Name].
+func threadOfSession(agent string, session segno.SessionID, name string) segno.ThreadID {
+	if name != "" {
+		return segno.ThreadID(segno.DerivedID("thread", agent, string(session), name))
+	}
+	return segno.ThreadID(segno.DerivedID("thread", agent, string(session)))
+}
+
+// baseID is the id of the commit a thread begins with.
+func baseID(id segno.ThreadID) segno.CommitID {
+	return segno.CommitID(segno.DerivedID("base", string(id)))
+}
+
+// baseCommit is the commit a thread begins with.
+func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Snapshot, at time.Time) segno.Commit {
+	first := baseID(id)
+	c := segno.Commit{ID: first, Thread: id,
+		Create:     &segno.Thread{ID: id, Created: at, Title: Title(title), Agent: agent, Workspace: tx.Workspace.ID()},
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: at, Agent: agent, Workspace: snap}}
+	if snap != nil {
+		c.Workspace = tx.workspaceStateAfter(id, first, snap)
+		c.Workspace.Time = at
+	}
+	return c
+}
+
+// adopt gives a session older than its thread the turns it already had, with the
+// session tier only, and pins the files as the first seen turn found them.
+func (tx *txn) adopt(ctx context.Context, w *turnEnd, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
+	for i, t := range w.got.Earlier {
+		key := t.Key
+		if key == "" {
+			key = segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))
+		}
+		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
+			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.startTime(tx.Now()), Agent: w.turn.Agent,
+				Prompt: t.Prompt, Key: key, Label: "before segno", Session: &t.Position}}
+		for _, e := range dedupe(t.Entries) {
+			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time
+			c.Entries = append(c.Entries, e)
+		}
+		if head, at, err = tx.commitIdempotent(ctx, head, c); err != nil {
+			return head, nil, err
+		}
+	}
+	if w.turn.Before == nil {
+		return head, at, nil
+	}
+	c, err := tx.externalCommit(ctx, head, at, *w.turn.Before, w.turn.Key)
+	if err != nil {
+		return head, nil, err
+	}
+	c.Checkpoint.Time, c.Workspace.Time = w.startTime(tx.Now()), w.startTime(tx.Now())
+	return tx.commitIdempotent(ctx, head, c)
+}
+
+// Title is the first line of a prompt, short enough for a title.
+func Title(prompt string) string {
+	const most = 72
+	line, _, _ := strings.Cut(strings.TrimSpace(prompt), "\n")
+	if r := []rune(line); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return line
+}

@@ -1,0 +1,266 @@
+package timeline_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// edited is a directory of text files that turns and a user edit in turn. Each line is
+// unique and names the actor that wrote it: "o" for the original text, "t3" for turn 3,
+// "u" for the user.
+type edited struct {
+	*testing.T
+	r     *rapid.T // nil outside of property tests
+	root  string
+	site  *timeline.Timeline
+	turns int
+	lines int
+	cut   map[string]string // lines that are gone → the actor that removed them
+	of    map[string]string // lines → the file that they are or were in
+}
+
+func newEdited(t *testing.T, r *rapid.T, home string) *edited {
+	e := &edited{T: t, r: r, root: filepath.Join(home, "tree"), cut: map[string]string{}, of: map[string]string{}}
+	e.must(os.MkdirAll(e.root, 0o755))
+	store := memory.New(time.Now)
+	id := segno.WorkspaceID(segno.NewID())
+	e.must(store.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: id, Path: e.root}))
+	dir, err := workspace.Open(e.root, workspace.Options{ID: id, Objects: store.Objects(), Index: filepath.Join(home, "index")})
+	e.must(err)
+	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
+	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,
+		Alive: func(int, string) bool { return true }})
+	for _, name := range []string{"a", "b", "c"} {
+		var lines []string
+		for range 12 {
+			lines = append(lines, e.line("o", name))
+		}
+		e.write(name, lines)
+	}
+	return e
+}
+
+func (e *edited) must(err error) {
+	e.Helper()
+	if err == nil {
+		return
+	}
+	if e.r == nil {
+		e.Fatal(err)
+	}
+	e.r.Fatal(err)
+}
+
+func (e *edited) line(actor, file string) string {
+	e.lines++
+	line := fmt.Sprintf("%s.%d", actor, e.lines)
+	e.of[line] = file
+	return line
+}
+
+func (e *edited) write(name string, lines []string) {
+	e.must(os.WriteFile(filepath.Join(e.root, name), []byte(strings.Join(append(lines, ""), "\n")), 0o644))
+}
+
+// files returns the lines of each file.
+func (e *edited) files() map[string][]string {
+	out := map[string][]string{}
+	for _, name := range []string{"a", "b", "c"} {
+		data, err := os.ReadFile(filepath.Join(e.root, name))
+		e.must(err)
+		out[name] = strings.Fields(string(data))
+	}
+	return out
+}
+
+// edit changes a few lines as an actor.
+func (e *edited) edit(actor string) {
+	for range rapid.IntRange(1, 3).Draw(e.r, actor+" edits") {
+		name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(e.r, "file")
+		lines := e.files()[name]
+		at := rapid.IntRange(0, len(lines)).Draw(e.r, "line")
+		end := min(len(lines), at+rapid.IntRange(0, 2).Draw(e.r, "removed"))
+		var in []string
+		for range rapid.IntRange(0, 2).Draw(e.r, "written") {
+			in = append(in, e.line(actor, name))
+		}
+		for _, gone := range lines[at:end] {
+			e.cut[gone] = actor
+		}
+		e.write(name, slices.Concat(lines[:at], in, lines[end:]))
+	}
+}
+
+// turn is one turn of an agent.
+func (e *edited) turn() {
+	e.turns++
+	rec := e.site
+	src := segno.Source{Session: "session"}
+	begun, err := rec.BeginTurn(e.Context(), timeline.Prompt{Agent: "test", Source: src, Text: fmt.Sprint("turn ", e.turns)})
+	e.must(err)
+	e.edit(fmt.Sprint("t", e.turns))
+	_, err = rec.EndTurn(e.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+	e.must(err)
+}
+
+func (e *edited) move(ask timeline.MoveRequest) *timeline.Plan {
+	m := e.site
+	moved, err := m.Move(e.Context(), ask, nil)
+	e.must(err)
+	return moved.Plan
+}
+
+// TestUndoRevertsItsTurnsOnly undoes turns of any history of edits: no line that
+// someone else wrote is lost, no line that someone else removed comes back, and of
+// the undone turns nothing remains, except in files that are listed as conflicts,
+// which are not touched. Redo and op undo lead back.
+func TestUndoRevertsItsTurnsOnly(t *testing.T) {
+	base := t.TempDir()
+	n, merged, conflicts := 0, 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		if n++; n > 40 && os.Getenv("SEGNO_SOAK") == "" {
+			return // each history writes some hundred files durably
+		}
+		e := newEdited(t, r, filepath.Join(base, fmt.Sprint(n)))
+		for range rapid.IntRange(1, 4).Draw(r, "turns") {
+			if rapid.Bool().Draw(r, "user before") {
+				e.edit("u")
+			}
+			e.turn()
+		}
+		if rapid.Bool().Draw(r, "user after") {
+			e.edit("u")
+		}
+		before := e.files()
+		k := rapid.IntRange(1, e.turns).Draw(r, "undo")
+		plan := e.move(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: k})
+		after := e.files()
+		stays := map[string]bool{}
+		for _, c := range plan.Conflicts {
+			stays[c.Path] = true
+			conflicts++
+		}
+		for _, s := range plan.Steps {
+			if s.Merged {
+				merged++
+			}
+		}
+		for name := range before {
+			if stays[name] {
+				if !slices.Equal(before[name], after[name]) {
+					r.Fatalf("%s is a conflict and was changed: %q, was %q", name, after[name], before[name])
+				}
+				continue
+			}
+			e.check(name, before[name], after[name], e.turns-k)
+		}
+		switch rapid.IntRange(0, 1).Draw(r, "back") {
+		case 0:
+			e.move(timeline.MoveRequest{Verb: segno.VerbOpUndo})
+		case 1:
+			if p := e.move(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: k}); len(p.Conflicts) > 0 {
+				return
+			}
+		}
+		if again := e.files(); !maps.EqualFunc(before, again, slices.Equal) {
+			r.Fatalf("led back: %q, was %q", again, before)
+		}
+	})
+	t.Logf("%d files merged, %d conflicts", merged, conflicts)
+}
+
+// check compares a file before and after the turns above kept were undone.
+func (e *edited) check(name string, before, after []string, kept int) {
+	undone := func(actor string) bool {
+		var n int
+		_, err := fmt.Sscanf(actor, "t%d", &n)
+		return err == nil && n > kept
+	}
+	by := func(line string) string { actor, _, _ := strings.Cut(line, "."); return actor }
+	for _, line := range before {
+		if has := slices.Contains(after, line); has == undone(by(line)) {
+			e.r.Fatalf("%s: %s was there before the undo, after it: %v\nbefore %q\nafter %q", name, line, has, before, after)
+		}
+	}
+	for line, actor := range e.cut {
+		if e.of[line] == name && undone(actor) && !undone(by(line)) && !slices.Contains(after, line) {
+			e.r.Fatalf("%s: %s was removed by %s and did not come back\nbefore %q\nafter %q", name, line, actor, before, after)
+		}
+	}
+	for _, line := range after {
+		if !slices.Contains(before, line) && !undone(e.cut[line]) {
+			e.r.Fatalf("%s: %s came back, which %s removed\nbefore %q\nafter %q", name, line, e.cut[line], before, after)
+		}
+	}
+}
+
+// failing is a workspace whose Apply fails at one call.
+type failing struct {
+	*workspace.Dir
+	left int
+}
+
+var errInterrupted = errors.New("interrupted")
+
+func (f *failing) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
+	if f.left--; f.left == 0 {
+		return nil, errInterrupted
+	}
+	return f.Dir.Apply(ctx, steps, times)
+}
+
+// TestAnInterruptedMergeIsCompleted interrupts an undo that merges a file, before
+// each of its writes. The next command completes it: the merged content, which no
+// checkpoint has yet, is durable by then, and odd names are the ones planned for.
+func TestAnInterruptedMergeIsCompleted(t *testing.T) {
+	const odd = "caf\xe9\n"
+	for _, at := range []int{1, 2} {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			e := newEdited(t, nil, t.TempDir())
+			write := func(name, content string) {
+				e.must(os.WriteFile(filepath.Join(e.root, name), []byte(content), 0o644))
+			}
+			write(odd, "1\n2\n3\n4\n5\n")
+			write("plain", "0\n")
+			rec := e.site
+			src := segno.Source{Session: "session"}
+			begun, err := rec.BeginTurn(t.Context(), timeline.Prompt{Agent: "test", Source: src, Text: "change"})
+			e.must(err)
+			write(odd, "1\nTWO\n3\n4\n5\n")
+			write("plain", "1\n")
+			_, err = rec.EndTurn(t.Context(), timeline.TurnEnd{Key: begun.Key, Source: src, Agent: "test"})
+			e.must(err)
+			write(odd, "1\nTWO\n3\n4\nfive\n")
+
+			broken := e.site
+			broken.Workspace = &failing{e.site.Workspace.(*workspace.Dir), at}
+			m := broken
+			if _, err := m.Move(t.Context(), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil); !errors.Is(err, errInterrupted) {
+				t.Fatalf("the undo ended with %v", err)
+			}
+			e.must(e.site.CompletePending(t.Context()))
+			for name, want := range map[string]string{odd: "1\n2\n3\n4\nfive\n", "plain": "0\n"} {
+				if got, err := os.ReadFile(filepath.Join(e.root, name)); err != nil || string(got) != want {
+					t.Errorf("interrupted at write %d: %q has %q, want %q (%v)", at, name, got, want, err)
+				}
+			}
+		})
+	}
+}

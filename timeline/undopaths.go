@@ -1,0 +1,55 @@
+package timeline
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+)
+
+// undoPaths limits the plan of an undo to some paths. The thread and the conversation
+// stay where they are; a new checkpoint on the head has the result. Paths that are
+// already as they were before the turns are left alone.
+func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
+	before, err := tx.treeAt(ctx, p.Landing)
+	if err != nil {
+		return err
+	}
+	if before.IsZero() {
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
+	}
+	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
+	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
+		return err
+	}
+	changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, before)
+	if err != nil {
+		return fmt.Errorf("compare workspace: %w", err)
+	}
+	chosen := entities(filterPaths(changes, ask.Paths))
+	for name := range back.want {
+		if _, ok := chosen[name]; !ok {
+			delete(back.want, name)
+		}
+	}
+	p.Args = fmt.Sprintf("t%d%s --", p.Turns[len(p.Turns)-1], ask.force())
+	for _, path := range ask.Paths {
+		p.Args += " " + segno.QuotePath(path)
+	}
+	p.Restore, p.Landing, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
+	if err := p.setSteps(ctx, back); err != nil {
+		return err
+	}
+	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
+		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "these turns left no change there").WithHint(fmt.Sprintf("run 'segno show t%d' to see what a turn changed", p.Turns[0]))
+	}
+	return nil
+}
+
+// count is a number and a unit, in the plural unless n is 1.
+func count(n int, unit string) string {
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
+}

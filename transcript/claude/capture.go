@@ -1,0 +1,296 @@
+package claude
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+)
+
+// maxAttempts is how often a capture is tried if the file is rewritten meanwhile.
+const maxAttempts = 3
+
+var errRewritten = errors.New("the transcript was rewritten while it was read")
+
+// Capture stores what the transcript has beyond prev and the session's
+// sidecars. It reads the new bytes only, unless the file was rewritten, the user
+// went back to an older record, or prev is nil or its log is gone. Bytes after the last
+// newline are left for the next capture. The position's Digest is the state of the running
+// hash and a checksum of the 4 KiB before the offset. The error is
+// [segno.KindNotFound] if there is no transcript and [segno.KindBusy] if it kept
+// changing other than by growing.
+func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
+	t := &capture{c: c, op: "capture session", src: src, prev: prev, batch: b, isKnown: known}
+	err := t.run(ctx)
+	return t.out, err
+}
+
+// CaptureCut returns the position at the end of src, which was cut from of. It is the
+// position that [Transcripts.Capture] would return, except that its log derives from of's
+// log and lists only the bytes that are new in src. All of src is stored if of's log cannot
+// be read, if src has less than half of the bytes that would have to be read for it, or
+// if too many logs of the chain already leave out lines. Errors are those of Capture.
+func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
+	t := &capture{c: c, op: "read session that was cut", src: src, batch: b, of: &of, objects: o}
+	err := t.run(ctx)
+	return t.out.Position, err
+}
+
+// capture is the state of one capture.
+type capture struct {
+	c       *Transcripts
+	op      string
+	src     segno.Source
+	prev    *segno.Position
+	batch   segno.Batch
+	isKnown func(string) bool // nil knows nothing
+	file    *os.File
+
+	of      *segno.Position // what the session was cut from, nil if that does not matter
+	objects segno.Objects   // with of's bytes
+
+	from  int64 // where the new bytes begin
+	to    int64 // the end of the last whole line
+	hash  hash.Hash
+	graph *graph // of the new bytes, or of all
+	check uint32 // checksum of the new bytes when the graph was read
+	out   segno.Captured
+}
+
+func (t *capture) known(leaf string) bool { return t.isKnown != nil && t.isKnown(leaf) }
+
+// run captures the session, again if it is rewritten meanwhile.
+func (t *capture) run(ctx context.Context) (err error) {
+	if t.file, t.src, err = t.c.open(ctx, t.op, t.src); err != nil {
+		return err
+	}
+	defer t.file.Close()
+	for range maxAttempts {
+		if err = t.try(ctx); !errors.Is(err, errRewritten) {
+			return ioError(t.op, t.src.Path, err)
+		}
+	}
+	return segno.NewError(segno.KindBusy, t.op, t.src.Path, err)
+}
+
+func (t *capture) try(ctx context.Context) error {
+	if err := t.findNew(ctx); err != nil {
+		return err
+	}
+	fi, err := t.file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := t.readGraph(ctx, t.from, fi.Size()); err != nil {
+		return err
+	}
+	t.check = t.graph.sum
+	if !t.readConversation() {
+		to, damage := t.to, t.graph.damage
+		if err := t.readGraph(ctx, 0, to); err != nil {
+			return err
+		}
+		t.to, t.graph.damage = to, damage
+		t.readConversation()
+	}
+	if err := t.store(ctx); err != nil {
+		return err
+	}
+	return t.finish(ctx)
+}
+
+// findNew decides where the new bytes begin. The first log of a file begins at 0; so does
+// one whose predecessor is not in the store any more.
+func (t *capture) findNew(ctx context.Context) error {
+	t.from, t.hash = 0, sha256.New()
+	if t.prev == nil {
+		return nil
+	}
+	h, ok := resumeHash(t.file, t.prev)
+	if !ok || t.prev.Offset == 0 {
+		return nil
+	}
+	has, err := t.batch.Has(ctx, t.prev.Log)
+	if has {
+		t.from, t.hash = t.prev.Offset, h
+	}
+	return err
+}
+
+// readGraph reads the whole lines between two offsets.
+func (t *capture) readGraph(ctx context.Context, from, to int64) error {
+	t.graph = newTurnGraph(t.src.Path)
+	t.graph.isWhole = from == 0
+	n, err := t.graph.read(ctx, newLineReader(io.NewSectionReader(t.file, from, to-from), from))
+	t.to = from + n
+	return err
+}
+
+// store puts the new bytes into the batch and completes the positions. The bytes are cut
+// where the position of an earlier turn needs a log that ends there.
+func (t *capture) store(ctx context.Context) error {
+	sum := crc32.New(castagnoli())
+	w := &logWriter{batch: t.batch}
+	at, err := t.from, error(nil)
+	switch {
+	case t.of != nil:
+		at, err = t.derive(ctx, w, sum)
+	case t.from > 0:
+		w.log, w.size = t.prev.Log, t.from
+	}
+	if err != nil {
+		return err
+	}
+	r := io.TeeReader(io.NewSectionReader(t.file, at, t.to-at), io.MultiWriter(sum, t.hash))
+	block := make([]byte, min(blockSize, max(t.to-at, 1)))
+	for i := range t.out.Earlier {
+		if err := t.storeTo(ctx, w, r, block, &t.out.Earlier[i].Position); err != nil {
+			return err
+		}
+	}
+	p := &t.out.Position
+	if err := t.storeTo(ctx, w, r, block, p); err != nil {
+		return err
+	}
+	if sum.Sum32() != t.check {
+		return errRewritten
+	}
+	p.Digest, err = digest(t.file, t.hash, t.to)
+	return err
+}
+
+// storeTo stores the next bytes of r, up to p's offset, and completes p.
+func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
+	for left := p.Offset - w.end(); left > 0; {
+		piece := block[:min(int64(len(block)), left)]
+		if _, err := io.ReadFull(r, piece); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return errRewritten
+		} else if err != nil {
+			return err
+		}
+		if err := w.put(ctx, piece); err != nil {
+			return err
+		}
+		left -= int64(len(piece))
+	}
+	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, t.graph.version
+	if p.Version == "" && t.prev != nil {
+		p.Version = t.prev.Version
+	}
+	t.hash.Sum(p.SHA256[:0])
+	p.Log, err = w.close(ctx)
+	return err
+}
+
+// dir returns the directory the session runs in: the first one that is known whose slug is
+// the name of the file's directory, else the first one that is known.
+func (t *capture) dir() string {
+	slug, first := filepath.Base(filepath.Dir(t.src.Path)), ""
+	candidates := []string{t.src.Dir, t.graph.dir}
+	if t.prev != nil {
+		candidates = append(candidates, t.prev.Dir)
+	}
+	for _, dir := range append(candidates, t.graph.cwdText()) {
+		switch {
+		case dir == "":
+		case Slug(dir) == slug:
+			return dir
+		case first == "":
+			first = dir
+		}
+	}
+	return first
+}
+
+// finish adds the sidecars and the damage.
+func (t *capture) finish(ctx context.Context) error {
+	var before segno.Hash
+	if t.prev != nil {
+		before = t.prev.Sidecars
+	}
+	name, skipped, err := t.c.captureSidecars(ctx, t.src, before, t.batch)
+	if err != nil {
+		return err
+	}
+	t.out.Position.Sidecars = name
+	for i := range t.out.Earlier {
+		t.out.Earlier[i].Position.Sidecars = name
+	}
+	lines := 0
+	if len(t.graph.damage) > 0 && t.from > 0 {
+		if lines, err = countLines(ctx, io.NewSectionReader(t.file, 0, t.from)); err != nil {
+			return err
+		}
+	}
+	for _, d := range t.graph.damage {
+		t.out.Damage = append(t.out.Damage, segno.Damage{Line: lines + d.line, Offset: d.offset, Why: d.why})
+	}
+	for _, s := range skipped {
+		if len(t.out.Damage) < maxDamage {
+			t.out.Damage = append(t.out.Damage, segno.Damage{Why: s})
+		}
+	}
+	return nil
+}
+
+func countLines(ctx context.Context, r io.Reader) (int, error) {
+	l := newLineReader(r, 0)
+	for range l.all() {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
+	_, err := l.end()
+	return l.number, err
+}
+
+// tailSize is how much before an offset a digest checks.
+const tailSize = 4 << 10
+
+// digest returns what a later capture needs to continue at offset.
+func digest(f io.ReaderAt, h hash.Hash, offset int64) ([]byte, error) {
+	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return nil, fmt.Errorf("save hash state: %w", err)
+	}
+	tail, err := tailSum(f, offset)
+	return append(state, tail...), err
+}
+
+// resumeHash returns the running hash at p's offset. It returns false if the file is
+// shorter, if the bytes before the offset are others, or if p has no digest.
+func resumeHash(f *os.File, p *segno.Position) (hash.Hash, bool) {
+	fi, err := f.Stat()
+	if err != nil || fi.Size() < p.Offset || p.Offset < 0 || len(p.Digest) < sha256.Size || p.Offset > 0 && p.Log.IsZero() {
+		return nil, false
+	}
+	cut := len(p.Digest) - sha256.Size
+	tail, err := tailSum(f, p.Offset)
+	if err != nil || !bytes.Equal(tail, p.Digest[cut:]) {
+		return nil, false
+	}
+	h := sha256.New()
+	if h.(encoding.BinaryUnmarshaler).UnmarshalBinary(p.Digest[:cut]) != nil {
+		return nil, false
+	}
+	return h, segno.Hash(h.Sum(nil)) == p.SHA256
+}
+
+// tailSum is the hash of the bytes before offset.
+func tailSum(f io.ReaderAt, offset int64) ([]byte, error) {
+	tail := make([]byte, min(offset, tailSize))
+	if _, err := f.ReadAt(tail, offset-int64(len(tail))); err != nil && len(tail) > 0 {
+		return nil, err
+	}
+	sum := sha256.Sum256(tail)
+	return sum[:], nil
+}

@@ -1,0 +1,133 @@
+package claude
+
+import (
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// readConversation sets all of t.out that the graph shows. Positions have a leaf and an
+// offset only. ok is false if only the rest of the file could show the conversation.
+func (t *capture) readConversation() (ok bool) {
+	g := t.graph
+	t.out = segno.Captured{}
+	t.out.Position.Offset = t.to
+	if t.out.Position.Leaf, ok = g.leaf(t.prevLeaf()); !ok {
+		return false
+	}
+	path, exit := g.path(t.out.Position.Leaf)
+	turns := g.turnsOf(path)
+	shared := len(path)
+	if t.prev == nil {
+		shared = t.findOrigin(path)
+		if t.of == nil {
+			t.addEarlier(path, turns, shared)
+		}
+	}
+	if len(turns) == 0 || shared < turns[0].to || t.isCaptured(path[:turns[0].to]) {
+		return true
+	}
+	prompt := &g.nodes[turns[0].prompt]
+	t.out.Prompt, t.out.Key, t.out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
+	t.out.Follows, ok = t.findFollowed(path[turns[0].to:], exit)
+	if !ok && g.isWhole && t.prev != nil {
+		// The record above the prompt is not in the file. The session's own line is
+		// the likelier one, and it loses no turn.
+		t.out.Follows = t.prev.Leaf
+	}
+	return ok || g.isWhole
+}
+
+func (t *capture) prevLeaf() string {
+	if t.prev == nil {
+		return ""
+	}
+	return t.prev.Leaf
+}
+
+// findOrigin returns the index in path, which runs from the newest record back, from which
+// on a known session has the records, too.
+func (t *capture) findOrigin(path []int) int {
+	for at, i := range path {
+		if leaf := t.knownLeaf(i); leaf != "" {
+			t.out.Origin = &segno.Origin{Leaf: leaf}
+			return at
+		}
+	}
+	return len(path)
+}
+
+// knownLeaf returns the name under which a record is a known leaf, or "".
+func (t *capture) knownLeaf(i int) string {
+	n := &t.graph.nodes[i]
+	if t.known(n.uuid) {
+		return n.uuid
+	}
+	if n.part != nil && n.part.source != "" && t.known(n.part.source) {
+		return n.part.source
+	}
+	return ""
+}
+
+// addEarlier adds the completed turns between the shared records and the newest turn, oldest
+// first.
+func (t *capture) addEarlier(path []int, turns []turn, shared int) {
+	ends := t.graph.ends(path, turns)
+	for i := len(turns) - 1; i > 0; i-- {
+		if !turns[i].isAnswered || turns[i].to > shared {
+			continue
+		}
+		part := t.graph.nodes[turns[i].prompt].part
+		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
+		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
+	}
+}
+
+// isCaptured reports whether an earlier capture had a turn, given newest record first.
+func (t *capture) isCaptured(records []int) bool {
+	if t.prev == nil {
+		return false
+	}
+	prompt := records[len(records)-1]
+	return t.graph.nodes[prompt].from < t.from || slices.ContainsFunc(records, func(i int) bool {
+		return t.graph.nodes[i].uuid == t.prev.Leaf
+	})
+}
+
+// lastCapturedTurn returns the records of the turn that was captured last, its prompt
+// included. After the agent was killed while a tool ran, it leaves out the call when it
+// continues, so the parent of the next prompt is an older record of the turn than its leaf.
+func (t *capture) lastCapturedTurn() map[int]bool {
+	records := map[int]bool{}
+	path, _ := t.graph.path(t.prevLeaf())
+	for _, i := range path {
+		records[i] = true
+		if part := t.graph.nodes[i].part; part != nil && part.role == rolePrompt {
+			return records
+		}
+	}
+	return nil
+}
+
+// findFollowed returns the known leaf that a prompt follows, given the records
+// above it.
+func (t *capture) findFollowed(above []int, exit string) (leaf string, ok bool) {
+	captured := t.lastCapturedTurn()
+	before := t.prevLeaf()
+	for _, i := range above {
+		uuid := t.graph.nodes[i].uuid
+		if captured[i] {
+			return before, true
+		}
+		if uuid == before || slices.ContainsFunc(t.out.Earlier, func(e segno.TranscriptTurn) bool { return e.Position.Leaf == uuid }) {
+			return uuid, true
+		}
+		if leaf := t.knownLeaf(i); leaf != "" {
+			return leaf, true
+		}
+	}
+	if exit != "" && exit == before {
+		return exit, true
+	}
+	return "", exit == ""
+}

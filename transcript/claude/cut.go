@@ -1,0 +1,461 @@
+package claude
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+const opCut = "cut session"
+
+// Cut writes the session to.Session, which ends at p: the line of records that
+// leads to p.Leaf, with every top-level sessionId replaced and every other byte
+// as it was. If the agent itself would continue p's bytes from p.Leaf, all their
+// lines are kept, else those of the line and the records that it needs.
+//
+// Bytes come from the agent's file while it still begins with p's, else from o.
+// Sidecars are written before the transcript, which appears whole or not at all.
+// An interrupted cut can be repeated: it accepts files that already have the bytes that it
+// would write. The error is [segno.KindConflict] if the session exists with other bytes,
+// [segno.KindInvalid] if p has nothing to resume or to.Session is not a UUID, and
+// [segno.KindCorrupt] if a record of the line is missing or damaged.
+func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
+	k := &cut{installer: installer{c: c, op: opCut}, p: p, to: to, objects: o}
+	err := k.check()
+	if err == nil {
+		err = k.install(ctx, to.Session, k)
+	}
+	if err != nil {
+		return segno.Source{}, ioError(opCut, string(p.Session), err)
+	}
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
+}
+
+// cut is the state of one cut.
+type cut struct {
+	installer
+	p       segno.Position
+	to      segno.Target
+	objects segno.Objects
+	graph   *graph // of the lines written
+}
+
+func (k *cut) writeTranscript(ctx context.Context) error {
+	from, err := k.copyAll(ctx)
+	if err != nil {
+		return err
+	}
+	if err := k.selectLine(ctx, from); err != nil {
+		return err
+	}
+	return k.setTime()
+}
+
+// check refuses what cannot be cut, and decides where the files are.
+func (k *cut) check() error {
+	invalid := func(why string) error {
+		return segno.Errorf(segno.KindInvalid, opCut, string(k.p.Session), "%s", why)
+	}
+	switch {
+	case k.p.Leaf == "":
+		return invalid("the conversation is empty, so there is nothing to resume")
+	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
+		return invalid("the position names no bytes")
+	}
+	if err := checkSession(opCut, k.p.Session); err != nil {
+		return err
+	}
+	if err := checkNewSession(opCut, k.to.Session); err != nil {
+		return err
+	}
+	path, err := k.c.path(k.to.Session, k.to.Dir)
+	if err != nil {
+		return invalid(err.Error())
+	}
+	k.path = path
+	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && k.p.Path == "" {
+		k.p.Path = paths[0]
+	}
+	existing, err := k.c.files(k.to.Session)
+	if err != nil {
+		return err
+	}
+	for _, other := range existing {
+		if other != path || k.to.Session == k.p.Session {
+			return k.conflict(other, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+// copyAll writes all of p's lines from the first copy that still has them, and
+// reads their graph on the way.
+func (k *cut) copyAll(ctx context.Context) (copySource, error) {
+	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "neither the agent's files nor the store have its bytes"))
+	for _, from := range k.c.copies(&k.p, k.objects) {
+		k.graph = newGraph(k.path)
+		k.graph.isWhole = true
+		var r record
+		readErr, writeErr := k.eachLine(ctx, from, func(l line) error {
+			k.graph.parse(&r, l)
+			return r.writeAs(k.out, k.to.Session)
+		})
+		switch {
+		case writeErr != nil:
+			return from, writeErr
+		case readErr == nil:
+			return from, nil
+		case ctx.Err() != nil:
+			return from, ctx.Err()
+		case !errors.Is(readErr, fs.ErrNotExist):
+			err = readErr
+		}
+		if err := k.out.restart(); err != nil {
+			return from, err
+		}
+	}
+	return copySource{}, err
+}
+
+// eachLine calls do for each of p's lines in a copy. It returns the error of do separately,
+// because after another error the caller may try another copy.
+func (k *cut) eachLine(ctx context.Context, from copySource, do func(line) error) (readErr, doErr error) {
+	in, err := from.open(ctx)
+	if err != nil {
+		return err, nil
+	}
+	defer in.Close()
+	a := newReadAhead(ctx, io.LimitReader(in, k.p.Offset))
+	defer a.close()
+	l := a.lines()
+	for at := range l.all() {
+		if err := do(at); err != nil {
+			return nil, err
+		}
+	}
+	torn, err := l.end()
+	switch {
+	case err != nil:
+		return err, nil
+	case !a.is(&k.p):
+		return segno.NewError(segno.KindCorrupt, opCut, from.name, errStale), nil
+	case torn > 0:
+		return segno.Errorf(segno.KindCorrupt, opCut, from.name, "the position is in the middle of a line"), nil
+	}
+	return nil, nil
+}
+
+// selectLine makes sure that the agent will continue from p.Leaf. If it would continue all
+// lines from elsewhere, only the line to p.Leaf is kept. If that does not suffice, a record
+// is added that points there.
+func (k *cut) selectLine(ctx context.Context, from copySource) error {
+	leaf := k.graph.index(k.p.Leaf)
+	if leaf == none {
+		return segno.Errorf(segno.KindCorrupt, opCut, string(k.p.Session), "record %s is missing%s", k.p.Leaf, k.graph.firstDamage())
+	}
+	v := k.graph.load()
+	if head := v.continuesFrom(leaf); head != none && !v.gone[leaf] {
+		return v.checkChain(head)
+	}
+	if err := k.writeLine(ctx, from, leaf); err != nil {
+		return err
+	}
+	v = k.graph.load()
+	head := v.continuesFrom(k.graph.index(k.p.Leaf))
+	if head == none {
+		if err := k.writePointer(); err != nil {
+			return err
+		}
+		v = k.graph.load()
+		head = v.continuesFrom(k.graph.index(k.p.Leaf))
+	}
+	if head == none {
+		return segno.Errorf(segno.KindInternal, opCut, string(k.p.Session), "the agent would not continue from record %s", k.p.Leaf)
+	}
+	return v.checkChain(head)
+}
+
+// writePointer writes the record with which the agent itself marks the head.
+func (k *cut) writePointer() error {
+	data, err := json.Marshal(struct {
+		Type     string          `json:"type"`
+		Leaf     string          `json:"leafUuid"`
+		Explicit bool            `json:"explicit"`
+		Session  segno.SessionID `json:"sessionId"`
+	}{"last-prompt", k.p.Leaf, true, k.to.Session})
+	if err != nil {
+		return err
+	}
+	if _, err := k.out.Write(append(data, '\n')); err != nil {
+		return err
+	}
+	k.graph.setPointer([]byte(`"`+k.p.Leaf+`"`), true)
+	return nil
+}
+
+// checkChain returns an error if the agent would silently lose a part of the conversation
+// up to head, because a record is missing or damaged.
+func (v *loaded) checkChain(head int) error {
+	chain, gaps, lost := v.chain(head)
+	if len(gaps) == 0 {
+		return nil
+	}
+	broken := gaps[0]
+	if v.damaged == 0 {
+		if lost == none {
+			return nil // the agent sometimes writes no parent, and finds it by time
+		}
+		if broken = lost; !v.losesMessage(chain, lost) {
+			return nil
+		}
+	}
+	n := &v.nodes[broken]
+	return segno.Errorf(segno.KindCorrupt, opCut, "", "line %d has the parent %s, which is missing%s", n.line, n.parent, v.firstDamage())
+}
+
+// losesMessage reports whether a message before the record lost is not in chain.
+func (v *loaded) losesMessage(chain []int, lost int) bool {
+	inChain := make([]bool, len(v.nodes))
+	for _, i := range chain {
+		inChain[i] = true
+	}
+	for i := range lost {
+		if n := &v.nodes[i]; n.kind.isMessage() && !n.isSidechain && !v.gone[i] && !inChain[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// setTime makes the new transcript older than its source if the target wants that.
+func (k *cut) setTime() error {
+	if !k.to.Yield {
+		return nil
+	}
+	paths, _ := k.c.files(k.p.Session)
+	for _, path := range append(paths, k.p.Path) {
+		fi, err := os.Stat(path)
+		if err == nil && filepath.Dir(path) == filepath.Dir(k.path) {
+			if err := k.out.flush(); err != nil {
+				return err
+			}
+			t := fi.ModTime().Add(-time.Second)
+			return k.c.fs.Chtimes(k.out.temp, t, t)
+		}
+	}
+	return nil
+}
+
+// sidecars returns p's sidecars, or if the position lists none, those the session has now.
+func (k *cut) sidecars(ctx context.Context) (list []sidecar, err error) {
+	switch {
+	case !k.p.Sidecars.IsZero() && k.objects != nil:
+		return getSidecars(ctx, k.objects, k.p.Sidecars)
+	case k.p.Path != "":
+		list, _, err = k.c.listSidecars(k.p.Session, k.p.Path)
+	}
+	return list, err
+}
+
+// openSidecar opens a sidecar's stored content. If nothing is stored, it opens the agent's
+// own file; if the store lost the content, it accepts an own file with the same content.
+func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error) {
+	own := k.c.sidecarFile(k.p.Session, k.p.Path, s.path)
+	switch {
+	case s.name.IsZero():
+		return openRegular(own)
+	case s.isLog:
+		r, err := openLog(ctx, k.objects, s.name, s.size)
+		return io.NopCloser(r), err
+	}
+	data, err := k.objects.Get(ctx, s.name)
+	if segno.KindOf(err) == segno.KindNotFound {
+		if f, openErr := openRegular(own); openErr == nil {
+			defer f.Close()
+			content, readErr := io.ReadAll(io.LimitReader(f, maxSidecar))
+			if readErr == nil && sha256.Sum256(content) == s.name {
+				data, err = content, nil
+			}
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sidecar %s: %w", s.path, err)
+	}
+	return io.NopCloser(bytes.NewReader(data)), nil
+}
+
+// writeLine writes the transcript again with only the records that the line to leaf needs,
+// and replaces the graph by that of those records.
+func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
+	keep := k.graph.ancestry(leaf)
+	messages, err := k.messages(ctx, from)
+	if err != nil {
+		return err
+	}
+	k.graph.addSiblings(keep, messages)
+	k.graph.addTrailing(keep, leaf)
+	names := make(map[string]bool, len(keep))
+	for i := range keep {
+		names[k.graph.nodes[i].uuid] = true
+	}
+	if err := k.out.restart(); err != nil {
+		return err
+	}
+	all := k.graph
+	k.graph = newGraph(k.path)
+	k.graph.damage, k.graph.damaged = all.damage, all.damaged
+	return k.eachRecord(ctx, from, func(r *record, l line) error {
+		if !r.belongsTo(names) {
+			return nil
+		}
+		k.graph.add(r, l)
+		return r.writeAs(k.out, k.to.Session)
+	})
+}
+
+// eachRecord calls do for each record of p's bytes. The error is [segno.KindBusy] if the
+// copy has other bytes by now.
+func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, line) error) error {
+	var r record
+	readErr, doErr := k.eachLine(ctx, from, func(l line) error {
+		if r.parse(l.bytes) != nil {
+			return nil
+		}
+		return do(&r, l)
+	})
+	if errors.Is(readErr, errStale) {
+		return segno.NewError(segno.KindBusy, opCut, from.name, errRewritten)
+	}
+	if readErr != nil {
+		return readErr
+	}
+	return doErr
+}
+
+// message is what a record's message shows of its place among others.
+type message struct {
+	id             string // of the agent's answer; each of its blocks is a separate record
+	hasToolResults bool
+}
+
+// messages reads the messages of all records.
+func (k *cut) messages(ctx context.Context, from copySource) (map[int]message, error) {
+	out := map[int]message{}
+	err := k.eachRecord(ctx, from, func(r *record, _ line) error {
+		i := k.graph.index(string(r.uuid))
+		switch {
+		case i == none:
+		case r.kind == kindAssistant:
+			out[i] = message{id: jsonscan.Text(field(r.message, "id"))}
+		case r.kind == kindUser:
+			if hasToolResult(field(r.message, "content")) {
+				out[i] = message{hasToolResults: true}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// ancestry returns a record and all before it, across compactions, with the records that
+// those preserved. For a missing parent it takes the record that the agent would take, see
+// [loaded.chain].
+func (g *graph) ancestry(leaf int) map[int]bool {
+	keep := map[int]bool{}
+	todo := []int{leaf}
+	var v *loaded
+	for len(todo) > 0 {
+		i := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if keep[i] {
+			continue
+		}
+		keep[i] = true
+		n := &g.nodes[i]
+		above := []string{g.above(i)}
+		if p := n.preserved; p != nil {
+			above = slices.Concat(above, []string{p.anchor, p.head, p.tail}, p.uuids, p.all)
+		}
+		for _, uuid := range above {
+			if i := g.index(uuid); i != none {
+				todo = append(todo, i)
+			}
+		}
+		if n.parent != "" && g.index(n.parent) == none {
+			if v == nil {
+				v = g.load()
+			}
+			if near := v.nearest(i, func(i int) bool { return keep[i] }); near != none {
+				todo = append(todo, near)
+			}
+		}
+	}
+	return keep
+}
+
+// addSiblings adds the other blocks of the answers in keep, and the results of
+// the tools they call: of parallel calls only one is an ancestor of the following records.
+func (g *graph) addSiblings(keep map[int]bool, messages map[int]message) {
+	answers := map[string]bool{}
+	for i := range keep {
+		if id := messages[i].id; id != "" {
+			answers[id] = true
+		}
+	}
+	for i, m := range messages {
+		if m.id != "" && answers[m.id] {
+			keep[i] = true
+		}
+	}
+	for i, m := range messages {
+		if p := g.index(g.nodes[i].parent); m.hasToolResults && p != none && keep[p] && messages[p].id != "" {
+			keep[i] = true
+		}
+	}
+}
+
+// addTrailing adds the records that the agent reads beyond the head: those below it that
+// are not messages.
+func (g *graph) addTrailing(keep map[int]bool, leaf int) {
+	head := leaf
+	if at := g.load().message(leaf); at != none {
+		head = at
+	}
+	below := g.childrenIf(func(i int) bool { return !g.nodes[i].kind.isMessage() })
+	below.visit([]int{head}, func(i int) { keep[i] = true })
+}
+
+// belongsTo reports whether a record belongs in a transcript of the records names. Such a
+// transcript also has the metadata that is still correct there.
+func (r *record) belongsTo(names map[string]bool) bool {
+	leaf := jsonscan.RawText(r.leaf)
+	switch {
+	case r.kind == kindLastPrompt:
+		return !r.isExplicit && names[string(leaf)]
+	case r.kind.inConversation():
+		return r.isSidechain || names[string(r.uuid)]
+	case r.uuid != nil && r.parent != nil && r.kind == kindOther:
+		return names[string(r.uuid)]
+	}
+	switch string(r.typ) {
+	case "queue-operation":
+		return false
+	case "file-history-snapshot", "file-history-delta":
+		return names[string(jsonscan.RawText(r.field("messageId")))]
+	case "summary":
+		return names[string(leaf)]
+	}
+	return true
+}

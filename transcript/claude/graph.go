@@ -1,0 +1,268 @@
+package claude
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"path/filepath"
+
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+// none is the index of no node.
+const none = -1
+
+// node is one record of the conversation. The file is a tree: file order is not
+// causal order, and a record may come before its ancestors.
+type node struct {
+	uuid           string
+	parent         string // "" at a root
+	logical        string // across a compaction
+	kind           kind
+	isSidechain    bool
+	isBoundary     bool
+	isHousekeeping bool
+	time           int64 // milliseconds, noTime if unreadable
+	line           int
+	from, to       int64 // the newest line with this uuid
+	preserved      *preserved
+	part           *turnPart // nil unless the graph reads turns
+}
+
+const noTime = math.MinInt64
+
+// preserved names the records before a compaction that the agent keeps in the model's
+// context behind it.
+type preserved struct {
+	anchor     string
+	uuids      []string
+	all        []string
+	head, tail string // what older versions write instead of uuids
+}
+
+// graph is the conversation in a piece of a transcript.
+type graph struct {
+	nodes  []node // in file order
+	byUUID map[string]int
+	skip   map[string]string // by the uuid of a progress record, the parent behind it
+
+	newest       int // the newest record of the main chain
+	pointer      pointer
+	pointerIsNew bool // pointer comes after newest
+
+	readTurns bool
+	isWhole   bool // the graph has the whole transcript
+
+	slug    string // of the directory the transcript is in
+	cwd     []byte // the newest working directory, undecoded
+	dir     string // the newest one with that slug
+	version string
+	damage  []damage
+	damaged int    // lines, listed or not
+	sum     uint32 // CRC-32C of the bytes read
+}
+
+// pointer is the head according to the newest last-prompt line.
+type pointer struct {
+	uuid       string
+	isExplicit bool
+	isEmpty    bool // the conversation is empty
+}
+
+// damage is a line that is not a record.
+type damage struct {
+	line   int
+	offset int64
+	why    string
+}
+
+// maxDamage is how many damaged lines are listed.
+const maxDamage = 10
+
+// newGraph returns an empty graph of the transcript at path.
+func newGraph(path string) *graph {
+	return &graph{byUUID: map[string]int{}, skip: map[string]string{}, newest: none, slug: filepath.Base(filepath.Dir(path))}
+}
+
+// newTurnGraph returns an empty graph that also reads what each record says.
+func newTurnGraph(path string) *graph {
+	g := newGraph(path)
+	g.readTurns = true
+	return g
+}
+
+// read adds every whole line of l and returns how many bytes they are.
+func (g *graph) read(ctx context.Context, l *lineReader) (int64, error) {
+	var r record
+	start := l.offset
+	for at := range l.all() {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		g.sum = crc32.Update(g.sum, castagnoli(), at.bytes)
+		g.parse(&r, at)
+	}
+	_, err := l.end()
+	return l.offset - start, err
+}
+
+// castagnoli is the polynomial of all CRCs here. The package crc32 caches its table.
+func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
+
+// parse parses a line into r and adds it. A damaged line is counted.
+func (g *graph) parse(r *record, l line) {
+	switch err := r.parse(l.bytes); {
+	case err == nil:
+		g.add(r, l)
+	case !isBlank(l.bytes):
+		if g.damaged++; len(g.damage) < maxDamage {
+			g.damage = append(g.damage, damage{l.number, l.offset, err.Error()})
+		}
+	}
+}
+
+// add adds the record r of line l.
+func (g *graph) add(r *record, l line) {
+	if r.cwd != nil && !bytes.Equal(r.cwd, g.cwd) {
+		g.cwd = append(g.cwd[:0], r.cwd...)
+		if dir := g.cwdText(); Slug(dir) == g.slug {
+			g.dir = dir
+		}
+	}
+	switch {
+	case r.kind == kindLastPrompt:
+		g.setPointer(r.leaf, r.isExplicit)
+		return
+	case r.uuid == nil:
+		return
+	case r.kind == kindProgress:
+		g.skip[string(r.uuid)] = g.parentOf(r)
+		return
+	}
+	i := g.put(r, l)
+	if !r.kind.inConversation() {
+		return
+	}
+	if r.version != nil && string(r.version) != g.version {
+		g.version = jsonscan.Unescape(r.version)
+	}
+	if !r.isSidechain {
+		g.newest, g.pointerIsNew = i, false
+		g.pointer.isExplicit, g.pointer.isEmpty = false, false
+	}
+	if r.isBoundary() {
+		g.pointer = pointer{}
+	}
+}
+
+// cwdText is the newest working directory.
+func (g *graph) cwdText() string { return jsonscan.Unescape(g.cwd) }
+
+// put stores the node of r. A uuid that occurs twice keeps its first place and
+// its last content, as in the agent's own map.
+func (g *graph) put(r *record, l line) int {
+	n := node{
+		parent: g.parentOf(r), logical: g.intern(r.logical), kind: r.kind, isSidechain: r.isSidechain,
+		isBoundary: r.isBoundary(), isHousekeeping: r.isHousekeeping(), time: noTime,
+		line: l.number, from: l.offset, to: l.offset + int64(len(l.bytes)),
+	}
+	if t, ok := r.time(); ok {
+		n.time = t
+	}
+	if g.readTurns {
+		n.part = turnPartOf(r)
+	}
+	if n.isBoundary {
+		n.preserved = readPreserved(r.field("compactMetadata"))
+	}
+	if i, ok := g.byUUID[string(r.uuid)]; ok {
+		n.uuid = g.nodes[i].uuid
+		g.nodes[i] = n
+		return i
+	}
+	n.uuid = string(r.uuid)
+	g.nodes = append(g.nodes, n)
+	g.byUUID[n.uuid] = len(g.nodes) - 1
+	return len(g.nodes) - 1
+}
+
+// noRecord is the leafUuid with which Claude Code 2.1.329 cancels a pointer. It does so
+// after a rewind, behind the first prompt that follows the record that the user went back
+// to. The head is then the newest record again.
+const noRecord = "00000000-0000-0000-0000-000000000000"
+
+// setPointer applies a last-prompt line with the value leaf.
+func (g *graph) setPointer(leaf []byte, explicit bool) {
+	p := &g.pointer
+	switch uuid := jsonscan.RawText(leaf); {
+	case string(uuid) == noRecord:
+		*p, g.pointerIsNew = pointer{}, false
+	case len(uuid) > 0:
+		leaf := g.intern(uuid)
+		p.isExplicit = explicit || p.isExplicit && leaf == p.uuid
+		p.uuid, p.isEmpty, g.pointerIsNew = leaf, false, true
+	case string(leaf) == "null" && explicit:
+		*p = pointer{isEmpty: true}
+		g.pointerIsNew = true
+	}
+}
+
+// parentOf returns the uuid of r's parent, progress records skipped.
+func (g *graph) parentOf(r *record) string {
+	if to, ok := g.skip[string(r.parent)]; ok && r.parent != nil {
+		return to
+	}
+	return g.intern(r.parent)
+}
+
+// intern returns the string of a uuid without a second copy of a known one.
+func (g *graph) intern(uuid []byte) string {
+	if i, ok := g.byUUID[string(uuid)]; ok {
+		return g.nodes[i].uuid
+	}
+	return string(uuid)
+}
+
+// index returns the node with a uuid, or none.
+func (g *graph) index(uuid string) int {
+	if i, ok := g.byUUID[uuid]; ok && uuid != "" {
+		return i
+	}
+	return none
+}
+
+// firstDamage describes the first damaged line, if there is one, for an error text.
+func (g *graph) firstDamage() string {
+	if len(g.damage) == 0 {
+		return ""
+	}
+	d := g.damage[0]
+	return fmt.Sprintf("; line %d at byte %d is %s", d.line, d.offset, d.why)
+}
+
+// readPreserved reads a compactMetadata value.
+func readPreserved(raw []byte) *preserved {
+	var m struct {
+		Segment *struct {
+			Head   string `json:"headUuid"`
+			Anchor string `json:"anchorUuid"`
+			Tail   string `json:"tailUuid"`
+		} `json:"preservedSegment"`
+		Messages *struct {
+			Anchor string   `json:"anchorUuid"`
+			UUIDs  []string `json:"uuids"`
+			All    []string `json:"allUuids"`
+		} `json:"preservedMessages"`
+	}
+	switch {
+	case json.Unmarshal(raw, &m) != nil: // without metadata nothing is preserved
+	case m.Messages != nil:
+		return &preserved{anchor: m.Messages.Anchor, uuids: m.Messages.UUIDs, all: m.Messages.All}
+	case m.Segment != nil:
+		return &preserved{anchor: m.Segment.Anchor, head: m.Segment.Head, tail: m.Segment.Tail}
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package claude
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// installer writes the files of a session: the sidecars first, the transcript
+// last and atomically. It never replaces a file.
+type installer struct {
+	c       *Transcripts
+	op      string
+	path    string // of the new transcript
+	out     *output
+	created []string // files and directories, to be removed if the session does not appear
+}
+
+// content is the session that an installer writes.
+type content interface {
+	// writeTranscript writes the transcript to the installer's out.
+	writeTranscript(ctx context.Context) error
+	sidecars(ctx context.Context) ([]sidecar, error)
+	openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
+}
+
+// install writes a session. The transcript has a temporary name that no agent reads until
+// all sidecars are durable.
+func (k *installer) install(ctx context.Context, session segno.SessionID, from content) (err error) {
+	defer k.cleanup()
+	if err := k.mkdir(filepath.Dir(k.path)); err != nil {
+		return err
+	}
+	if k.out, err = createOutput(k.c.fs, k.path); err != nil {
+		return err
+	}
+	if err := from.writeTranscript(ctx); err != nil {
+		return err
+	}
+	if err := k.out.sync(); err != nil {
+		return err
+	}
+	list, err := from.sidecars(ctx)
+	if err != nil {
+		return err
+	}
+	dirs := map[string]bool{}
+	for _, s := range list {
+		name := k.c.sidecarFile(session, k.path, s.path)
+		dirs[filepath.Dir(name)] = true
+		in, err := from.openSidecar(ctx, s)
+		if err != nil {
+			return err
+		}
+		err = k.writeSidecar(name, in)
+		in.Close()
+		if err = cmp.Or(err, ctx.Err()); err != nil {
+			return err
+		}
+	}
+	for dir := range dirs {
+		if err := k.c.fs.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return k.publish()
+}
+
+func (k *installer) writeSidecar(name string, in io.Reader) error {
+	if err := k.mkdir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	out, err := createOutput(k.c.fs, name)
+	if err != nil {
+		return err
+	}
+	defer out.close()
+	if _, err := io.Copy(out, in); err != nil {
+		return err
+	}
+	if err := out.sync(); err != nil {
+		return err
+	}
+	_, before := os.Lstat(name)
+	err = out.publish()
+	if _, after := os.Lstat(name); before != nil && after == nil {
+		k.created = append(k.created, name)
+	}
+	return k.conflict(name, err)
+}
+
+// publish makes the session appear.
+func (k *installer) publish() error {
+	err := k.out.publish()
+	if _, statErr := os.Lstat(k.path); statErr == nil && !errors.Is(err, fs.ErrExist) {
+		k.created = nil // a session that appeared keeps its sidecars, even after an error
+	}
+	if err != nil {
+		return k.conflict(k.path, err)
+	}
+	return k.c.fs.SyncDir(filepath.Dir(k.path))
+}
+
+// conflict turns [fs.ErrExist] into a [segno.KindConflict].
+func (k *installer) conflict(path string, err error) error {
+	if errors.Is(err, fs.ErrExist) {
+		return segno.Errorf(segno.KindConflict, k.op, path, "the session exists already").WithHint("choose another session id")
+	}
+	return err
+}
+
+// mkdir creates a directory and its missing parents.
+func (k *installer) mkdir(dir string) error {
+	if fi, err := os.Stat(dir); err == nil && fi.IsDir() {
+		return nil
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		if err := k.mkdir(parent); err != nil {
+			return err
+		}
+	}
+	if err := k.c.fs.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	k.created = append(k.created, dir)
+	return k.c.fs.SyncDir(filepath.Dir(dir))
+}
+
+// cleanup removes the files of a session that did not appear.
+func (k *installer) cleanup() {
+	if k.out != nil {
+		k.out.close()
+	}
+	for _, name := range slices.Backward(k.created) {
+		_ = k.c.fs.Remove(name) // a directory that has other files remains
+	}
+}
+
+// Relocate copies a session, under its own id, to where the agent looks for the
+// sessions of dir. The copy ends with the last whole line. The original remains. If
+// the session is there already, Relocate accepts it if it has the same bytes, else the
+// error is [segno.KindConflict].
+func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
+	const op = "relocate session"
+	src, err := c.resolve(ctx, op, src)
+	if err != nil {
+		return segno.Source{}, err
+	}
+	to := segno.Source{Session: src.Session, Dir: dir}
+	if to.Path, err = c.path(src.Session, dir); err != nil {
+		return segno.Source{}, segno.NewError(segno.KindInvalid, op, dir, err)
+	}
+	if to.Path == src.Path {
+		_, err := os.Stat(src.Path)
+		return to, ioError(op, src.Path, err)
+	}
+	k := &relocation{installer{c: c, op: op, path: to.Path}, src}
+	if err := k.install(ctx, src.Session, k); err != nil {
+		return segno.Source{}, ioError(op, src.Path, err)
+	}
+	return to, nil
+}
+
+// relocation is a copy of src as it is.
+type relocation struct {
+	installer
+	src segno.Source
+}
+
+func (k *relocation) writeTranscript(ctx context.Context) error {
+	in, err := openRegular(k.src.Path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	l := newLineReader(in, 0)
+	for at := range l.all() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := k.out.Write(at.bytes); err != nil {
+			return err
+		}
+	}
+	_, err = l.end()
+	return err
+}
+
+// sidecars returns those beside the transcript. The agent finds the others by the session's
+// id alone.
+func (k *relocation) sidecars(context.Context) ([]sidecar, error) {
+	list, _, err := k.c.listSidecars(k.src.Session, k.src.Path)
+	return slices.DeleteFunc(list, func(s sidecar) bool { return !strings.HasPrefix(s.path, "session/") }), err
+}
+
+func (k *relocation) openSidecar(_ context.Context, s sidecar) (io.ReadCloser, error) {
+	return openRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
+}
+
+// Prefer makes a session the newest of its project, so that the agent's "continue the
+// newest session" finds it. Its bytes stay as they are.
+func (c *Transcripts) Prefer(ctx context.Context, src segno.Source) error {
+	const op = "prefer session"
+	src, err := c.resolve(ctx, op, src)
+	if err != nil {
+		return err
+	}
+	now := c.now()
+	return ioError(op, src.Path, c.fs.Chtimes(src.Path, now, now))
+}

@@ -1,0 +1,272 @@
+package claude
+
+import "slices"
+
+// maxGap is how far back in time, in milliseconds, the agent looks for a
+// record to use instead of a missing parent.
+const maxGap = 5000
+
+// loaded is a graph as the agent has it after loading a transcript: the records that the
+// newest compaction dropped are gone, and those that it preserved follow its summary.
+type loaded struct {
+	*graph
+	parent        []int // of each node, or none
+	gone          []bool
+	lastPreserved int // the last record a compaction preserved, or none
+}
+
+// load applies the newest compaction to g, as the agent does when it loads a
+// transcript.
+func (g *graph) load() *loaded {
+	v := &loaded{graph: g, parent: make([]int, len(g.nodes)), gone: make([]bool, len(g.nodes)), lastPreserved: none}
+	boundary, preserving := none, none
+	for i := range g.nodes {
+		n := &g.nodes[i]
+		v.parent[i] = g.index(n.parent)
+		if n.isBoundary {
+			boundary = i
+			if n.preserved != nil {
+				preserving = i
+			}
+		}
+	}
+	if preserving == none {
+		return v
+	}
+	var keep []int
+	if preserving == boundary {
+		var ok bool
+		if keep, ok = v.preservedNodes(g.nodes[boundary].preserved); !ok {
+			return v
+		}
+	}
+	v.moveBehindAnchor(keep, g.nodes[boundary].preserved)
+	v.dropBefore(boundary, keep)
+	return v
+}
+
+// preservedNodes returns the records that p names, oldest first, or false if one is
+// missing.
+func (v *loaded) preservedNodes(p *preserved) (out []int, ok bool) {
+	for _, uuid := range p.uuids {
+		i := v.index(uuid)
+		if i == none {
+			return nil, false
+		}
+		out = append(out, i)
+	}
+	if p.tail == "" {
+		return out, true
+	}
+	out = nil
+	for i := range v.ancestors(v.index(p.tail)) {
+		out = append(out, i)
+		if v.nodes[i].uuid == p.head {
+			slices.Reverse(out)
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+// moveBehindAnchor makes the preserved records the chain behind their anchor, and moves
+// the anchor's other children behind that chain.
+func (v *loaded) moveBehindAnchor(keep []int, p *preserved) {
+	if len(keep) == 0 {
+		return
+	}
+	anchor := v.index(p.anchor)
+	above := anchor
+	for _, k := range keep {
+		v.parent[k], above = above, k
+	}
+	v.lastPreserved = above
+	for i := range v.nodes {
+		if anchor != none && v.parent[i] == anchor && i != keep[0] {
+			v.parent[i] = v.lastPreserved
+		}
+	}
+}
+
+// dropBefore removes the records before the boundary that are not in keep.
+func (v *loaded) dropBefore(boundary int, keep []int) {
+	for i := range boundary {
+		v.gone[i] = true
+	}
+	for _, k := range keep {
+		v.gone[k] = false
+	}
+	for i, p := range v.parent {
+		if p == none || !v.gone[p] {
+			continue
+		}
+		v.parent[i] = none
+		if v.lastPreserved != none && v.nodes[i].kind.isMessage() {
+			v.parent[i] = v.lastPreserved
+		}
+	}
+}
+
+// ancestors yields i and the records above it, up to a root or to a record that was
+// yielded before. It yields nothing for none.
+func (v *loaded) ancestors(i int) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for at, steps := i, 0; at != none && steps <= len(v.nodes); at, steps = v.parent[at], steps+1 {
+			if !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+// head returns the record the agent would continue from, always a message;
+// none for an empty conversation.
+func (v *loaded) head() int {
+	p := v.pointer
+	if p.isEmpty {
+		return none
+	}
+	to, newest := v.notGone(v.index(p.uuid)), v.notGone(v.newest)
+	explicit := p.isExplicit && to != none && !v.nodes[to].isSidechain
+	if v.lastPreserved == none || explicit {
+		start := to
+		if to != none && !p.isExplicit && newest != none && v.descends(newest, to) {
+			start = newest
+		}
+		if v.lastPreserved == none && start == none {
+			start = newest
+		}
+		if at := v.message(start); at != none {
+			return at
+		}
+	}
+	return v.newestLeaf(to, newest)
+}
+
+// notGone returns i, or none if the record is gone.
+func (v *loaded) notGone(i int) int {
+	if i != none && v.gone[i] {
+		return none
+	}
+	return i
+}
+
+// newestLeaf is the agent's second way to the head: the only leaf, or the one that the
+// pointer names, or the newest.
+func (v *loaded) newestLeaf(to, newest int) int {
+	leaves := v.leaves()
+	switch {
+	case len(leaves) > 1 && to != none && leaves[to]:
+		return v.message(to)
+	case len(leaves) > 1 && newest != none:
+		if at := v.message(newest); at != none {
+			return at
+		}
+	}
+	best := none
+	for i := range v.nodes {
+		n := &v.nodes[i]
+		if v.gone[i] || n.isSidechain || n.time == noTime || len(leaves) > 0 && !leaves[i] {
+			continue
+		}
+		if best == none || n.time > v.nodes[best].time {
+			best = i
+		}
+	}
+	return v.message(best)
+}
+
+// leaves returns the messages without a message below them, as far as they are at or above
+// a record without children.
+func (v *loaded) leaves() map[int]bool {
+	hasChild := make([]bool, len(v.nodes))
+	hasMessage := make([]bool, len(v.nodes))
+	for i, p := range v.parent {
+		if p != none && !v.gone[i] {
+			hasChild[p] = true
+			hasMessage[p] = hasMessage[p] || v.nodes[i].kind.isMessage()
+		}
+	}
+	out := map[int]bool{}
+	for i := range v.nodes {
+		if v.gone[i] || hasChild[i] {
+			continue
+		}
+		if at := v.message(i); at != none && !hasMessage[at] {
+			out[at] = true
+		}
+	}
+	return out
+}
+
+// message returns the nearest message at or above i, or none.
+func (v *loaded) message(i int) int {
+	for at := range v.ancestors(i) {
+		if v.nodes[at].kind.isMessage() {
+			return at
+		}
+	}
+	return none
+}
+
+// descends reports whether i is ancestor or below it.
+func (v *loaded) descends(i, ancestor int) bool {
+	for at := range v.ancestors(i) {
+		if at == ancestor {
+			return true
+		}
+	}
+	return false
+}
+
+// continuesFrom returns the head if it is the message at or above the record leaf, else none.
+func (v *loaded) continuesFrom(leaf int) int {
+	if head := v.head(); head == v.message(leaf) {
+		return head
+	}
+	return none
+}
+
+// chain walks from head to the root as the agent does. For a parent that is
+// missing it takes the nearest earlier record within [maxGap]. gaps are the
+// records whose parent is missing, and lost the first of them for which there is no such
+// record, or none.
+func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
+	seen := make([]bool, len(v.nodes))
+	for i := head; i != none; {
+		seen[i] = true
+		chain = append(chain, i)
+		next := v.parent[i]
+		if next == none && v.nodes[i].parent == "" {
+			break
+		}
+		if next == none || seen[next] {
+			gaps = append(gaps, i)
+			if next = v.nearest(i, func(i int) bool { return seen[i] }); next == none {
+				return chain, gaps, i
+			}
+		}
+		i = next
+	}
+	return chain, gaps, none
+}
+
+// nearest returns the record written last before i, except for those that the caller
+// excludes.
+func (v *loaded) nearest(i int, excluded func(int) bool) int {
+	best, least := none, int64(maxGap)+1
+	own := &v.nodes[i]
+	if own.time == noTime {
+		return none
+	}
+	for j := range v.nodes {
+		n := &v.nodes[j]
+		if excluded(j) || v.gone[j] || n.time == noTime || n.isSidechain != own.isSidechain {
+			continue
+		}
+		if d := own.time - n.time; d >= 0 && d < least {
+			best, least = j, d
+		}
+	}
+	return best
+}

@@ -1,0 +1,183 @@
+package claude
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// output is a file that appears under its name only when it is complete. Blocks
+// are written in the background, one at a time, while the caller fills the next.
+type output struct {
+	fs     vfs.FS
+	temp   string
+	name   string
+	file   vfs.File
+	buf    []byte
+	spare  []byte
+	result chan error // of the write in progress; nil if there is none
+	size   int64
+	synced int64  // bytes that the kernel was asked to write to the disk
+	sum    uint32 // CRC-32C of the bytes written
+	isGone bool   // the temporary name no longer exists
+}
+
+// writeBackSize is how many bytes are written before the disk begins to write them. The
+// sync at the end of a long transcript then waits for the last of them only.
+const writeBackSize = 4 << 20
+
+// createOutput begins a file that will have a name. Its directory must exist.
+func createOutput(fsys vfs.FS, name string) (*output, error) {
+	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
+	f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &output{fs: fsys, temp: temp, name: name, file: f}, nil
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	if len(o.buf)+len(p) > blockSize && len(o.buf) > 0 {
+		if err := o.startWrite(); err != nil {
+			return 0, err
+		}
+	}
+	o.buf = append(o.buf, p...)
+	return len(p), nil
+}
+
+// startWrite starts to write the buffer, after the write in progress.
+func (o *output) startWrite() error {
+	if err := o.wait(); err != nil || len(o.buf) == 0 {
+		return err
+	}
+	full, result := o.buf, make(chan error, 1)
+	o.buf, o.spare, o.result = o.spare[:0], full, result
+	go func() {
+		o.sum = crc32.Update(o.sum, castagnoli(), full)
+		_, err := o.file.Write(full)
+		o.size += int64(len(full))
+		if ahead := o.size - o.synced; ahead >= writeBackSize {
+			vfs.WriteBack(o.file, o.synced, ahead)
+			o.synced = o.size
+		}
+		result <- err
+	}()
+	return nil
+}
+
+// wait waits for the write in progress.
+func (o *output) wait() error {
+	if o.result == nil {
+		return nil
+	}
+	err := <-o.result
+	o.result = nil
+	return err
+}
+
+// restart discards the bytes written so far.
+func (o *output) restart() error {
+	if err := o.wait(); err != nil {
+		return err
+	}
+	o.buf, o.size, o.synced, o.sum = o.buf[:0], 0, 0, 0
+	if err := o.file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := o.file.Seek(0, io.SeekStart)
+	return err
+}
+
+// flush waits until all is written.
+func (o *output) flush() error {
+	if err := o.startWrite(); err != nil {
+		return err
+	}
+	return o.wait()
+}
+
+// sync makes the bytes durable. Meanwhile it reads them back and compares them.
+func (o *output) sync() error {
+	if err := o.flush(); err != nil {
+		return err
+	}
+	synced := make(chan error, 1)
+	go func() { synced <- o.file.Sync() }()
+	return errors.Join(o.compare(o.file), <-synced)
+}
+
+// compare returns an error unless f has the bytes that were written.
+func (o *output) compare(f io.ReaderAt) error {
+	sum := crc32.New(castagnoli())
+	n, err := io.Copy(sum, io.NewSectionReader(f, 0, o.size+1))
+	if err != nil {
+		return err
+	}
+	if n != o.size || sum.Sum32() != o.sum {
+		return fmt.Errorf("%s: the bytes read back are not those written", filepath.Base(o.name))
+	}
+	return nil
+}
+
+// publish gives the file its name. It never replaces a file: the error is
+// [fs.ErrExist] if a file with other bytes has the name. If a file with the same bytes has
+// it, publish succeeds, so that an interrupted operation can be repeated.
+func (o *output) publish() error {
+	err := o.fs.Link(o.temp, o.name)
+	switch {
+	case hasNoLinks(err):
+		if _, err := os.Lstat(o.name); err == nil {
+			return o.acceptExisting()
+		}
+		err := o.fs.Rename(o.temp, o.name)
+		o.isGone = err == nil
+		return err
+	case errors.Is(err, fs.ErrExist):
+		return o.acceptExisting()
+	case err != nil:
+		return err
+	}
+	return o.removeTemp()
+}
+
+func (o *output) removeTemp() error {
+	err := o.fs.Remove(o.temp)
+	o.isGone = err == nil
+	return err
+}
+
+// acceptExisting accepts the file that has the name if it has the same bytes.
+func (o *output) acceptExisting() error {
+	f, err := openRegular(o.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if o.compare(f) != nil {
+		return fmt.Errorf("%s: %w", o.name, fs.ErrExist)
+	}
+	return o.removeTemp()
+}
+
+// hasNoLinks reports whether an error of Link means that the file system has no hard links.
+func hasNoLinks(err error) bool {
+	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS)
+}
+
+// close closes the file and removes it if it has not been published.
+func (o *output) close() {
+	_ = o.wait() // a failed write was already reported, or its file is not wanted
+	o.file.Close()
+	if !o.isGone {
+		_ = o.removeTemp() // at worst a hidden file remains, and the caller reports an error anyway
+	}
+}

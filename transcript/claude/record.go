@@ -1,0 +1,315 @@
+package claude
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+// kind is the type of a record as far as it matters to the conversation.
+type kind uint8
+
+const (
+	kindOther kind = iota // not in the conversation
+	kindUser
+	kindAssistant
+	kindAttachment
+	kindSystem
+	kindProgress   // of old versions: in the chain of parents, but skipped by the agent
+	kindLastPrompt // points at the head
+)
+
+// isMessage reports whether records of the kind are words of the user or the agent.
+func (k kind) isMessage() bool { return k == kindUser || k == kindAssistant }
+
+// inConversation reports whether records of the kind make up the conversation.
+func (k kind) inConversation() bool { return k >= kindUser && k <= kindSystem }
+
+func kindOf(typ []byte) kind {
+	switch string(typ) {
+	case "user":
+		return kindUser
+	case "assistant":
+		return kindAssistant
+	case "attachment":
+		return kindAttachment
+	case "system":
+		return kindSystem
+	case "progress":
+		return kindProgress
+	case "last-prompt":
+		return kindLastPrompt
+	}
+	return kindOther
+}
+
+// record is one line, decoded as far as its top-level keys. Byte slices point into the
+// line. They are the undecoded text between quotes, or a whole undecoded value.
+type record struct {
+	line      []byte
+	kind      kind
+	typ       []byte
+	subtype   []byte
+	uuid      []byte
+	parent    []byte // nil for null
+	logical   []byte // the record before a compaction
+	timestamp []byte
+	promptID  []byte
+	version   []byte
+	cwd       []byte
+
+	leaf       []byte // whole values
+	message    []byte
+	forkedFrom []byte
+
+	isSidechain bool
+	isMeta      bool
+	isSummary   bool // of a compaction
+	isExplicit  bool
+	isSubmitted bool // has a permission mode, as every prompt that a user submits
+
+	sessions []jsonscan.Span // the texts of sessionId values
+}
+
+// syntaxError is the place where a line stops being JSON.
+type syntaxError int
+
+func (e syntaxError) Error() string { return fmt.Sprintf("not JSON from byte %d on", int(e)) }
+
+// parse reads a line into r, whose slices then point into line. The line may end
+// in a newline and begin with a byte order mark. After an error r has the line only.
+func (r *record) parse(line []byte) error {
+	*r = record{line: line, sessions: r.sessions[:0]}
+	end, ok := jsonscan.Members(line, jsonscan.SkipSpace(line, skipBOM(line)), func(key []byte, value jsonscan.Span) {
+		r.set(key, value)
+	})
+	if ok {
+		end = jsonscan.SkipSpace(line, end)
+	}
+	if !ok || end < len(line) {
+		*r = record{line: line, sessions: r.sessions[:0]}
+		return syntaxError(end)
+	}
+	r.kind = kindOf(r.typ)
+	return nil
+}
+
+// set keeps a value if its key is one that matters. Of several values with one key the
+// last counts.
+func (r *record) set(key []byte, at jsonscan.Span) {
+	value := at.Of(r.line)
+	if text := r.textField(key); text != nil {
+		*text = jsonscan.RawText(value)
+		return
+	}
+	switch string(key) {
+	case "leafUuid":
+		r.leaf = value
+	case "message":
+		r.message = value
+	case "forkedFrom":
+		r.forkedFrom = value
+	case "isSidechain":
+		r.isSidechain = string(value) == "true"
+	case "isMeta":
+		r.isMeta = string(value) == "true"
+	case "isCompactSummary":
+		r.isSummary = string(value) == "true"
+	case "explicit":
+		r.isExplicit = string(value) == "true"
+	case "permissionMode":
+		r.isSubmitted = true
+	case "sessionId":
+		if value[0] == '"' {
+			r.sessions = append(r.sessions, jsonscan.Span{From: at.From + 1, To: at.To - 1})
+		}
+	}
+}
+
+// textField returns the field for the string with a key, nil if there is none.
+func (r *record) textField(key []byte) *[]byte {
+	switch string(key) {
+	case "type":
+		return &r.typ
+	case "subtype":
+		return &r.subtype
+	case "uuid":
+		return &r.uuid
+	case "parentUuid":
+		return &r.parent
+	case "logicalParentUuid":
+		return &r.logical
+	case "timestamp":
+		return &r.timestamp
+	case "promptId":
+		return &r.promptID
+	case "version":
+		return &r.version
+	case "cwd", "relocatedCwd":
+		return &r.cwd
+	}
+	return nil
+}
+
+// field returns the value of another top-level key, nil if there is none.
+func (r *record) field(name string) []byte { return field(r.line[skipBOM(r.line):], name) }
+
+// isBoundary reports whether a compaction begins at r.
+func (r *record) isBoundary() bool {
+	return r.kind == kindSystem && string(r.subtype) == "compact_boundary"
+}
+
+// isHousekeeping reports whether the model never sees r and nothing of the
+// conversation follows from it.
+func (r *record) isHousekeeping() bool {
+	return r.kind == kindSystem && (string(r.subtype) == "turn_duration" || string(r.subtype) == "stop_hook_summary")
+}
+
+// time returns the record's time in milliseconds.
+func (r *record) time() (int64, bool) {
+	t, err := time.Parse(time.RFC3339Nano, string(r.timestamp))
+	return t.UnixMilli(), err == nil
+}
+
+// writeAs writes the record as one of another session: every top-level sessionId is
+// replaced, every other byte stays as it is. A line that is not a record has none.
+func (r *record) writeAs(w io.Writer, session segno.SessionID) error {
+	at := 0
+	for _, id := range r.sessions {
+		if _, err := w.Write(r.line[at:id.From]); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, string(session)); err != nil {
+			return err
+		}
+		at = id.To
+	}
+	_, err := w.Write(r.line[at:])
+	return err
+}
+
+func skipBOM(line []byte) int {
+	if bytes.HasPrefix(line, []byte("\xef\xbb\xbf")) {
+		return 3
+	}
+	return 0
+}
+
+// isBlank reports whether a line has nothing but white space.
+func isBlank(b []byte) bool { return jsonscan.SkipSpace(b, skipBOM(b)) == len(b) }
+
+// field returns the value of an object's key. It is nil if there is none, or if obj is not
+// an object. obj must be well-formed JSON.
+func field(obj []byte, name string) []byte {
+	return jsonscan.Find(obj, jsonscan.Span{To: len(obj)}, name).Of(obj)
+}
+
+// textOf returns the text blocks of a message's content, joined by newlines.
+func textOf(content []byte) string {
+	if words := jsonscan.RawText(content); words != nil {
+		return jsonscan.Unescape(words)
+	}
+	var parts []string
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		if block := at.Of(content); string(field(block, "type")) == `"text"` {
+			parts = append(parts, jsonscan.Text(field(block, "text")))
+		}
+	})
+	return strings.Join(parts, "\n")
+}
+
+// hasToolResult reports whether a message's content has the result of a tool.
+func hasToolResult(content []byte) (found bool) {
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		found = found || string(field(at.Of(content), "type")) == `"tool_result"`
+	})
+	return found
+}
+
+// turnPart is what a record says, as far as the division into turns depends on it.
+type turnPart struct {
+	role   role
+	text   string // of a prompt, as the user typed it
+	key    string // the agent's id of the prompt
+	source string // the record's uuid in the session it was copied from
+}
+
+// role is what a record does in a turn.
+type role uint8
+
+const (
+	roleNone    role = iota
+	rolePrompt       // begins a turn
+	roleCommand      // a slash command: begins a turn if the agent answers it
+	roleReply        // the agent's own words
+	roleNotice       // words that the program wrote as the agent's: an error, "No response requested."
+)
+
+// turnPartOf returns what r says, nil for nothing.
+func turnPartOf(r *record) *turnPart {
+	out := &turnPart{key: jsonscan.Unescape(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
+	switch {
+	case r.isSidechain:
+	case r.kind == kindAssistant:
+		out.role = roleReply
+		if string(field(r.message, "model")) == `"<synthetic>"` {
+			out.role = roleNotice
+		}
+	case r.kind == kindUser && !r.isMeta && !r.isSummary:
+		out.role, out.text = readPrompt(r)
+	}
+	if *out == (turnPart{}) {
+		return nil
+	}
+	return out
+}
+
+// readPrompt distinguishes a prompt from the other records that the agent writes as the
+// user's: tool results, the output of commands, notes about an interruption, and the
+// report of a background task, which belongs to the turn that started it.
+func readPrompt(r *record) (role, string) {
+	content := field(r.message, "content")
+	if hasToolResult(content) {
+		return roleNone, ""
+	}
+	words := textOf(content)
+	for _, prefix := range []string{interruptMark, "<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>"} {
+		if strings.HasPrefix(words, prefix) {
+			return roleNone, ""
+		}
+	}
+	if beginsWithTag(words) && !r.isSubmitted {
+		return roleCommand, typedCommand(words)
+	}
+	return rolePrompt, words
+}
+
+// beginsWithTag reports whether words begin with a tag, as the records of commands do.
+func beginsWithTag(words string) bool {
+	words = strings.TrimLeft(words, " \t\r\n")
+	return len(words) > 1 && words[0] == '<' && words[1] >= 'a' && words[1] <= 'z'
+}
+
+// typedCommand turns the tags of a slash command into what the user typed.
+func typedCommand(words string) string {
+	name := element(words, "command-name")
+	if name == "" {
+		return words
+	}
+	return strings.TrimSpace(name + " " + element(words, "command-args"))
+}
+
+// element returns the text inside the first element with a tag.
+func element(words, tag string) string {
+	_, after, _ := strings.Cut(words, "<"+tag+">")
+	inside, _, found := strings.Cut(after, "</"+tag+">")
+	if !found {
+		return ""
+	}
+	return strings.TrimSpace(inside)
+}

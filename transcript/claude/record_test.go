@@ -1,0 +1,205 @@
+package claude
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+// FuzzParse compares with encoding/json: the same lines are JSON objects, and the
+// keys that matter have the same values.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{}`, ` { } `, `{"a":1}`, `{"a":[],"b":{}}`, `{"a":[[]],"b":{"c":{}}}`, `{"a":-0.5e+7}`, `{"a":01}`, `{"a":1.}`, `{"a":-}`, `{"a":1e}`,
+		`{"a":"\u00e9\ud83d\ude00\n\""}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"` + "\t" + `"}`, `{"a":tru}`, `{"a":true,}`, `{,}`, `{"a"}`, `{"a":1 "b":2}`,
+		`{"uuid":"u","parentUuid":null,"sessionId":"s","type":"user","message":{"sessionId":"no"}}`, `{"uuid":"\u0075","uuid":"2"}`,
+		`{"a":[1,]}`, `{"a":{"b":1,}}`, `[]`, `1`, `{"a":nul}`, `{"a":[}`, `{"a":{]}`, `{"a":"12345678\\90123456"}`, "{\"a\":\"\xff\"}", "\ufeff{}", "{}x", "",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var r record
+		err := r.parse(data)
+		clean := bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+		var want map[string]json.RawMessage
+		ok := json.Valid(clean) && json.Unmarshal(clean, &want) == nil && want != nil
+		if (err == nil) != ok {
+			t.Fatalf("parse says %v, encoding/json says %v", err, ok)
+		}
+		if !ok {
+			return
+		}
+		var uuid string
+		if json.Unmarshal(want["uuid"], &uuid) == nil && bytes.Count(clean, []byte("uuid")) == 1 && jsonscan.Unescape(r.uuid) != uuid {
+			t.Fatalf("uuid %q, want %q", r.uuid, uuid)
+		}
+		var spliced bytes.Buffer
+		r.writeAs(&spliced, "NEW")
+		checkSplice(t, clean, bytes.TrimPrefix(spliced.Bytes(), []byte("\xef\xbb\xbf")))
+	})
+}
+
+// checkSplice checks that nothing but top-level session ids differs.
+func checkSplice(t *testing.T, before, after []byte) {
+	t.Helper()
+	var was, is map[string]any
+	if err := json.Unmarshal(after, &is); err != nil {
+		t.Fatalf("no JSON after the splice: %v", err)
+	}
+	if json.Unmarshal(before, &was) != nil {
+		t.Fatal("no JSON before the splice")
+	}
+	if id, ok := was["sessionId"].(string); ok && is["sessionId"] != "NEW" && bytes.Contains(before, []byte(`"sessionId"`)) {
+		t.Fatalf("session %q is still there", id)
+	}
+	delete(was, "sessionId")
+	delete(is, "sessionId")
+	a, _ := json.Marshal(was)
+	b, _ := json.Marshal(is)
+	if !bytes.Equal(a, b) {
+		t.Fatalf("%s became %s", a, b)
+	}
+}
+
+// FuzzLines checks that lines partition the input whatever the reads were.
+func FuzzLines(f *testing.F) {
+	f.Add([]byte("a\nbb\n\nccc"), 1)
+	f.Add([]byte("\n\n"), 3)
+	f.Fuzz(func(t *testing.T, data []byte, piece int) {
+		l := &lineReader{blocks: &pieces{data, 1 + piece&7}, offset: 100}
+		var got []byte
+		n := 0
+		for at := range l.all() {
+			if n++; at.number != n || at.offset != int64(100+len(got)) || bytes.IndexByte(at.bytes, '\n') != len(at.bytes)-1 {
+				t.Fatalf("line %d at %d is %q", at.number, at.offset, at.bytes)
+			}
+			got = append(got, at.bytes...)
+		}
+		torn, err := l.end()
+		if err != nil || torn != len(data)-len(got) || !bytes.HasPrefix(data, got) || bytes.IndexByte(data[len(got):], '\n') >= 0 {
+			t.Fatalf("%q of %q, %d torn, %v", got, data, torn, err)
+		}
+	})
+}
+
+// pieces returns n bytes of data at a time, in a buffer that it reuses.
+type pieces struct {
+	data []byte
+	n    int
+}
+
+func (p *pieces) next() ([]byte, error) {
+	r := bufferedBlocks{r: bytes.NewReader(p.data), buf: make([]byte, p.n)}
+	out, err := r.next()
+	p.data = p.data[len(out):]
+	return out, err
+}
+
+// FuzzLog checks that only canonical bytes are a log.
+func FuzzLog(f *testing.F) {
+	n := logNode{size: 5, chunks: []chunk{{[32]byte{1}, 5}}}
+	f.Add(n.encode())
+	n = logNode{prev: [32]byte{2}, size: 7, chunks: n.chunks}
+	f.Add(n.encode())
+	n = logNode{prev: [32]byte{2}, session: fuzzSession, size: 7, chunks: n.chunks}
+	f.Add(n.encode())
+	n = logNode{prev: [32]byte{2}, session: fuzzSession, keep: []lineRange{{1, 1}, {3, 9}}, size: 7}
+	f.Add(n.encode())
+	n.keep[1].from = 2
+	f.Add(n.encode())
+	f.Add([]byte("segno-log 2\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := decodeLog(data)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(n.encode(), data) {
+			t.Fatalf("%q is not what %+v encodes to", data, n)
+		}
+		if n.own() > n.size || n.own() <= 0 && n.session == "" || n.keep != nil && n.session == "" {
+			t.Fatalf("%+v cannot be", n)
+		}
+	})
+}
+
+const fuzzSession = "22222222-0000-4000-8000-000000000002"
+
+// FuzzLineFilter compares with the obvious implementation: split, choose, replace. Only the newest
+// session id matters.
+func FuzzLineFilter(f *testing.F) {
+	f.Add([]byte(`{"sessionId":"a","type":"user"}`+"\nno record\n\n"+`{"x":{"sessionId":"b"},"sessionId":"c"}`+"\n"), uint64(5))
+	f.Add([]byte("\xef\xbb\xbf{\"sessionId\":\"\"}\r\n{\"sessionId\":1}\n"), ^uint64(0))
+	f.Fuzz(func(t *testing.T, data []byte, mask uint64) {
+		data = data[:bytes.LastIndexByte(data, '\n')+1]
+		var keep []lineRange
+		var want, spliced bytes.Buffer
+		var r record
+		for i, l := range bytes.SplitAfter(data, []byte("\n")) {
+			if len(l) == 0 {
+				break
+			}
+			_ = r.parse(l)
+			r.writeAs(&spliced, fuzzSession)
+			if mask>>(i%64)&1 == 0 {
+				continue
+			}
+			r.writeAs(&want, fuzzSession)
+			keep = appendLine(keep, i+1)
+		}
+		if keep == nil {
+			return
+		}
+		read := func(data []byte, keep []lineRange, session segno.SessionID) []byte {
+			out, err := io.ReadAll(iotest.OneByteReader(newLineFilter(bytes.NewReader(data), keep, session)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out
+		}
+		if got := read(data, keep, fuzzSession); !bytes.Equal(got, want.Bytes()) {
+			t.Fatalf("%q became %q, want %q", data, got, want.Bytes())
+		}
+		other := read(data, nil, "11111111-0000-4000-8000-000000000001")
+		if got := read(other, nil, fuzzSession); !bytes.Equal(got, spliced.Bytes()) {
+			t.Fatalf("%q became %q by way of another session, want %q", data, got, spliced.Bytes())
+		}
+		if got := read(read(data, keep, ""), nil, fuzzSession); !bytes.Equal(got, want.Bytes()) {
+			t.Fatalf("%q became %q in two steps, want %q", data, got, want.Bytes())
+		}
+	})
+}
+
+// FuzzSidecars checks that only canonical bytes are a listing, and that no path of
+// one leads out of its directory.
+func FuzzSidecars(f *testing.F) {
+	f.Add(encodeSidecars([]sidecar{{path: "tasks/1.json", mode: 0o600, size: 3, mtime: 4, name: [32]byte{1}}}))
+	f.Add(encodeSidecars([]sidecar{{path: "session/../../x", name: [32]byte{1}}}))
+	f.Add(encodeSidecars([]sidecar{{path: "session/a\xff\n", isLog: true, name: [32]byte{1}}, {path: "tasks/a", name: [32]byte{2}}}))
+	c := New("/home/x", Options{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := decodeSidecars(data)
+		if err != nil {
+			return
+		}
+		if !bytes.Equal(encodeSidecars(list), data) {
+			t.Fatalf("%q is not what it encodes to", data)
+		}
+		for _, s := range list {
+			at := c.sidecarFile("sid", "/home/x/projects/p/sid.jsonl", s.path)
+			inside := false
+			for _, dir := range sidecarDirs() {
+				root := c.sidecarFile("sid", "/home/x/projects/p/sid.jsonl", dir)
+				inside = inside || strings.HasPrefix(at, root+"/") && !strings.Contains(at+"/", "/../")
+			}
+			if !inside {
+				t.Fatalf("%q leads to %s", s.path, at)
+			}
+		}
+	})
+}

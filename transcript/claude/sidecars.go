@@ -1,0 +1,266 @@
+package claude
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+const (
+	// maxSidecar is the size of the largest sidecar that is stored.
+	maxSidecar = 64 << 20
+	// racyAge is how young a file may be that could still change without a change of its
+	// modification time.
+	racyAge = 100 * time.Millisecond
+	// resumeHead is a sidecar that newer versions of the agent write to load a long transcript
+	// faster: offsets into its bytes. It is useless for another transcript, and the agent
+	// writes a new one.
+	resumeHead = "resume-head.jsonl"
+)
+
+// sidecar is one file beside a transcript.
+type sidecar struct {
+	path  string // slash-separated, below one of the names of sidecarDirs
+	mode  fs.FileMode
+	size  int64
+	mtime int64 // nanoseconds; 0 if the file must be read again
+	isLog bool  // name is a log, not a blob
+	name  segno.Hash
+}
+
+// sidecarDirs are the directories of a session's sidecars by the names that they have in a
+// list.
+func sidecarDirs() []string { return []string{"file-history", "session", "session-env", "tasks"} }
+
+// sidecarFile returns where a sidecar of a session is, given its path or only the name of
+// its directory. transcript is where the session's transcript is or will be.
+func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name string) string {
+	dir, rel, _ := strings.Cut(name, "/")
+	if dir == "session" {
+		return filepath.Join(filepath.Dir(transcript), string(session), filepath.FromSlash(rel))
+	}
+	return filepath.Join(c.home, dir, string(session), filepath.FromSlash(rel))
+}
+
+// listSidecars finds a session's sidecars, sorted by path, without reading them.
+// Symlinks, [resumeHead] and special files are left out. skipped describes those that
+// were too large.
+func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
+	for _, dir := range sidecarDirs() {
+		root := c.sidecarFile(session, transcript, dir)
+		err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() || file == filepath.Join(root, resumeHead) {
+				return ignoreMissing(err)
+			}
+			fi, err := d.Info()
+			if err != nil {
+				return ignoreMissing(err)
+			}
+			rel, err := filepath.Rel(root, file)
+			if err != nil {
+				return err
+			}
+			s := sidecar{path: path.Join(dir, filepath.ToSlash(rel)), mode: fi.Mode().Perm(), size: fi.Size(), mtime: fi.ModTime().UnixNano()}
+			if s.size > maxSidecar {
+				skipped = append(skipped, fmt.Sprintf("sidecar %s was left out: it is larger than 64 MiB", s.path))
+			} else {
+				list = append(list, s)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+	slices.SortFunc(list, func(a, b sidecar) int { return cmp.Compare(a.path, b.path) })
+	slices.Sort(skipped)
+	return list, skipped, nil
+}
+
+// ignoreMissing returns err unless it reports that a file does not exist (any more).
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// captureSidecars stores the sidecars that changed since the list before, and
+// a new list. The name is zero if there are none.
+func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, before segno.Hash, b segno.Batch) (segno.Hash, []string, error) {
+	list, skipped, err := c.listSidecars(src.Session, src.Path)
+	if err != nil {
+		return segno.Hash{}, nil, fmt.Errorf("list sidecars: %w", err)
+	}
+	earlier := map[string]sidecar{}
+	if c.objects != nil && !before.IsZero() {
+		old, _ := getSidecars(ctx, c.objects, before) // without it, all sidecars are read again
+		for _, s := range old {
+			earlier[s.path] = s
+		}
+	}
+	kept := list[:0]
+	for _, s := range list {
+		if old, ok := earlier[s.path]; ok && old.mtime == s.mtime && old.size == s.size {
+			s.isLog, s.name = old.isLog, old.name
+		} else if err := c.storeSidecar(ctx, src, &s, b); errors.Is(err, fs.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return segno.Hash{}, nil, err
+		}
+		kept = append(kept, s)
+	}
+	if len(kept) == 0 {
+		return segno.Hash{}, skipped, nil
+	}
+	name, err := b.Put(ctx, encodeSidecars(kept))
+	if err != nil {
+		return segno.Hash{}, nil, fmt.Errorf("store sidecars: %w", err)
+	}
+	return name, skipped, nil
+}
+
+// storeSidecar reads a file and stores it. The error is [fs.ErrNotExist] if the file is
+// gone, or grew beyond maxSidecar.
+func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sidecar, b segno.Batch) error {
+	f, err := openRegular(c.sidecarFile(src.Session, src.Path, s.path))
+	if err != nil {
+		return fmt.Errorf("read sidecar: %w", err)
+	}
+	defer f.Close()
+	if c.now().Sub(time.Unix(0, s.mtime)) < racyAge {
+		s.mtime = 0
+	}
+	w := &logWriter{batch: b}
+	block := make([]byte, min(blockSize, s.size+1))
+	for s.size = 0; s.size <= maxSidecar; {
+		n, err := io.ReadFull(f, block)
+		if n > 0 || s.size == 0 {
+			if err := w.put(ctx, block[:n]); err != nil {
+				return err
+			}
+			s.size += int64(n)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read sidecar: %w", err)
+		}
+		if len(block) < blockSize { // the file grew since it was listed
+			block = make([]byte, blockSize)
+		}
+	}
+	if s.size > maxSidecar {
+		return fmt.Errorf("sidecar %s grew too large: %w", s.path, fs.ErrNotExist)
+	}
+	if s.isLog = len(w.chunks) > 1; !s.isLog {
+		s.name = w.chunks[0].name
+		return nil
+	}
+	s.name, err = w.close(ctx)
+	return err
+}
+
+const sidecarHead = "segno-sidecars 1\n"
+
+// encodeSidecars returns the canonical bytes of a sorted list.
+func encodeSidecars(list []sidecar) []byte {
+	var b bytes.Buffer
+	b.WriteString(sidecarHead)
+	for _, s := range list {
+		how := "blob"
+		if s.isLog {
+			how = "log"
+		}
+		fmt.Fprintf(&b, "%o %d %d %s %s %q\n", s.mode, s.size, s.mtime, how, s.name, s.path)
+	}
+	return b.Bytes()
+}
+
+func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidecar, error) {
+	data, err := o.Get(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read sidecars: %w", err)
+	}
+	return decodeSidecars(data)
+}
+
+// decodeSidecars decodes what encodeSidecars returned. Errors are those of
+// [decodeLog]. No path of the result leads out of its directory.
+func decodeSidecars(data []byte) ([]sidecar, error) {
+	const op = "read sidecars"
+	rows, err := splitRows(data, sidecarHead)
+	if err != nil {
+		return nil, err
+	}
+	var out []sidecar
+	for _, row := range rows {
+		s, err := decodeSidecar(row)
+		if err != nil {
+			return nil, segno.NewError(segno.KindCorrupt, op, "", err)
+		}
+		if len(out) > 0 && out[len(out)-1].path >= s.path {
+			return nil, segno.Errorf(segno.KindCorrupt, op, s.path, "out of order")
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 || !bytes.Equal(encodeSidecars(out), data) {
+		return nil, segno.Errorf(segno.KindCorrupt, op, "", "not in the canonical encoding")
+	}
+	return out, nil
+}
+
+func decodeSidecar(row string) (s sidecar, err error) {
+	var how, name string
+	head, quoted, _ := strings.Cut(row, ` "`)
+	if _, err := fmt.Sscanf(head, "%o %d %d %s %s", &s.mode, &s.size, &s.mtime, &how, &name); err != nil {
+		return s, err
+	}
+	s.isLog = how == "log"
+	if s.name, err = segno.ParseHash(name); err != nil {
+		return s, err
+	}
+	if s.path, err = strconv.Unquote(`"` + quoted); err != nil {
+		return s, err
+	}
+	dir, rel, _ := strings.Cut(s.path, "/")
+	switch {
+	case !slices.Contains(sidecarDirs(), dir):
+		return s, fmt.Errorf("unknown directory %q", dir)
+	case s.mode != s.mode.Perm(), s.size < 0, s.size > 2*maxSidecar, s.name.IsZero():
+		return s, fmt.Errorf("impossible mode, size or name of %q", s.path)
+	case rel == "." || path.Clean(rel) != rel || !filepath.IsLocal(filepath.FromSlash(rel)) || strings.ContainsRune(rel, 0):
+		return s, fmt.Errorf("invalid path %q", s.path)
+	}
+	return s, nil
+}
+
+// Trace calls visit for each object p reaches. visit returns false for an object whose
+// references it already knows.
+func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
+	if err := traceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
+		return err
+	}
+	list, err := getSidecars(ctx, o, p.Sidecars)
+	for _, s := range list {
+		if !s.isLog {
+			visit(s.name)
+		} else if err := traceLog(ctx, o, s.name, visit); err != nil {
+			return err
+		}
+	}
+	return err
+}

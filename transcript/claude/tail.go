@@ -1,0 +1,231 @@
+package claude
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+// tailLength is how far from its end a transcript is searched for what ended a turn and
+// for its queue. Both are the last records that the agent writes.
+const tailLength = 1 << 20
+
+// readTail calls visit for the records between offset and the end of an open transcript,
+// until visit returns false. It returns the offset behind the last line read.
+func readTail(f *os.File, offset int64, visit func(*record) bool) (int64, error) {
+	fi, err := f.Stat()
+	if err != nil || fi.Size() <= offset {
+		return offset, err
+	}
+	l := newLineReader(io.NewSectionReader(f, offset, fi.Size()-offset), offset)
+	var r record
+	for at := range l.all() {
+		if r.parse(at.bytes) == nil && !visit(&r) {
+			break
+		}
+	}
+	_, err = l.end()
+	return l.offset, err
+}
+
+// tailOffset is where the tail of an open transcript begins.
+func tailOffset(f *os.File) int64 {
+	fi, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	return max(0, fi.Size()-tailLength)
+}
+
+// poll calls check until it returns true or an error, or until ctx ends.
+func poll(ctx context.Context, interval time.Duration, check func() (bool, error)) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		if done, err := check(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+// AwaitMessage waits until the transcript has the agent's last message behind the offset
+// since. A hook at a turn's end needs it, because the agent calls the hook before it
+// writes the message. An earlier message of the turn with the same text counts, too: then
+// the following capture may end before the turn does, and the next one gets the rest.
+// AwaitMessage returns at once for an empty message. The error has
+// [segno.KindCancelled] if ctx ends first.
+func (c *Transcripts) AwaitMessage(ctx context.Context, src segno.Source, message string, since int64) error {
+	const op = "wait for transcript"
+	message = strings.TrimSpace(message)
+	if message == "" {
+		return nil
+	}
+	err := poll(ctx, 3*time.Millisecond, func() (found bool, err error) {
+		f, at, err := c.open(ctx, op, src)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		src = at
+		since, err = readTail(f, since, func(r *record) bool {
+			found = r.kind == kindAssistant && !r.isSidechain && strings.TrimSpace(textOf(field(r.message, "content"))) == message
+			return !found
+		})
+		return found, err
+	})
+	return ioError(op, src.Path, err)
+}
+
+// Queued returns how many prompts wait in the agent's queue, according to the end of the
+// transcript. A prompt leaves the queue when a turn begins with it, when the running turn
+// receives it, or when the user edits it.
+func (c *Transcripts) Queued(ctx context.Context, src segno.Source) (n int, err error) {
+	const op = "read the agent's queue"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	_, err = readTail(f, tailOffset(f), func(r *record) bool {
+		if string(r.typ) != "queue-operation" {
+			return true
+		}
+		switch jsonscan.Text(r.field("operation")) {
+		case "enqueue":
+			n++
+		case "popAll":
+			n = 0
+		default:
+			n = max(0, n-1)
+		}
+		return true
+	})
+	return n, ioError(op, src.Path, err)
+}
+
+// interruptMark begins the text of the user record that Claude Code 2.1 writes
+// when a turn is interrupted: "[Request interrupted by user]", or "… by user for
+// tool use]".
+const interruptMark = "[Request interrupted by user"
+
+// markDelay is how long the mark may take to reach the disk once the agent
+// shows it: the agent writes its records about every 100 ms.
+const markDelay = 300 * time.Millisecond
+
+// Interrupted reports whether the agent wrote that the user interrupted the turn
+// of a prompt, or continued with another prompt without the turn's end. The agent
+// calls no hook then, and keeps running. Interrupted waits a moment for the mark. An empty
+// key means the newest prompt that waited in the agent's queue.
+func (c *Transcripts) Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
+	end, err := c.readTurnEnd(ctx, src, key, true)
+	return end.isMarked || end.isPassed, err
+}
+
+// LastOf returns the time of the newest record of a turn, zero if there is none, and
+// whether that is the moment at which the turn was interrupted. If it is not and wait
+// is set, LastOf waits a moment for the mark.
+func (c *Transcripts) LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, interrupted bool, err error) {
+	end, err := c.readTurnEnd(ctx, src, key, wait)
+	return end.at, end.isMarked, err
+}
+
+// AtQuestion reports whether the interruption of a turn was the user's answer to the
+// question whether the agent may use a tool. The agent's mark then names no message that
+// it interrupted.
+func (c *Transcripts) AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error) {
+	end, err := c.readTurnEnd(ctx, src, key, false)
+	return end.isMarked && end.isRefusal, err
+}
+
+// turnEnd is how a turn ended according to the end of the transcript.
+type turnEnd struct {
+	at        time.Time // of its newest record
+	isMarked  bool      // that record is the mark of an interruption
+	isRefusal bool      // the user interrupted at a question whether to use a tool
+	isPassed  bool      // the next turn's prompt follows
+}
+
+// readTurnEnd reads how a turn ended. If wait is set, it waits a moment for the mark.
+func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (end turnEnd, err error) {
+	const op = "look for an interrupt"
+	if src, err = c.resolve(ctx, op, src); err != nil {
+		return end, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, markDelay)
+	defer cancel()
+	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
+		f, err := openRegular(src.Path)
+		if err != nil {
+			return false, err
+		}
+		defer f.Close()
+		s := turnSearch{key: key}
+		_, err = readTail(f, tailOffset(f), s.add)
+		end = s.end
+		return end.isMarked || end.isPassed || !wait, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		err = nil // the mark did not come
+	}
+	return end, ioError(op, src.Path, err)
+}
+
+// turnSearch finds the end of a turn in the records of a tail.
+type turnSearch struct {
+	key      segno.TurnKey // "" for the newest prompt that waited in the agent's queue
+	isQueued bool          // key is that of a prompt in the queue
+	isFound  bool          // the turn's prompt was found
+	end      turnEnd
+}
+
+// add adds one record. A prompt that was queued when the user interrupted a turn begins
+// the next turn at that moment. The agent writes the mark behind it, with its id.
+func (s *turnSearch) add(r *record) bool {
+	if r.isSidechain {
+		return true
+	}
+	isQueued := r.kind == kindUser && r.isSubmitted && string(r.field("promptSource")) == `"queued"`
+	if isQueued && (s.key == "" || s.isQueued) {
+		*s = turnSearch{key: segno.TurnKey(jsonscan.Unescape(r.promptID)), isQueued: true}
+	}
+	isOwn := s.key != "" && string(r.promptID) == string(s.key)
+	if s.isFound = s.isFound || isOwn; s.isFound && !s.end.isPassed {
+		s.end.add(r, isOwn, isQueued)
+	}
+	return true
+}
+
+// add adds a record from the turn's prompt on. isOwn is set for a record with the turn's key.
+func (end *turnEnd) add(r *record, isOwn, isQueued bool) {
+	isLast := r.kind == kindAssistant && !end.isMarked
+	switch {
+	case r.kind != kindUser:
+	case isOwn:
+		isLast = true
+		words := strings.TrimSpace(textOf(field(r.message, "content")))
+		end.isMarked = strings.HasPrefix(words, interruptMark)
+		end.isRefusal = words == interruptMark+" for tool use]" && r.field("interruptedMessageId") == nil
+	case r.isSubmitted && len(r.promptID) > 0:
+		end.isPassed = true
+		if isQueued && !end.isMarked {
+			isLast, end.isMarked = true, true
+		}
+	}
+	if ms, ok := r.time(); isLast && ok {
+		end.at = time.UnixMilli(ms)
+	}
+}

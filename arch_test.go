@@ -18,7 +18,7 @@ const module = "github.com/dalsegno/segno"
 // points at the root; only the drivers and the command know more than it.
 var allowed = map[string][]string{
 	".":                          {},
-	"timeline":                   {".", "internal/ledger"},
+	"timeline":                   {".", "internal/ledger", "internal/phase"},
 	"saver":                      {".", "timeline"},
 	"internal/vfs":               {},
 	"internal/spool":             {".", "internal/vfs", "timeline"},
@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":             {".", "store/kv"},
 	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
 	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
-	"store/storetest":            {".", "saver"},
+	"store/storetest":            {".", "saver", "timeline", "internal/phase"},
 	"internal/testing/storerig":  {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},

@@ -1,5 +1,7 @@
 package cli
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"context"
 	"fmt"
@@ -37,7 +39,7 @@ func (a *app) collect(ctx context.Context, store *local.Store, r *retention) (re
 		return res, usage(fmt.Errorf("--keep-days and --keep-turns are not negative"))
 	}
 	const most = 100 * 365 // a Duration holds no more than 292 years
-	rules := segno.Retention{KeepFor: time.Duration(min(r.days, most)) * 24 * time.Hour, KeepTurns: r.turns}
+	rules := timeline.Retention{KeepFor: time.Duration(min(r.days, most)) * 24 * time.Hour, KeepTurns: r.turns}
 	expired, err := rules.Expired(ctx, store, a.now())
 	if err != nil {
 		return res, err

@@ -8,7 +8,7 @@ import (
 
 // NextPhase returns the phase of a thread after c, which is applied to a thread in a phase.
 // Stores keep the phase with the thread's head, so that threads are found by it. It is
-// [segno.PhaseUnknown] where the commits before c would have to be read; [segno.ReadPhase] does
+// [segno.PhaseUnknown] where the commits before c would have to be read; [phase.Read] does
 // that.
 func NextPhase(before segno.Phase, c *segno.Commit) segno.Phase {
 	switch {

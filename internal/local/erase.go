@@ -30,7 +30,7 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 			return segno.Collection{}, err
 		}
 	}
-	return segno.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.Trace})
+	return timeline.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.Trace})
 }
 
 // DeleteThread deletes a thread, and has the workspaces that are at it be at none. A thread
@@ -56,7 +56,7 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 			return err
 		}
 	}
-	return segno.DeleteWhole(ctx, s, thread)
+	return timeline.DeleteWhole(ctx, s, thread)
 }
 
 func (s *Store) catchUpAll(ctx context.Context) error {

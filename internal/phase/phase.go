@@ -78,7 +78,7 @@ func matches(ctx context.Context, s segno.Store, x Index, f *Found, q *segno.Thr
 		return false, nil
 	}
 	if f.Phase == segno.PhaseUnknown {
-		p, err := segno.ReadPhase(ctx, s, f.Head)
+		p, err := Read(ctx, s, f.Head)
 		if segno.KindOf(err) == segno.KindNotFound && err != nil {
 			return false, nil // deleted and collected meanwhile
 		}

@@ -1,5 +1,7 @@
 package file
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"os"
 	"path/filepath"
@@ -118,7 +120,7 @@ func TestForkOfAnErasedThread(t *testing.T) {
 	if _, err := b.Load(ctx, "base of erased", segno.Window{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := segno.Purge(ctx, a, "erased", segno.CollectPolicy{}); err != nil {
+	if _, err := timeline.Purge(ctx, a, "erased", segno.CollectPolicy{}); err != nil {
 		t.Fatal(err)
 	}
 	pin := segno.Commit{ID: "pin", Thread: "live", Expect: "base of live", Pin: &segno.Pin{Checkpoint: "base of erased", Name: "a pin"}}

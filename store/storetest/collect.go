@@ -1,5 +1,7 @@
 package storetest
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"context"
 	"encoding/json"
@@ -228,7 +230,7 @@ func testStatesStay(f *fixture) {
 }
 
 // retain collects with a retention.
-func (f *fixture) retain(r segno.Retention) int {
+func (f *fixture) retain(r timeline.Retention) int {
 	f.Helper()
 	lines, err := r.Lines(f.Context(), f.store, f.now())
 	f.ok(err)
@@ -271,9 +273,9 @@ var retentionTests = []test{
 		now := f.step(head)
 		now.Checkpoint.Time = f.now()
 		head = f.commit(now)
-		f.same("dropped without a rule", f.retain(segno.Retention{}), 0)
-		f.same("dropped by a rule that keeps all", f.retain(segno.Retention{KeepFor: 72 * time.Hour}), 0)
-		f.same("dropped", f.retain(segno.Retention{KeepFor: 24 * time.Hour}), 2)
+		f.same("dropped without a rule", f.retain(timeline.Retention{}), 0)
+		f.same("dropped by a rule that keeps all", f.retain(timeline.Retention{KeepFor: 72 * time.Hour}), 0)
+		f.same("dropped", f.retain(timeline.Retention{KeepFor: 24 * time.Hour}), 2)
 		found := f.find(segno.CheckpointQuery{Thread: head.Thread})
 		for _, id := range []segno.CommitID{pinned, asking, forked, base, head.Head} {
 			if !slices.Contains(found, id) {

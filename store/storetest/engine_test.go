@@ -1,5 +1,7 @@
 package storetest
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"encoding/json"
 	"fmt"
@@ -130,7 +132,7 @@ func TestRetentionWithoutTimes(t *testing.T) {
 	c.Checkpoint.Time = time.Time{}
 	f.commit(f.move(f.commit(c), base.Head, base.Head))
 	f.advance(48 * time.Hour)
-	rule := segno.Retention{KeepFor: time.Hour}
+	rule := timeline.Retention{KeepFor: time.Hour}
 	expired, err := rule.Expired(f.Context(), f.store, f.now())
 	f.ok(err)
 	f.same("the expired threads", expired, []segno.ThreadID(nil))
@@ -159,7 +161,7 @@ func TestExpiredThreads(t *testing.T) {
 		commit("leased")
 		f.acquire("leased", "a run")
 	}
-	for rule, want := range map[segno.Retention][]segno.ThreadID{
+	for rule, want := range map[timeline.Retention][]segno.ThreadID{
 		{KeepFor: 24 * time.Hour}: {"old"}, {}: nil, {KeepFor: 24 * time.Hour, KeepTurns: 1}: nil,
 	} {
 		expired, err := rule.Expired(f.Context(), f.store, f.now())
@@ -215,9 +217,9 @@ func TestKeepTurns(t *testing.T) {
 		ends[i], head = f.abandoned(base, head)
 	}
 	f.advance(48 * time.Hour)
-	f.same("dropped", f.retain(segno.Retention{KeepTurns: 2}), 2)
+	f.same("dropped", f.retain(timeline.Retention{KeepTurns: 2}), 2)
 	f.line(ends[2], 0)
 	f.line(ends[3], 0)
-	f.same("dropped by both rules", f.retain(segno.Retention{KeepTurns: 1, KeepFor: 72 * time.Hour}), 0)
-	f.same("dropped by the stricter rule", f.retain(segno.Retention{KeepTurns: 1}), 1)
+	f.same("dropped by both rules", f.retain(timeline.Retention{KeepTurns: 1, KeepFor: 72 * time.Hour}), 0)
+	f.same("dropped by the stricter rule", f.retain(timeline.Retention{KeepTurns: 1}), 1)
 }

@@ -1,5 +1,7 @@
 package storetest
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"bytes"
 	"context"
@@ -52,7 +54,7 @@ func (f *fixture) plant(id segno.ThreadID) map[string]secret {
 
 func (f *fixture) purge(id segno.ThreadID) {
 	f.Helper()
-	f.ok(errOf(segno.Purge(f.Context(), f.store, id, segno.CollectPolicy{Trace: trace})))
+	f.ok(errOf(timeline.Purge(f.Context(), f.store, id, segno.CollectPolicy{Trace: trace})))
 }
 
 // erase erases deleted threads and returns how many checkpoints and objects were dropped.
@@ -129,7 +131,7 @@ var eraseTests = []test{
 			f.commitErr(f.turn(head)),
 			f.commitErr(f.base("purged", "")),
 			errOf(f.store.Head(f.Context(), "purged")),
-			errOf(segno.Purge(f.Context(), f.store, "purged", segno.CollectPolicy{Trace: trace})),
+			errOf(timeline.Purge(f.Context(), f.store, "purged", segno.CollectPolicy{Trace: trace})),
 		} {
 			f.kind(err, segno.KindNotFound)
 		}
@@ -151,7 +153,7 @@ var leasedEraseTests = []test{
 	{"a leased thread", "a thread with a lease is not purged", func(f *fixture) {
 		head := f.newThread()
 		l := f.acquire(head.Thread, "a run")
-		f.kind(errOf(segno.Purge(f.Context(), f.store, head.Thread, segno.CollectPolicy{Trace: trace})), segno.KindRefused)
+		f.kind(errOf(timeline.Purge(f.Context(), f.store, head.Thread, segno.CollectPolicy{Trace: trace})), segno.KindRefused)
 		f.ok(f.store.(segno.Leaser).Release(f.Context(), l))
 		f.purge(head.Thread)
 	}},

@@ -1,5 +1,7 @@
 package storetest
 
+import "github.com/dalsegno/segno/timeline"
+
 import (
 	"context"
 	"errors"
@@ -23,7 +25,7 @@ func (f *fixture) calls(ctx context.Context) map[string]func() error {
 		"head":             func() error { return errOf(s.Head(ctx, head.Thread)) },
 		"load":             func() error { return errOf(s.Load(ctx, head.Head, segno.Window{Entries: true})) },
 		"delete":           func() error { return s.Delete(ctx, head.Thread) },
-		"purge":            func() error { return errOf(segno.Purge(ctx, s, head.Thread, policy)) },
+		"purge":            func() error { return errOf(timeline.Purge(ctx, s, head.Thread, policy)) },
 		"checkpoints":      func() error { return lastErr(s.Checkpoints(ctx, segno.CheckpointQuery{Thread: head.Thread})) },
 		"threads":          func() error { return lastErr(s.Threads(ctx, segno.ThreadQuery{})) },
 		"threads by phase": func() error { return lastErr(s.Threads(ctx, segno.ThreadQuery{Phase: segno.PhaseDone})) },

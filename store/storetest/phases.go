@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 	"pgregory.net/rapid"
 )
 
@@ -146,7 +147,7 @@ func (f *fixture) checkPhases() {
 		}
 	}
 	for _, id := range f.threads(segno.ThreadQuery{}) {
-		want, err := segno.ReadPhase(f.Context(), f.store, f.head(id).Head)
+		want, err := phase.Read(f.Context(), f.store, f.head(id).Head)
 		f.ok(err)
 		f.same("the phases of thread "+string(id), found[id], []segno.Phase{want})
 	}

@@ -1,44 +1,46 @@
-package segno
+package timeline
 
 import (
 	"context"
 	"errors"
+
+	"github.com/dalsegno/segno"
 )
 
 // Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
 // their pins, and erases them: see [Eraser]. Data that a fork or another thread's
 // checkpoint reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread
 // is deleted, Erase completes it. A DryRun is [KindInvalid]: the thread is still there.
-func Purge(ctx context.Context, s Store, thread ThreadID, p CollectPolicy) (Collection, error) {
+func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.CollectPolicy) (segno.Collection, error) {
 	const op = "purge thread"
-	eraser, ok := s.(Eraser)
+	eraser, ok := s.(segno.Eraser)
 	if !ok {
-		return Collection{}, Errorf(KindInvalid, op, string(thread), "the store cannot erase")
+		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "the store cannot erase")
 	}
 	if p.DryRun {
-		return Collection{}, Errorf(KindInvalid, op, string(thread), "a purge cannot be tried out")
+		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "a purge cannot be tried out")
 	}
 	all, err := withParts(ctx, s, thread)
 	if err != nil {
-		return Collection{}, err
+		return segno.Collection{}, err
 	}
 	if err := refuseHeld(ctx, s, op, all); err != nil {
-		return Collection{}, err
+		return segno.Collection{}, err
 	}
 	for _, id := range all {
 		if err := unpinAll(ctx, s, id); err != nil {
-			return Collection{}, err
+			return segno.Collection{}, err
 		}
 	}
 	if err := deleteAll(ctx, s, all); err != nil {
-		return Collection{}, err
+		return segno.Collection{}, err
 	}
 	return eraser.Erase(ctx, p)
 }
 
 // DeleteWhole deletes a thread with its parts (subagents' runs, namespaces of a saver). A
 // thread that a run holds is [KindRefused].
-func DeleteWhole(ctx context.Context, s Store, thread ThreadID) error {
+func DeleteWhole(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
 	all, err := withParts(ctx, s, thread)
 	if err != nil {
 		return err
@@ -49,9 +51,9 @@ func DeleteWhole(ctx context.Context, s Store, thread ThreadID) error {
 	return deleteAll(ctx, s, all)
 }
 
-func deleteAll(ctx context.Context, s Store, threads []ThreadID) error {
+func deleteAll(ctx context.Context, s segno.Store, threads []segno.ThreadID) error {
 	for _, id := range threads {
-		if err := s.Delete(ctx, id); err != nil && KindOf(err) != KindNotFound {
+		if err := s.Delete(ctx, id); err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return err
 		}
 	}
@@ -59,8 +61,8 @@ func deleteAll(ctx context.Context, s Store, threads []ThreadID) error {
 }
 
 // refuseHeld refuses to delete threads that a run holds.
-func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) error {
-	leaser, ok := s.(Leaser)
+func refuseHeld(ctx context.Context, s segno.Store, op string, threads []segno.ThreadID) error {
+	leaser, ok := s.(segno.Leaser)
 	if !ok {
 		return nil
 	}
@@ -70,20 +72,20 @@ func refuseHeld(ctx context.Context, s Store, op string, threads []ThreadID) err
 			return err
 		}
 		if held.Owner != "" {
-			return Errorf(KindRefused, op, string(id), "a run holds the thread").WithHint("stop the run first")
+			return segno.Errorf(segno.KindRefused, op, string(id), "a run holds the thread").WithHint("stop the run first")
 		}
 	}
 	return nil
 }
 
 // withParts returns a thread and all threads that are parts of it.
-func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error) {
+func withParts(ctx context.Context, s segno.Store, thread segno.ThreadID) ([]segno.ThreadID, error) {
 	if _, err := s.Head(ctx, thread); err != nil {
 		return nil, err
 	}
-	all := []ThreadID{thread}
+	all := []segno.ThreadID{thread}
 	for i := 0; i < len(all); i++ {
-		for t, err := range s.Threads(ctx, ThreadQuery{ParentThread: all[i]}) {
+		for t, err := range s.Threads(ctx, segno.ThreadQuery{ParentThread: all[i]}) {
 			if err != nil {
 				return nil, err
 			}
@@ -94,30 +96,30 @@ func withParts(ctx context.Context, s Store, thread ThreadID) ([]ThreadID, error
 }
 
 // unpinAll removes all pins on checkpoints of a thread.
-func unpinAll(ctx context.Context, s Store, thread ThreadID) error {
+func unpinAll(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
 	for {
 		err := unpinOnce(ctx, s, thread)
-		var lost *ConflictError
+		var lost *segno.ConflictError
 		if !errors.As(err, &lost) || ctx.Err() != nil {
 			return err
 		}
 	}
 }
 
-func unpinOnce(ctx context.Context, s Store, thread ThreadID) error {
+func unpinOnce(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
 	head, err := s.Head(ctx, thread)
 	if err != nil {
 		return err
 	}
-	var pinned []CommitID
-	for c, err := range s.Checkpoints(ctx, CheckpointQuery{Thread: thread, Pinned: true}) {
+	var pinned []segno.CommitID
+	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Pinned: true}) {
 		if err != nil {
 			return err
 		}
 		pinned = append(pinned, c.ID)
 	}
 	for _, id := range pinned {
-		_, err := s.Commit(ctx, Commit{ID: CommitID(NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Pin: &Pin{Checkpoint: id}})
+		_, err := s.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Pin: &segno.Pin{Checkpoint: id}})
 		if err != nil {
 			return err
 		}

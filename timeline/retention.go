@@ -1,8 +1,11 @@
-package segno
+package timeline
 
 import (
 	"context"
 	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/phase"
 )
 
 // Retention decides which old turns a store keeps. A turn stays, with all its ancestors, if any
@@ -23,12 +26,12 @@ func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
 // Expired returns the threads of which r keeps no turn, in the order of [Store.Threads].
 // Parts count with the thread they are parts of. A caller deletes them with [DeleteWhole] or
 // [Purge], after it has seen that no turn of them is open elsewhere.
-func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]ThreadID, error) {
+func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([]segno.ThreadID, error) {
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {
 		return nil, nil // the rule keeps turns of every thread
 	}
-	var all, expired []ThreadID
-	for t, err := range s.Threads(ctx, ThreadQuery{TopLevel: true}) {
+	var all, expired []segno.ThreadID
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +39,7 @@ func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]Threa
 	}
 	for _, id := range all {
 		parts, err := withParts(ctx, s, id)
-		if KindOf(err) == KindNotFound && err != nil {
+		if segno.KindOf(err) == segno.KindNotFound && err != nil {
 			continue // deleted meanwhile
 		}
 		if err != nil {
@@ -57,15 +60,15 @@ func (r Retention) Expired(ctx context.Context, s Store, now time.Time) ([]Threa
 
 // keepsThread reports whether a thread has something that stays: a checkpoint since a moment,
 // a pin, a lease or a question.
-func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time) (bool, error) {
-	for _, q := range []CheckpointQuery{{Thread: thread, Limit: 1}, {Thread: thread, Pinned: true, Limit: 1}} {
+func keepsThread(ctx context.Context, s segno.Store, thread segno.ThreadID, since time.Time) (bool, error) {
+	for _, q := range []segno.CheckpointQuery{{Thread: thread, Limit: 1}, {Thread: thread, Pinned: true, Limit: 1}} {
 		for c, err := range s.Checkpoints(ctx, q) {
 			if err != nil || q.Pinned || c.Time.IsZero() || !c.Time.Before(since) {
 				return true, err
 			}
 		}
 	}
-	if leaser, ok := s.(Leaser); ok {
+	if leaser, ok := s.(segno.Leaser); ok {
 		if held, err := leaser.LeaseOf(ctx, thread); err != nil || held.Owner != "" {
 			return true, err
 		}
@@ -74,24 +77,24 @@ func keepsThread(ctx context.Context, s Store, thread ThreadID, since time.Time)
 	if err != nil || head.Head == "" {
 		return true, err
 	}
-	phase, err := ReadPhase(ctx, s, head.Head)
-	return phase == PhaseWaiting, err
+	phase, err := phase.Read(ctx, s, head.Head)
+	return phase == segno.PhaseWaiting, err
 }
 
 // Lines returns which lines a collection keeps although neither head nor tip reaches them,
 // for [CollectPolicy]. nil keeps all.
-func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*RetainedLines, error) {
+func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*segno.RetainedLines, error) {
 	if r.IsZero() {
 		return nil, nil
 	}
-	keep := &RetainedLines{Newest: map[ThreadID]int64{}, Waiting: map[CommitID]bool{}}
+	keep := &segno.RetainedLines{Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
 	if r.KeepFor > 0 {
 		keep.Since = now.Add(-r.KeepFor)
 	} else {
 		keep.Since = now // older ones stay by number only
 	}
-	var all []ThreadID
-	for t, err := range s.Threads(ctx, ThreadQuery{}) {
+	var all []segno.ThreadID
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -106,12 +109,12 @@ func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*Retained
 }
 
 // retainThread finds which turns of a thread stay because of their number, and which of its lines wait.
-func retainThread(ctx context.Context, s Store, k *RetainedLines, thread ThreadID, turns int) error {
+func retainThread(ctx context.Context, s segno.Store, k *segno.RetainedLines, thread segno.ThreadID, turns int) error {
 	const none = 1 << 62
 	k.Newest[thread] = none
-	seen, parents := map[int]bool{}, map[CommitID]bool{}
-	var ends []CommitID
-	for c, err := range s.Checkpoints(ctx, CheckpointQuery{Thread: thread}) {
+	seen, parents := map[int]bool{}, map[segno.CommitID]bool{}
+	var ends []segno.CommitID
+	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
 		if err != nil {
 			return err
 		}
@@ -124,11 +127,11 @@ func retainThread(ctx context.Context, s Store, k *RetainedLines, thread ThreadI
 		parents[c.Parent] = true
 	}
 	for _, id := range ends {
-		phase, err := ReadPhase(ctx, s, id)
+		phase, err := phase.Read(ctx, s, id)
 		if err != nil {
 			return err
 		}
-		k.Waiting[id] = phase == PhaseWaiting
+		k.Waiting[id] = phase == segno.PhaseWaiting
 	}
 	return nil
 }

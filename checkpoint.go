@@ -92,3 +92,15 @@ func (c *Checkpoint) Clone() (*Checkpoint, error) {
 	out := new(Checkpoint)
 	return out, json.Unmarshal(data, out)
 }
+
+// Phase is the progress of the newest turn of a thread's line according to its commits. Only
+// the lease shows whether a run is at work; see [Leaser].
+type Phase uint8
+
+// The phases. Stores keep the numbers.
+const (
+	PhaseUnknown Phase = iota // the newest commits do not decide it
+	PhaseDone                 // the turn is over, or there was none; of a saver's thread: nothing waits
+	PhaseOpen                 // the turn is not over
+	PhaseWaiting              // the turn is not over and waits for decisions
+)

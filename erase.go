@@ -5,19 +5,6 @@ import (
 	"errors"
 )
 
-// Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
-type Eraser interface {
-	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
-	// objects of any age, and their titles, sessions and operations, wherever the store
-	// keeps them. It keeps the data that [Collector] keeps, and the ids of threads and commits, so
-	// that a late writer is refused. The policy's Trace finds the objects; without it all
-	// objects stay. Erase may be called again after any error, and with nothing to erase.
-	//
-	// A batch that found an object in the store while it was erased cannot be committed:
-	// its commit is [KindNotFound], and the caller stages it again.
-	Erase(ctx context.Context, p CollectPolicy) (Collection, error)
-}
-
 // Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
 // their pins, and erases them: see [Eraser]. Data that a fork or another thread's
 // checkpoint reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread

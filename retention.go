@@ -84,11 +84,11 @@ func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*Retained
 	if r.IsZero() {
 		return nil, nil
 	}
-	keep := &RetainedLines{newest: map[ThreadID]int64{}, waiting: map[CommitID]bool{}}
+	keep := &RetainedLines{Newest: map[ThreadID]int64{}, Waiting: map[CommitID]bool{}}
 	if r.KeepFor > 0 {
-		keep.since = now.Add(-r.KeepFor)
+		keep.Since = now.Add(-r.KeepFor)
 	} else {
-		keep.since = now // older ones stay by number only
+		keep.Since = now // older ones stay by number only
 	}
 	var all []ThreadID
 	for t, err := range s.Threads(ctx, ThreadQuery{}) {
@@ -98,25 +98,17 @@ func (r Retention) Lines(ctx context.Context, s Store, now time.Time) (*Retained
 		all = append(all, t.ID)
 	}
 	for _, id := range all {
-		if err := keep.add(ctx, s, id, r.KeepTurns); err != nil {
+		if err := retainThread(ctx, s, keep, id, r.KeepTurns); err != nil {
 			return nil, err
 		}
 	}
 	return keep, nil
 }
 
-// RetainedLines is the decision of a [Retention] at one moment.
-type RetainedLines struct {
-	since  time.Time
-	newest map[ThreadID]int64 // of a thread the checkpoints from this seq on
-
-	waiting map[CommitID]bool // ends of lines with open questions
-}
-
-// add finds which turns of a thread stay because of their number, and which of its lines wait.
-func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns int) error {
+// retainThread finds which turns of a thread stay because of their number, and which of its lines wait.
+func retainThread(ctx context.Context, s Store, k *RetainedLines, thread ThreadID, turns int) error {
 	const none = 1 << 62
-	k.newest[thread] = none
+	k.Newest[thread] = none
 	seen, parents := map[int]bool{}, map[CommitID]bool{}
 	var ends []CommitID
 	for c, err := range s.Checkpoints(ctx, CheckpointQuery{Thread: thread}) {
@@ -124,7 +116,7 @@ func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns
 			return err
 		}
 		if seen[c.Turn] || len(seen) < turns {
-			seen[c.Turn], k.newest[thread] = true, c.Seq
+			seen[c.Turn], k.Newest[thread] = true, c.Seq
 		}
 		if !parents[c.ID] && !k.Keeps(&c) {
 			ends = append(ends, c.ID)
@@ -136,22 +128,7 @@ func (k *RetainedLines) add(ctx context.Context, s Store, thread ThreadID, turns
 		if err != nil {
 			return err
 		}
-		k.waiting[id] = phase == PhaseWaiting
+		k.Waiting[id] = phase == PhaseWaiting
 	}
 	return nil
-}
-
-// Keeps reports whether a checkpoint stays although neither head nor tip reaches it. Threads
-// that are newer than k and checkpoints without a time stay. A nil k keeps everything.
-func (k *RetainedLines) Keeps(c *Checkpoint) bool {
-	if k == nil || c == nil {
-		return true
-	}
-	from, known := k.newest[c.Thread]
-	return !known || c.Seq >= from || c.Time.IsZero() || !c.Time.Before(k.since) || k.waiting[c.ID]
-}
-
-// KeepsOperation reports whether an operation keeps the checkpoints it moved between.
-func (k *RetainedLines) KeepsOperation(o *Operation) bool {
-	return k == nil || o.Time.IsZero() || !o.Time.Before(k.since)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"iter"
+	"time"
 )
 
 // Store keeps threads, entries, checkpoints and objects. It copies its arguments and
@@ -139,12 +140,47 @@ type CollectPolicy struct {
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
+// RetainedLines is what a collection keeps although neither head nor tip reaches it. A nil
+// RetainedLines keeps everything.
+type RetainedLines struct {
+	Since   time.Time          // younger checkpoints and operations stay
+	Newest  map[ThreadID]int64 // of a thread the checkpoints from this seq on stay; a thread that is not listed stays whole
+	Waiting map[CommitID]bool  // ends of lines with open questions, which stay
+}
+
+// Keeps reports whether a checkpoint stays. A checkpoint without a time does.
+func (k *RetainedLines) Keeps(c *Checkpoint) bool {
+	if k == nil || c == nil {
+		return true
+	}
+	from, known := k.Newest[c.Thread]
+	return !known || c.Seq >= from || c.Time.IsZero() || !c.Time.Before(k.Since) || k.Waiting[c.ID]
+}
+
+// KeepsOperation reports whether an operation keeps the checkpoints it moved between.
+func (k *RetainedLines) KeepsOperation(o *Operation) bool {
+	return k == nil || o.Time.IsZero() || !o.Time.Before(k.Since)
+}
+
 // Collection is the result of a collection.
 type Collection struct {
 	Checkpoints int   `json:"checkpoints"` // dropped
 	Objects     int   `json:"objects"`     // dropped
 	Bytes       int64 `json:"bytes"`       // freed, as stored
 	Kept        int   `json:"kept"`        // objects that stay
+}
+
+// Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
+type Eraser interface {
+	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
+	// objects of any age, and their titles, sessions and operations, wherever the store
+	// keeps them. It keeps the data that [Collector] keeps, and the ids of threads and commits, so
+	// that a late writer is refused. The policy's Trace finds the objects; without it all
+	// objects stay. Erase may be called again after any error, and with nothing to erase.
+	//
+	// A batch that found an object in the store while it was erased cannot be committed:
+	// its commit is [KindNotFound], and the caller stages it again.
+	Erase(ctx context.Context, p CollectPolicy) (Collection, error)
 }
 
 // Checker is the ability to prove a store sound.

@@ -68,7 +68,7 @@ func (o *ours) turn(ctx context.Context, do func() error) (*segno.Checkpoint, er
 	if err := do(); err != nil {
 		return nil, err
 	}
-	return o.EndTurn(ctx, timeline.Ending{Key: begun.Key, Agent: agent, Source: source})
+	return o.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: agent, Source: source})
 }
 
 // move makes a move that must write exactly one file.

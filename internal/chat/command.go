@@ -47,7 +47,7 @@ var commands = [...]command{
 	{"/restore", "CHECKPOINT", "restore a checkpoint: t3, @-, an id or a saved name", (*Chat).runRestore},
 	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).runEdit},
 	{"/fork", "[NAME]", "continue in a fork of the conversation", (*Chat).runFork},
-	{"/continue", "", "continue an unfinished turn", (*Chat).runContinue},
+	{"/continue", "", "continue a turn that was interrupted", (*Chat).runContinue},
 	{"/help", "", "show this list", nil},
 	{"/quit", "", "leave; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},
 }
@@ -141,7 +141,7 @@ func (c *Chat) runContinue(ctx context.Context, _ string) (Reply, error) {
 	case s.Phase == agent.PhaseRunning:
 		return Reply{}, c.errRunning()
 	case s.Phase != agent.PhaseBrokenOff:
-		return Reply{}, segno.Errorf(segno.KindInvalid, "continue", c.Session, "no unfinished turn")
+		return Reply{}, segno.Errorf(segno.KindInvalid, "continue", c.Session, "no interrupted turn")
 	}
 	return Reply{Continue: true}, nil
 }

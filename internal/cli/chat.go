@@ -74,7 +74,7 @@ prints its id and exits with code 10; answer by the id, at any time, from any pr
 	c.Flags().Var(&answerFlag{segno.Approve, &f.answers}, "approve", "make the call that waits under `ID`")
 	c.Flags().Var(&answerFlag{segno.Reject, &f.answers}, "reject", "do not make it; see --reason")
 	c.Flags().Var(&answerFlag{segno.Edit, &f.answers}, "edit", "make it with other arguments: --edit `ID` JSON")
-	c.Flags().Var(&answerFlag{segno.Respond, &f.answers}, "respond", "do not make it; say what came of it: --respond `ID` TEXT")
+	c.Flags().Var(&answerFlag{segno.Respond, &f.answers}, "respond", "do not make it; reply in its place: --respond `ID` TEXT")
 	c.Flags().StringVar(&f.reason, "reason", "", "why: the agent is told with --reject")
 	return c
 }
@@ -286,7 +286,7 @@ func texts(answers []answer, args []string) error {
 		}
 		answers[i].text, args = args[0], args[1:]
 		if answers[i].kind == segno.Respond && strings.TrimSpace(answers[i].text) == "" {
-			return fmt.Errorf("--respond %s: say what came of it", answers[i].id)
+			return fmt.Errorf("--respond %s: reply in its place", answers[i].id)
 		}
 		if answers[i].kind == segno.Edit && !json.Valid([]byte(answers[i].text)) {
 			return fmt.Errorf("--edit %s: the arguments are not JSON", answers[i].id)

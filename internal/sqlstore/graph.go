@@ -143,6 +143,8 @@ func (g *Graph) readNodes(ctx context.Context, q Querier, since int64) error {
 	return nil
 }
 
+// readPointers adds the heads and tips of threads that changed, and all pins: a pin has no number that says when
+// it was set.
 func (g *Graph) readPointers(ctx context.Context, q Querier, since int64) error {
 	return q.Query(ctx, g.queries.Pointers, []any{since}, func(r Row) error {
 		var head, tip Text
@@ -268,7 +270,9 @@ func (g *Graph) Mark() (mustTrace bool) {
 	return len(g.waiting) > 0
 }
 
-// Trace follows the kept checkpoints to the objects that they reach, and in an erasure also the others.
+// Trace follows the kept checkpoints to the objects that they reach, and in an erasure also the checkpoints of
+// deleted threads. The order matters: an object that a kept checkpoint reaches is not erased, so all kept
+// checkpoints come first.
 func (g *Graph) Trace(ctx context.Context) error {
 	for _, c := range g.waiting {
 		if err := g.trace(ctx, c, g.visit); err != nil {

@@ -57,7 +57,8 @@ func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents 
 	return nodes, nil
 }
 
-// byDepth sorts nodes by depth. ok is false if a depth is missing or occurs twice.
+// byDepth sorts nodes by depth. A query returns the segments of a line in any order, but most lines have one
+// segment, which is sorted already. ok is false if a depth is missing or occurs twice.
 func byDepth(nodes []Node) (sorted []Node, ok bool) {
 	low, isSorted := nodes[0].Depth, true
 	for i := range nodes {

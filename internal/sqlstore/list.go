@@ -86,7 +86,8 @@ func (r *Records) QueriedCheckpoint(row *CheckpointRow, q *segno.CheckpointQuery
 	return c, err
 }
 
-// Where collects the conditions of a query and their arguments.
+// Where collects the conditions of a query and their arguments. The mark of an argument is its number, so the
+// order in which the conditions stand in the query does not matter.
 type Where struct {
 	Args []any
 	text []string

@@ -107,7 +107,8 @@ func (r *Records) Thread(id segno.ThreadID, rec []byte) (t segno.Thread, err err
 	return t, r.Corrupt("read thread", string(id), err)
 }
 
-// Link decodes the record of a link, which was sealed to place. It returns the zero link for a nil record.
+// Link decodes the record of a link, which was sealed to place. The stores use different places, because they
+// number links in different ways. It returns the zero link for a nil record.
 func (r *Records) Link(thread segno.ThreadID, rec []byte, place ...string) (l segno.Link, err error) {
 	if rec == nil {
 		return l, nil

@@ -79,7 +79,7 @@ func (m *model) interrupt() tea.Cmd {
 	case m.state == running:
 		m.quitArmed = true
 		m.stream.cancel()
-		m.notice = "stopping; everything so far is saved. ctrl+c again leaves"
+		m.notice = "stopping; the work so far is saved. ctrl+c again leaves"
 	case m.input.Value() != "" && m.state != editing:
 		m.input.Reset()
 	default:

@@ -222,7 +222,7 @@ func (m *model) showStatus(s statusMsg) {
 	case s.status.Phase == agent.PhaseRunning:
 		m.say("", "another run has this session")
 	case s.status.Phase == agent.PhaseBrokenOff:
-		m.say("", "the last turn is unfinished; /continue continues it")
+		m.say("", "the last turn was interrupted; /continue continues it")
 	}
 	if m.state = idle; len(m.session.Interrupts) > 0 {
 		m.ask()

@@ -117,7 +117,7 @@ type walker struct {
 	want segno.CommitID // the next node of the line
 	last int            // how many nodes at most, or 0
 	got  []*logRecord
-	seen map[position]*logRecord // what was read and is not yet taken
+	seen map[position]*logRecord // records that take has not yet seen
 }
 
 func (w *walker) done() bool { return w.want == "" || w.last > 0 && len(w.got) == w.last }
@@ -145,7 +145,7 @@ func (w *walker) readNext(ctx context.Context, line []run) (positions []position
 	return positions, rest, err
 }
 
-// take takes the nodes of the line from what was read.
+// take adds those records that are nodes of the line to the result.
 func (w *walker) take(positions []position) error {
 	for _, p := range positions {
 		e := w.seen[p]

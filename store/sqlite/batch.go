@@ -75,7 +75,9 @@ func (k *sink) learnNames(ctx context.Context) error {
 	})
 }
 
-// Encode implements [ledger.Sink]. Once the batch has a pack, the object goes there.
+// Encode implements [ledger.Sink]. Once the batch has a pack, the object goes there. How well an object is
+// compressed depends on the bytes of the batch so far. Compression runs outside of the lock, so that several
+// goroutines can compress at the same time; only the pack is written under it.
 func (k *sink) Encode(_ context.Context, name segno.Hash, data []byte) (o segno.Object, err error) {
 	err = k.encode(&o, name, data)
 	return o, fail("put object", name.String(), err)

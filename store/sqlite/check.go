@@ -265,7 +265,8 @@ func (k *checker) checkObjects() error {
 	})
 }
 
-// checkReferences follows every checkpoint to every object that it reaches.
+// checkReferences follows every checkpoint to every object that it reaches. It does not read the objects:
+// checkObjects has read all of them, so an object that is not in its list is missing.
 func (k *checker) checkReferences(p segno.CheckPolicy) error {
 	seen := map[segno.Hash]struct{}{}
 	var missing []segno.Hash

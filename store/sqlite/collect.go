@@ -111,7 +111,10 @@ func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, 
 	return x.Collection, s.sweepPacks(ctx, x.now.Add(-minAge), packs)
 }
 
-// plan adds the commits since a number to the graph and finds what to delete.
+// plan adds the commits since a number to the graph and finds the nodes and objects to delete. It runs twice: first
+// beside other writers, to find the packs that are worth rewriting, and then in the transaction that deletes. The
+// second run traces only the commits since the first one, so the write lock is held for a short time. It does read
+// all rows of objects again, because a writer may have kept or added objects meanwhile.
 func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) error {
 	if err := x.Read(queryCtx, c, since); err != nil {
 		return err
@@ -148,6 +151,8 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 	})
 }
 
+// planObject decides about one object. A young object is kept even if nothing reaches it: a batch may have put it
+// and not committed yet. An erasure deletes a young object if only deleted threads reach it.
 func (x *collection) planObject(o *storedObject) {
 	use := x.packs[o.pack]
 	if use == nil {
@@ -270,6 +275,8 @@ func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err er
 	return moves, nil
 }
 
+// rewritePack copies the used objects of a pack as they are encoded. It verifies each one first: a copy of damaged
+// bytes would get the checksum of a new pack.
 func (s *Store) rewritePack(ctx context.Context, use *packUse) (_ *packWriter, err error) {
 	name := packID(use.name) + "-" + newPackName()
 	if strings.HasSuffix(use.name, plainSuffix) {

@@ -56,13 +56,19 @@ type node struct {
 	turn           int
 }
 
-// threadRow is the row of a thread, as a commit reads and writes it.
+// threadRow is the row of a thread, as a commit reads and writes it. The numbers n, head, tip and link refer to
+// rows; the embedded Thread has the same head and tip as ids.
 type threadRow struct {
 	ledger.Thread
 	n, head, tip, link int64
 }
 
 // apply applies the commit, or returns the result of the same commit if it was applied before.
+//
+// The order is that of package ledger: first the commit's id, then the head of the thread, and last everything
+// else that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
+// objects that the commit names, and a pack of the commit may bring them. If Admit refuses the commit, the
+// transaction is rolled back, and the objects with it.
 func (t *commitTx) apply() (segno.Head, error) {
 	if err := t.readPlace(); err != nil {
 		return segno.Head{}, err
@@ -105,7 +111,9 @@ func (t *commitTx) readPlace() error {
 	return err
 }
 
-// repeat returns the result of the commit that has the same id, if it is the same commit.
+// repeat returns the result of the commit that has the same id, if it is the same commit. A writer repeats a
+// commit when it did not get the answer. Later commits may have moved the head, so the result comes from the
+// commit's row and not from the row of its thread.
 func (t *commitTx) repeat() (h segno.Head, err error) {
 	var head, tip, link int64
 	var digest []byte
@@ -270,6 +278,7 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 			return err
 		}
 	}
+	// The number must be known before the insertion, because the record is sealed to it.
 	var n int64
 	if _, err := t.tx.row(t.ctx, `SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n); err != nil {
 		return err

@@ -76,6 +76,7 @@ func (p *plainPacks) release(pack *packWriter) error {
 	return nil
 }
 
+// finishLocked finishes a pack in the background. Its error is that of the next acquire, or of finish.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {

@@ -16,6 +16,8 @@ type conn struct {
 	statements map[string]*sql.Stmt
 }
 
+// statement returns a query's prepared statement. The number of different queries is small, so statements stay
+// prepared until the connection closes.
 func (c *conn) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	if st := c.statements[query]; st != nil {
 		return st, nil
@@ -130,7 +132,8 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 	return failCtx(ctx, op, name, f(context.WithoutCancel(ctx), c))
 }
 
-// acquireReader returns a connection for reading and the channel to which the caller returns it. It may take
+// acquireReader returns a connection for reading and the channel to which the caller returns it. It prefers a
+// free reading connection, then the writer's, and then opens another, up to maxReaders. It may take
 // the connection from writer, if that is not nil.
 func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
 	select {
@@ -169,7 +172,8 @@ func (s *Store) write(ctx context.Context, op, name string, f func(ctx context.C
 	return s.withWriter(ctx, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
 }
 
-// withWriter calls f with the writing connection.
+// withWriter calls f with the writing connection. A process has only one, so its writers wait for each other on
+// the channel, where their contexts can end the wait, and not in SQLite's busy handler, which polls.
 func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.ReadOnly {
 		return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")
@@ -187,6 +191,8 @@ func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx cont
 	}
 }
 
+// transaction calls f between BEGIN IMMEDIATE, which takes the write lock, and COMMIT, which makes the changes
+// durable. An error of f rolls the transaction back.
 func (c *conn) transaction(ctx context.Context, f func(ctx context.Context, c *conn) error) (err error) {
 	queryCtx := context.WithoutCancel(ctx) // a statement that is interrupted ends the transaction
 	defer func() {

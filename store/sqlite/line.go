@@ -78,7 +78,9 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	return s.records.Decode(nodes, w.Entries, isWhole)
 }
 
-// readWhole reads a whole line: from the cache as far as it goes, and the rest from the database.
+// readWhole reads a whole line: from the cache as far as it goes, and the rest from the database. The cache is
+// keyed by the number of the line's newest segment. It is used only if the database still has the last cached
+// node at its place; readWhole reads that node again, together with the nodes after it.
 func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.CommitID) (nodes []sqlstore.Node, cacheAs int64, err error) {
 	var line, depth int64
 	if ok, err := c.row(queryCtx, `SELECT line, depth FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(at)}, &line,

@@ -155,6 +155,7 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 	})
 }
 
+// scanThread scans a row of threadQuery and verifies it.
 func (s *Store) scanThread(r sqlstore.Row) (segno.Thread, error) {
 	const op = "list threads"
 	var rec []byte

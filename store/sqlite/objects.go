@@ -51,7 +51,9 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	return o.s.readObject(ctx, o.s.records.ObjectName(name), name)
 }
 
-// readObject reads the object with the name stored in the database; name is for errors.
+// readObject reads the object with the name stored in the database; name is for errors. The row and the pack
+// file are read one after the other, outside of a transaction. If the file is missing, a collection may have
+// moved the object and removed the file between the two, so readObject reads the row once more.
 func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) ([]byte, error) {
 	const op = "read object"
 	var missing error
@@ -178,6 +180,8 @@ type staging struct {
 	packs  []*packIndex
 }
 
+// openStaged reads the indexes of the packs of a batch, which is too slow for a transaction. A pack that is missing
+// may have been compressed since the batch was staged; then openStaged takes its replacement.
 func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging, err error) {
 	for _, o := range staged.Objects {
 		if len(o.Data) == 0 {
@@ -220,6 +224,8 @@ func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
 	return nil
 }
 
+// adoptSmall inserts an object that is not in a pack. Another commit may have brought the same object since the
+// batch looked for it.
 func adoptSmall(ctx context.Context, tx *conn, o segno.Object, stored segno.Hash, now int64) error {
 	ok, err := hasStored(ctx, tx, stored)
 	if err != nil || ok {

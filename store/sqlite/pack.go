@@ -103,6 +103,8 @@ func makeDurable(fsys vfs.FS, dir string) error {
 
 func (p *packWriter) path() string { return filepath.Join(p.dir, p.name+packSuffix) }
 
+// write appends to the buffer and writes full buffers to the file. Data that is as long as the buffer is written
+// directly if the buffer is empty.
 func (p *packWriter) write(data []byte) error {
 	p.at += int64(len(data))
 	for len(data) > 0 {

@@ -37,6 +37,8 @@ func (p *packFiles) use(name string, f func(file *os.File) error) error {
 	}
 }
 
+// get returns an open pack. It refuses names that are paths: the name of a pack may come from a staged batch that
+// was stored outside of the database.
 func (p *packFiles) get(name string) (*os.File, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
 		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "not a name of a pack")

@@ -156,6 +156,7 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	return s.createSchema(ctx, c)
 }
 
+// openSchema verifies an existing schema, upgrades version 1, and verifies the key.
 func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed bool) error {
 	if err := checkSchema(ctx, c, schemaOf(version)); err != nil {
 		return err

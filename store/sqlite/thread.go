@@ -157,6 +157,7 @@ type leaseRow struct {
 	epoch   uint64
 }
 
+// sum returns the checksum as text: a CRC-32C of the thread's id, the owner and the other values.
 func (l *leaseRow) sum() (text [leaseSumSize]byte) {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	sum := crc32.Update(0, table, []byte(l.thread))

@@ -2,18 +2,6 @@ package segno
 
 import "context"
 
-// Phase is the progress of the newest turn of a thread's line according to its commits. Only
-// the lease shows whether a run is at work; see [Leaser].
-type Phase uint8
-
-// The phases. Stores keep the numbers.
-const (
-	PhaseUnknown Phase = iota // the newest commits do not tell; see [ReadPhase]
-	PhaseDone                 // the turn is over, or there was none; of a saver's thread: nothing waits
-	PhaseOpen                 // the turn is not over
-	PhaseWaiting              // the turn is not over and waits for decisions
-)
-
 // ReadPhase works out the phase of the line that ends at a commit. Of a line whose turn is
 // over it reads the newest commits only.
 func ReadPhase(ctx context.Context, s Store, at CommitID) (Phase, error) {

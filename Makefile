@@ -1,4 +1,4 @@
-# What does not fit go test work; see README.
+# Tests and figures beyond go test work; see CONTRIBUTING.md.
 
 .PHONY: soak bench newest
 

@@ -8,11 +8,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// imported are the packages that README's functions use, by the names that they use.
+// libraryPage is the document whose Go code and set-up TestSnippetsCompile runs.
+const libraryPage = "docs/library.md"
+
+// imported maps the package names that the page's functions use to import paths.
 var imported = map[string]string{
 	"context": "context", "fmt": "fmt", "json": "encoding/json", "log": "log",
 	"segno": module, "agent": module + "/agent", "saver": module + "/saver",
@@ -28,20 +32,21 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-// TestReadmesSnippetsCompile sets a program up as README tells, in a directory beside a checkout,
-// and builds README's Go code there as it is printed: the blocks that begin with a package
-// clause as files, the others as files of the same program with their imports added. Then it
-// runs the program. In another directory go compiles segno again: -short only parses the code.
-func TestReadmesSnippetsCompile(t *testing.T) {
+// TestSnippetsCompile follows the instructions of docs/library.md in a directory beside a
+// checkout. It builds the page's Go code as printed: a block that begins with a package
+// clause becomes a file, and the other blocks become files of the same program with their
+// imports added. Then it runs the program. Because go compiles segno again in another
+// directory, -short only parses the code.
+func TestSnippetsCompile(t *testing.T) {
 	root, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile(libraryPage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, beside := string(text), t.TempDir()
+	page, beside := string(text), t.TempDir()
 	dir := filepath.Join(beside, "program")
 	if err := os.Symlink(root, filepath.Join(beside, "segno")); err != nil {
 		t.Fatal(err)
@@ -60,21 +65,21 @@ func TestReadmesSnippetsCompile(t *testing.T) {
 		return string(out)
 	}
 	setup := ""
-	for _, block := range blocks(readme, "") {
+	for _, block := range blocks(page, "") {
 		if strings.Contains(block, "go work init") {
 			setup += block
 		}
 	}
 	if setup == "" {
-		t.Fatal("README does not tell how to set a program up")
+		t.Fatal(libraryPage + " has no commands that set a program up")
 	}
-	snippets := blocks(readme, "go")
+	snippets := blocks(page, "go")
 	if len(snippets) == 0 {
-		t.Fatal("README has no Go code")
+		t.Fatal(libraryPage + " has no Go code")
 	}
 	if testing.Short() {
 		for _, snippet := range snippets {
-			if _, err := parser.ParseFile(token.NewFileSet(), "README.md", complete(snippet), parser.AllErrors); err != nil {
+			if _, err := parser.ParseFile(token.NewFileSet(), libraryPage, complete(snippet), parser.AllErrors); err != nil {
 				t.Errorf("%v\n%s", err, snippet)
 			}
 		}
@@ -89,11 +94,11 @@ func TestReadmesSnippetsCompile(t *testing.T) {
 	run("go vet .")
 	want := regexp.MustCompile(`fmt\.Println\(e\.Text\) // (.*)`).FindStringSubmatch(snippets[0])
 	if got := run("go run ."); want == nil || strings.TrimSpace(got) != want[1] {
-		t.Errorf("the program prints %q, want what its comment says: %q", got, want)
+		t.Errorf("the program prints %q, its comment promises %q", got, want)
 	}
-	more := regexp.MustCompile("`(go work use [^`]+)`").FindAllStringSubmatch(readme, -1)
+	more := regexp.MustCompile("`(go work use [^`]+)`").FindAllStringSubmatch(page, -1)
 	if len(more) == 0 {
-		t.Error("README does not tell how to use a module of a store")
+		t.Error(libraryPage + " does not explain how to use the module of a store")
 	}
 	for _, m := range more {
 		run(m[1])
@@ -105,7 +110,30 @@ func TestReadmesSnippetsCompile(t *testing.T) {
 	}
 }
 
-// complete makes a file of a snippet, as an editor does.
+// TestReadmeNamesWhatExists checks that the paths in README's links and go commands exist.
+func TestReadmeNamesWhatExists(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if blocks(string(text), "go") != nil {
+		t.Errorf("README has Go code, which no test compiles; it belongs in %s", libraryPage)
+	}
+	commands := blocks(string(text), "")
+	for _, want := range []string{"go run ./cmd/segno demo\n", "go test work\n"} {
+		if !slices.ContainsFunc(commands, func(block string) bool { return strings.Contains(block, want) }) {
+			t.Errorf("README has no command %q", want)
+		}
+	}
+	named := regexp.MustCompile(`\]\(([^):]+)\)|(\./cmd/[a-z-]+)`).FindAllStringSubmatch(string(text), -1)
+	for _, m := range named {
+		if _, err := os.Stat(m[1] + m[2]); err != nil {
+			t.Errorf("README.md: %v", err)
+		}
+	}
+}
+
+// complete returns a snippet as a Go file, with the imports that an editor would add.
 func complete(snippet string) string {
 	if strings.HasPrefix(snippet, "package ") {
 		return snippet

@@ -60,3 +60,20 @@ func TestCommentsArePlain(t *testing.T) {
 		t.Errorf("%.1f %% of comment lines use an idiom of those that CONTRIBUTING.md lists; at most %.1f %%", share, mostIdiom)
 	}
 }
+
+// TestDocumentsArePlain refuses the same idioms in the documents that are written by hand. The
+// tables of CONTRIBUTING.md quote them.
+func TestDocumentsArePlain(t *testing.T) {
+	documents := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md",
+		"docs/acp.md", "docs/figures.md", "docs/glossary.md", "docs/library.md"}
+	for _, name := range documents {
+		eachLine(t, name, func(n int, line string) {
+			if name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|") {
+				return
+			}
+			if found := idiom.FindString(line); found != "" {
+				t.Errorf("%s:%d uses the idiom %q: %s", name, n, found, line)
+			}
+		})
+	}
+}

@@ -206,7 +206,7 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 		_ = syscall.Kill(-command, syscall.SIGKILL)
 	}
 	c = startChat(t, rig, "--session", "s")
-	c.sees("✗", "broken off", "> a prompt")
+	c.sees("✗", "was interrupted", "> a prompt")
 }
 
 // TestAStoreThatIsGone has the store deleted under a chat: nothing is done that could

@@ -95,7 +95,7 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; what was done is saved").WithHint("run " + o.command("--continue") + " to go on")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to go on")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.waits(ctx); waits != nil {
 			return waits // the prompt was refused for that

@@ -386,7 +386,7 @@ func TestAgentKilledInMidCall(t *testing.T) {
 	e.start()
 	e.open("load", id)
 	turn := e.say(id, "say hi")
-	e.has("result", updates(turn.Updates(), "tool_call_update"), `"status":"failed"`, "unknown: it may have happened or not")
+	e.has("result", updates(turn.Updates(), "tool_call_update"), `"status":"failed"`, "unknown: the call may have happened or not")
 	if said := turn.Said(); said != "hi" {
 		t.Errorf("it said %q", said)
 	}
@@ -419,7 +419,7 @@ func TestAgentBehindTheProxy(t *testing.T) {
 	if stop, err := turn.Stop(e.ctx); err != nil || stop.Reason != "end_turn" {
 		t.Errorf("it ended with %q, %v\n%s", stop.Reason, err, e.Stderr())
 	}
-	if said := turn.Said(); !strings.Contains(said, "unknown: it may have happened or not") || !strings.Contains(said, "wrote b.txt") {
+	if said := turn.Said(); !strings.Contains(said, "unknown: the call may have happened or not") || !strings.Contains(said, "wrote b.txt") {
 		t.Errorf("it said %q", said)
 	}
 	if got := e.file("ledger") + e.file("a.txt") + e.file("b.txt"); got != "half\nhellothere" {

@@ -24,7 +24,7 @@ func TestAgentEditsAndForks(t *testing.T) {
 			t.Errorf("/checkpoints has no %q:\n%s", want, list)
 		}
 	}
-	if said := e.say(id, "/edit 2 write c.txt: instead").Said(); !strings.Contains(said, "taken back: now at turn 1") || !strings.Contains(said, "wrote c.txt") {
+	if said := e.say(id, "/edit 2 write c.txt: instead").Said(); !strings.Contains(said, "undone: now at turn 1") || !strings.Contains(said, "wrote c.txt") {
 		t.Errorf("/edit says %q", said)
 	}
 	if a, b, c, mine := e.file("a.txt"), e.file("b.txt"), e.file("c.txt"), e.file("mine"); a != "first" || b != "" || c != "instead" || mine != "by hand" {

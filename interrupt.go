@@ -68,7 +68,7 @@ func (i *Interrupt) Check(d Decision, now time.Time) error {
 	kind, why, hint := KindInvalid, "", ""
 	switch {
 	case i.Late(now):
-		kind, why, hint = KindRefused, "it expired", "run the thread again, and it is asked anew"
+		kind, why, hint = KindRefused, "it expired", "run the thread again, and it is asked again"
 	case !slices.Contains(i.Allowed, d.Kind):
 		kind, why = KindRefused, fmt.Sprintf("it cannot be answered with %q", d.Kind)
 	case d.Kind == Edit && !json.Valid(d.Args):

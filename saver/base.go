@@ -120,7 +120,7 @@ func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err 
 	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
 		if i.ID == "" || seen[i.ID] {
-			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs an id of its own")
+			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs a unique id")
 		}
 		seen[i.ID] = true
 		if at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }); at >= 0 {

@@ -103,7 +103,7 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
 	}
 	if p.Leaf == "" {
-		return nil, "before its first prompt there is no conversation; start the agent anew", nil
+		return nil, "before its first prompt there is no conversation; start the agent again", nil
 	}
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, tx.Store.Objects())
 	if err != nil {
@@ -179,7 +179,7 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent anew")
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent again")
 	}
 	if at == head.Head && head.Link.Session != "" {
 		return tx.resumeHead(ctx, head)

@@ -76,7 +76,7 @@ func (tx *txn) countUnsaved(ctx context.Context, a, b segno.Hash, changes []segn
 	if w, ok := tx.Workspace.(coverer); ok && n > 0 {
 		files, err := w.Lost(ctx, a, b)
 		if err != nil {
-			return 0, fmt.Errorf("count what is no longer saved: %w", err)
+			return 0, fmt.Errorf("count the files that are not saved any more: %w", err)
 		}
 		return files, nil
 	}

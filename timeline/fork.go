@@ -47,7 +47,7 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		// One that stands there already is the source's to go on in.
 		f.Link, f.Chat, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
 		if err != nil {
-			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent anew in that directory")
+			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent again in that directory")
 		}
 	}
 	ws, err := tx.Register(ctx, f.Report.Root)

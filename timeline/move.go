@@ -40,7 +40,7 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 		return nil, err
 	}
 	if seen != nil && !sameSteps(seen.Steps, p.Steps) {
-		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see what it would do now")
+		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see the new plan")
 	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
 func (tx *txn) journalPlan(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
 		if err := tx.checkReadable(ctx, step.To); err != nil {
-			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to see what else is damaged, and restore other paths by name")
+			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to list all damage, and restore other paths by name")
 		}
 	}
 	data, err := json.Marshal(p)
@@ -210,7 +210,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	}
 	tx.dropLost(ctx, p)
 	if _, err := tx.execute(ctx, p, tx.Workspace.Snapshot); err != nil { // anything may have happened in between
-		return fmt.Errorf("complete the %s that was broken off: %w", p.Verb, err)
+		return fmt.Errorf("complete the interrupted %s: %w", p.Verb, err)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (tx *txn) checkStillValid(ctx context.Context, p *Plan) error {
 	if err := tx.Journal.Clear(ctx, p.Workspace); err != nil {
 		return err
 	}
-	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was broken off and turns were recorded since; it is given up, the files stay as they are").WithHint("run 'segno log', then the command you want")
+	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was interrupted, and turns were recorded since; it is dropped, and the files stay as they are").WithHint("run 'segno log', then the command you want")
 }
 
 // dropLost makes conflicts of the steps whose content was damaged since the plan

@@ -60,7 +60,7 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and take back the newer operations first")
+	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and undo the newer operations first")
 }
 
 // FindOperation returns one operation of the workspace's log. For "" it returns the newest
@@ -78,7 +78,7 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 		}
 		switch {
 		case id != "" && op.ID == id && undone[id]:
-			return op, segno.Errorf(segno.KindRefused, "op undo", string(id), "it is taken back already").WithHint("run 'segno op log'; the op undo itself can be taken back")
+			return op, segno.Errorf(segno.KindRefused, "op undo", string(id), "it is undone already").WithHint("run 'segno op log'; the op undo itself can be undone")
 		case id != "" && op.ID == id:
 			return op, nil
 		case op.Undoes != "":
@@ -87,7 +87,7 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 			return op, nil
 		}
 	}
-	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to take back").WithHint("run 'segno op log'")
+	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to undo").WithHint("run 'segno op log'")
 }
 
 // UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
@@ -98,7 +98,7 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 		return tx.unpinBack(ctx, op)
 	}
 	if op.Verb == segno.VerbOpUndo {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "a fork that was taken back is not brought back").WithHint("run 'segno fork' again")
+		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "an undone fork cannot be restored").WithHint("run 'segno fork' again")
 	}
 	head, err := tx.Store.Head(ctx, op.Forked)
 	if err != nil {
@@ -109,7 +109,7 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 			return err
 		}
 		if c.Kind == segno.CheckpointTurn {
-			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the fork has turns of its own, the last is t%d", head.Turn)
+			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the fork has new turns, the last is t%d", head.Turn)
 		}
 	}
 	turns, err := tx.Spool.Turns(ctx)

@@ -13,10 +13,10 @@ import (
 
 // Why a path of a turn may not be its own.
 const (
-	whyDoubt      = "changed when the turn was no longer at work, or not alone"
+	whyDoubt      = "changed after the turn, or beside another turn"
 	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
 	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
-	whyRanToo     = "a turn of another thread ran a command meanwhile, which may have changed it, too"
+	whyRanToo     = "a turn of another thread ran a command at the time, which may have changed it, too"
 )
 
 // contestedPaths returns a function that says why a path that changed in a turn may hold the

@@ -105,7 +105,7 @@ func (tx *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error)
 	}
 	rec, err := ws.Workspace(ctx, tx.Workspace.ID())
 	if err != nil {
-		return segno.WorkspaceState{}, fmt.Errorf("read what is known of the workspace: %w", err)
+		return segno.WorkspaceState{}, fmt.Errorf("read the state of the workspace: %w", err)
 	}
 	return rec.State, nil
 }

@@ -217,7 +217,7 @@ func (a *apply) verify(ctx context.Context) error {
 		// A marker that was written may protect the path by now.
 		isLeft := s.To.Type == segno.EntityNone && now.Type == segno.EntityDir
 		if !isLeft && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
-			return segno.Errorf(segno.KindIO, "read back", s.Path, "it is not what was written")
+			return segno.Errorf(segno.KindIO, "read back", s.Path, "its content differs from what was written")
 		}
 	}
 	return nil

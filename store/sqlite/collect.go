@@ -245,7 +245,7 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 			}
 			if busy != 0 {
 				return segno.Errorf(segno.KindBusy, op, s.file, "another process reads the database, so its log cannot be emptied").
-					WithHint("close what uses the store, then erase again")
+					WithHint("close the programs that use the store, then erase again")
 			}
 			return nil
 		})

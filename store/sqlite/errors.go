@@ -20,7 +20,7 @@ func corrupt(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("run 'segno check' to see what else is damaged")
+	return segno.NewError(segno.KindCorrupt, op, name, err).WithHint("run 'segno check' to list all damage")
 }
 
 // fail gives an error its kind. An error that has one remains as it is.
@@ -38,7 +38,7 @@ func fail(op, name string, err error) error {
 	case segno.KindBusy:
 		out.Hint = "try again; another segno is writing"
 	case segno.KindCorrupt:
-		out.Hint = "run 'segno check' to see what is damaged"
+		out.Hint = "run 'segno check' to list all damage"
 	}
 	return out
 }

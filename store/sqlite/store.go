@@ -154,7 +154,7 @@ func newStore(file string, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{dir: filepath.Dir(file), file: file, options: o.withDefaults(), packs: newPackFiles(packs),
-		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to see what else is damaged"},
+		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to list all damage"},
 		writer:  make(chan *conn, 1), readers: make(chan *conn, maxReaders)}
 	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces})
 	s.watch = s.newWatch()
@@ -190,7 +190,7 @@ func (s *Store) prepareFile() error {
 		return err
 	}
 	if s.options.ReadOnly {
-		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "there is no store")
+		return segno.Errorf(segno.KindNotFound, "open store", s.dir, "the store does not exist")
 	}
 	if err := s.checkOrphanedPacks(); err != nil {
 		return err

@@ -66,5 +66,5 @@ func TestACommandThatWasDeniedIsNotCounted(t *testing.T) {
 	if got := fmt.Sprint(c.shells()); got != "[1 1 1 0]" {
 		t.Errorf("the turns ran %s commands, want [1 1 1 0]", got)
 	}
-	c.quiet()
+	c.wantNoFailures()
 }

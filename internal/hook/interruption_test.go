@@ -15,13 +15,13 @@ func interrupted(t *testing.T, how string) *scene {
 	c.asks("p1", "one")
 	c.writes("p1", "t1", "turn", "by the turn")
 	c.runs("p1", "t2", "rm doomed && make", func() { c.remove("doomed"); c.write("src/made-by-make", "1") })
-	c.pass()
+	c.waitForClock()
 	if how == "esc" {
-		c.esc("p1")
+		c.interrupt("p1")
 	} else {
-		c.dies()
+		c.killAgent()
 	}
-	c.pass()
+	c.waitForClock()
 	return c
 }
 
@@ -49,7 +49,7 @@ func TestEditsAfterAnInterruption(t *testing.T) {
 				// turn ran commands.
 				c.wantConflicts(got, "src/lib")
 				c.wantFiles("doomed=precious new/mine=mine notes=mine src/made-by-make=0 src/mine=mine")
-				c.quiet()
+				c.wantNoFailures()
 			})
 		}
 	}
@@ -64,7 +64,7 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 			c.write("turn", "by the turn, and by me")
 			c.wantConflicts(c.undo(1), "turn")
 			c.wantFiles("doomed=precious notes=0 src/lib=0 src/made-by-make=0 turn=by the turn, and by me")
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 	t.Run("kill in mid-command", func(t *testing.T) {
@@ -72,15 +72,15 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 		c.asks("p1", "one")
 		c.writes("p1", "t1", "a", "1")
 		c.begins("p1", "t2", "Bash", map[string]any{"command": "make b; sleep 60"})
-		c.pass()
+		c.waitForClock()
 		c.write("b", "by make, or by the user")
-		c.dies()
+		c.killAgent()
 		c.wantConflicts(c.undo(1), "b")
 		c.wantFiles("a=0 b=by make, or by the user")
 		if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 			t.Fatal(err)
 		}
-		c.quiet()
+		c.wantNoFailures()
 	})
 }
 
@@ -92,17 +92,17 @@ func TestEscInMidCommand(t *testing.T) {
 	c.begins("p1", "t1", "Bash", map[string]any{"command": "rm a; echo gone > gone; sleep 60"})
 	c.remove("a")
 	c.write("gone", "1")
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	c.write("mine", "1") // moves the time of the directory that a was in
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 mine=1")
-	c.quiet()
+	c.wantNoFailures()
 }
 
 // dies makes the process of the agent one that is gone.
-func (c *scene) dies() {
+func (c *scene) killAgent() {
 	c.Helper()
 	turns, err := c.place.Spool().Turns(c.Context())
 	if err != nil {
@@ -128,13 +128,13 @@ func TestAKilledTurnStaysOnTheLine(t *testing.T) {
 	c.says("half way")
 	before := c.head
 	c.says("a call that never came to its end")
-	c.dies()
-	c.pass()
+	c.killAgent()
+	c.waitForClock()
 	c.head = before
 	c.asks("p3", "three")
 	c.stops("p3")
 	c.wantHistory("base, 1 one, 2 two (interrupted), 3 three")
 	c.wantConflicts(c.undo(2))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }

@@ -19,12 +19,12 @@ import (
 // scene is a project in which an agent that runs hooks and its user work at the same
 // time. Clocks are real: the owner of a change depends on when a file changed.
 type scene struct {
-	*shared
+	*leasedProject
 }
 
 func newScene(t *testing.T, files map[string]string) *scene {
 	t.Helper()
-	c := &scene{newShared(t)}
+	c := &scene{newLeasedProject(t)}
 	c.place.Now = time.Now
 	if err := os.Remove(filepath.Join(c.project, "a")); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func (c *scene) wantFiles(want string) {
 
 // pass waits until the file system's clock has moved on, so that the next write
 // is later than the last one.
-func (c *scene) pass() {
+func (c *scene) waitForClock() {
 	c.Helper()
 	name := filepath.Join(c.T.TempDir(), "clock")
 	from := time.Now()
@@ -128,7 +128,7 @@ func (c *scene) agent(members string) {
 func (c *scene) asks(key, text string) {
 	c.Helper()
 	c.agent(fmt.Sprintf(`"type":"user","promptId":%q,"permissionMode":"default","message":{"role":"user","content":%q}`, key, text))
-	c.hears("UserPromptSubmit", "prompt_id", key, "prompt", text)
+	c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", text)
 }
 
 // says is an answer of the agent's.
@@ -144,11 +144,11 @@ func (c *scene) stops(key string, tasks ...map[string]string) {
 	if tasks == nil {
 		tasks = []map[string]string{}
 	}
-	c.hears("Stop", "prompt_id", key, "last_assistant_message", "done", "background_tasks", tasks)
+	c.sendEvent("Stop", "prompt_id", key, "last_assistant_message", "done", "background_tasks", tasks)
 }
 
 // esc is the record of an interruption; no event is fired.
-func (c *scene) esc(key string) {
+func (c *scene) interrupt(key string) {
 	c.Helper()
 	c.agent(fmt.Sprintf(`"type":"user","promptId":%q,"interruptedMessageId":"msg","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}`, key))
 }
@@ -156,12 +156,12 @@ func (c *scene) esc(key string) {
 // begins and ends are the two boundaries of a tool call.
 func (c *scene) begins(key, id, tool string, input map[string]any, more ...any) {
 	c.Helper()
-	c.hears("PreToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input}, more)...)
+	c.sendEvent("PreToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input}, more)...)
 }
 
 func (c *scene) ends(key, id, tool string, input map[string]any, more ...any) {
 	c.Helper()
-	c.hears("PostToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input, "tool_response", "ok"}, more)...)
+	c.sendEvent("PostToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input, "tool_response", "ok"}, more)...)
 }
 
 // writes is a whole call of the tool that writes files.
@@ -263,7 +263,7 @@ func (c *scene) wantHistory(want string) {
 }
 
 // said are the user's messages and the notes in the newest turn's entries.
-func (c *scene) said() (all []string) {
+func (c *scene) userTexts() (all []string) {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {

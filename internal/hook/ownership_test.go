@@ -17,7 +17,7 @@ import (
 // TestAnyOwnership drives whole histories of two agents and a user in one
 // directory: turns, queued prompts, interruptions, kills, background work and
 // edits by hand, in any order. Then, and in between, it undoes turns and compares
-// each file with the record of who wrote it:
+// each file with its recorded author:
 //
 //   - An undo never changes a file that another author wrote and the turn did not.
 //   - A file that only the turn wrote is as the turn found it.
@@ -58,7 +58,7 @@ func TestAnyOwnership(t *testing.T) {
 		for _, a := range w.agents {
 			a.finish()
 		}
-		for w.undo(w.someAgent("undoer")) {
+		for w.undo(w.drawAgent("undoer")) {
 		}
 		for _, a := range w.agents {
 			for w.undo(a) {
@@ -68,13 +68,13 @@ func TestAnyOwnership(t *testing.T) {
 }
 
 // someAgent draws an agent. It draws an index, so that a failure prints briefly.
-func (w *world) someAgent(what string) *simAgent {
+func (w *world) drawAgent(what string) *simAgent {
 	return w.agents[rapid.IntRange(0, len(w.agents)-1).Draw(w.T, what)]
 }
 
 // step lets one thing happen.
 func (w *world) step() {
-	a := w.someAgent("agent")
+	a := w.drawAgent("agent")
 	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
 	t, tasks := a.front(), a.running()
 	switch what := rapid.IntRange(0, 14).Draw(w.T, "what"); {
@@ -126,7 +126,7 @@ func (a *simAgent) leave(ordered bool) {
 		t.doubt = t.doubt || t.open || len(t.tasks) > 0
 		t.open, t.tasks = false, nil // background work dies with the agent
 	}
-	a.pause()
+	a.waitForClock()
 }
 
 // delegate starts a background task: a subagent or a command.
@@ -182,7 +182,7 @@ func (a *simAgent) endTask(task simTask, path string) {
 	t.id, t.open = a.unique("report"), true
 	report["prompt_id"] = t.id
 	a.Logf("%s goes on with the report, as %s", t.key, t.id)
-	a.record("user", t.id, said("user", "report"), map[string]any{"origin": map[string]string{"kind": "task-notification"}})
+	a.record("user", t.id, message("user", "report"), map[string]any{"origin": map[string]string{"kind": "task-notification"}})
 	a.hook("UserPromptSubmit", report)
 	if rapid.Bool().Draw(a.T, "works on") {
 		a.tool(t, path, "")
@@ -190,7 +190,7 @@ func (a *simAgent) endTask(task simTask, path string) {
 	a.stop()
 }
 
-// finish ends what is open: the turn, its background tasks, the process.
+// finish ends the open turn, its background tasks and the process.
 func (a *simAgent) finish() {
 	a.Helper()
 	if a.front() != nil {
@@ -255,7 +255,7 @@ func (w *world) undo(a *simAgent) bool {
 		a.restart()
 	default:
 		// The user goes on in the session that has the turn: with its next prompt the
-		// turn is on the line again, and what it wrote is still undone.
+		// turn is on the line again, and its writes are still undone.
 	}
 	return true
 }
@@ -282,10 +282,10 @@ func (w *world) move(a *simAgent, moved *timeline.MoveResult) error {
 	})
 }
 
-// reverted checks each file after an undo of a turn. What counts is who wrote the
-// bytes that are there: those that the turn overwrote itself are gone before the undo.
-// What a task wrote over the bytes of a newer turn or of the user stays without a word:
-// the turn's checkpoint cannot hold it, because it comes before those bytes.
+// reverted checks each file after an undo of a turn. The expectation depends on the author of the
+// bytes that are in the file: bytes that the turn itself overwrote are gone before the undo. If a
+// task overwrote the bytes of a newer turn or of the user, its bytes stay and are not listed,
+// because the turn's checkpoint is older than those bytes.
 func (w *world) reverted(t *simTurn, before, after map[string]string, p *timeline.Plan) {
 	w.Helper()
 	for _, path := range worldPaths() {
@@ -320,7 +320,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			w.forget(path, t)
 		}
 		if listed {
-			w.told(path, t)
+			w.checkReported(path, t)
 		}
 	}
 }
@@ -328,7 +328,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 // told remembers a conflict of a turn for the other turns of the agent that had tasks in
 // the background. While the turn ran, they, it and the user wrote at once: where times
 // and tools do not tell them apart, a path is the doubt of the turn in the foreground.
-func (w *world) told(path string, t *simTurn) {
+func (w *world) checkReported(path string, t *simTurn) {
 	for _, a := range w.agents {
 		if !slices.Contains(a.turns, t) {
 			continue

@@ -25,9 +25,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// world is a project in which agents and a user write files. It remembers who
-// wrote what, so that a test can tell whether a move touched a byte of another
-// author.
+// world is a project in which agents and a user write files. It remembers the author of every
+// write, so that a test can check whether a move touched a byte of another author.
 type world struct {
 	*rapid.T
 	place   local.Place
@@ -150,7 +149,7 @@ func (w *world) put(p, content, author string) {
 	c := write{path: p, author: author, content: content}
 	name := filepath.Join(w.project, p)
 	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
-		w.pause() // two authors are not within the grain of the file system's clock
+		w.waitForClock() // two authors are not within the grain of the file system's clock
 	}
 	switch {
 	case content == "":
@@ -299,7 +298,7 @@ func (a *simAgent) line(r map[string]any) {
 	a.must(errors.Join(err, f.Close()))
 }
 
-func said(role, text string) map[string]any {
+func message(role, text string) map[string]any {
 	m := map[string]any{"role": role, "content": text}
 	if role == "assistant" {
 		m["content"], m["stop_reason"] = []any{map[string]string{"type": "text", "text": text}}, "end_turn"
@@ -322,12 +321,12 @@ func (a *simAgent) prompt() {
 	}
 	a.Logf("prompt %s", t.key)
 	a.hook("UserPromptSubmit", map[string]any{"prompt_id": t.key, "prompt": t.key})
-	a.record("user", t.key, said("user", t.key), nil)
+	a.record("user", t.key, message("user", t.key), nil)
 	a.turns = append(a.turns, t)
 }
 
-// tool changes a path in one tool call. A call of Write has the path and the content,
-// one of Edit the path. A command may delete, and need not name what it changes.
+// tool changes a path in one tool call. A call of Write has the path and the content, and one of
+// Edit the path. A command may delete the path, and need not name it.
 func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.Helper()
 	file := filepath.Join(a.project, path)
@@ -368,7 +367,7 @@ func (a *simAgent) stop() {
 	a.Helper()
 	t := a.front()
 	last := a.unique("done")
-	a.record("assistant", t.id, said("assistant", last), nil)
+	a.record("assistant", t.id, message("assistant", last), nil)
 	t.open, t.left = false, a.files()
 	a.Logf("stop %s", t.key)
 	a.hook("Stop", map[string]any{"prompt_id": t.id, "last_assistant_message": last, "background_tasks": a.background()})
@@ -388,7 +387,8 @@ func (a *simAgent) background() []any {
 	return out
 }
 
-// escape interrupts the turn as Esc does: the transcript says so, no hook fires.
+// escape interrupts the turn as Esc does: the transcript records the interruption, and no hook
+// fires.
 func (a *simAgent) escape() {
 	a.Helper()
 	t := a.front()
@@ -396,12 +396,12 @@ func (a *simAgent) escape() {
 		map[string]any{"interruptedMessageId": "msg"})
 	t.open, t.doubt = false, true
 	a.Logf("escape %s", t.key)
-	a.pause()
+	a.waitForClock()
 }
 
-// pause waits until the clock of the file system has moved on: what is written
-// after an interruption then has a later time than what was written before.
-func (w *world) pause() {
+// waitForClock waits until the clock of the file system has advanced. Writes after an interruption
+// then have a later time than writes before it.
+func (w *world) waitForClock() {
 	w.Helper()
 	name := filepath.Join(filepath.Dir(w.project), "clock")
 	var first time.Time

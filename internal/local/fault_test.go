@@ -10,8 +10,8 @@ import (
 )
 
 // threeTurns is a thread with something of every sort to move.
-func threeTurns(t testing.TB) (g *ground, states []string) {
-	g = newGround(t)
+func threeTurns(t testing.TB) (g *fixture, states []string) {
+	g = newFixture(t)
 	g.write("a", "0")
 	g.write("d/b", "0")
 	g.write("held/f", "0")
@@ -58,12 +58,12 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			if done && err != nil {
 				t.Fatal(err)
 			}
-			g.settle()
+			g.runNextCommand()
 			if got := g.files(); got != states[1] && got != states[3] {
 				t.Fatalf("after operation %d failed (%s) the files are\n%s", n, faults.Trace()[n], got)
 			}
-			g.standsTrue()
-			g.sound()
+			g.wantFilesOfHead()
+			g.checkStore()
 			if err != nil && g.files() == states[3] {
 				if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
@@ -80,7 +80,7 @@ func TestEveryFailureOfAMove(t *testing.T) {
 // it is recorded once, by the next end of it.
 func TestEveryFailureOfATurnsEnd(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		faults := faultfs.FailAt(n)
 		src := segno.Source{Session: "session", Dir: g.project}
@@ -106,7 +106,7 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 		if turns != 1 || head.Turn != 1 {
 			t.Fatalf("after operation %d failed the thread has %d turns: %+v", n, turns, cs)
 		}
-		g.standsTrue()
-		g.sound()
+		g.wantFilesOfHead()
+		g.checkStore()
 	}
 }

@@ -67,7 +67,7 @@ func (k killedRoot) Symlink(target, name string) error {
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
 		Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now, FS: killedAt{vfs.OS, &n}}
-	err := on(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := withTimelineAt(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Limit: 1}) {
 			if err != nil {
 				return err
@@ -97,7 +97,7 @@ func TestHelperForkThatDies(t *testing.T) {
 // TestAKilledForkIsGoneAfterTheNextCommand kills a fork with SIGKILL at one write after
 // the other. While another process works on the workspace nothing is removed.
 func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a/b", "0")
 	if err := g.turn("A", func() { g.write("a/b", "1") }); err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		before := left()
-		err = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 			unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 			if err != nil {
 				return err
@@ -154,7 +154,7 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 // TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded replaces a workspace's
 // directory. If root does not run the tests, nothing can be given away.
 func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
 	for _, sudo := range []string{"1000", "65534"} {
 		place := g.place
 		place.SudoUID = sudo
-		err := on(t.Context(), place, g.project, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
+		err := withTimelineAt(t.Context(), place, g.project, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 		if (err == nil) != (sudo == "65534") {
 			t.Errorf("under sudo of user %s: %v", sudo, err)
 		}

@@ -14,9 +14,9 @@ import (
 )
 
 // lease takes the lease on a thread; release gives it back.
-func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
+func (g *fixture) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
 		l, err = s.Acquire(ctx, segno.Lease{Thread: thread, Owner: owner, Expires: g.place.Now().Add(time.Hour)})
 		return err
 	})
@@ -26,9 +26,9 @@ func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	return l
 }
 
-func (g *ground) release(l segno.Lease) {
+func (g *fixture) release(l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.Release(ctx, l) })
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.Release(ctx, l) })
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func under(l segno.Lease) func(*timeline.Timeline) {
 }
 
 // beginUnder and endUnder record a turn of the one session there is.
-func (g *ground) beginUnder(l segno.Lease, key string) error {
+func (g *fixture) beginUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
 			Source: segno.Source{Session: "session", Dir: g.project}})
@@ -48,7 +48,7 @@ func (g *ground) beginUnder(l segno.Lease, key string) error {
 	})
 }
 
-func (g *ground) endUnder(l segno.Lease, key string) error {
+func (g *fixture) endUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
 		return err
@@ -56,8 +56,8 @@ func (g *ground) endUnder(l segno.Lease, key string) error {
 }
 
 // leased is a thread with one turn, and the lease on it.
-func leased(t testing.TB) (*ground, segno.Lease) {
-	g := newGround(t)
+func leased(t testing.TB) (*fixture, segno.Lease) {
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
 		t.Fatal(err)
@@ -84,12 +84,12 @@ func TestTurnsUnderALease(t *testing.T) {
 	if _, head := g.checkpoints(); head.Epoch != one.Epoch {
 		t.Errorf("the head is %+v, the lease %+v", head, one)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestALeaseThatPassedOn fences its old holder at every step of a turn. The turn stays
-// open, and whoever may write records it.
+// TestALeaseThatPassedOn fences the former lease holder at every step of a turn. The turn stays
+// open, and the present holder records it.
 func TestALeaseThatPassedOn(t *testing.T) {
 	g, one := leased(t)
 	if err := g.beginUnder(one, "B"); err != nil {
@@ -123,8 +123,8 @@ func TestALeaseThatPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("AB")
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
 // TestBesideALease records what a hook or a command does that holds none, before, at
@@ -160,16 +160,16 @@ func TestBesideALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABCD")
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
 // deferTurn records a turn that finds the store busy, and leaves it to others.
-func (g *ground) deferTurn(key string, l segno.Lease) {
+func (g *fixture) deferTurn(key string, l segno.Lease) {
 	g.Helper()
 	wait := g.place.StoreWait
 	g.place.StoreWait = 20 * time.Millisecond
-	release := g.hog()
+	release := g.holdWriter()
 	if err := g.beginUnder(l, key); err != nil {
 		g.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func (g *ground) deferTurn(key string, l segno.Lease) {
 }
 
 // acquire takes a lease without what else a command does first.
-func (g *ground) acquire(thread segno.ThreadID, owner string) segno.Lease {
+func (g *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	g.Helper()
 	s, err := g.place.Open(g.Context())
 	if err != nil {
@@ -201,7 +201,7 @@ func (g *ground) acquire(thread segno.ThreadID, owner string) segno.Lease {
 }
 
 // nothingWaits checks that every turn is in the log or wherever it belongs.
-func (g *ground) nothingWaits() {
+func (g *fixture) wantNoneDeferred() {
 	g.Helper()
 	waiting, err := g.place.Spool().Waiting(g.Context())
 	if err != nil || len(waiting) != 0 {
@@ -213,10 +213,11 @@ func (g *ground) nothingWaits() {
 	}
 }
 
-// TestADeferredTurnFromBeforeALease lands under it, whoever comes first.
+// TestADeferredTurnFromBeforeALease commits a turn that was deferred before the lease, regardless
+// of which process replays it.
 func TestADeferredTurnFromBeforeALease(t *testing.T) {
 	for _, holder := range []bool{false, true} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
 			t.Fatal(err)
@@ -225,7 +226,7 @@ func TestADeferredTurnFromBeforeALease(t *testing.T) {
 		g.deferTurn("B", segno.Lease{})
 		l := g.acquire(head.Thread, "one")
 		if !holder {
-			g.settle()
+			g.runNextCommand()
 		}
 		if err := g.beginUnder(l, "C"); err != nil {
 			t.Fatal(err)
@@ -235,14 +236,14 @@ func TestADeferredTurnFromBeforeALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantTurns("ABC")
-		g.nothingWaits()
-		g.standsTrue()
-		g.sound()
+		g.wantNoneDeferred()
+		g.wantFilesOfHead()
+		g.checkStore()
 	}
 }
 
-// TestADeferredTurnAndAHolderThatWasFenced keeps the turn for somebody who may write:
-// one whose lease has passed on can neither land it nor put it aside.
+// TestADeferredTurnAndAHolderThatWasFenced checks that a fenced lease holder can neither commit a
+// deferred turn nor discard it. A process that may write commits it later.
 func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
 	g, one := leased(t)
 	g.deferTurn("B", segno.Lease{})
@@ -258,10 +259,10 @@ func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
 	if err := g.beginUnder(one, "C"); segno.KindOf(err) != segno.KindFenced {
 		t.Errorf("the old holder: %v", err)
 	}
-	g.settle() // somebody without a lease
+	g.runNextCommand() // a process without a lease
 	g.wantTurns("AB")
-	g.nothingWaits()
-	g.sound()
+	g.wantNoneDeferred()
+	g.checkStore()
 }
 
 // TestADeferredTurnOfAHolder lands though the lease has passed on since: the turn was
@@ -286,17 +287,17 @@ func TestADeferredTurnOfAHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABC")
-	g.nothingWaits()
-	g.standsTrue()
-	g.sound()
+	g.wantNoneDeferred()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestTwoRegisterOneDirectory lets many come at once to a directory nobody knows, each
-// with a store of its own as processes have: they find one workspace.
+// TestTwoRegisterOneDirectory registers an unknown directory from many goroutines at once, each
+// with a separate store as processes have. All of them get the same workspace.
 func TestTwoRegisterOneDirectory(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.place.Now = time.Now
-	if err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil }); err != nil {
+	if err := g.withTimeline(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 5 {

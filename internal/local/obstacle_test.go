@@ -14,8 +14,8 @@ import (
 var errKilled = errors.New("killed")
 
 // record does something as one hook of the project would.
-func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
+	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		if change != nil {
 			change(site)
 		}
@@ -24,7 +24,7 @@ func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Con
 }
 
 // turns are the prompts of the thread's turns, oldest first, amended ones once.
-func (g *ground) turns() (prompts []string) {
+func (g *fixture) turns() (prompts []string) {
 	g.Helper()
 	cs, _ := g.checkpoints()
 	for _, c := range cs {
@@ -36,7 +36,7 @@ func (g *ground) turns() (prompts []string) {
 }
 
 // wantTurns checks which turns the thread has.
-func (g *ground) wantTurns(want string) {
+func (g *fixture) wantTurns(want string) {
 	g.Helper()
 	got := ""
 	for _, p := range g.turns() {
@@ -48,7 +48,7 @@ func (g *ground) wantTurns(want string) {
 }
 
 // undo takes the newest turn back and fails the test if that is not possible.
-func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
+func (g *fixture) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
 	moved, err := g.move(nil, ask)
@@ -59,12 +59,12 @@ func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 }
 
 // mortal is a store whose process is killed after some commits.
-type mortal struct {
+type dyingStore struct {
 	*sqlite.Store
 	left int
 }
 
-func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+func (m *dyingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	if m.left == 0 {
 		return segno.Head{}, errKilled
 	}
@@ -73,27 +73,27 @@ func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error)
 }
 
 // stuck is a workspace whose disk cannot be written.
-type stuck struct{ segno.Workspace }
+type failingWorkspace struct{ segno.Workspace }
 
-func (stuck) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
+func (failingWorkspace) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
 	return nil, errors.New("read-only file system")
 }
 
 // unclear is a journal whose process is killed before a plan is forgotten.
-type unclear struct{ timeline.Journal }
+type failingJournal struct{ timeline.Journal }
 
-func (unclear) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
+func (failingJournal) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
 
 // TestATurnOpenedWithoutItsThread ends a turn whose beginning met a busy workspace:
 // the spool knows neither its thread nor its parent, and it lands where it belongs.
 func TestATurnOpenedWithoutItsThread(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		rec, err := s.Register(ctx, g.project)
 		if err != nil {
 			return err
@@ -112,19 +112,19 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("ABC")
-	g.standsTrue()
+	g.wantFilesOfHead()
 	g.undo(timeline.MoveRequest{})
 	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo of both left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
 // TestATurnThatCannotBeClosed leaves a turn open under a session id no transcript can
 // have, its agent gone: other sessions' turns and moves go on.
 func TestATurnThatCannotBeClosed(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -145,22 +145,22 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
 // TestAStuckMoveIsNotMadeOverNewerTurns breaks an undo off and lets turns be recorded
 // while the disk cannot be written. Once it can, the undo is dropped: the newer turns
 // and their files stay, and undo and redo reach them.
 func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	for _, key := range []string{"A", "B"} {
 		if err := g.turn(key, func() { g.write("a", key) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Workspace = stuck{site.Workspace}
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		site.Workspace = failingWorkspace{site.Workspace}
 		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
@@ -168,7 +168,7 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 		t.Fatal("an undo on a disk that cannot be written says nothing")
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	full := func(s *timeline.Timeline) { s.Workspace = stuck{s.Workspace} }
+	full := func(s *timeline.Timeline) { s.Workspace = failingWorkspace{s.Workspace} }
 	for _, key := range []string{"C", "D"} {
 		// the errors tell of the move that is stuck; the turns are recorded nevertheless
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
@@ -200,19 +200,19 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
 		t.Errorf("redo of both left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAFinishedMoveIsNotMadeAgain kills an undo after its commit and before its plan is
-// forgotten. What somebody makes since is not taken for what the undo was to take.
+// TestAFinishedMoveIsNotMadeAgain kills an undo after its commit and before its plan is cleared.
+// The undo is not applied again to files that the user makes afterwards.
 func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Journal = unclear{site.Journal}
+	_ = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		site.Journal = failingJournal{site.Journal}
 		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
@@ -226,15 +226,15 @@ func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
 	if got := g.files(); got != "a \"0\"\nb \"1\"\nn \"made by A\"\n" {
 		t.Errorf("after the next turn the files are\n%s", got)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestAStopAfterAnInterruption ends a turn twice, in both orders: it had its proper end,
-// whoever came first.
+// TestAStopAfterAnInterruption ends a turn twice, with Stop and as interrupted, in both orders. The
+// turn is recorded as ended by Stop.
 func TestAStopAfterAnInterruption(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		src := segno.Source{Session: "session", Dir: g.project}
 		if err := g.begin("A", src); err != nil {
@@ -257,7 +257,7 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 			}
 		}
 		g.wantTurns("A")
-		g.sound()
+		g.checkStore()
 	}
 }
 
@@ -265,7 +265,7 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 // turn itself, and changes a file before it is repeated: the turn is recorded, with the
 // objects only the repetition has.
 func TestAKilledBridge(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestAKilledBridge(t *testing.T) {
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		turns, err := site.Spool.Turns(ctx)
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("a", "2")
-	err = g.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
+	err = g.record(func(s *timeline.Timeline) { s.Store = &dyingStore{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "B", Agent: "test", Source: src})
 		return err
 	})
@@ -306,5 +306,5 @@ func TestAKilledBridge(t *testing.T) {
 	if got := g.files(); got != "a \"something new that no object holds\"\n" {
 		t.Errorf("undo of C left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }

@@ -88,7 +88,7 @@ func (r *run) ended(session, text, reason string) *Turn {
 	return turn
 }
 
-// gone waits for the process to end by itself.
+// gone waits until the process exits without being killed.
 func (r *run) gone() {
 	r.Helper()
 	if _, err := r.Wait(r.ctx); err != nil {

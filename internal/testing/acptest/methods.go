@@ -169,7 +169,7 @@ func (a *agent) reopen(method string, p open) (any, error) {
 	return opened{session: s, null: a.NullResults}, nil
 }
 
-// replay sends what was said in a session.
+// replay sends the messages of a session.
 func (a *agent) replay(s *session) {
 	for _, r := range s.all() {
 		switch r.Type {

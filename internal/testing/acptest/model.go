@@ -71,7 +71,7 @@ func ReadLedger(name string) ([]string, error) {
 	return all, err
 }
 
-// eachLine visits the lines of a file that are whole; of no file there are none.
+// eachLine visits the complete lines of a file. A missing file has none.
 func eachLine(name string, visit func([]byte) error) error {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,10 +93,10 @@ func eachLine(name string, visit func([]byte) error) error {
 	}
 }
 
-// sight is what the model makes of what it sees.
+// sight is what the model derives from its request.
 type sight struct {
 	script *script // the newest; nil if there is none
-	// since are the session's records behind the script's own.
+	// since contains the records of the session after the script.
 	since []record
 	plain string // everything, without the directives
 }
@@ -119,7 +119,7 @@ func look(records []record) (sight, error) {
 	return s, nil
 }
 
-// said reports whether a step's text was said since its script came up.
+// said reports whether the text of a step was sent since its script.
 func (s sight) said(step int) bool {
 	for _, r := range s.since {
 		if r.Script == s.script.key && r.Step == step {

@@ -49,7 +49,7 @@ func (t *turn) call(i int, s Step, view sight) error {
 	return t.perform(id, i, s)
 }
 
-// perform does what was announced, and what a fault makes of it.
+// perform executes an announced tool call, with its fault.
 func (t *turn) perform(id string, i int, s Step) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -101,8 +101,7 @@ func (t *turn) result(id, status, text string) error {
 	return nil
 }
 
-// lookFor reads the ledger for a line of which it is not known whether it is there,
-// and appends it if it is not.
+// lookFor reads the ledger for a line, and appends the line if it is missing.
 func (t *turn) lookFor(id string, i int, s Step) error {
 	if err := t.session.add(record{Type: "call", ID: id, Text: "look for " + s.Line}); err != nil {
 		return err
@@ -144,7 +143,7 @@ func (t *turn) permission(id string, s Step) (bool, error) {
 	}
 }
 
-// append does the tool's work, here or in a process of its own.
+// append executes the tool, in this process or in a child process.
 func (t *turn) append(s Step, death string) error {
 	if s.Tool != "ledger" {
 		return fmt.Errorf("acptest: no tool is called %s", s.Tool)

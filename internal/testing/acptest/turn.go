@@ -20,7 +20,7 @@ type turn struct {
 	session *session
 	prompt  acp.Message
 	script  *script
-	usage   json.RawMessage // what a step said; the answer has one of its own otherwise
+	usage   json.RawMessage // the usage in a step; otherwise the answer has a default
 }
 
 // errEnded is returned by a step that was the turn's last.
@@ -186,7 +186,7 @@ func (t *turn) flood(n int) error {
 	return nil
 }
 
-// request asks the client something and says what it answered.
+// request sends the client a request and returns its answer as text.
 func (t *turn) request(i int, raw json.RawMessage) error {
 	var r struct {
 		Method string          `json:"method"`

@@ -103,8 +103,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// A hanging call is seen in the log, sends what it has, and ends with the client
-// or with the server.
+// TestHang checks that a hanging call is in the log, sends its text, and ends with the client or
+// the server.
 func TestHang(t *testing.T) {
 	for name, body := range map[string]any{
 		"silent":   turn(true, user(`<<fake [{"hang":true}]>>`)),

@@ -44,7 +44,7 @@ func savers(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { servers.stop() }()
-	all, err := theirs(ctx, dir, servers.postgres.URL, messages)
+	all, err := langGraphSavers(ctx, dir, servers.postgres.URL, messages)
 	if err != nil {
 		return err
 	}

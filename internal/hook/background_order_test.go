@@ -49,7 +49,8 @@ func (c *scene) wantOneLine() {
 	})
 }
 
-// leavesCommand is a turn that changed a file and left a command in the background.
+// newBackgroundScene returns a scene after a turn that changed a file and left a command in the
+// background.
 func newBackgroundScene(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0", "code": "0"})
@@ -63,12 +64,12 @@ func newBackgroundScene(t *testing.T) *scene {
 	return c
 }
 
-// devServer is the command of leavesCommand as the agent lists it.
+// devServer is the command of newBackgroundScene as the agent lists it.
 func devServer() map[string]string {
 	return map[string]string{"id": "b7", "type": "shell", "status": "running"}
 }
 
-// changesFiles is what turn p2 does, by an edit and by a command.
+// changesFiles makes the changes of turn p2, with an edit and a command.
 func (c *scene) changesFiles() {
 	c.Helper()
 	c.writes("p2", "t2", "code", "2")
@@ -76,9 +77,9 @@ func (c *scene) changesFiles() {
 	c.waitForClock()
 }
 
-// TestAnInterruptionBesideABackgroundCommand keeps the changes of the interrupted turn
-// in that turn, and all turns on one line. The agent has no transcript: it would name
-// the parent of each turn.
+// TestAnInterruptionBesideABackgroundCommand keeps the changes of the interrupted turn in that
+// turn, and all turns on one line. The agent has no transcript, because a transcript names the
+// parent of each turn.
 func TestAnInterruptionBesideABackgroundCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "code": "0"})
 	asks := func(key string) { c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", key) }
@@ -141,8 +142,8 @@ func TestAnInterruptionBesideASubagent(t *testing.T) {
 	}
 }
 
-// TestForcedUndoBesideARunningTurn does not give the changes of the turn that runs to
-// the one whose command is in the background.
+// TestForcedUndoBesideARunningTurn checks that the changes of the running turn are not attributed
+// to the turn whose command is in the background.
 func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	c := newBackgroundScene(t)
 	c.asks("p2", "two")
@@ -154,8 +155,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// loseTree deletes the files of a turn's checkpoint from the store, as a damaged disk
-// would.
+// deleteTree deletes the files of a turn's checkpoint from the store, as a damaged disk would.
 func (c *scene) deleteTree(prompt string) {
 	c.Helper()
 	var tree segno.Hash
@@ -184,9 +184,9 @@ func (c *scene) deleteTree(prompt string) {
 	}
 }
 
-// TestADamagedBackgroundTurnIsSetAside lets later turns and moves go on if the
-// checkpoint of a turn in the background cannot be read.
-func TestADamagedBackgroundTurnIsSetAside(t *testing.T) {
+// TestADamagedBackgroundTurnIsSkipped checks that later turns and moves succeed if the checkpoint
+// of a turn in the background cannot be read.
+func TestADamagedBackgroundTurnIsSkipped(t *testing.T) {
 	for _, lost := range []string{"before a prompt", "before a stop", "before a session end", "before a report", "before an undo"} {
 		t.Run(lost, func(t *testing.T) {
 			c := startSubagent(t)
@@ -245,7 +245,7 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 	for _, then := range []string{"stop", "interruption", "stop without the background turn"} {
 		t.Run(then, func(t *testing.T) {
 			c := newScene(t, map[string]string{"a": "0", "notes": "0"})
-			// The agent has no transcript: it would name the parent of each turn.
+			// The agent has no transcript, because a transcript names the parent of each turn.
 			asks := func(key string) { c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", key) }
 			stops := func(key string, tasks ...any) { c.sendEvent("Stop", "prompt_id", key, "background_tasks", tasks) }
 			asks("p1")
@@ -296,7 +296,7 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 	}
 }
 
-// previewsUndo works out a forced undo, which records the background work first.
+// previewsUndo previews a forced undo, which records the background work first.
 func (c *scene) previewsUndo() {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {

@@ -15,7 +15,8 @@ func subagent() map[string]string {
 
 const report = "<task-notification>\n<task-id>a9</task-id>\n<status>completed</status>\n<summary>Agent \"bg\" finished</summary>\n</task-notification>"
 
-// delegates is a turn that changed a file and started a subagent in the background.
+// startSubagent returns a scene after a turn that changed a file and started a subagent in the
+// background.
 func startSubagent(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
@@ -29,7 +30,7 @@ func startSubagent(t *testing.T) *scene {
 	return c
 }
 
-// works is what the subagent does; key is the prompt that the agent answers meanwhile.
+// runSubagent lets the subagent work. key is the id of the prompt that the agent answers meanwhile.
 func (c *scene) runSubagent(key string) {
 	c.Helper()
 	c.writes(key, "s1", "sub", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
@@ -50,8 +51,8 @@ func (c *scene) wantRefused() {
 	}
 }
 
-// TestBackgroundWorkBelongsToItsTurn lets a subagent write after the turn stopped, and
-// the user beside it. Undo reverts the changes of the turn and its subagent.
+// TestBackgroundWorkBelongsToItsTurn lets a subagent and the user write after the turn stopped.
+// Undo reverts only the changes of the turn and its subagent.
 func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 	for _, next := range []string{"undo", "prompt", "session end"} {
 		t.Run("then "+next, func(t *testing.T) {
@@ -86,8 +87,8 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 	}
 }
 
-// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs:
-// each undo reverts the changes of one turn.
+// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs. Each undo
+// reverts the changes of one turn.
 func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c := startSubagent(t)
 	c.asks("p2", "two")
@@ -114,7 +115,7 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestBackgroundWorkAfterTheNextTurn lets a subagent write once the next turn is over.
+// TestBackgroundWorkAfterTheNextTurn lets a subagent write after the next turn.
 func TestBackgroundWorkAfterTheNextTurn(t *testing.T) {
 	c := startSubagent(t)
 	c.asks("p2", "two")
@@ -158,8 +159,8 @@ func TestABackgroundCommand(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestBackgroundWorkOfADeadAgent has ended: moves are made, and what the agent's
-// subagent is known to have written is the turn's.
+// TestBackgroundWorkOfADeadAgent checks that the background work of an exited agent has ended:
+// moves are possible, and the known writes of the agent's subagent belong to the turn.
 func TestBackgroundWorkOfADeadAgent(t *testing.T) {
 	c := startSubagent(t)
 	c.runSubagent("p1")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rename is what the mv command does; to may be outside the project, and so may from.
+// rename does what the mv command does. from and to may be outside the project.
 func (c *scene) rename(from, to string) {
 	c.Helper()
 	abs := func(name string) string {
@@ -23,14 +23,15 @@ func (c *scene) rename(from, to string) {
 	}
 }
 
-// thenNext is a prompt after an interruption: the changes of the turn are committed.
+// nextTurn runs a turn after an interruption, so that the changes of the interrupted turn are
+// committed.
 func (c *scene) nextTurn() {
 	c.Helper()
 	c.asks("p2", "two")
 	c.stops("p2")
 }
 
-// interruptedTurn is a turn that writes one file and is interrupted.
+// interruptedTurn runs a turn that writes one file and is interrupted.
 func (c *scene) interruptedTurn() {
 	c.Helper()
 	c.waitForClock()
@@ -54,8 +55,8 @@ func outside(t *testing.T) string {
 	return mine
 }
 
-// TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps what the user moved
-// after the turn. A rename does not change the times of what the directory holds.
+// TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps a directory that the user
+// moved after the turn. A rename does not change the times of the directory's entries.
 func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 	t.Run("in the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
@@ -114,15 +115,15 @@ func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 		c.rename("src", "lib")
 		c.rename("out", "dist")
 		c.nextTurn()
-		// The time of a directory tells no more than that some name in it went.
+		// The time of a directory shows only that some name in it was removed.
 		c.wantConflicts(c.undo(2), "dist/x", "src/a")
 		c.wantFiles("dist/x=1 lib/a=0")
 		c.wantNoFailures()
 	})
 }
 
-// TestTurnRenamesADirectory checks that undo reverts a rename by the turn, though what the
-// directory holds is older than the turn.
+// TestTurnRenamesADirectory checks that undo reverts a rename by the turn, although the entries of
+// the directory are older than the turn.
 func TestTurnRenamesADirectory(t *testing.T) {
 	c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
 	c.waitForClock()
@@ -137,8 +138,8 @@ func TestTurnRenamesADirectory(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestUserAddsToADirectoryOfTheTurn checks that undo reverts what a command of the turn
-// made in a new directory, and keeps what the user added to that directory.
+// TestUserAddsToADirectoryOfTheTurn checks that undo reverts the files that a command of the turn
+// created in a new directory, and keeps the files that the user added to it.
 func TestUserAddsToADirectoryOfTheTurn(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.waitForClock()
@@ -154,7 +155,7 @@ func TestUserAddsToADirectoryOfTheTurn(t *testing.T) {
 }
 
 // TestUserChangesTheModeOfADirectory checks that undo reverts the files of the turn below a
-// directory of which the user changed the mode, and keeps the mode.
+// directory and keeps the mode of the directory, which the user changed.
 func TestUserChangesTheModeOfADirectory(t *testing.T) {
 	c := newScene(t, map[string]string{"src/a": "0", "src/b": "0"})
 	c.waitForClock()
@@ -177,8 +178,8 @@ func TestUserChangesTheModeOfADirectory(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestUserRenamesADirectoryBesideACommand renames a directory while a command works in the
-// background that names the new name. Undo keeps what the directory holds and lists it.
+// TestUserRenamesADirectoryBesideACommand renames a directory while a background command names the
+// new path. Undo keeps the entries of the directory and lists them.
 func TestUserRenamesADirectoryBesideACommand(t *testing.T) {
 	c := newScene(t, map[string]string{"src/x": "0"})
 	c.waitForClock()

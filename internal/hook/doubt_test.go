@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// beside is the session of another agent in the same directory.
+// otherSession is the session of another agent in the same directory.
 const otherSession = "22222222-0000-4000-8000-000000000002"
 
 // sendEventOfOther sends an event of the other session to the hook. It ignores the answer, which
@@ -58,9 +58,9 @@ func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 	return conflicts
 }
 
-// TestAnotherThreadsCommand overwrites what this turn's tools wrote, and does not name
-// it: undo of this turn leaves it and lists it. Where the content is what the tool
-// wrote, there is no doubt.
+// TestAnotherThreadsCommand overwrites a file of this turn with a command of another thread that
+// does not name the file. Undo of this turn keeps the file and lists it. A file with the content
+// that this turn wrote is not in doubt.
 func TestAnotherThreadsCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "b": "0"})
 	c.asks("p1", "one")
@@ -75,7 +75,7 @@ func TestAnotherThreadsCommand(t *testing.T) {
 	c.wantFiles("a=by make b=0")
 }
 
-// TestAnotherThreadsTask is a command in the background: it works on after its call.
+// TestAnotherThreadsTask does the same with a background command, which continues after its call.
 func TestAnotherThreadsTask(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
@@ -94,8 +94,9 @@ func TestAnotherThreadsTask(t *testing.T) {
 	c.wantFiles("a=by make")
 }
 
-// TestAnotherThreadsDeletion of a file that a turn edited, while a task of that turn
-// runs, is not the turn's: once the deletion is undone the turn can be, too.
+// TestAnotherThreadsDeletion checks that the deletion of a file of this turn by another thread,
+// while a task of this turn runs, does not belong to this turn. After an undo of the deletion, the
+// turn can be undone.
 func TestAnotherThreadsDeletion(t *testing.T) {
 	c := startSubagent(t)
 	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
@@ -110,8 +111,8 @@ func TestAnotherThreadsDeletion(t *testing.T) {
 	c.wantFiles("a=0 notes=0")
 }
 
-// TestADeletionWhileATaskRuns is the user's: the task's tools wrote the files, and
-// cannot have removed them.
+// TestADeletionWhileATaskRuns attributes a deletion to the user if the task's tools wrote the files
+// and cannot have deleted them.
 func TestADeletionWhileATaskRuns(t *testing.T) {
 	c := startSubagent(t)
 	c.writes("p1", "s1", "notes", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
@@ -125,7 +126,8 @@ func TestADeletionWhileATaskRuns(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestATaskOutlivesAnInterruption of the turn that started it: its work is the turn's.
+// TestATaskOutlivesAnInterruption attributes the work of a task to the interrupted turn that
+// started it.
 func TestATaskOutlivesAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
 	c.asks("p2", "two")
@@ -141,8 +143,8 @@ func TestATaskOutlivesAnInterruption(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestUndoWhileATaskOutlivesAnInterruption is refused, though no event told of the
-// interruption yet.
+// TestUndoWhileATaskOutlivesAnInterruption checks that the undo is refused, although no event has
+// reported the interruption yet.
 func TestUndoWhileATaskOutlivesAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
 	c.wantRefused()
@@ -153,7 +155,8 @@ func TestUndoWhileATaskOutlivesAnInterruption(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestTheReportOfATaskThatOutlivedAnInterruption wakes the turn that started the task.
+// TestTheReportOfATaskThatOutlivedAnInterruption checks that the report resumes the turn that
+// started the task.
 func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
 	c.runSubagent("p1")
@@ -168,8 +171,8 @@ func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// TestTwoTurnsWithTasks end in the order in which they began: what the report of the
-// first adds to its turn does not cut the second off.
+// TestTwoTurnsWithTasks ends two turns in the order in which they began. The changes that the
+// report of the first task adds to the first turn do not remove the second turn from the line.
 func TestTwoTurnsWithTasks(t *testing.T) {
 	c := startSubagent(t)
 	c.asks("p2", "two")
@@ -199,8 +202,8 @@ func TestTwoTurnsWithTasks(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// interruptedBesideATask is a turn that started a subagent in the background and was then
-// interrupted.
+// interruptedBesideATask returns a scene after a turn that started a subagent in the background and
+// was interrupted.
 func interruptedBesideATask(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0"})
@@ -213,8 +216,8 @@ func interruptedBesideATask(t *testing.T) *scene {
 	return c
 }
 
-// TestATurnAfterAnInterruptionElsewhere is alone: the transcript of the other turn says
-// that it was interrupted, though no event did.
+// TestATurnAfterAnInterruptionElsewhere checks that the turn overlaps no other: the transcript of
+// the other turn records its interruption, although no event does.
 func TestATurnAfterAnInterruptionElsewhere(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

@@ -38,7 +38,8 @@ func TestAPromptWhileATurnRuns(t *testing.T) {
 	}
 }
 
-// TestAPromptAfterASilentInterruption begins a turn: the agent gave it another id.
+// TestAPromptAfterASilentInterruption checks that the prompt begins a turn, because its id differs
+// from that of the open turn.
 func TestAPromptAfterASilentInterruption(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

@@ -7,8 +7,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// interrupted is a turn that changed files in three ways and was then interrupted: by
-// Esc, which the agent records, or by the end of its process, which leaves nothing.
+// interrupted returns a scene after a turn that changed files in three ways and was interrupted,
+// either by Esc, which the agent records, or by the death of its process, which leaves no record.
 func interrupted(t *testing.T, how string) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"notes": "0", "doomed": "precious", "src/lib": "0", "src/made-by-make": "0"})
@@ -26,8 +26,8 @@ func interrupted(t *testing.T, how string) *scene {
 }
 
 // TestEditsAfterAnInterruption checks that edits after an interruption belong to the user,
-// whatever comes next: undo reverts the changes of the turn and nothing else, and an
-// external checkpoint separates the two.
+// regardless of the next event. Undo reverts only the changes of the turn, and an external
+// checkpoint separates the two.
 func TestEditsAfterAnInterruption(t *testing.T) {
 	for _, how := range []string{"esc", "kill"} {
 		for _, next := range []string{"undo", "prompt"} {
@@ -45,8 +45,8 @@ func TestEditsAfterAnInterruption(t *testing.T) {
 					turns = 2
 				}
 				got := c.undo(turns)
-				// The directory's time is the only trace of a name that is gone, and the
-				// turn ran commands.
+				// Only the directory's time shows that a name was removed, and the turn ran
+				// commands.
 				c.wantConflicts(got, "src/lib")
 				c.wantFiles("doomed=precious new/mine=mine notes=mine src/made-by-make=0 src/mine=mine")
 				c.wantNoFailures()
@@ -55,8 +55,8 @@ func TestEditsAfterAnInterruption(t *testing.T) {
 	}
 }
 
-// TestOneFileOfTheTurnAndTheUser is a conflict when the user edited it after the
-// interruption, and so is what a killed command may have written to its end.
+// TestOneFileOfTheTurnAndTheUser checks that a file is a conflict if the user edited it after the
+// interruption, or if a killed command may have written it last.
 func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 	for _, how := range []string{"esc", "kill"} {
 		t.Run(how, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestEscInMidCommand(t *testing.T) {
 	c.wantNoFailures()
 }
 
-// dies makes the process of the agent one that is gone.
+// killAgent makes the agent's process id one of an exited process.
 func (c *scene) killAgent() {
 	c.Helper()
 	turns, err := c.place.Spool().Turns(c.Context())
@@ -116,9 +116,9 @@ func (c *scene) killAgent() {
 	}
 }
 
-// TestAKilledTurnStaysOnTheLine checks that a killed turn stays on the line, though the
-// agent leaves out the call it was killed in. The parent of the next prompt is an older
-// record of the turn, and that is not a rewind.
+// TestAKilledTurnStaysOnTheLine checks that a killed turn stays on the line. The agent omits the
+// interrupted call, so the parent of the next prompt is an older record of the turn. That is not a
+// rewind.
 func TestAKilledTurnStaysOnTheLine(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")

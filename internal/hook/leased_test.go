@@ -59,7 +59,7 @@ func (s *leasedProject) transcript() string {
 	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
 }
 
-// exchange is what the agent writes down of a turn.
+// exchange appends the agent's records of a turn to the transcript.
 func (s *leasedProject) exchange(text string) {
 	s.Helper()
 	if err := os.MkdirAll(filepath.Dir(s.transcript()), 0o700); err != nil {
@@ -88,7 +88,7 @@ func (s *leasedProject) exchange(text string) {
 	}
 }
 
-// payload is an event of the session; more are further members.
+// payload returns an event of the session with additional members.
 func (s *leasedProject) payload(name string, more ...any) string {
 	s.Helper()
 	p := map[string]any{"hook_event_name": name, "session_id": session, "cwd": s.project, "transcript_path": s.transcript()}
@@ -129,7 +129,7 @@ func (s *leasedProject) wantNoFailures() {
 	}
 }
 
-// as does something as the owner of the session's thread would.
+// as calls do with a timeline that holds the lease.
 func (s *leasedProject) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Timeline) error) {
 	s.Helper()
 	ctx := s.Context()
@@ -154,7 +154,7 @@ func (s *leasedProject) as(l segno.Lease, do func(ctx context.Context, st *local
 
 func (s *leasedProject) source() segno.Source { return segno.Source{Session: session, Dir: s.project} }
 
-// own opens the session's thread and takes the lease on it.
+// own opens the session's thread and acquires its lease.
 func (s *leasedProject) own() (l segno.Lease) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
@@ -190,7 +190,7 @@ func (s *leasedProject) release(l segno.Lease) {
 	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error { return st.Release(ctx, l) })
 }
 
-// recorded are the prompts of all turns, oldest first.
+// recorded returns the prompts of all turns, oldest first.
 func (s *leasedProject) recorded() (prompts []string) {
 	s.Helper()
 	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
@@ -215,7 +215,7 @@ func (s *leasedProject) wantRecorded(want ...string) {
 	}
 }
 
-// noted are the entries of an open turn that are not its prompt.
+// spoolEntries returns the entries of an open turn except for its prompt.
 func (s *leasedProject) spoolEntries(key string) []segno.Entry {
 	s.Helper()
 	es, bad, err := s.place.Spool().Entries(s.Context(), segno.TurnKey(key))
@@ -225,7 +225,7 @@ func (s *leasedProject) spoolEntries(key string) []segno.Entry {
 	return es
 }
 
-// open are the keys of the turns that are open.
+// open returns the keys of the open turns.
 func (s *leasedProject) open() (keys []segno.TurnKey) {
 	s.Helper()
 	turns, err := s.place.Spool().Turns(s.Context())
@@ -312,9 +312,9 @@ func (s *leasedProject) wantCalls(id segno.CommitID, want ...string) (es []segno
 	return es
 }
 
-// TestACallThatBothSaw is in the record once: the fuller account of it, where the first
-// stood.
-func TestACallThatBothSaw(t *testing.T) {
+// TestACallReportedTwice checks that a tool call that both the hook and the lease holder report is
+// recorded once, with the more complete content at the position of the first report.
+func TestACallReportedTwice(t *testing.T) {
 	full := map[string]string{"file_path": "a", "content": strings.Repeat("x", 100)}
 	for _, proxyKnowsMore := range []bool{false, true} {
 		s := newLeasedProject(t)
@@ -348,12 +348,12 @@ func TestACallThatBothSaw(t *testing.T) {
 			t.Errorf("the proxy knows more %v: of the call is kept %s, %v", proxyKnowsMore, es[0].Body, err)
 		}
 		if len(es) > 1 && es[1].Time.Before(es[0].Time) {
-			t.Errorf("the first call is said to be of %v, the second of %v", es[0].Time, es[1].Time)
+			t.Errorf("the first call is at %v, the second at %v", es[0].Time, es[1].Time)
 		}
 	}
 }
 
-// TestHooksAfterALease record again once it is given back, or over.
+// TestHooksAfterALease checks that hooks record again after the lease was released or has expired.
 func TestHooksAfterALease(t *testing.T) {
 	for name, over := range map[string]func(*leasedProject, segno.Lease){
 		"released": (*leasedProject).release,
@@ -389,8 +389,9 @@ func TestHooksAfterALease(t *testing.T) {
 	}
 }
 
-// TestAStopThatComesLate is of a turn that its owner has recorded: it makes no other.
-func TestAStopThatComesLate(t *testing.T) {
+// TestALateStop sends the Stop event of a turn that the lease holder has recorded. It
+// creates no other turn.
+func TestALateStop(t *testing.T) {
 	for name, late := range map[string]func(*leasedProject){
 		"Stop":        func(s *leasedProject) { s.sendEvent("Stop", "prompt_id", "own-one") },
 		"StopFailure": func(s *leasedProject) { s.sendEvent("StopFailure", "prompt_id", "own-one", "error", "rate_limit") },
@@ -412,7 +413,7 @@ func TestAStopThatComesLate(t *testing.T) {
 	}
 }
 
-// TestAnotherSessionBesideALease is recorded by its own hooks.
+// TestAnotherSessionBesideALease checks that the hooks of another session record its turns.
 func TestAnotherSessionBesideALease(t *testing.T) {
 	s := newLeasedProject(t)
 	l := s.own()

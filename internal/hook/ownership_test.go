@@ -67,12 +67,12 @@ func TestAnyOwnership(t *testing.T) {
 	})
 }
 
-// someAgent draws an agent. It draws an index, so that a failure prints briefly.
+// drawAgent draws an agent. It draws an index, so that a failure prints briefly.
 func (w *world) drawAgent(what string) *simAgent {
 	return w.agents[rapid.IntRange(0, len(w.agents)-1).Draw(w.T, what)]
 }
 
-// step lets one thing happen.
+// step executes one random action.
 func (w *world) step() {
 	a := w.drawAgent("agent")
 	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
@@ -101,15 +101,15 @@ func (w *world) step() {
 	}
 }
 
-// queued sends a prompt into the open turn, as one typed while the agent works: it
-// carries the id of the turn's own prompt.
+// queued sends a prompt into the open turn, as one typed while the agent works. It has the id of
+// the turn's own prompt.
 func (a *simAgent) queued(text string) {
 	a.Helper()
 	a.Logf("queued prompt in %s", a.front().key)
 	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.front().id, "prompt": text})
 }
 
-// leave ends the agent in mid-turn: in order, with an event, or by a kill.
+// leave ends the agent during a turn: orderly with an event, or by a kill.
 func (a *simAgent) leave(ordered bool) {
 	a.Helper()
 	if a.process == nil {
@@ -148,7 +148,7 @@ func (a *simAgent) delegate() {
 	a.Logf("%s starts %s in the background (a command: %v)", t.key, task.id, task.shell)
 }
 
-// task lets a background task work on, or end. A command fires no events.
+// task continues or ends a background task. A command fires no events.
 func (a *simAgent) task(task simTask, path string) {
 	a.Helper()
 	switch {
@@ -161,9 +161,8 @@ func (a *simAgent) task(task simTask, path string) {
 	}
 }
 
-// endTask ends a background task. The agent reports that to itself: in the turn that
-// runs, or by a prompt that it answers. The answer is part of the turn that started
-// the task.
+// endTask ends a background task. The agent reports that to itself in the running turn, or by a
+// prompt that it answers. The answer is part of the turn that started the task.
 func (a *simAgent) endTask(task simTask, path string) {
 	a.Helper()
 	t := task.turn
@@ -260,7 +259,7 @@ func (w *world) undo(a *simAgent) bool {
 	return true
 }
 
-// closeOpen records turns whose agent is gone or that were interrupted.
+// closeOpen records the open turns whose agent has exited or that were interrupted.
 func (w *world) closeOpen() error {
 	return w.at(func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
@@ -292,7 +291,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
-		// What another wrote and the turn overwrote may come back, too.
+		// Undo may also restore content of another author that the turn overwrote.
 		right := found || now.others && after[path] == now.other
 		clear := !t.doubt && !t.overlap
 		fail := func(why string) {
@@ -325,9 +324,9 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 	}
 }
 
-// told remembers a conflict of a turn for the other turns of the agent that had tasks in
-// the background. While the turn ran, they, it and the user wrote at once: where times
-// and tools do not tell them apart, a path is the doubt of the turn in the foreground.
+// checkReported stores a conflict of a turn for the other turns of the agent that had tasks in the
+// background. While the turn ran, these tasks, the turn and the user wrote at the same time. If
+// times and tools do not tell them apart, the path is in doubt for the turn in the foreground.
 func (w *world) checkReported(path string, t *simTurn) {
 	for _, a := range w.agents {
 		if !slices.Contains(a.turns, t) {
@@ -360,8 +359,8 @@ type authorship struct {
 func (w *world) authors(path string, t *simTurn) (a authorship) {
 	deleted := byNone // by the turn, or during it
 	defer func() {
-		// A file that another deleted, too, is as the turn left it: states are all that
-		// a snapshot knows.
+		// A file that another author also deleted equals the state after the turn: a
+		// snapshot contains states only.
 		if a.last == byOther && a.other == "" && deleted != byNone {
 			a.last = deleted
 		}
@@ -383,7 +382,7 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 	return a
 }
 
-// forget marks what an undo reverted.
+// forget marks the changes that an undo reverted.
 func (w *world) forget(path string, t *simTurn) {
 	for i := t.begin; i < len(w.writes); i++ {
 		c := &w.writes[i]

@@ -116,7 +116,7 @@ func (w *world) unique(what string) string {
 	return fmt.Sprintf("%s-%d", what, w.n)
 }
 
-// files are the contents of the project.
+// files returns the contents of the project.
 func (w *world) files() map[string]string {
 	w.Helper()
 	m := map[string]string{}
@@ -131,8 +131,7 @@ func (w *world) files() map[string]string {
 	return m
 }
 
-// change writes a new content to a path, or deletes the file, and remembers the
-// author.
+// change writes new content to a path, or deletes the file, and remembers the author.
 func (w *world) change(p, author string) {
 	w.Helper()
 	content := ""
@@ -142,8 +141,8 @@ func (w *world) change(p, author string) {
 	w.put(p, content, author)
 }
 
-// put writes a content to a path, or deletes the file if the content is "". An editor
-// replaces a file by renaming; a shell writes in place.
+// put writes content to a path, or deletes the file if the content is empty. An editor replaces a
+// file by renaming. A shell writes in place.
 func (w *world) put(p, content, author string) {
 	w.Helper()
 	c := write{path: p, author: author, content: content}
@@ -175,7 +174,7 @@ func (w *world) put(p, content, author string) {
 	w.Logf("%s writes %s = %q", author, p, content)
 }
 
-// front is the turn that the agent works on in the foreground, or nil.
+// front returns the turn that the agent works on in the foreground, or nil.
 func (a *simAgent) front() *simTurn {
 	for _, t := range a.turns {
 		if t.open {
@@ -185,7 +184,7 @@ func (a *simAgent) front() *simTurn {
 	return nil
 }
 
-// running are the background tasks of all turns.
+// running returns the background tasks of all turns.
 func (a *simAgent) running() (tasks []simTask) {
 	for _, t := range a.turns {
 		tasks = append(tasks, t.tasks...)
@@ -193,7 +192,7 @@ func (a *simAgent) running() (tasks []simTask) {
 	return tasks
 }
 
-// promptID is the id of the prompt that is answered while a task of a turn works.
+// promptID returns the id of the prompt that is answered while a task of a turn works.
 func (a *simAgent) promptID(t *simTurn) string {
 	if front := a.front(); front != nil {
 		return front.id
@@ -362,7 +361,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.hook("PostToolUse", call)
 }
 
-// stop ends the turn in order.
+// stop ends the turn with a Stop event.
 func (a *simAgent) stop() {
 	a.Helper()
 	t := a.front()
@@ -373,8 +372,8 @@ func (a *simAgent) stop() {
 	a.hook("Stop", map[string]any{"prompt_id": t.id, "last_assistant_message": last, "background_tasks": a.background()})
 }
 
-// background is what the Stop event of the newest version tells of tasks that go on: of
-// the whole session.
+// background returns the unfinished tasks of the whole session, as the Stop event of the newest
+// version lists them.
 func (a *simAgent) background() []any {
 	out := []any{}
 	for _, task := range a.running() {
@@ -445,7 +444,7 @@ func (a *simAgent) attach(l *segno.Link) {
 	}
 }
 
-// at runs f on the project's site.
+// at calls f with the project's timeline.
 func (w *world) at(f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	ctx := context.Background()
 	s, err := w.place.Open(ctx)

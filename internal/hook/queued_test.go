@@ -2,8 +2,8 @@ package hook
 
 import "testing"
 
-// TestAMessageThatOutlivesItsTurn waits in the agent's queue until the turn is over and
-// begins the next one, without an event. What happens then is that turn's.
+// TestAMessageThatOutlivesItsTurn leaves a message in the agent's queue until the turn is over. The
+// message begins the next turn without an event, and later changes belong to that turn.
 func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 	for _, end := range []string{"stop", "esc", "taken back"} {
 		t.Run(end, func(t *testing.T) {

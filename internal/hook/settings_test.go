@@ -78,9 +78,9 @@ func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
 	}
 }
 
-// TestSettingsThatWouldNotComeBackAreNotEdited refuses settings that an edit would change
-// beyond our own entries, or whose meaning is unclear.
-func TestSettingsThatWouldNotComeBackAreNotEdited(t *testing.T) {
+// TestAmbiguousSettingsAreNotEdited refuses settings of which an edit would change more
+// than segno's entries, or whose meaning is ambiguous.
+func TestAmbiguousSettingsAreNotEdited(t *testing.T) {
 	for _, bad := range []string{
 		`{"a": 1, "a": 2}`, `{"hooks": {}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`,
 		`{"env": {"A": "1", "A": "2"}}`, `{"x": [{"deep": [{"a": {}, "a": 1}]}]}`, `{"hooks": {"Stop": [{"hooks": [], "hooks": []}]}}`,
@@ -110,7 +110,7 @@ func TestSettingsThatWouldNotComeBackAreNotEdited(t *testing.T) {
 	}
 }
 
-// squeezed is JSON without white space; strings stay the bytes they are.
+// squeezed returns JSON without white space. Strings keep their bytes.
 func squeezed(data []byte) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, data); err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// hog takes the store's writer away until it is released.
+// holdWriter holds the store's writer until the caller calls release.
 func (g *fixture) holdWriter() (release func()) {
 	g.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(g.place.Store, "segno.db"))
@@ -33,8 +33,8 @@ func (g *fixture) holdWriter() (release func()) {
 	}
 }
 
-// TestABusyStoreLosesNoTurn ends turns while another process holds the writer:
-// they are kept, and land in order once the store is free.
+// TestABusyStoreLosesNoTurn ends turns while another process holds the writer. The turns are
+// deferred, and committed in order once the writer is free.
 func TestABusyStoreLosesNoTurn(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")

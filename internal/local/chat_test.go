@@ -25,14 +25,14 @@ type chat struct {
 	head    string // the record the next one hangs from
 }
 
-// chat begins a session; it has no transcript before something is said in it.
+// chat begins a session, which has no transcript before its first record.
 func (g *fixture) chat(n int) *chat {
 	c := &chat{fixture: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
 	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 
-// goesOn is a session that continues from what its transcript holds already.
+// continueChat returns a session whose transcript already has records.
 func (g *fixture) continueChat(n int, l *segno.Link) *chat {
 	g.Helper()
 	c := g.chat(n)
@@ -46,7 +46,7 @@ func (g *fixture) continueChat(n int, l *segno.Link) *chat {
 
 func (c *chat) source() segno.Source { return segno.Source{Session: c.session, Dir: c.project} }
 
-// record adds a record to the transcript.
+// writes appends a record to the transcript.
 func (c *chat) writes(typ, middle string) {
 	c.Helper()
 	parent := "null"
@@ -71,7 +71,7 @@ func (c *chat) writes(typ, middle string) {
 	}
 }
 
-// prompt is what the user says, answer what the agent does.
+// prompt appends a message of the user, and answer one of the agent.
 func (c *chat) prompt(text string) {
 	c.Helper()
 	c.writes("user", fmt.Sprintf(`"promptId":"p-%d-%d","permissionMode":"default","message":{"role":"user","content":%q},`, c.n, c.ids, text))
@@ -90,7 +90,7 @@ func (c *chat) exchange(text string) {
 	c.answer("done: " + text)
 }
 
-// opens records the beginning of a turn, ends its end.
+// opens records the beginning of a turn, and ends its end.
 func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
 	var begun timeline.TurnStart
@@ -116,7 +116,7 @@ func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	return made
 }
 
-// does is a whole turn, which writes the file a.
+// runTurn records a complete turn that writes the file a.
 func (c *chat) runTurn(key string) *segno.Checkpoint {
 	c.Helper()
 	c.opens(key)
@@ -188,7 +188,7 @@ func (g *fixture) summarize(id segno.ThreadID) (s threadSummary) {
 	return s
 }
 
-// at returns a checkpoint of the story.
+// at returns a checkpoint of the thread.
 func (s threadSummary) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	t.Helper()
 	for _, c := range s.cs {
@@ -200,7 +200,7 @@ func (s threadSummary) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	return segno.Checkpoint{}
 }
 
-// line is the kinds and prompts from the base to the head.
+// line returns the kinds and prompts from the base to the head.
 func (s threadSummary) line(t testing.TB) string {
 	t.Helper()
 	var parts []string
@@ -217,7 +217,7 @@ func (s threadSummary) line(t testing.TB) string {
 	return strings.Join(parts, ", ")
 }
 
-// threads are all there are.
+// threads returns the ids of all threads.
 func (g *fixture) threads() (ids []segno.ThreadID) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
@@ -235,7 +235,7 @@ func (g *fixture) threads() (ids []segno.ThreadID) {
 	return ids
 }
 
-// entries are a checkpoint's own.
+// entries returns the entries of a checkpoint, without those of its ancestors.
 func (g *fixture) entries(id segno.CommitID) (es []segno.Entry) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {

@@ -15,9 +15,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestGcLeavesWhatWaits collects hours after turns ended while another process held the store's
+// TestGcKeepsObjectsOfDeferredTurns collects hours after turns ended while another process held the store's
 // writer. The objects that the turns staged are kept, and the deferred commits succeed.
-func TestGcLeavesWhatWaits(t *testing.T) {
+func TestGcKeepsObjectsOfDeferredTurns(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
@@ -102,8 +102,8 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 }
 
 // TestTheStoreOfALargeDirectoryShrinks records a directory whose first snapshot is stored
-// plain. An hour later each step compresses a part. The turn that began before ends after
-// it, and can be undone.
+// uncompressed. An hour later each step compresses a part. A turn that began before the compression
+// and ends after it can be undone.
 func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	g := newFixture(t)
 	for i := range 56 {

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// threeTurns is a thread with something of every sort to move.
+// threeTurns returns a thread whose turns make every kind of change.
 func threeTurns(t testing.TB) (g *fixture, states []string) {
 	g = newFixture(t)
 	g.write("a", "0")
@@ -36,10 +36,9 @@ func threeTurns(t testing.TB) (g *fixture, states []string) {
 	return g, states
 }
 
-// TestEveryFailureOfAMove fails each operation on the disk of an undo over two
-// turns, as a full disk would: once, and from there on. The error is reported;
-// the next command finds the old state or completes to the new one; the store is
-// sound and the head tells the truth.
+// TestEveryFailureOfAMove fails each disk operation of an undo of two turns, once and permanently,
+// as a full disk would. The undo returns the error. The next command finds the old state or
+// completes the new one. The store is consistent and the files equal the head.
 func TestEveryFailureOfAMove(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -76,8 +75,8 @@ func TestEveryFailureOfAMove(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfATurnsEnd fails each operation of End: the turn is not lost,
-// it is recorded once, by the next end of it.
+// TestEveryFailureOfATurnsEnd fails each disk operation of EndTurn. The turn is not lost: the next
+// call of EndTurn records it once.
 func TestEveryFailureOfATurnsEnd(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		g := newFixture(t)

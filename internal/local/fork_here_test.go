@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// forkHere makes a thread on the same files.
+// forkHere forks a thread without new files.
 func (g *fixture) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
@@ -37,7 +37,7 @@ func (g *fixture) currentThread() (id segno.ThreadID) {
 	return id
 }
 
-// opUndo takes the newest operation back, as the command does.
+// undoOperation undoes the newest operation, as the command does.
 func (g *fixture) undoOperation() error {
 	return g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		op, err := site.FindOperation(ctx, "")
@@ -52,7 +52,7 @@ func (g *fixture) undoOperation() error {
 	})
 }
 
-// twoTurns is a session with two turns.
+// twoTurns returns a session with two turns.
 func twoTurns(t testing.TB) (c *chat, one, two *segno.Checkpoint) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -60,8 +60,8 @@ func twoTurns(t testing.TB) (c *chat, one, two *segno.Checkpoint) {
 	return c, c.runTurn("one"), c.runTurn("two")
 }
 
-// TestForkOnTheSameFiles forks an earlier turn. Nothing is written to the workspace,
-// which stands where it stood; the fork's first turn says what the files were.
+// TestForkOnTheSameFiles forks an earlier turn. The workspace is not written and stays at its
+// thread. The first turn of the fork records the files.
 func TestForkOnTheSameFiles(t *testing.T) {
 	c, one, two := twoTurns(t)
 	before := c.summarize(two.Thread)
@@ -118,7 +118,7 @@ func TestForkOfTheHeadOnTheSameFiles(t *testing.T) {
 	c.checkStore()
 }
 
-// TestForkAgain makes a session for each fork of one checkpoint.
+// TestForkAgain checks that each fork of one checkpoint gets a separate session.
 func TestForkAgain(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	seen := map[segno.SessionID]bool{c.session: true}
@@ -129,7 +129,7 @@ func TestForkAgain(t *testing.T) {
 		}
 		seen[f.Link.Session] = true
 	}
-	// also after an undo has cut one there
+	// also after an undo has cut a session at that checkpoint
 	if _, err := c.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestForkAgain(t *testing.T) {
 	}
 }
 
-// TestForkWithASession uses the one the agent made, and cuts none.
+// TestForkWithASession uses the session that the agent created, and cuts none.
 func TestForkWithASession(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	files := c.transcripts()
@@ -161,7 +161,7 @@ func TestForkWithASession(t *testing.T) {
 	c.checkStore()
 }
 
-// transcripts counts the sessions the agent has.
+// transcripts returns the number of sessions of the agent.
 func (c *chat) transcripts() int {
 	c.Helper()
 	des, err := os.ReadDir(c.path[:len(c.path)-len(string(c.session))-len("/.jsonl")])
@@ -171,8 +171,8 @@ func (c *chat) transcripts() int {
 	return len(des)
 }
 
-// TestForkHereIsTakenBack hides the fork's thread, and touches nothing else.
-func TestForkHereIsTakenBack(t *testing.T) {
+// TestForkHereCanBeUndone undoes a fork. This hides the fork's thread and changes nothing else.
+func TestForkHereCanBeUndone(t *testing.T) {
 	c, one, two := twoTurns(t)
 	before := c.summarize(two.Thread)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
@@ -195,8 +195,9 @@ func TestForkHereIsTakenBack(t *testing.T) {
 	c.checkStore()
 }
 
-// TestAForkWithTurnsIsNotTakenBack refuses, and keeps it.
-func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
+// TestAForkWithTurnsCannotBeUndone checks that the undo of a fork with turns is refused and that
+// the fork remains.
+func TestAForkWithTurnsCannotBeUndone(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	side := c.continueChat(2, f.Link)
@@ -209,9 +210,9 @@ func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestAForkWithAnOpenTurnIsNotTakenBack refuses while the fork's first turn runs, which
-// would have no thread to land on.
-func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
+// TestAForkWithAnOpenTurnCannotBeUndone checks that the undo is refused while the fork's first turn
+// runs, because that turn would have no thread.
+func TestAForkWithAnOpenTurnCannotBeUndone(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
 	side := c.continueChat(2, f.Link)
@@ -227,8 +228,8 @@ func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
 	c.checkStore()
 }
 
-// TestForkOfNothing checks the error of a fork without a checkpoint.
-func TestForkOfNothing(t *testing.T) {
+// TestForkOfAnUnknownCheckpoint checks that the fork fails and creates no thread.
+func TestForkOfAnUnknownCheckpoint(t *testing.T) {
 	c, _, _ := twoTurns(t)
 	err := c.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		_, err := site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
@@ -239,7 +240,7 @@ func TestForkOfNothing(t *testing.T) {
 	}
 }
 
-// TestForkOfAnAdoptedTurnOnTheSameFiles needs no files of it.
+// TestForkOfAnAdoptedTurnOnTheSameFiles forks a turn whose files were not recorded.
 func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
 	c := unrecordedChat(t)
 	thread := c.openThread("claude", c.source(), "")

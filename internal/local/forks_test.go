@@ -18,8 +18,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// killedAt kills its process at the n-th file or directory that is made or renamed
-// below a root.
+// killedAt kills its process at the n-th creation or rename below a root.
 type killedAt struct {
 	vfs.FS
 	left *int
@@ -62,7 +61,7 @@ func (k killedRoot) Symlink(target, name string) error {
 	return k.Root.Symlink(target, name)
 }
 
-// forkThatDies forks the newest checkpoint, in a process of a test, and is killed at the
+// forkThatDies forks the newest checkpoint in a child process of the test, which is killed at the
 // n-th write.
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
@@ -82,8 +81,8 @@ func forkThatDies(t *testing.T, dir string, n int) {
 	}
 }
 
-// TestHelperForkThatDies is the other process of TestAKilledForkIsGoneAfterTheNextCommand;
-// in any other it has nothing to do.
+// TestHelperForkThatDies is the child process of TestAKilledForkIsGoneAfterTheNextCommand. In the
+// parent process it does nothing.
 func TestHelperForkThatDies(t *testing.T) {
 	if dir := os.Getenv("SEGNO_TEST_FORK"); dir != "" {
 		n, err := strconv.Atoi(os.Getenv("SEGNO_TEST_FORK_AT"))
@@ -94,8 +93,8 @@ func TestHelperForkThatDies(t *testing.T) {
 	}
 }
 
-// TestAKilledForkIsGoneAfterTheNextCommand kills a fork with SIGKILL at one write after
-// the other. While another process works on the workspace nothing is removed.
+// TestAKilledForkIsGoneAfterTheNextCommand kills a fork with SIGKILL at each of its writes. While
+// another process works on the workspace, nothing is removed.
 func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 	g := newFixture(t)
 	g.write("a/b", "0")
@@ -151,8 +150,8 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 	}
 }
 
-// TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded replaces a workspace's
-// directory. If root does not run the tests, nothing can be given away.
+// TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded replaces a workspace's directory. Only
+// root can change the owner of a file.
 func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")

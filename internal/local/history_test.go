@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestAnyHistory lets turns, people's edits, undo, redo, restore and op undo
-// happen in any order, beside a model of what must come of them.
+// TestAnyHistory executes turns, edits by the user, undo, redo, restore and op undo in random
+// order, and compares the result with a model.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
@@ -29,8 +29,8 @@ func TestAnyHistory(t *testing.T) {
 	})
 }
 
-// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes
-// rules which protect a directory: nothing may come of them.
+// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes rules which
+// protect a directory. The rules must have no effect.
 func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := newFixture(t)
@@ -44,7 +44,7 @@ func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
 	})
 }
 
-// model is what a history must have come to.
+// model is the expected result of a history.
 type model struct {
 	*fixture
 	rules []string // files that protect d, which an agent writes
@@ -184,7 +184,7 @@ func (m *model) redoStep() {
 	m.revert(t.before, t.after, t.paths)
 }
 
-// restoreStep goes to a turn of the line, and takes that back again.
+// restoreStep restores a turn of the line and then undoes the restore.
 func (m *model) restoreStep() {
 	if len(m.line) == 0 {
 		return
@@ -202,7 +202,7 @@ func (m *model) restoreStep() {
 	m.files = now
 }
 
-// agree compares the project with the model.
+// checkFiles compares the project with the model.
 func (m *model) checkFiles() {
 	got := map[string]string{}
 	for _, p := range m.paths() {

@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestMain lets the test binary stand in for a process that is killed.
+// TestMain lets the test binary act as the process that is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
 		moveUntilKilled(dir)
@@ -59,8 +59,8 @@ func moveOnce(ctx context.Context, g *fixture, ask timeline.MoveRequest) error {
 	})
 }
 
-// TestKilledInMidMove kills a process that moves, again and again. The next
-// command finds or completes one of the two states; nothing is lost or damaged.
+// TestKilledInMidMove repeatedly kills a process during a move. The next command finds or completes
+// one of the two states, and nothing is lost or damaged.
 func TestKilledInMidMove(t *testing.T) {
 	kills := 12
 	if os.Getenv("SEGNO_SOAK") != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// lease takes the lease on a thread; release gives it back.
+// lease acquires the lease on a thread; release releases it.
 func (g *fixture) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
@@ -34,12 +34,12 @@ func (g *fixture) release(l segno.Lease) {
 	}
 }
 
-// under lets a recorder hold a lease.
+// under makes a timeline hold a lease.
 func under(l segno.Lease) func(*timeline.Timeline) {
 	return func(s *timeline.Timeline) { s.Lease = l }
 }
 
-// beginUnder and endUnder record a turn of the one session there is.
+// beginUnder and endUnder record a turn of the session under a lease.
 func (g *fixture) beginUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
@@ -55,7 +55,7 @@ func (g *fixture) endUnder(l segno.Lease, key string) error {
 	})
 }
 
-// leased is a thread with one turn, and the lease on it.
+// leased returns a thread with one turn, and a lease on it.
 func leased(t testing.TB) (*fixture, segno.Lease) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -66,7 +66,7 @@ func leased(t testing.TB) (*fixture, segno.Lease) {
 	return g, g.lease(head.Thread, "one")
 }
 
-// TestTurnsUnderALease are committed under its epoch.
+// TestTurnsUnderALease checks that turns are committed under the lease's epoch.
 func TestTurnsUnderALease(t *testing.T) {
 	g, one := leased(t)
 	g.write("mine", "1") // between turns: an external checkpoint, too
@@ -88,9 +88,9 @@ func TestTurnsUnderALease(t *testing.T) {
 	g.checkStore()
 }
 
-// TestALeaseThatPassedOn fences the former lease holder at every step of a turn. The turn stays
+// TestAnExpiredLease fences the former lease holder at every step of a turn. The turn stays
 // open, and the present holder records it.
-func TestALeaseThatPassedOn(t *testing.T) {
+func TestAnExpiredLease(t *testing.T) {
 	g, one := leased(t)
 	if err := g.beginUnder(one, "B"); err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestALeaseThatPassedOn(t *testing.T) {
 	g.checkStore()
 }
 
-// TestBesideALease records what a hook or a command does that holds none, before, at
-// and after the lease's own turns.
+// TestBesideALease records the work of a hook or a command without a lease before, during and after
+// the turns of the lease holder.
 func TestBesideALease(t *testing.T) {
 	g, one := leased(t)
 	if err := g.turn("B", func() { g.write("a", "B") }); err != nil {
@@ -164,7 +164,7 @@ func TestBesideALease(t *testing.T) {
 	g.checkStore()
 }
 
-// deferTurn records a turn that finds the store busy, and leaves it to others.
+// deferTurn records a turn while the store is busy, so that its commit is deferred.
 func (g *fixture) deferTurn(key string, l segno.Lease) {
 	g.Helper()
 	wait := g.place.StoreWait
@@ -185,7 +185,7 @@ func (g *fixture) deferTurn(key string, l segno.Lease) {
 	}
 }
 
-// acquire takes a lease without what else a command does first.
+// acquire acquires a lease without the recovery that a command does first.
 func (g *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	g.Helper()
 	s, err := g.place.Open(g.Context())
@@ -200,7 +200,7 @@ func (g *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	return l
 }
 
-// nothingWaits checks that every turn is in the log or wherever it belongs.
+// wantNoneDeferred checks that no commit is deferred.
 func (g *fixture) wantNoneDeferred() {
 	g.Helper()
 	waiting, err := g.place.Spool().Waiting(g.Context())
@@ -265,8 +265,8 @@ func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
 	g.checkStore()
 }
 
-// TestADeferredTurnOfAHolder lands though the lease has passed on since: the turn was
-// over before.
+// TestADeferredTurnOfAHolder commits a deferred turn although another process has acquired the
+// lease since, because the turn was complete before.
 func TestADeferredTurnOfAHolder(t *testing.T) {
 	g, one := leased(t)
 	g.deferTurn("B", one)

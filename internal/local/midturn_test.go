@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// amend changes an open turn.
+// editOpenTurn changes an open turn in the spool.
 func (g *fixture) editOpenTurn(key string, edit func(*timeline.OpenTurn)) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
@@ -24,7 +24,7 @@ func (g *fixture) editOpenTurn(key string, edit func(*timeline.OpenTurn)) {
 	}
 }
 
-// open are the turns that are open.
+// open returns the open turns.
 func (g *fixture) open() []timeline.OpenTurn {
 	g.Helper()
 	turns, err := g.place.Spool().Turns(g.Context())
@@ -59,7 +59,7 @@ func (c *chat) preambleLink(at segno.CommitID) segno.Link {
 	return segno.Link{Agent: "claude", Session: c.session, Dir: c.project, Start: c.place.Now(), Reason: "lost", Fidelity: segno.FidelityPreamble, At: at}
 }
 
-// TestJoinMakesTheHeadSession keeps the one before in the chain, and moves nothing else.
+// TestJoinMakesTheHeadSession keeps the previous session in the chain and moves nothing else.
 func TestJoinMakesTheHeadSession(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -94,7 +94,7 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAmendAnOpenTurn keeps its entries; one that is not open stays so.
+// TestAmendAnOpenTurn keeps the entries of the turn. A turn that is not open is not opened.
 func TestAmendAnOpenTurn(t *testing.T) {
 	g := newFixture(t)
 	c := g.chat(1)
@@ -174,7 +174,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// TestReachedInAnOlderSession is not misled by the turns it had before it was opened.
+// TestReachedInAnOlderSession ignores the turns from before the thread was opened.
 func TestReachedInAnOlderSession(t *testing.T) {
 	c := unrecordedChat(t)
 	c.openThread("claude", c.source(), "")
@@ -188,7 +188,7 @@ func TestReachedInAnOlderSession(t *testing.T) {
 	}
 }
 
-// TestReachedInASessionThatWasRebuilt sees what came behind the cut only.
+// TestReachedInASessionThatWasRebuilt considers only the records after the cut.
 func TestReachedInASessionThatWasRebuilt(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -254,7 +254,7 @@ func TestCloseGone(t *testing.T) {
 	if c.Kind != segno.CheckpointTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
 		t.Errorf("the checkpoint is %+v", c)
 	}
-	// The clock of this test is ahead of the file system's, so that b is in doubt, too.
+	// The clock of this test is ahead of the file system's, so b is also in doubt.
 	es := slices.DeleteFunc(g.entries(c.ID), func(e segno.Entry) bool { return e.Kind == segno.EntryDoubt })
 	if len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
 		t.Errorf("its entries are %+v", es)
@@ -322,8 +322,8 @@ func TestRebuild(t *testing.T) {
 	g.checkStore()
 }
 
-// TestRebuildOfNothing checks the errors of a rebuild without a session.
-func TestRebuildOfNothing(t *testing.T) {
+// TestRebuildWithoutASession checks that checkpoints without a transcript cannot be rebuilt.
+func TestRebuildWithoutASession(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	thread := g.openThread("claude", g.chat(1).source(), "")
@@ -410,9 +410,9 @@ func TestATurnWhoseSessionWasRebuilt(t *testing.T) {
 	g.checkStore()
 }
 
-// TestARewindToTheStartOfAToldSession rewinds to the end of the preamble of a session, also if the
+// TestARewindToTheEndOfAPreamble rewinds to the end of the preamble of a session, also if the
 // chain names the session again after an undo or a return to it.
-func TestARewindToTheStartOfAToldSession(t *testing.T) {
+func TestARewindToTheEndOfAPreamble(t *testing.T) {
 	for name, meanwhile := range map[string]func(g *fixture, l segno.Link, at *segno.Checkpoint){
 		"at once": func(*fixture, segno.Link, *segno.Checkpoint) {},
 		"after a return": func(g *fixture, l segno.Link, at *segno.Checkpoint) {

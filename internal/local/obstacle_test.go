@@ -13,7 +13,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// record does something as one hook of the project would.
+// record calls do as one hook of the project would.
 func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
 	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		if change != nil {
@@ -23,7 +23,7 @@ func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Co
 	})
 }
 
-// turns are the prompts of the thread's turns, oldest first, amended ones once.
+// turns returns the prompts of the thread's turns, oldest first, and an amended turn once.
 func (g *fixture) turns() (prompts []string) {
 	g.Helper()
 	cs, _ := g.checkpoints()
@@ -47,7 +47,7 @@ func (g *fixture) wantTurns(want string) {
 	}
 }
 
-// undo takes the newest turn back and fails the test if that is not possible.
+// undo undoes the newest turn and fails the test on an error.
 func (g *fixture) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
@@ -58,7 +58,7 @@ func (g *fixture) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	return moved
 }
 
-// mortal is a store whose process is killed after some commits.
+// dyingStore is a store whose process is killed after some commits.
 type dyingStore struct {
 	*sqlite.Store
 	left int
@@ -72,20 +72,20 @@ func (m *dyingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, er
 	return m.Store.Commit(ctx, c)
 }
 
-// stuck is a workspace whose disk cannot be written.
+// failingWorkspace is a workspace on a disk that cannot be written.
 type failingWorkspace struct{ segno.Workspace }
 
 func (failingWorkspace) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
 	return nil, errors.New("read-only file system")
 }
 
-// unclear is a journal whose process is killed before a plan is forgotten.
+// failingJournal is a journal whose process is killed before it clears a plan.
 type failingJournal struct{ timeline.Journal }
 
 func (failingJournal) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
 
-// TestATurnOpenedWithoutItsThread ends a turn whose beginning met a busy workspace:
-// the spool knows neither its thread nor its parent, and it lands where it belongs.
+// TestATurnOpenedWithoutItsThread ends a turn whose beginning found a busy workspace. The spool has
+// neither its thread nor its parent. EndTurn resolves both.
 func TestATurnOpenedWithoutItsThread(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -121,8 +121,8 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 	g.checkStore()
 }
 
-// TestATurnThatCannotBeClosed leaves a turn open under a session id no transcript can
-// have, its agent gone: other sessions' turns and moves go on.
+// TestATurnThatCannotBeClosed leaves a turn open whose session id is invalid and whose agent has
+// exited. Turns and moves of other sessions succeed.
 func TestATurnThatCannotBeClosed(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -148,10 +148,10 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAStuckMoveIsNotMadeOverNewerTurns breaks an undo off and lets turns be recorded
-// while the disk cannot be written. Once it can, the undo is dropped: the newer turns
-// and their files stay, and undo and redo reach them.
-func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
+// TestAnInterruptedMoveIsNotAppliedOverNewerTurns interrupts an undo and records turns while the disk cannot
+// be written. Once it can, the undo is dropped: the newer turns and their files stay, and undo and
+// redo reach them.
+func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	for _, key := range []string{"A", "B"} {
@@ -170,7 +170,7 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	src := segno.Source{Session: "session", Dir: g.project}
 	full := func(s *timeline.Timeline) { s.Workspace = failingWorkspace{s.Workspace} }
 	for _, key := range []string{"C", "D"} {
-		// the errors tell of the move that is stuck; the turns are recorded nevertheless
+		// the errors report the interrupted move; the turns are recorded nevertheless
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
 			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 			return err
@@ -203,9 +203,9 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAFinishedMoveIsNotMadeAgain kills an undo after its commit and before its plan is cleared.
+// TestACommittedMoveIsNotAppliedAgain kills an undo after its commit and before its plan is cleared.
 // The undo is not applied again to files that the user makes afterwards.
-func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
+func TestACommittedMoveIsNotAppliedAgain(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
@@ -261,9 +261,9 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 	}
 }
 
-// TestAKilledBridge kills an end between the checkpoint that leads to a turn and the
-// turn itself, and changes a file before it is repeated: the turn is recorded, with the
-// objects only the repetition has.
+// TestAKilledBridge kills EndTurn between the commits of an external checkpoint and of the turn,
+// and changes a file before the next call. The turn is recorded, with the objects that only the
+// second call has.
 func TestAKilledBridge(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")

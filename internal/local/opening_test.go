@@ -103,7 +103,8 @@ func unrecordedChat(t testing.TB) *chat {
 
 const adopted = "base, 1 one, 2 two, 3 three, external"
 
-// TestOpenAnOlderSession adopts all its turns, the newest too; the next is on top.
+// TestOpenAnOlderSession adopts all turns of the session, including the newest. The next turn
+// follows them.
 func TestOpenAnOlderSession(t *testing.T) {
 	c := unrecordedChat(t)
 	thread := c.openThread("claude", c.source(), "four")
@@ -138,8 +139,8 @@ func TestOpenAnOlderSession(t *testing.T) {
 	c.checkStore()
 }
 
-// TestOpenWhatHooksHaveRecorded returns the thread there is.
-func TestOpenWhatHooksHaveRecorded(t *testing.T) {
+// TestOpenAThreadOfHooks returns the thread that hooks created.
+func TestOpenAThreadOfHooks(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
@@ -152,8 +153,8 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 	}
 }
 
-// TestOpenASessionOfNobody is refused.
-func TestOpenASessionOfNobody(t *testing.T) {
+// TestOpenWithoutASession checks that a thread without a session is refused.
+func TestOpenWithoutASession(t *testing.T) {
 	g := newFixture(t)
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: segno.Source{Dir: g.project}})
@@ -164,8 +165,8 @@ func TestOpenASessionOfNobody(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfAnOpening fails each operation on the disk of an opening. It is
-// reported, and opening again has everything, once.
+// TestEveryFailureOfAnOpening fails each disk operation of an opening. It returns the error, and a
+// second opening records every turn once.
 func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := unrecordedChat(t)
@@ -202,7 +203,7 @@ func TestAKilledOpening(t *testing.T) {
 	}
 }
 
-// wantAdopted opens the session again and goes on in it.
+// wantAdopted opens the session again and records another turn in it.
 func (c *chat) wantAdopted(when string) {
 	c.Helper()
 	thread := c.openThread("claude", c.source(), "four")
@@ -238,8 +239,8 @@ func TestOpenUnderABusyStore(t *testing.T) {
 	c.wantAdopted("behind a busy store")
 }
 
-// TestAKilledAdoption kills the first end that hooks tell of an older session between
-// any two of its commits, and repeats it.
+// TestAKilledAdoption kills the first EndTurn of an older session between any two of its commits,
+// and repeats it.
 func TestAKilledAdoption(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := unrecordedChat(t)

@@ -24,7 +24,7 @@ func (g *fixture) beginAs(session, key string, pid int, alive func(int, string) 
 	}
 }
 
-// endAs ends it.
+// endAs ends a turn of beginAs.
 func (g *fixture) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
@@ -38,8 +38,8 @@ func (g *fixture) endAs(session, key string, alive func(int, string) bool) (c *s
 	return c
 }
 
-// TestAnAgentKilledBesideAnother kills an agent while another's turn is open. The other's
-// turn is shared all the same, and undoing it leaves what the dead one wrote.
+// TestAnAgentKilledBesideAnother kills an agent while another agent's turn is open. The other turn
+// is still an overlapping one, and its undo keeps the files of the killed agent.
 func TestAnAgentKilledBesideAnother(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -75,8 +75,8 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	g.checkStore()
 }
 
-// TestANameInAnotherDirectory undoes one of two overlapping turns whose files have one
-// base name: only the path that its own tools named is its own.
+// TestANameInAnotherDirectory undoes one of two overlapping turns with files of the same base name.
+// Only the path that the tools of the turn named belongs to it.
 func TestANameInAnotherDirectory(t *testing.T) {
 	g := newFixture(t)
 	g.write("one/main.go", "0")
@@ -107,8 +107,8 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAForcedMoveUnderAnOpenTurn undoes a turn by force while the next is open: what the
-// move wrote is not what the open turn did, and undoing that leaves it.
+// TestAForcedMoveUnderAnOpenTurn undoes a turn by force while the next turn is open. The writes of
+// the move do not belong to the open turn, and its undo keeps them.
 func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
@@ -138,9 +138,9 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAForcedMoveThatIsCompletedUnderAnOpenTurn fails each operation of a forced undo
-// under an open turn for good, as a kill does. The end of the turn completes the undo;
-// what the undo wrote is not credited to the turn.
+// TestAForcedMoveThatIsCompletedUnderAnOpenTurn permanently fails each operation of a forced undo
+// under an open turn, as a kill does. The end of the turn completes the undo, and the writes of the
+// undo are not attributed to the turn.
 func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		g := newFixture(t)

@@ -30,9 +30,9 @@ func TestOneKeyInTwoSessions(t *testing.T) {
 	g.checkStore()
 }
 
-// TestATurnOfNobody checks that a turn without a session can neither begin nor end, and that none
+// TestATurnWithoutASession checks that a turn without a session can neither begin nor end, and that none
 // ends without a key: an empty query must not match the turn of another session.
-func TestATurnOfNobody(t *testing.T) {
+func TestATurnWithoutASession(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
@@ -64,10 +64,10 @@ func TestATurnOfNobody(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAnEndNobodySawTheBeginningOf ends a turn whose beginning was not recorded. It is a new turn
+// TestAnEndWithoutABeginning ends a turn whose beginning was not recorded. It is a new turn
 // if the session has a prompt or tool calls since the newest turn. Otherwise it is a late end of
 // the newest turn.
-func TestAnEndNobodySawTheBeginningOf(t *testing.T) {
+func TestAnEndWithoutABeginning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		did  func(c *chat)
 		want string
@@ -92,7 +92,7 @@ func TestAnEndNobodySawTheBeginningOf(t *testing.T) {
 	}
 }
 
-// damage adds a line that cannot be read: it may have been a prompt.
+// damage appends a malformed line, which may have been a prompt.
 func (c *chat) damage() {
 	c.Helper()
 	f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_APPEND, 0o600)

@@ -96,7 +96,7 @@ func (g *fixture) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.M
 	return moved, err
 }
 
-// checkpoints are the thread's, oldest first.
+// checkpoints returns the checkpoints of the thread, oldest first, and its head.
 func (g *fixture) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 	g.Helper()
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {

@@ -70,15 +70,15 @@ func compareTaps(t *testing.T, near, far string) {
 	compareLines(t, "to the agent", lines(t, nearIn), lines(t, farIn))
 	said, heard := lines(t, farOut), lines(t, nearOut)
 	heard = slices.DeleteFunc(heard, func(m acp.Message) bool {
-		return ours(m) && !slices.ContainsFunc(said, func(of acp.Message) bool { return inserted(of.Line, m.Line) })
+		return isFromSegno(m) && !slices.ContainsFunc(said, func(of acp.Message) bool { return inserted(of.Line, m.Line) })
 	})
 	compareLines(t, "to the client", said, heard)
 }
 
 func updateOf(m acp.Message) string { return m.Text(m.Find(m.Params, "update", "sessionUpdate")) }
 
-// ours reports whether segno may have created a message.
-func ours(m acp.Message) bool { return updateOf(m) == "available_commands_update" }
+// isFromSegno reports whether segno may have created a message.
+func isFromSegno(m acp.Message) bool { return updateOf(m) == "available_commands_update" }
 
 func compareLines(t *testing.T, which string, sent, arrived []acp.Message) {
 	t.Helper()

@@ -40,7 +40,7 @@ func Agent(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{Config: c, stop: cancel, stdout: out, out: acp.NewWriter(pieces{out, c.Chunk}), sessions: map[string]*session{},
+	a := &agent{Config: c, stop: cancel, stdout: out, out: acp.NewWriter(chunkWriter{out, c.Chunk}), sessions: map[string]*session{},
 		waiting: map[string]chan acp.Message{}}
 	if c.Greeting != "" {
 		fmt.Fprintln(out, c.Greeting)
@@ -162,13 +162,13 @@ func (a *agent) ask(ctx context.Context, method string, params any) (acp.Message
 	}
 }
 
-// pieces cuts writes into pieces of so many bytes.
-type pieces struct {
+// chunkWriter splits writes into chunks of a fixed size.
+type chunkWriter struct {
 	out  io.Writer
 	size int
 }
 
-func (p pieces) Write(data []byte) (int, error) {
+func (p chunkWriter) Write(data []byte) (int, error) {
 	if p.size <= 0 {
 		return p.out.Write(data)
 	}

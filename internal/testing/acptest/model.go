@@ -93,16 +93,16 @@ func eachLine(name string, visit func([]byte) error) error {
 	}
 }
 
-// sight is what the model derives from its request.
-type sight struct {
+// modelView is what the model derives from its request.
+type modelView struct {
 	script *script // the newest; nil if there is none
 	// since contains the records of the session after the script.
 	since []record
 	plain string // everything, without the directives
 }
 
-func look(records []record) (sight, error) {
-	var s sight
+func viewOf(records []record) (modelView, error) {
+	var s modelView
 	var plain strings.Builder
 	for i, r := range records {
 		found, rest, err := directives(r.Text)
@@ -120,7 +120,7 @@ func look(records []record) (sight, error) {
 }
 
 // said reports whether the text of a step was sent since its script.
-func (s sight) said(step int) bool {
+func (s modelView) said(step int) bool {
 	for _, r := range s.since {
 		if r.Script == s.script.key && r.Step == step {
 			return true
@@ -130,7 +130,7 @@ func (s sight) said(step int) bool {
 }
 
 // done reports whether a line is said to be appended, or refused.
-func (s sight) done(line string) bool {
+func (s modelView) done(line string) bool {
 	return names(s.plain, "appended "+line) || names(s.plain, "refused "+line)
 }
 
@@ -143,18 +143,18 @@ func names(text, word string) bool {
 		}
 		i += at
 		at = i + len(word)
-		if (i == 0 || !wordly(text[i-1])) && (at == len(text) || !wordly(text[at])) {
+		if (i == 0 || !isWordByte(text[i-1])) && (at == len(text) || !isWordByte(text[at])) {
 			return true
 		}
 	}
 }
 
-func wordly(c byte) bool {
+func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
 // sent logs a request.
-func (c Config) sent(s *session, records []record, view sight, first bool) error {
+func (c Config) sent(s *session, records []record, view modelView, first bool) error {
 	lines, err := ReadLedger(c.LedgerFile())
 	if err != nil {
 		return err

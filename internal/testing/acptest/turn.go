@@ -108,9 +108,9 @@ func (t *turn) run() error {
 }
 
 // think sends the model everything there is.
-func (t *turn) think(first bool) (sight, error) {
+func (t *turn) think(first bool) (modelView, error) {
 	records := t.session.all()
-	view, err := look(records)
+	view, err := viewOf(records)
 	if err != nil {
 		return view, &acp.Error{Code: acp.CodeInvalidParams, Message: err.Error()}
 	}
@@ -131,12 +131,12 @@ func (t *turn) say(text string, step int) error {
 }
 
 // do runs one step.
-func (t *turn) do(i int, s Step, view sight) error {
+func (t *turn) do(i int, s Step, view modelView) error {
 	if s.Tool != "" {
 		return t.call(i, s, view)
 	}
 	if s.fault() {
-		strikes, err := t.strikes(i, s)
+		strikes, err := t.takeFault(i, s)
 		if err != nil || !strikes {
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Every kind of answer says the same whether it is streamed or not.
+// TestAnswers checks that every kind of answer is the same with and without streaming.
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		step string

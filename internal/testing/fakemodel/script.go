@@ -71,8 +71,8 @@ func (s *step) UnmarshalJSON(b []byte) error {
 
 func (s step) delay() time.Duration { return time.Duration(s.Delay * float64(time.Second)) }
 
-// spends reports whether an answer with s creates no assistant message.
-func (s step) spends() bool { return s.Error != 0 || s.Drop }
+// addsNoMessage reports whether an answer with s creates no assistant message.
+func (s step) addsNoMessage() bool { return s.Error != 0 || s.Drop }
 
 // findDirective returns the last directive in text, or nil. The steps are read as
 // JSON, so ">>" inside a string does not end them and a directive inside a string
@@ -153,7 +153,7 @@ func (s *Server) next(d *directive, n int) step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, st := range d.steps {
-		if !st.spends() {
+		if !st.addsNoMessage() {
 			if n == 0 {
 				return st
 			}

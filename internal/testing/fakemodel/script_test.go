@@ -36,7 +36,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// A script that cannot be what its author meant is refused, not guessed at.
+// TestBadDirectives checks that an invalid script is refused.
 func TestBadDirectives(t *testing.T) {
 	for _, bad := range []string{
 		`<<fake [>>`,

@@ -168,19 +168,6 @@ func (o object) text() []byte {
 	return b.Bytes()
 }
 
-// encodeArray returns an array of values as JSON.
-func encodeArray(values []json.RawMessage) json.RawMessage {
-	return slices.Concat([]byte("["), bytes.Join(raw(values), []byte(",")), []byte("]"))
-}
-
-func raw(values []json.RawMessage) [][]byte {
-	out := make([][]byte, len(values))
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
-}
-
 // encodeJSON encodes a value without escaping <, > and &.
 func encodeJSON(v any) []byte {
 	var b bytes.Buffer
@@ -243,7 +230,7 @@ func addHooks(settings []byte, run hookCommands) ([]byte, error) {
 		c := run.of(r.event)
 		ours := encodeJSON(group{Matcher: r.matcher, Hooks: []command{{
 			Type: "command", Command: c[0], Args: c[1:], Timeout: r.timeout}}})
-		hooks = hooks.set(r.event, encodeArray(append(groups, ours)))
+		hooks = hooks.set(r.event, encodeJSON(append(groups, ours)))
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
@@ -282,7 +269,7 @@ func (o object) withoutSegno(drop func(event string) bool) (rest object, found b
 		case len(groups) == 0:
 			rest, found = rest.without(m.name), true
 		default:
-			rest, found = rest.set(m.name, encodeArray(groups)), true
+			rest, found = rest.set(m.name, encodeJSON(groups)), true
 		}
 	}
 	return rest, found, nil

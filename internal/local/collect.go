@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -20,22 +21,11 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 // of open turns and of cut sessions, which no commit reaches yet, to the policy.
 func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy, collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (segno.Collection, error) {
 	sp := s.place.Spool()
-	var recs []segno.WorkspaceRecord
-	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
-		if err != nil {
-			return segno.Collection{}, err
-		}
-		recs = append(recs, rec)
+	workspaces, err := s.completeAllPending(ctx)
+	if err != nil {
+		return segno.Collection{}, err
 	}
-	var ids []segno.WorkspaceID
-	for _, rec := range recs {
-		ids = append(ids, rec.ID)
-		if err := s.completePending(ctx, rec); err != nil {
-			return segno.Collection{}, err
-		}
-	}
-	ids = append(ids, packsLock)
-	for _, id := range ids {
+	for _, id := range append(slices.Clip(workspaces), packsLock) {
 		unlock, err := sp.Lock(ctx, id)
 		if err != nil {
 			return segno.Collection{}, err
@@ -43,7 +33,7 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy, collec
 		defer unlock()
 	}
 	if !p.DryRun {
-		for _, id := range ids[:len(recs)] {
+		for _, id := range workspaces {
 			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return segno.Collection{}, fmt.Errorf("forget scan index: %w", err)
 			}
@@ -108,6 +98,24 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 		defer unlock()
 	}
 	return s.Store.Check(ctx, p, report)
+}
+
+// completeAllPending calls completePending for every workspace, and returns their ids.
+func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID, err error) {
+	var all []segno.WorkspaceRecord // the list is complete before the store is written
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rec)
+	}
+	for _, rec := range all {
+		if err := s.completePending(ctx, rec); err != nil {
+			return nil, err
+		}
+		ids = append(ids, rec.ID)
+	}
+	return ids, nil
 }
 
 // completePending commits the deferred commits of a workspace and completes its interrupted moves.

@@ -19,7 +19,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 // alive.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
 	// A deferred commit of the thread would fail after the deletion and stay in the spool.
-	if err := s.completeAllPending(ctx); err != nil {
+	if _, err := s.completeAllPending(ctx); err != nil {
 		return segno.Collection{}, err
 	}
 	turns, err := s.openTurns(ctx, "purge thread", thread)
@@ -58,22 +58,6 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 		}
 	}
 	return segno.DeleteWhole(ctx, s, thread)
-}
-
-func (s *Store) completeAllPending(ctx context.Context) error {
-	var all []segno.WorkspaceRecord
-	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
-		if err != nil {
-			return err
-		}
-		all = append(all, rec)
-	}
-	for _, rec := range all {
-		if err := s.completePending(ctx, rec); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openTurns returns the turns of a thread in the spool. It returns [segno.KindRefused] if the

@@ -106,7 +106,7 @@ func (w *wire) flood(each func(int) error) error {
 	return err
 }
 
-// memory adds a figure of the process's memory, in MB, to what is known.
+// memory appends the process's memory, in MB, to known.
 func (w *wire) memory(field string, known *[]float64) error {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// gitCLI saves a tree as most tools of today do: with the git command, in a
-// repository of its own outside the tree. By default git does not sync what it
-// writes, and neither does this.
+// gitCLI saves a tree with the git command, as most tools do, in a separate repository outside the
+// tree. By default git does not sync its writes, so this does not either.
 type gitCLI struct {
 	tree string
 	env  []string

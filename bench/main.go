@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// bench is one run: where it works, how often it measures and what it found.
+// bench is one run: its directory, its number of repetitions and its results.
 type bench struct {
 	dir    string // scratch, empty at first
 	rounds int

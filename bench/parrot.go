@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// role is what this program does when it starts itself as a peer of its own: the
-// agent, or the relay that stands where segno would.
+// role returns the function of a child process that this program starts: the agent, or a relay in
+// the place of segno.
 func role(args []string) (func() error, bool) {
 	switch {
 	case len(args) == 1 && args[0] == "parrot":
@@ -50,8 +50,8 @@ func relay(name string, args []string) error {
 	return cmd.Wait()
 }
 
-// parrot is an agent that does what it is told at once. What it is told is a
-// method, or the text of a prompt:
+// parrot is an agent that answers at once. Its command is a method, or the text of a
+// prompt:
 //
 //	_x/echo    answer with the params
 //	_x/say     say forty bytes
@@ -114,7 +114,7 @@ func update(body string) []byte {
 // chunk is an update of forty bytes of text.
 var chunk = update(`"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("four", 10) + `"}`)
 
-// say writes as many updates as a prompt asks for, each with a write of its own.
+// say writes as many updates as a prompt asks for, each in a separate write.
 func say(out *acp.Writer, prompt string) error {
 	number, ok := strings.CutPrefix(prompt, "say ")
 	if !ok {

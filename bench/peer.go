@@ -33,8 +33,8 @@ type peer struct {
 	times saverTimes
 }
 
-// theirs runs LangGraph's savers. Their packages come from npm, once.
-func theirs(ctx context.Context, dir, url string, messages []json.RawMessage) (all []peer, err error) {
+// langGraphSavers measures LangGraph's savers. It installs their packages from npm once.
+func langGraphSavers(ctx context.Context, dir, url string, messages []json.RawMessage) (all []peer, err error) {
 	home, err := installPeers(ctx)
 	if err != nil {
 		return nil, err

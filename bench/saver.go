@@ -44,7 +44,7 @@ func savers(ctx context.Context, b *bench) (err error) {
 		return err
 	}
 	defer func() { servers.stop() }()
-	all, err := theirs(ctx, dir, servers.postgres.URL, messages)
+	all, err := langGraphSavers(ctx, dir, servers.postgres.URL, messages)
 	if err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func saverMessage(i int) (json.RawMessage, error) {
 	return json.Marshal(map[string]string{"type": role, "id": fmt.Sprintf("msg-%06d", i), "content": string(prose(r, 2000))})
 }
 
-// engine is one kind of store of ours.
+// engine is one kind of segno store.
 type engine struct {
 	name       string
 	durability string
@@ -81,10 +81,10 @@ type engine struct {
 	open       func(ctx context.Context) (segno.Store, error)
 	bytes      func(ctx context.Context) (int64, error)
 	served     bool // bytes asks a server
-	packed     bool // what it keeps is compressed: the bar of bytes holds
+	packed     bool // it compresses its data, so the limit on bytes applies
 }
 
-// saverTimes is what was measured of one saver.
+// saverTimes are the measurements of one saver.
 type saverTimes struct {
 	put, head, cold, list sample
 	bytes, empty          int64 // what the thread takes, and what a server's empty tables do
@@ -272,7 +272,7 @@ func (s servers) stop() {
 	}
 }
 
-// engines are ours, from the simplest on.
+// engines returns segno's stores, the simplest first.
 func (s servers) engines(dir string) []engine {
 	db, threads := filepath.Join(dir, "agent.db"), filepath.Join(dir, "threads")
 	return []engine{

@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ours is a tree and a new store for it, put together as the segno command does.
+// ours has a tree and a new store for it, combined as in the segno command.
 type ours struct {
 	store *local.Store
 	*timeline.Timeline

@@ -86,7 +86,7 @@ func (s *session) say(size int) string {
 	return answer
 }
 
-// flush appends what was said to the file.
+// flush appends the buffered lines to the file.
 func (s *session) flush() error {
 	f, err := os.OpenFile(s.source.Path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// rivals are all who save one tree, each with a first snapshot of it taken.
+// rivals are the tools that save one tree, each with a first snapshot of it.
 type rivals struct {
 	tree *tree
 	walk *walk
@@ -151,8 +151,8 @@ func (r *rivals) oneFile(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// library measures go-git, apart from the others: it needs seconds for what they
-// do in milliseconds, and leaves them a heap that no command would have.
+// library measures go-git separately: it takes seconds where the others take milliseconds, and
+// leaves a heap that no command would have.
 func (r *rivals) library(ctx context.Context, b *bench) error {
 	dir, err := b.scratch("go-git")
 	if err != nil {

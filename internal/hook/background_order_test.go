@@ -49,47 +49,48 @@ func (c *scene) wantOneLine() {
 	})
 }
 
-// leavesCommand is a turn that changed a file and left a command in the background.
-func leavesCommand(t *testing.T) *scene {
+// newBackgroundScene returns a scene after a turn that changed a file and left a command in the
+// background.
+func newBackgroundScene(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0", "code": "0"})
 	c.asks("p1", "one")
 	input := map[string]any{"command": "npm run dev", "run_in_background": true}
 	c.begins("p1", "t1", "Bash", input)
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
 	c.write("a", "1")
 	c.stops("p1", devServer())
-	c.pass()
+	c.waitForClock()
 	return c
 }
 
-// devServer is the command of leavesCommand as the agent lists it.
+// devServer is the command of newBackgroundScene as the agent lists it.
 func devServer() map[string]string {
 	return map[string]string{"id": "b7", "type": "shell", "status": "running"}
 }
 
-// changesFiles is what turn p2 does, by an edit and by a command.
+// changesFiles makes the changes of turn p2, with an edit and a command.
 func (c *scene) changesFiles() {
 	c.Helper()
 	c.writes("p2", "t2", "code", "2")
 	c.runs("p2", "t3", "touch gen", func() { c.write("gen", "2") })
-	c.pass()
+	c.waitForClock()
 }
 
-// TestAnInterruptionBesideABackgroundCommand keeps the changes of the interrupted turn
-// in that turn, and all turns on one line. The agent has no transcript: it would name
-// the parent of each turn.
+// TestAnInterruptionBesideABackgroundCommand keeps the changes of the interrupted turn in that
+// turn, and all turns on one line. The agent has no transcript, because a transcript names the
+// parent of each turn.
 func TestAnInterruptionBesideABackgroundCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "code": "0"})
-	asks := func(key string) { c.hears("UserPromptSubmit", "prompt_id", key, "prompt", key) }
-	stops := func(key string, tasks ...any) { c.hears("Stop", "prompt_id", key, "background_tasks", tasks) }
+	asks := func(key string) { c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", key) }
+	stops := func(key string, tasks ...any) { c.sendEvent("Stop", "prompt_id", key, "background_tasks", tasks) }
 	asks("p1")
 	input := map[string]any{"command": "npm run dev", "run_in_background": true}
 	c.begins("p1", "t1", "Bash", input)
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
 	c.write("a", "1")
 	stops("p1", devServer())
-	c.pass()
+	c.waitForClock()
 	asks("p2")
 	c.changesFiles()
 	asks("p3")
@@ -102,7 +103,7 @@ func TestAnInterruptionBesideABackgroundCommand(t *testing.T) {
 	c.wantFiles("a=1 code=0")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 code=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
 // TestAnInterruptionBesideASubagent gives the subagent's file to the turn that started
@@ -110,14 +111,14 @@ func TestAnInterruptionBesideABackgroundCommand(t *testing.T) {
 func TestAnInterruptionBesideASubagent(t *testing.T) {
 	for _, next := range []string{"prompt", "session end", "undo"} {
 		t.Run(next, func(t *testing.T) {
-			c := delegates(t)
+			c := startSubagent(t)
 			c.asks("p2", "two")
 			c.writes("p2", "t3", "notes", "2")
-			c.works("p2")
+			c.runSubagent("p2")
 			turns := 1
 			switch next {
 			case "prompt":
-				c.esc("p2")
+				c.interrupt("p2")
 				c.asks("p3", "three")
 				c.stops("p3", subagent())
 				c.subagentStops("p3")
@@ -126,37 +127,36 @@ func TestAnInterruptionBesideASubagent(t *testing.T) {
 				c.wantHistory("base, 1 one, 2 two (interrupted), 3 three, 4 four")
 				turns = 3
 			case "session end":
-				c.hears("SessionEnd", "reason", "other")
+				c.sendEvent("SessionEnd", "reason", "other")
 				c.wantHistory("base, 1 one, 2 two (interrupted)")
 			case "undo":
-				c.dies()
+				c.killAgent()
 			}
 			c.wantConflicts(c.undo(turns))
 			c.wantFiles("a=1 notes=0 sub=by the subagent")
 			c.wantConflicts(c.undo(1))
 			c.wantFiles("a=0 notes=0")
 			c.wantOpen()
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 }
 
-// TestForcedUndoBesideARunningTurn does not give the changes of the turn that runs to
-// the one whose command is in the background.
+// TestForcedUndoBesideARunningTurn checks that the changes of the running turn are not attributed
+// to the turn whose command is in the background.
 func TestForcedUndoBesideARunningTurn(t *testing.T) {
-	c := leavesCommand(t)
+	c := newBackgroundScene(t)
 	c.asks("p2", "two")
 	c.changesFiles()
 	if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.wantFiles("a=0 code=2 gen=2")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// loseTree deletes the files of a turn's checkpoint from the store, as a damaged disk
-// would.
-func (c *scene) loseTree(prompt string) {
+// deleteTree deletes the files of a turn's checkpoint from the store, as a damaged disk would.
+func (c *scene) deleteTree(prompt string) {
 	c.Helper()
 	var tree segno.Hash
 	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
@@ -184,38 +184,38 @@ func (c *scene) loseTree(prompt string) {
 	}
 }
 
-// TestADamagedBackgroundTurnIsSetAside lets later turns and moves go on if the
-// checkpoint of a turn in the background cannot be read.
-func TestADamagedBackgroundTurnIsSetAside(t *testing.T) {
+// TestADamagedBackgroundTurnIsSkipped checks that later turns and moves succeed if the checkpoint
+// of a turn in the background cannot be read.
+func TestADamagedBackgroundTurnIsSkipped(t *testing.T) {
 	for _, lost := range []string{"before a prompt", "before a stop", "before a session end", "before a report", "before an undo"} {
 		t.Run(lost, func(t *testing.T) {
-			c := delegates(t)
+			c := startSubagent(t)
 			c.asks("p2", "two")
 			c.writes("p2", "t3", "notes", "2")
 			c.stops("p2", subagent())
-			c.pass()
+			c.waitForClock()
 			want := "base, 1 one, 2 two, 3 three"
 			switch lost {
 			case "before a prompt":
-				c.loseTree("one")
+				c.deleteTree("one")
 				c.asks("p3", "three")
 				c.wantOpen("p3")
 				c.writes("p3", "t4", "notes", "3")
 				c.stops("p3")
 			case "before a stop":
 				c.asks("p3", "three")
-				c.loseTree("one")
+				c.deleteTree("one")
 				c.writes("p3", "t4", "notes", "3")
 				c.stops("p3")
 			case "before a session end":
 				c.asks("p3", "three")
-				c.loseTree("one")
+				c.deleteTree("one")
 				c.writes("p3", "t4", "notes", "3")
-				c.hears("SessionEnd", "reason", "other")
+				c.sendEvent("SessionEnd", "reason", "other")
 				want += " (interrupted)"
 			case "before a report":
-				c.loseTree("one")
-				c.hears("UserPromptSubmit", "prompt_id", "p3", "prompt", report)
+				c.deleteTree("one")
+				c.sendEvent("UserPromptSubmit", "prompt_id", "p3", "prompt", report)
 				c.wantOpen("p3")
 				c.writes("p3", "t4", "notes", "3")
 				c.stops("p3")
@@ -224,8 +224,8 @@ func TestADamagedBackgroundTurnIsSetAside(t *testing.T) {
 				c.asks("p3", "three")
 				c.writes("p3", "t4", "notes", "3")
 				c.stops("p3", subagent())
-				c.loseTree("one")
-				c.dies()
+				c.deleteTree("one")
+				c.killAgent()
 			}
 			c.wantHistory(want)
 			c.wantConflicts(c.undo(1))
@@ -245,16 +245,16 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 	for _, then := range []string{"stop", "interruption", "stop without the background turn"} {
 		t.Run(then, func(t *testing.T) {
 			c := newScene(t, map[string]string{"a": "0", "notes": "0"})
-			// The agent has no transcript: it would name the parent of each turn.
-			asks := func(key string) { c.hears("UserPromptSubmit", "prompt_id", key, "prompt", key) }
-			stops := func(key string, tasks ...any) { c.hears("Stop", "prompt_id", key, "background_tasks", tasks) }
+			// The agent has no transcript, because a transcript names the parent of each turn.
+			asks := func(key string) { c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", key) }
+			stops := func(key string, tasks ...any) { c.sendEvent("Stop", "prompt_id", key, "background_tasks", tasks) }
 			asks("p1")
 			c.writes("p1", "t1", "a", "1")
 			stops("p1", subagent())
-			c.pass()
+			c.waitForClock()
 			asks("p2")
 			c.writes("p2", "t2", "notes", "2")
-			c.works("p2")
+			c.runSubagent("p2")
 			ctx, spool := c.Context(), c.place.Spool()
 			before, err := spool.Turns(ctx)
 			if err != nil {
@@ -282,7 +282,7 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 			}
 			c.wantHistory(want)
 			c.wantOneLine()
-			c.dies()
+			c.killAgent()
 			turns := 1
 			if then == "interruption" {
 				turns = 2
@@ -291,12 +291,12 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 			c.wantFiles("a=1 notes=0 sub=by the subagent")
 			c.wantConflicts(c.undo(1))
 			c.wantFiles("a=0 notes=0")
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 }
 
-// previewsUndo works out a forced undo, which records the background work first.
+// previewsUndo previews a forced undo, which records the background work first.
 func (c *scene) previewsUndo() {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {

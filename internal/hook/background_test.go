@@ -15,30 +15,31 @@ func subagent() map[string]string {
 
 const report = "<task-notification>\n<task-id>a9</task-id>\n<status>completed</status>\n<summary>Agent \"bg\" finished</summary>\n</task-notification>"
 
-// delegates is a turn that changed a file and started a subagent in the background.
-func delegates(t *testing.T) *scene {
+// startSubagent returns a scene after a turn that changed a file and started a subagent in the
+// background.
+func startSubagent(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0", "notes": "0"})
 	c.asks("p1", "one")
 	c.writes("p1", "t1", "a", "1")
 	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
 	c.stops("p1", subagent())
 	c.wantOpen("p1")
-	c.pass()
+	c.waitForClock()
 	return c
 }
 
-// works is what the subagent does; key is the prompt that the agent answers meanwhile.
-func (c *scene) works(key string) {
+// runSubagent lets the subagent work. key is the id of the prompt that the agent answers meanwhile.
+func (c *scene) runSubagent(key string) {
 	c.Helper()
 	c.writes(key, "s1", "sub", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
-	c.pass()
+	c.waitForClock()
 }
 
 func (c *scene) subagentStops(key string) {
 	c.Helper()
-	c.hears("SubagentStop", "prompt_id", key, "agent_id", "a9", "agent_type", "general-purpose", "background_tasks", []any{subagent()})
+	c.sendEvent("SubagentStop", "prompt_id", key, "agent_id", "a9", "agent_type", "general-purpose", "background_tasks", []any{subagent()})
 }
 
 // wantRefused checks that a move is refused because of background work.
@@ -50,19 +51,19 @@ func (c *scene) wantRefused() {
 	}
 }
 
-// TestBackgroundWorkBelongsToItsTurn lets a subagent write after the turn stopped, and
-// the user beside it. Undo reverts the changes of the turn and its subagent.
+// TestBackgroundWorkBelongsToItsTurn lets a subagent and the user write after the turn stopped.
+// Undo reverts only the changes of the turn and its subagent.
 func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 	for _, next := range []string{"undo", "prompt", "session end"} {
 		t.Run("then "+next, func(t *testing.T) {
-			c := delegates(t)
+			c := startSubagent(t)
 			c.wantRefused()
-			c.works("p1")
+			c.runSubagent("p1")
 			c.write("notes", "mine")
 			c.wantRefused()
 			c.subagentStops("p1")
 			c.agent(`"type":"user","promptId":"p2","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
-			c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+			c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 			c.wantOpen("p1")
 			c.runs("p2", "t3", "make", func() { c.write("made", "by the answer") })
 			c.stops("p2")
@@ -77,26 +78,26 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 				c.wantHistory("base, 1 one, external, 2 two")
 				turns = 2
 			case "session end":
-				c.hears("SessionEnd", "reason", "other")
+				c.sendEvent("SessionEnd", "reason", "other")
 			}
 			c.wantConflicts(c.undo(turns))
 			c.wantFiles("a=0 notes=mine")
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 }
 
-// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs:
-// each undo reverts the changes of one turn.
+// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs. Each undo
+// reverts the changes of one turn.
 func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
-	c := delegates(t)
+	c := startSubagent(t)
 	c.asks("p2", "two")
 	c.wantOpen("p1", "p2")
 	c.writes("p2", "t3", "notes", "2")
-	c.works("p2")
+	c.runSubagent("p2")
 	c.write("made", "2")
 	c.subagentStops("p2")
-	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 	c.wantOpen("p1", "p2")
 	c.stops("p2")
 	c.wantOpen("p1") // until something shows that no report of it is to come
@@ -111,18 +112,18 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 		t.Fatal(moved, err)
 	}
 	c.wantFiles("a=1 made=2 notes=2 sub=by the subagent")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestBackgroundWorkAfterTheNextTurn lets a subagent write once the next turn is over.
+// TestBackgroundWorkAfterTheNextTurn lets a subagent write after the next turn.
 func TestBackgroundWorkAfterTheNextTurn(t *testing.T) {
-	c := delegates(t)
+	c := startSubagent(t)
 	c.asks("p2", "two")
 	c.writes("p2", "t3", "notes", "2")
 	c.stops("p2", subagent())
 	c.wantOpen("p1")
-	c.pass()
-	c.works("p2")
+	c.waitForClock()
+	c.runSubagent("p2")
 	c.subagentStops("p2")
 	c.asks("p3", "three")
 	c.stops("p3")
@@ -132,41 +133,41 @@ func TestBackgroundWorkAfterTheNextTurn(t *testing.T) {
 	c.wantFiles("a=1 notes=0 sub=by the subagent")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestABackgroundCommand is a task of its turn until the agent does not list it any
-// more. What it may have written without naming it is in doubt.
+// TestABackgroundCommand checks that a command stays a task of its turn until the agent no longer
+// lists it. Files that the command may have written without naming them are in doubt.
 func TestABackgroundCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
 	input := map[string]any{"command": "sleep 3; echo y > named; make", "run_in_background": true}
 	c.begins("p1", "t1", "Bash", input)
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_input", input, "tool_response", map[string]any{"backgroundTaskId": "b7"})
 	c.stops("p1", map[string]string{"id": "b7", "type": "shell", "status": "running"})
 	c.wantRefused()
-	c.pass()
+	c.waitForClock()
 	c.write("named", "y")
 	c.write("made", "by make, or by the user")
-	c.pass()
+	c.waitForClock()
 	c.asks("p2", "two")
 	c.stops("p2")
 	c.wantOpen("p1") // until something shows that no report of it is to come
 	c.wantHistory("base, 1 one, 2 two")
 	c.wantConflicts(c.undo(2), "made")
 	c.wantFiles("a=0 made=by make, or by the user")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestBackgroundWorkOfADeadAgent has ended: moves are made, and what the agent's
-// subagent is known to have written is the turn's.
+// TestBackgroundWorkOfADeadAgent checks that the background work of an exited agent has ended:
+// moves are possible, and the known writes of the agent's subagent belong to the turn.
 func TestBackgroundWorkOfADeadAgent(t *testing.T) {
-	c := delegates(t)
-	c.works("p1")
+	c := startSubagent(t)
+	c.runSubagent("p1")
 	c.write("notes", "mine")
-	c.dies()
+	c.killAgent()
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=mine")
 	c.wantOpen()
-	c.quiet()
+	c.wantNoFailures()
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// TestBothCommandsNoteTheSame gives events to what segno and segno-hook run, in two
-// stores, and compares every file.
-func TestBothCommandsNoteTheSame(t *testing.T) {
+// TestBothCommandsRecordTheSame sends the same events to segno and segno-hook, in two stores, and
+// compares every file.
+func TestBothCommandsRecordTheSame(t *testing.T) {
 	now := func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC) }
 	none := func(string) string { return "" }
 	a, b := t.TempDir(), t.TempDir()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rename is what the mv command does; to may be outside the project, and so may from.
+// rename does what the mv command does. from and to may be outside the project.
 func (c *scene) rename(from, to string) {
 	c.Helper()
 	abs := func(name string) string {
@@ -23,22 +23,23 @@ func (c *scene) rename(from, to string) {
 	}
 }
 
-// thenNext is a prompt after an interruption: the changes of the turn are committed.
-func (c *scene) thenNext() {
+// nextTurn runs a turn after an interruption, so that the changes of the interrupted turn are
+// committed.
+func (c *scene) nextTurn() {
 	c.Helper()
 	c.asks("p2", "two")
 	c.stops("p2")
 }
 
-// interruptedTurn is a turn that writes one file and is interrupted.
+// interruptedTurn runs a turn that writes one file and is interrupted.
 func (c *scene) interruptedTurn() {
 	c.Helper()
-	c.pass()
+	c.waitForClock()
 	c.asks("p1", "one")
 	c.writes("p1", "t1", "new", "1")
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 }
 
 // outside makes the directory "mine" outside the project, with the file deep/f.
@@ -54,27 +55,27 @@ func outside(t *testing.T) string {
 	return mine
 }
 
-// TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps what the user moved
-// after the turn. A rename does not change the times of what the directory holds.
+// TestUserRenamesADirectoryAfterAnInterruption checks that undo keeps a directory that the user
+// moved after the turn. A rename does not change the times of the directory's entries.
 func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 	t.Run("in the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
 		c.interruptedTurn()
 		c.rename("src", "lib")
-		c.thenNext()
+		c.nextTurn()
 		c.wantConflicts(c.undo(2))
 		c.wantFiles("lib/a=0 lib/deep/b=0")
-		c.quiet()
+		c.wantNoFailures()
 	})
 	t.Run("into the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"a": "0"})
 		mine := outside(t)
 		c.interruptedTurn()
 		c.rename(mine, "mine")
-		c.thenNext()
+		c.nextTurn()
 		c.wantConflicts(c.undo(2))
 		c.wantFiles("a=0 mine/deep/f=precious")
-		c.quiet()
+		c.wantNoFailures()
 	})
 	t.Run("over one of the project", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/deep/a": "0"})
@@ -82,115 +83,115 @@ func TestUserRenamesADirectoryAfterAnInterruption(t *testing.T) {
 		c.interruptedTurn()
 		c.rename("src", filepath.Join(t.TempDir(), "old"))
 		c.rename(mine, "src")
-		c.thenNext()
+		c.nextTurn()
 		c.wantConflicts(c.undo(2))
 		c.wantFiles("src/deep/f=precious")
-		c.quiet()
+		c.wantNoFailures()
 	})
 	t.Run("with files that the turn wrote", func(t *testing.T) {
 		c := newScene(t, map[string]string{"d/a": "0", "d/c": "0"})
-		c.pass()
+		c.waitForClock()
 		c.asks("p1", "one")
 		c.writes("p1", "t1", "d/b", "1")
 		c.writes("p1", "t2", "d/c", "1")
-		c.pass()
-		c.esc("p1")
-		c.pass()
+		c.waitForClock()
+		c.interrupt("p1")
+		c.waitForClock()
 		c.rename("d", "e/d")
 		c.write("e/n", "mine")
-		c.thenNext()
+		c.nextTurn()
 		c.wantConflicts(c.undo(2), "e/d/b", "e/d/c")
 		c.wantFiles("e/d/a=0 e/d/b=1 e/d/c=1 e/n=mine")
-		c.quiet()
+		c.wantNoFailures()
 	})
 	t.Run("after a command of the turn", func(t *testing.T) {
 		c := newScene(t, map[string]string{"src/a": "0"})
-		c.pass()
+		c.waitForClock()
 		c.asks("p1", "one")
 		c.runs("p1", "t1", "make", func() { c.write("out/x", "1") })
-		c.pass()
-		c.esc("p1")
-		c.pass()
+		c.waitForClock()
+		c.interrupt("p1")
+		c.waitForClock()
 		c.rename("src", "lib")
 		c.rename("out", "dist")
-		c.thenNext()
-		// The time of a directory tells no more than that some name in it went.
+		c.nextTurn()
+		// The time of a directory shows only that some name in it was removed.
 		c.wantConflicts(c.undo(2), "dist/x", "src/a")
 		c.wantFiles("dist/x=1 lib/a=0")
-		c.quiet()
+		c.wantNoFailures()
 	})
 }
 
-// TestTurnRenamesADirectory checks that undo reverts a rename by the turn, though what the
-// directory holds is older than the turn.
+// TestTurnRenamesADirectory checks that undo reverts a rename by the turn, although the entries of
+// the directory are older than the turn.
 func TestTurnRenamesADirectory(t *testing.T) {
 	c := newScene(t, map[string]string{"src/a": "0", "src/deep/b": "0"})
-	c.pass()
+	c.waitForClock()
 	c.asks("p1", "one")
 	c.runs("p1", "t1", "mv src lib", func() { c.rename("src", "lib") })
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	c.write("mine", "1")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("mine=1 src/a=0 src/deep/b=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestUserAddsToADirectoryOfTheTurn checks that undo reverts what a command of the turn
-// made in a new directory, and keeps what the user added to that directory.
+// TestUserAddsToADirectoryOfTheTurn checks that undo reverts the files that a command of the turn
+// created in a new directory, and keeps the files that the user added to it.
 func TestUserAddsToADirectoryOfTheTurn(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
-	c.pass()
+	c.waitForClock()
 	c.asks("p1", "one")
 	c.runs("p1", "t1", "make", func() { c.write("out/x", "1"); c.write("out/deep/y", "1") })
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	c.write("out/mine", "mine")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 out/mine=mine")
-	c.quiet()
+	c.wantNoFailures()
 }
 
 // TestUserChangesTheModeOfADirectory checks that undo reverts the files of the turn below a
-// directory of which the user changed the mode, and keeps the mode.
+// directory and keeps the mode of the directory, which the user changed.
 func TestUserChangesTheModeOfADirectory(t *testing.T) {
 	c := newScene(t, map[string]string{"src/a": "0", "src/b": "0"})
-	c.pass()
+	c.waitForClock()
 	c.asks("p1", "one")
 	c.writes("p1", "t1", "src/new", "1")
 	c.writes("p1", "t2", "src/a", "1")
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	src := filepath.Join(c.project, "src")
 	if err := os.Chmod(src, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	c.thenNext()
+	c.nextTurn()
 	c.wantConflicts(c.undo(2))
 	c.wantFiles("src/a=0 src/b=0")
 	if fi, err := os.Stat(src); err != nil || fi.Mode().Perm() != 0o700 {
 		t.Errorf("the directory is %v, %v, want mode 0700", fi.Mode(), err)
 	}
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestUserRenamesADirectoryBesideACommand renames a directory while a command works in the
-// background that names the new name. Undo keeps what the directory holds and lists it.
+// TestUserRenamesADirectoryBesideACommand renames a directory while a background command names the
+// new path. Undo keeps the entries of the directory and lists them.
 func TestUserRenamesADirectoryBesideACommand(t *testing.T) {
 	c := newScene(t, map[string]string{"src/x": "0"})
-	c.pass()
+	c.waitForClock()
 	c.asks("p1", "one")
 	c.begins("p1", "t1", "Bash", map[string]any{"command": "watch lib/x", "run_in_background": true})
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_response", map[string]any{"backgroundTaskId": "b1"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Bash", "tool_use_id", "t1", "tool_response", map[string]any{"backgroundTaskId": "b1"})
 	c.stops("p1", map[string]string{"id": "b1", "type": "shell", "status": "running", "description": "watch"})
-	c.pass()
+	c.waitForClock()
 	c.rename("src", "lib")
-	c.thenNext()
-	c.hears("SessionEnd", "reason", "other")
+	c.nextTurn()
+	c.sendEvent("SessionEnd", "reason", "other")
 	c.wantConflicts(c.undo(2), "lib/x", "src/x")
 	c.wantFiles("lib/x=0")
-	c.quiet()
+	c.wantNoFailures()
 }

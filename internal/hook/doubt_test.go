@@ -14,25 +14,25 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// beside is the session of another agent in the same directory.
-const beside = "22222222-0000-4000-8000-000000000002"
+// otherSession is the session of another agent in the same directory.
+const otherSession = "22222222-0000-4000-8000-000000000002"
 
-// besideHears gives an event of the other session to the hook. What the agent is told is
-// not looked at: a second agent is warned of the first.
-func (c *scene) besideHears(name string, more ...any) {
+// sendEventOfOther sends an event of the other session to the hook. It ignores the answer, which
+// warns the second agent of the first.
+func (c *scene) sendEventOfOther(name string, more ...any) {
 	c.Helper()
-	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), beside+".jsonl")
-	event := c.payload(name, slices.Concat([]any{"session_id", beside, "transcript_path", path}, more)...)
+	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), otherSession+".jsonl")
+	event := c.payload(name, slices.Concat([]any{"session_id", otherSession, "transcript_path", path}, more)...)
 	Claude(c.Context(), Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }
 
-// besideRuns is a turn of the other session that runs a command; act is what it does.
-func (c *scene) besideRuns(command string, act func()) {
+// runInOther runs a turn of the other session with one command, whose effect is act.
+func (c *scene) runInOther(command string, act func()) {
 	c.Helper()
 	call := []any{"prompt_id", "q1", "tool_name", "Bash", "tool_use_id", "u1", "tool_input", map[string]any{"command": command}}
-	c.besideHears("PreToolUse", call...)
+	c.sendEventOfOther("PreToolUse", call...)
 	act()
-	c.besideHears("PostToolUse", slices.Concat(call, []any{"tool_response", "ok"})...)
+	c.sendEventOfOther("PostToolUse", slices.Concat(call, []any{"tool_response", "ok"})...)
 }
 
 // undoOf reverts the newest turn of a session and returns the paths in conflict.
@@ -58,78 +58,80 @@ func (c *scene) undoOf(session segno.SessionID) (conflicts []string) {
 	return conflicts
 }
 
-// TestAnotherThreadsCommand overwrites what this turn's tools wrote, and does not name
-// it: undo of this turn leaves it and lists it. Where the content is what the tool
-// wrote, there is no doubt.
+// TestAnotherThreadsCommand overwrites a file of this turn with a command of another thread that
+// does not name the file. Undo of this turn keeps the file and lists it. A file with the content
+// that this turn wrote is not in doubt.
 func TestAnotherThreadsCommand(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0", "b": "0"})
 	c.asks("p1", "one")
-	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
 	c.writes("p1", "t1", "a", "by the tool")
 	c.writes("p1", "t2", "b", "by the tool")
-	c.pass()
-	c.besideRuns("make", func() { c.write("a", "by make") })
-	c.besideHears("Stop", "prompt_id", "q1")
+	c.waitForClock()
+	c.runInOther("make", func() { c.write("a", "by make") })
+	c.sendEventOfOther("Stop", "prompt_id", "q1")
 	c.stops("p1")
 	c.wantConflicts(c.undoOf(session), "a")
 	c.wantFiles("a=by make b=0")
 }
 
-// TestAnotherThreadsTask is a command in the background: it works on after its call.
+// TestAnotherThreadsTask does the same with a background command, which continues after its call.
 func TestAnotherThreadsTask(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
-	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
 	call := []any{"prompt_id", "q1", "tool_name", "Bash", "tool_use_id", "u1", "tool_input", map[string]any{"command": "make watch", "run_in_background": true}}
-	c.besideHears("PreToolUse", call...)
-	c.besideHears("PostToolUse", slices.Concat(call, []any{"tool_response", map[string]any{"backgroundTaskId": "b7"}})...)
+	c.sendEventOfOther("PreToolUse", call...)
+	c.sendEventOfOther("PostToolUse", slices.Concat(call, []any{"tool_response", map[string]any{"backgroundTaskId": "b7"}})...)
 	c.agent(`"type":"user","promptId":"p1","permissionMode":"default","message":{"role":"user","content":"one"}`)
-	c.besideHears("UserPromptSubmit", "session_id", session, "transcript_path", c.transcript(), "prompt_id", "p1", "prompt", "one")
-	c.pass()
+	c.sendEventOfOther("UserPromptSubmit", "session_id", session, "transcript_path", c.transcript(), "prompt_id", "p1", "prompt", "one")
+	c.waitForClock()
 	c.writes("p1", "t1", "a", "by the tool")
-	c.pass()
+	c.waitForClock()
 	c.write("a", "by make")
-	c.besideHears("Stop", "prompt_id", "q1")
+	c.sendEventOfOther("Stop", "prompt_id", "q1")
 	c.stops("p1")
 	c.wantConflicts(c.undoOf(session), "a")
 	c.wantFiles("a=by make")
 }
 
-// TestAnotherThreadsDeletion of a file that a turn edited, while a task of that turn
-// runs, is not the turn's: once the deletion is undone the turn can be, too.
+// TestAnotherThreadsDeletion checks that the deletion of a file of this turn by another thread,
+// while a task of this turn runs, does not belong to this turn. After an undo of the deletion, the
+// turn can be undone.
 func TestAnotherThreadsDeletion(t *testing.T) {
-	c := delegates(t)
-	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
-	c.pass()
-	c.besideRuns("rm a", func() { c.remove("a") })
-	c.besideHears("Stop", "prompt_id", "q1")
-	c.pass()
+	c := startSubagent(t)
+	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.waitForClock()
+	c.runInOther("rm a", func() { c.remove("a") })
+	c.sendEventOfOther("Stop", "prompt_id", "q1")
+	c.waitForClock()
 	c.subagentStops("p1")
-	c.wantConflicts(c.undoOf(beside))
+	c.wantConflicts(c.undoOf(otherSession))
 	c.wantFiles("a=1 notes=0")
 	c.wantConflicts(c.undoOf(session))
 	c.wantFiles("a=0 notes=0")
 }
 
-// TestADeletionWhileATaskRuns is the user's: the task's tools wrote the files, and
-// cannot have removed them.
+// TestADeletionWhileATaskRuns attributes a deletion to the user if the task's tools wrote the files
+// and cannot have deleted them.
 func TestADeletionWhileATaskRuns(t *testing.T) {
-	c := delegates(t)
+	c := startSubagent(t)
 	c.writes("p1", "s1", "notes", "by the subagent", "agent_id", "a9", "agent_type", "general-purpose")
-	c.pass()
+	c.waitForClock()
 	c.remove("notes")
 	c.remove("a")
-	c.pass()
+	c.waitForClock()
 	c.subagentStops("p1")
 	c.wantConflicts(c.undo(1), "a")
 	c.wantFiles("")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestATaskOutlivesAnInterruption of the turn that started it: its work is the turn's.
+// TestATaskOutlivesAnInterruption attributes the work of a task to the interrupted turn that
+// started it.
 func TestATaskOutlivesAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
 	c.asks("p2", "two")
-	c.works("p2")
+	c.runSubagent("p2")
 	c.stops("p2", subagent())
 	c.wantRefused()
 	c.subagentStops("p2")
@@ -138,51 +140,52 @@ func TestATaskOutlivesAnInterruption(t *testing.T) {
 	c.wantFiles("a=0 sub=by the subagent")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestUndoWhileATaskOutlivesAnInterruption is refused, though no event told of the
-// interruption yet.
+// TestUndoWhileATaskOutlivesAnInterruption checks that the undo is refused, although no event has
+// reported the interruption yet.
 func TestUndoWhileATaskOutlivesAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
 	c.wantRefused()
-	c.works("p1")
+	c.runSubagent("p1")
 	c.subagentStops("p1")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestTheReportOfATaskThatOutlivedAnInterruption wakes the turn that started the task.
+// TestTheReportOfATaskThatOutlivedAnInterruption checks that the report resumes the turn that
+// started the task.
 func TestTheReportOfATaskThatOutlivedAnInterruption(t *testing.T) {
 	c := interruptedBesideATask(t)
-	c.works("p1")
+	c.runSubagent("p1")
 	c.subagentStops("p1")
 	c.agent(`"type":"user","promptId":"p2","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
-	c.hears("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
+	c.sendEvent("UserPromptSubmit", "prompt_id", "p2", "prompt", report)
 	c.runs("p2", "t3", "make", func() { c.write("made", "by the answer") })
 	c.stops("p2")
 	c.wantHistory("base, 1 one (interrupted)")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// TestTwoTurnsWithTasks end in the order in which they began: what the report of the
-// first adds to its turn does not cut the second off.
+// TestTwoTurnsWithTasks ends two turns in the order in which they began. The changes that the
+// report of the first task adds to the first turn do not remove the second turn from the line.
 func TestTwoTurnsWithTasks(t *testing.T) {
-	c := delegates(t)
+	c := startSubagent(t)
 	c.asks("p2", "two")
 	c.begins("p2", "t5", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.hears("PostToolUse", "prompt_id", "p2", "tool_name", "Agent", "tool_use_id", "t5", "tool_response", map[string]any{"isAsync": true, "agentId": "a10"})
+	c.sendEvent("PostToolUse", "prompt_id", "p2", "tool_name", "Agent", "tool_use_id", "t5", "tool_response", map[string]any{"isAsync": true, "agentId": "a10"})
 	second := map[string]string{"id": "a10", "type": "subagent", "status": "running"}
 	c.stops("p2", subagent(), second)
-	c.pass()
+	c.waitForClock()
 	for n, task := range []string{"a9", "a10"} {
 		key := []string{"p3", "p4"}[n]
-		c.hears("SubagentStop", "prompt_id", "p2", "agent_id", task, "agent_type", "general-purpose", "background_tasks", []any{})
+		c.sendEvent("SubagentStop", "prompt_id", "p2", "agent_id", task, "agent_type", "general-purpose", "background_tasks", []any{})
 		c.agent(`"type":"user","promptId":"` + key + `","permissionMode":"default","origin":{"kind":"task-notification"},"message":{"role":"user","content":"report"}`)
-		c.hears("UserPromptSubmit", "prompt_id", key, "prompt", strings.ReplaceAll(report, "a9", task))
+		c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", strings.ReplaceAll(report, "a9", task))
 		c.writes(key, "r"+key, "answer-"+task, task)
 		if task == "a9" {
 			c.stops(key, second)
@@ -196,34 +199,34 @@ func TestTwoTurnsWithTasks(t *testing.T) {
 	c.wantFiles("a=1 answer-a9=a9 notes=0")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 notes=0")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// interruptedBesideATask is a turn that started a subagent in the background and was then
-// interrupted.
+// interruptedBesideATask returns a scene after a turn that started a subagent in the background and
+// was interrupted.
 func interruptedBesideATask(t *testing.T) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
 	c.begins("p1", "t2", "Agent", map[string]any{"prompt": "do it", "description": "bg"})
-	c.hears("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t2", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	return c
 }
 
-// TestATurnAfterAnInterruptionElsewhere is alone: the transcript of the other turn says
-// that it was interrupted, though no event did.
+// TestATurnAfterAnInterruptionElsewhere checks that the turn overlaps no other: the transcript of
+// the other turn records its interruption, although no event does.
 func TestATurnAfterAnInterruptionElsewhere(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
-	c.esc("p1")
-	c.pass()
-	c.besideHears("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
-	c.besideRuns("make", func() { c.write("a", "2") })
-	c.besideHears("Stop", "prompt_id", "q1")
+	c.interrupt("p1")
+	c.waitForClock()
+	c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+	c.runInOther("make", func() { c.write("a", "2") })
+	c.sendEventOfOther("Stop", "prompt_id", "q1")
 	c.wantOpen()
-	c.wantConflicts(c.undoOf(beside))
+	c.wantConflicts(c.undoOf(otherSession))
 	c.wantFiles("a=0")
 }

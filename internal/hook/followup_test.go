@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAPromptWhileATurnRuns is added to the turn: the turn keeps its own prompt and the
-// state it began from, and undo brings back what it deleted before.
+// TestAPromptWhileATurnRuns adds a prompt to a running turn. The turn keeps its own prompt and the
+// state that it began from, and undo restores a file that it deleted before the second prompt.
 func TestAPromptWhileATurnRuns(t *testing.T) {
 	for name, more := range map[string]string{
 		"a queued message": "and be quick",
@@ -17,7 +17,7 @@ func TestAPromptWhileATurnRuns(t *testing.T) {
 			c.asks("p1", "the real prompt")
 			c.runs("p1", "t1", "rm doomed", func() { c.remove("doomed") })
 			for range 2 { // two sets of settings run the hook twice
-				c.hears("UserPromptSubmit", "prompt_id", "p1", "prompt", more)
+				c.sendEvent("UserPromptSubmit", "prompt_id", "p1", "prompt", more)
 			}
 			c.wantOpen("p1")
 			c.writes("p1", "t2", "made", "1")
@@ -28,17 +28,18 @@ func TestAPromptWhileATurnRuns(t *testing.T) {
 			if more[0] == '<' {
 				want[1] = `Agent "bg" finished`
 			}
-			if got := c.said(); !slices.Equal(got, want) {
-				t.Errorf("the turn was told %q, want %q", got, want)
+			if got := c.userTexts(); !slices.Equal(got, want) {
+				t.Errorf("the texts of the turn are %q, want %q", got, want)
 			}
 			c.wantConflicts(c.undo(1))
 			c.wantFiles("doomed=precious keep=0")
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 }
 
-// TestAPromptAfterASilentInterruption begins a turn: the agent gave it another id.
+// TestAPromptAfterASilentInterruption checks that the prompt begins a turn, because its id differs
+// from that of the open turn.
 func TestAPromptAfterASilentInterruption(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
@@ -48,5 +49,5 @@ func TestAPromptAfterASilentInterruption(t *testing.T) {
 	c.wantHistory("base, 1 one (interrupted), 2 two")
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }

@@ -1,11 +1,10 @@
 // Package hook records the turns of agents that run hooks: it reads one event
-// from standard input, does what the event asks of a [timeline.Timeline], and tells
-// the agent nothing that would stop it.
+// from standard input and records it with a [timeline.Timeline].
 //
-// A hook never fails its agent. It exits 0, prints nothing or one JSON object,
-// and writes what went wrong to the store's hook.log, which 'segno doctor' shows.
-// Every event is its own short process; what lies between two of them is in the
-// store and the spool. Events at tool boundaries touch the spool only.
+// A hook never stops its agent. It exits 0, prints nothing or one JSON object,
+// and writes errors to the store's hook.log, which 'segno doctor' shows. Every
+// event is a separate short process, and the state between two events is in the
+// store and the spool. Events at tool boundaries touch only the spool.
 package hook
 
 import (
@@ -37,17 +36,17 @@ type Event struct {
 	PID    int // of this process
 	// Baseline starts the baseline of a directory in the background.
 	Baseline func(dir string) error
-	// Exit ends the process, should an event not end in time; nil leaves that to the
-	// agent.
+	// Exit ends the process if an event does not end in time. If it is nil, only the
+	// agent ends the process.
 	Exit func()
 }
 
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, longest(), func(event.Reason) {})
+	reading := e.watch(ctx, maxDeadline(), func(event.Reason) {})
 	if err := e.Place.CheckOwner(); err != nil {
-		e.refuse(err)
+		e.reportRefusal(err)
 		reading.Stop()
 		return
 	}
@@ -68,21 +67,21 @@ func Claude(ctx context.Context, e Event) {
 	}
 	spool := e.Place.Spool()
 	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now}}
-	defer e.watch(ctx, deadline(p.Event), h.expire).Stop()
-	// Esc ends a hook with a signal. What it records is worth the tenths of a
-	// second it still takes; a second signal ends the process.
+	defer e.watch(ctx, deadline(p.Event), h.reportTimeout).Stop()
+	// On Esc the agent signals the hook. Recording the event takes only tenths of a
+	// second more, so the handler finishes it. A second signal ends the process.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
 	defer cancel()
 	if err := h.handle(ctx); err != nil {
-		h.failed(err)
+		h.reportFailure(err)
 	}
 	if err := h.answer.write(e.Stdout); err != nil {
 		log.Append(p.Event, p.Session, err)
 	}
 }
 
-// watch starts the watchdog of an event. It ends the process after report, which may be
-// blocked like the event itself.
+// watch starts the watchdog of an event. The watchdog calls report and then ends the process, even
+// if report blocks as the event does.
 func (e Event) watch(ctx context.Context, deadline time.Duration, report func(event.Reason)) *event.Watchdog {
 	return event.Watch(ctx, deadline, func(why event.Reason) {
 		if e.Exit != nil {
@@ -92,17 +91,17 @@ func (e Event) watch(ctx context.Context, deadline time.Duration, report func(ev
 	})
 }
 
-// longest is the longest deadline of an event: which one it is, is not known until it
-// is read.
-func longest() (most time.Duration) {
+// maxDeadline returns the longest deadline of any event. The watchdog uses it until the event has
+// been read and is known.
+func maxDeadline() (most time.Duration) {
 	for _, r := range registrations {
 		most = max(most, deadline(r.event))
 	}
 	return most
 }
 
-// deadline is how long an event may take: less than the agent allows, so that we
-// end in order and not by a signal. [registration] has the agent's side.
+// deadline returns how long an event may take. It is shorter than the timeout in [registration]
+// that the agent enforces, so that the hook ends in order and is not killed.
 func deadline(name string) time.Duration {
 	for _, r := range registrations {
 		if r.event == name {
@@ -115,13 +114,13 @@ func deadline(name string) time.Duration {
 type handler struct {
 	Event
 	event.Payload
-	log   event.Log
-	spool timeline.Spool
-	notes event.Recorder
-	home  string // where the session was first seen, see dir
+	log        event.Log
+	spool      timeline.Spool
+	notes      event.Recorder
+	sessionDir string // where the session was first recorded; see dir
 
-	answer answer
-	opened bool // a turn of the session is open: it is recorded
+	answer     answer
+	isRecorded bool // a turn of the session is open
 }
 
 func (h *handler) handle(ctx context.Context) error {
@@ -147,7 +146,7 @@ func (h *handler) handle(ctx context.Context) error {
 		return h.sessionEnd(ctx)
 	case "SubagentStop":
 		if h.AgentType == "" {
-			return nil // what makes the summary of a compaction is no subagent
+			return nil // a compaction's summary comes from an agent without a type, which is not a subagent
 		}
 		return h.subagentStop(ctx)
 	case "WorktreeRemove":
@@ -158,13 +157,13 @@ func (h *handler) handle(ctx context.Context) error {
 	return nil
 }
 
-// dir is the directory the session started in, symlinks resolved: the agent's own cd
-// does not move it. Claude Code says it in the environment; for one that does not, it
-// is where the session was first seen.
+// dir returns the directory in which the session started, with symlinks resolved. The agent's own
+// cd does not change it. Claude Code passes the directory in the environment. Without that
+// variable, dir returns the directory in which the session was first recorded.
 func (h *handler) dir() string {
 	dir := h.Cwd
-	if h.home != "" {
-		dir = h.home
+	if h.sessionDir != "" {
+		dir = h.sessionDir
 	}
 	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
 		dir = d
@@ -175,33 +174,34 @@ func (h *handler) dir() string {
 	return dir
 }
 
-// settleDir looks up where the session was first seen, unless that is gone.
-func (h *handler) settleDir(ctx context.Context, store *local.Store) error {
+// findSessionDir sets sessionDir to the directory in which the session was first recorded, unless
+// that directory no longer exists.
+func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error {
 	first, err := store.SessionDir(ctx, h.Session)
 	if err != nil {
 		return fmt.Errorf("find the session's directory: %w", err)
 	}
 	if fi, err := os.Stat(first); err == nil && fi.IsDir() {
-		h.home = first
+		h.sessionDir = first
 	}
 	return nil
 }
 
-// noteOpen notes what carries a prompt id of its own on the session's open turn,
-// if there is one.
-func (h *handler) noteOpen(ctx context.Context, text string) error {
+// recordOnOpenTurn records a note on the session's open turn, if there is one. It serves events
+// whose prompt id is not the turn's.
+func (h *handler) recordOnOpenTurn(ctx context.Context, text string) error {
 	p := h.Payload
 	p.PromptID = ""
 	return h.notes.RecordText(ctx, p, text)
 }
 
-// sessionStart takes a missing baseline in the background, so that the first
-// prompt finds most of it done.
+// sessionStart starts a missing baseline in the background, so that most of it is done when the
+// first prompt arrives.
 func (h *handler) sessionStart(ctx context.Context) error {
 	if h.Source == "compact" {
-		// PreCompact would say so earlier, but the agent shows the model which commands
-		// ran for that event.
-		return h.noteOpen(ctx, "the session was compacted")
+		// PreCompact fires earlier, but the agent shows the model the commands that ran
+		// for that event.
+		return h.recordOnOpenTurn(ctx, "the session was compacted")
 	}
 	if h.Baseline == nil {
 		return nil
@@ -224,13 +224,14 @@ func (h *handler) sessionStart(ctx context.Context) error {
 	return h.Baseline(rec.Path)
 }
 
-// sessionEnd closes a turn of the session that was never ended: an interrupted
-// turn fires no Stop.
+// sessionEnd ends the open turns of the session. An interrupted turn fires no Stop event, so it is
+// still open here.
 func (h *handler) sessionEnd(ctx context.Context) error {
 	var failed error
-	// What runs ends before what goes on in the background: its end tells the two apart.
+	// The running turn ends before turns with background tasks: its end determines which
+	// changes belong to the tasks.
 	for _, background := range []bool{false, true} {
-		turns, err := h.spool.Turns(ctx) // the end of a turn rewrites those beside it
+		turns, err := h.spool.Turns(ctx) // reread: the end of a turn rewrites overlapping turns
 		if err != nil {
 			return errors.Join(failed, err)
 		}

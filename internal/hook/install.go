@@ -16,10 +16,10 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Edit is a change to an agent's settings, worked out and not yet made.
+// Edit is a planned change to an agent's settings. [Edit.Apply] makes it.
 type Edit struct {
 	File   string // the settings file, symlinks resolved
-	Backup string // where its present content goes
+	Backup string // where Apply stores the present content
 	Old    []byte // nil if there is no file
 	New    []byte // nil if the file is to be removed
 	Exact  bool   // New is the backup, byte for byte
@@ -28,16 +28,16 @@ type Edit struct {
 // Changed reports whether the edit changes anything.
 func (e Edit) Changed() bool { return !bytes.Equal(e.Old, e.New) || (e.Old == nil) != (e.New == nil) }
 
-// backup is what the store keeps of a settings file it edited.
+// backup is the original content of a settings file that segno edited.
 type backup struct {
 	File    string     `json:"file"`
 	Existed bool       `json:"existed"`
 	Content []byte     `json:"content"`
-	Wrote   segno.Hash `json:"wrote"` // what the file held after the edit
+	Wrote   segno.Hash `json:"wrote"` // the content after the edit
 }
 
-// SettingsFile is the file that enable edits: the user's, or with project the
-// local one of a project, which Claude Code keeps out of version control.
+// SettingsFile returns the settings file that 'segno enable' edits: the user's, or the local file
+// of project, which Claude Code keeps out of version control.
 func SettingsFile(p local.Place, project string) string {
 	if project != "" {
 		return filepath.Join(project, ".claude", "settings.local.json")
@@ -49,32 +49,31 @@ func backupFile(p local.Place, settings string) string {
 	return filepath.Join(p.Store, "backup", segno.DerivedID("settings", settings)+".json")
 }
 
-// PlanEnable works out the edit that registers self, a command and its arguments
-// before "hook claude". It refuses a binary that will not be there tomorrow.
+// PlanEnable plans the edit that registers self, a command and its arguments before "hook claude".
+// It returns [segno.KindRefused] if the binary of self is temporary.
 func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
-	if err := lasting(self[0]); err != nil {
+	if err := checkNotTemporary(self[0]); err != nil {
 		return Edit{}, err
 	}
 	e, err := readSettings(p, settings)
 	if err != nil {
 		return e, err
 	}
-	e.New, err = merge(e.Old, runsOf(self))
+	e.New, err = addHooks(e.Old, commandsFor(self))
 	if err != nil {
 		return e, segno.NewError(segno.KindCorrupt, "enable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
 	}
 	return e, nil
 }
 
-// boundaryName is the command that does at tool boundaries what segno would, and
-// starts faster.
+// boundaryName is the command that handles events at tool boundaries. It starts faster than segno.
 const boundaryName = "segno-hook"
 
-// runsOf are the commands to register for self: at tool boundaries segno-hook, if
-// it is installed beside.
-func runsOf(self []string) runs {
+// commandsFor returns the commands to register for self. Events at tool boundaries run segno-hook
+// if it is in the same directory as self.
+func commandsFor(self []string) hookCommands {
 	rest := slices.Concat(self, []string{"hook", agentClaude})
-	r := runs{tool: rest, rest: rest}
+	r := hookCommands{tool: rest, rest: rest}
 	beside := filepath.Join(filepath.Dir(self[0]), boundaryName)
 	if fi, err := os.Stat(beside); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
 		r.tool = slices.Concat([]string{beside}, rest[1:])
@@ -82,8 +81,8 @@ func runsOf(self []string) runs {
 	return r
 }
 
-// PlanDisable works out the edit that takes our hooks out again: the backup if
-// nobody edited the file since, else only our entries.
+// PlanDisable plans the edit that removes segno's hooks. It restores the backup if the file did not
+// change since enable. Otherwise it removes only segno's entries.
 func PlanDisable(p local.Place, settings string) (Edit, error) {
 	e, err := readSettings(p, settings)
 	if err != nil || e.Old == nil {
@@ -98,15 +97,15 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 		}
 		return e, nil
 	}
-	if e.New, err = strip(e.Old); err != nil {
+	if e.New, err = removeHooks(e.Old); err != nil {
 		return e, segno.NewError(segno.KindCorrupt, "disable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
 	}
 	return e, nil
 }
 
-// target follows symlinks to the file they mean, which need not be there yet: a
-// file kept elsewhere and linked here is edited there.
-func target(path string) string {
+// followSymlinks returns the file that path refers to, which need not exist yet. Settings that are
+// a symlink to a file elsewhere are edited there.
+func followSymlinks(path string) string {
 	const most = 40 // as the kernel follows
 	for range most {
 		to, err := os.Readlink(path)
@@ -122,7 +121,7 @@ func target(path string) string {
 }
 
 func readSettings(p local.Place, settings string) (Edit, error) {
-	e := Edit{File: target(settings)}
+	e := Edit{File: followSymlinks(settings)}
 	e.Backup = backupFile(p, e.File)
 	data, err := os.ReadFile(e.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,15 +137,15 @@ func readSettings(p local.Place, settings string) (Edit, error) {
 	return e, nil
 }
 
-// Apply makes the edit. An enabling one keeps a backup first, but never replaces
-// the backup of the state before segno by one that has our hooks in it.
+// Apply makes the edit. With enable it first writes a backup. That backup never contains segno's
+// hooks: enabling twice keeps the content from before the first time.
 func (e Edit) Apply(p local.Place, enable bool) error {
 	fsys := p.FS
 	if fsys == nil {
 		fsys = vfs.OS
 	}
 	if enable {
-		if err := e.keep(fsys); err != nil {
+		if err := e.writeBackup(fsys); err != nil {
 			return err
 		}
 	}
@@ -174,28 +173,31 @@ func (e Edit) Apply(p local.Place, enable bool) error {
 	return nil
 }
 
-func (e Edit) keep(fsys vfs.FS) error {
+// writeBackup stores the settings as they are without segno's hooks. If hooks are already installed
+// and the file did not change since, it keeps the content of the present backup.
+func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
 	if run, err := installed(e.Old, "Stop"); err == nil && run != nil {
 		var before backup
 		if data, err := os.ReadFile(e.Backup); err == nil && json.Unmarshal(data, &before) == nil && before.Wrote == segno.HashOf(e.Old) {
 			b.Existed, b.Content = before.Existed, before.Content
-		} else if b.Content, err = strip(e.Old); err != nil {
-			return fmt.Errorf("keep backup: %w", err)
+		} else if b.Content, err = removeHooks(e.Old); err != nil {
+			return fmt.Errorf("write backup: %w", err)
 		}
 	}
 	data, err := json.Marshal(b)
 	if err != nil {
-		return fmt.Errorf("keep backup: %w", err)
+		return fmt.Errorf("write backup: %w", err)
 	}
 	if err := vfs.MkdirAll(fsys, filepath.Dir(e.Backup)); err != nil {
-		return fmt.Errorf("keep backup: %w", err)
+		return fmt.Errorf("write backup: %w", err)
 	}
 	return vfs.Replace(fsys, e.Backup, data, 0o600)
 }
 
-// lasting refuses a binary that 'go run' built: it is gone when the command ends.
-func lasting(binary string) error {
+// checkNotTemporary returns [segno.KindRefused] for a binary that 'go run' built, which is deleted
+// when the command ends.
+func checkNotTemporary(binary string) error {
 	temp := strings.Contains(binary, string(filepath.Separator)+"go-build")
 	if dir, err := filepath.EvalSymlinks(os.TempDir()); err == nil && !temp {
 		rel, err := filepath.Rel(dir, binary)

@@ -7,27 +7,27 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// interrupted is a turn that changed files in three ways and was then interrupted: by
-// Esc, which the agent records, or by the end of its process, which leaves nothing.
+// interrupted returns a scene after a turn that changed files in three ways and was interrupted,
+// either by Esc, which the agent records, or by the death of its process, which leaves no record.
 func interrupted(t *testing.T, how string) *scene {
 	t.Helper()
 	c := newScene(t, map[string]string{"notes": "0", "doomed": "precious", "src/lib": "0", "src/made-by-make": "0"})
 	c.asks("p1", "one")
 	c.writes("p1", "t1", "turn", "by the turn")
 	c.runs("p1", "t2", "rm doomed && make", func() { c.remove("doomed"); c.write("src/made-by-make", "1") })
-	c.pass()
+	c.waitForClock()
 	if how == "esc" {
-		c.esc("p1")
+		c.interrupt("p1")
 	} else {
-		c.dies()
+		c.killAgent()
 	}
-	c.pass()
+	c.waitForClock()
 	return c
 }
 
 // TestEditsAfterAnInterruption checks that edits after an interruption belong to the user,
-// whatever comes next: undo reverts the changes of the turn and nothing else, and an
-// external checkpoint separates the two.
+// regardless of the next event. Undo reverts only the changes of the turn, and an external
+// checkpoint separates the two.
 func TestEditsAfterAnInterruption(t *testing.T) {
 	for _, how := range []string{"esc", "kill"} {
 		for _, next := range []string{"undo", "prompt"} {
@@ -45,18 +45,18 @@ func TestEditsAfterAnInterruption(t *testing.T) {
 					turns = 2
 				}
 				got := c.undo(turns)
-				// The directory's time is the only trace of a name that is gone, and the
-				// turn ran commands.
+				// Only the directory's time shows that a name was removed, and the turn ran
+				// commands.
 				c.wantConflicts(got, "src/lib")
 				c.wantFiles("doomed=precious new/mine=mine notes=mine src/made-by-make=0 src/mine=mine")
-				c.quiet()
+				c.wantNoFailures()
 			})
 		}
 	}
 }
 
-// TestOneFileOfTheTurnAndTheUser is a conflict when the user edited it after the
-// interruption, and so is what a killed command may have written to its end.
+// TestOneFileOfTheTurnAndTheUser checks that a file is a conflict if the user edited it after the
+// interruption, or if a killed command may have written it last.
 func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 	for _, how := range []string{"esc", "kill"} {
 		t.Run(how, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 			c.write("turn", "by the turn, and by me")
 			c.wantConflicts(c.undo(1), "turn")
 			c.wantFiles("doomed=precious notes=0 src/lib=0 src/made-by-make=0 turn=by the turn, and by me")
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 	t.Run("kill in mid-command", func(t *testing.T) {
@@ -72,15 +72,15 @@ func TestOneFileOfTheTurnAndTheUser(t *testing.T) {
 		c.asks("p1", "one")
 		c.writes("p1", "t1", "a", "1")
 		c.begins("p1", "t2", "Bash", map[string]any{"command": "make b; sleep 60"})
-		c.pass()
+		c.waitForClock()
 		c.write("b", "by make, or by the user")
-		c.dies()
+		c.killAgent()
 		c.wantConflicts(c.undo(1), "b")
 		c.wantFiles("a=0 b=by make, or by the user")
 		if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 			t.Fatal(err)
 		}
-		c.quiet()
+		c.wantNoFailures()
 	})
 }
 
@@ -92,17 +92,17 @@ func TestEscInMidCommand(t *testing.T) {
 	c.begins("p1", "t1", "Bash", map[string]any{"command": "rm a; echo gone > gone; sleep 60"})
 	c.remove("a")
 	c.write("gone", "1")
-	c.pass()
-	c.esc("p1")
-	c.pass()
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
 	c.write("mine", "1") // moves the time of the directory that a was in
 	c.wantConflicts(c.undo(1))
 	c.wantFiles("a=0 mine=1")
-	c.quiet()
+	c.wantNoFailures()
 }
 
-// dies makes the process of the agent one that is gone.
-func (c *scene) dies() {
+// killAgent makes the agent's process id one of an exited process.
+func (c *scene) killAgent() {
 	c.Helper()
 	turns, err := c.place.Spool().Turns(c.Context())
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *scene) dies() {
 	}
 }
 
-// TestAKilledTurnStaysOnTheLine checks that a killed turn stays on the line, though the
-// agent leaves out the call it was killed in. The parent of the next prompt is an older
-// record of the turn, and that is not a rewind.
+// TestAKilledTurnStaysOnTheLine checks that a killed turn stays on the line. The agent omits the
+// interrupted call, so the parent of the next prompt is an older record of the turn. That is not a
+// rewind.
 func TestAKilledTurnStaysOnTheLine(t *testing.T) {
 	c := newScene(t, map[string]string{"a": "0"})
 	c.asks("p1", "one")
@@ -128,13 +128,13 @@ func TestAKilledTurnStaysOnTheLine(t *testing.T) {
 	c.says("half way")
 	before := c.head
 	c.says("a call that never came to its end")
-	c.dies()
-	c.pass()
+	c.killAgent()
+	c.waitForClock()
 	c.head = before
 	c.asks("p3", "three")
 	c.stops("p3")
 	c.wantHistory("base, 1 one, 2 two (interrupted), 3 three")
 	c.wantConflicts(c.undo(2))
 	c.wantFiles("a=0")
-	c.quiet()
+	c.wantNoFailures()
 }

@@ -22,8 +22,9 @@ import (
 
 const session = "11111111-0000-4000-8000-000000000001"
 
-// shared is a project whose agent runs hooks, and which somebody else records, too.
-type shared struct {
+// leasedProject is a project whose agent runs hooks while another process may record it under a
+// lease.
+type leasedProject struct {
 	*testing.T
 	place   local.Place
 	project string
@@ -31,14 +32,14 @@ type shared struct {
 	head    string // of the session's transcript
 }
 
-func newShared(t *testing.T) *shared {
+func newLeasedProject(t *testing.T) *leasedProject {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	tick := time.Unix(1_800_000_000, 0)
-	s := &shared{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
+	s := &leasedProject{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
 		Claude: filepath.Join(dir, "home", ".claude"), Now: func() time.Time { tick = tick.Add(time.Second); return tick }}}
 	if err := os.Mkdir(s.project, 0o755); err != nil {
 		t.Fatal(err)
@@ -47,19 +48,19 @@ func newShared(t *testing.T) *shared {
 	return s
 }
 
-func (s *shared) write(content string) {
+func (s *leasedProject) write(content string) {
 	s.Helper()
 	if err := os.WriteFile(filepath.Join(s.project, "a"), []byte(content), 0o644); err != nil {
 		s.Fatal(err)
 	}
 }
 
-func (s *shared) transcript() string {
+func (s *leasedProject) transcript() string {
 	return filepath.Join(s.place.Claude, "projects", claude.Slug(s.project), session+".jsonl")
 }
 
-// exchange is what the agent writes down of a turn.
-func (s *shared) exchange(text string) {
+// exchange appends the agent's records of a turn to the transcript.
+func (s *leasedProject) exchange(text string) {
 	s.Helper()
 	if err := os.MkdirAll(filepath.Dir(s.transcript()), 0o700); err != nil {
 		s.Fatal(err)
@@ -87,8 +88,8 @@ func (s *shared) exchange(text string) {
 	}
 }
 
-// payload is an event of the session; more are further members.
-func (s *shared) payload(name string, more ...any) string {
+// payload returns an event of the session with additional members.
+func (s *leasedProject) payload(name string, more ...any) string {
 	s.Helper()
 	p := map[string]any{"hook_event_name": name, "session_id": session, "cwd": s.project, "transcript_path": s.transcript()}
 	for i := 0; i < len(more); i += 2 {
@@ -101,26 +102,26 @@ func (s *shared) payload(name string, more ...any) string {
 	return string(data)
 }
 
-// hears gives an event to the hook of segno.
-func (s *shared) hears(name string, more ...any) {
+// sendEvent sends an event to the hook of segno.
+func (s *leasedProject) sendEvent(name string, more ...any) {
 	s.Helper()
 	var out bytes.Buffer
 	Claude(s.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload(name, more...)), Stdout: &out, Getenv: func(string) string { return "" }})
 	if out.Len() > 0 {
-		s.Errorf("%s: the agent is told %s", name, &out)
+		s.Errorf("%s: unexpected answer to the agent: %s", name, &out)
 	}
 }
 
-// hearsToo gives it to segno-hook.
-func (s *shared) hearsToo(name string, more ...any) {
+// sendToolEvent sends an event to segno-hook.
+func (s *leasedProject) sendToolEvent(name string, more ...any) {
 	s.Helper()
 	event.ToolHook{Stdin: strings.NewReader(s.payload(name, more...)), Stdout: io.Discard, Getenv: func(string) string { return "" }, Now: s.place.Now,
 		Delegate: func(context.Context, io.Reader) error { s.Error("handed on:", name); return nil },
 	}.Run(s.Context(), []string{"--store", s.place.Store, "hook", "claude"})
 }
 
-// quiet checks that no hook had anything to complain of.
-func (s *shared) quiet() {
+// wantNoFailures checks that the hooks logged no failure.
+func (s *leasedProject) wantNoFailures() {
 	s.Helper()
 	fails, err := event.Log{Store: s.place.Store}.Failures(10)
 	if err != nil || len(fails) > 0 {
@@ -128,8 +129,8 @@ func (s *shared) quiet() {
 	}
 }
 
-// as does something as the owner of the session's thread would.
-func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Timeline) error) {
+// as calls do with a timeline that holds the lease.
+func (s *leasedProject) as(l segno.Lease, do func(ctx context.Context, st *local.Store, r *timeline.Timeline) error) {
 	s.Helper()
 	ctx := s.Context()
 	st, err := s.place.Open(ctx)
@@ -151,10 +152,10 @@ func (s *shared) as(l segno.Lease, do func(ctx context.Context, st *local.Store,
 	}
 }
 
-func (s *shared) source() segno.Source { return segno.Source{Session: session, Dir: s.project} }
+func (s *leasedProject) source() segno.Source { return segno.Source{Session: session, Dir: s.project} }
 
-// own opens the session's thread and takes the lease on it.
-func (s *shared) own() (l segno.Lease) {
+// own opens the session's thread and acquires its lease.
+func (s *leasedProject) own() (l segno.Lease) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
 		thread, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: s.source(), Title: "one"})
@@ -167,7 +168,7 @@ func (s *shared) own() (l segno.Lease) {
 	return l
 }
 
-func (s *shared) begin(l segno.Lease, key string) {
+func (s *leasedProject) begin(l segno.Lease, key string) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: s.source(), Text: key, Owner: l.Owner})
@@ -175,7 +176,7 @@ func (s *shared) begin(l segno.Lease, key string) {
 	})
 }
 
-func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
+func (s *leasedProject) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	s.Helper()
 	s.as(l, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) (err error) {
 		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: s.source()})
@@ -184,13 +185,13 @@ func (s *shared) end(l segno.Lease, key string) (c *segno.Checkpoint) {
 	return c
 }
 
-func (s *shared) release(l segno.Lease) {
+func (s *leasedProject) release(l segno.Lease) {
 	s.Helper()
 	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error { return st.Release(ctx, l) })
 }
 
-// recorded are the prompts of all turns, oldest first.
-func (s *shared) recorded() (prompts []string) {
+// recorded returns the prompts of all turns, oldest first.
+func (s *leasedProject) recorded() (prompts []string) {
 	s.Helper()
 	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for c, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
@@ -207,15 +208,15 @@ func (s *shared) recorded() (prompts []string) {
 	return prompts
 }
 
-func (s *shared) wantRecorded(want ...string) {
+func (s *leasedProject) wantRecorded(want ...string) {
 	s.Helper()
 	if got := s.recorded(); !slices.Equal(got, want) {
 		s.Errorf("recorded are %q, want %q", got, want)
 	}
 }
 
-// noted are the entries of an open turn that are not its prompt.
-func (s *shared) noted(key string) []segno.Entry {
+// spoolEntries returns the entries of an open turn except for its prompt.
+func (s *leasedProject) spoolEntries(key string) []segno.Entry {
 	s.Helper()
 	es, bad, err := s.place.Spool().Entries(s.Context(), segno.TurnKey(key))
 	if err != nil || bad > 0 {
@@ -224,8 +225,8 @@ func (s *shared) noted(key string) []segno.Entry {
 	return es
 }
 
-// open are the keys of the turns that are open.
-func (s *shared) open() (keys []segno.TurnKey) {
+// open returns the keys of the open turns.
+func (s *leasedProject) open() (keys []segno.TurnKey) {
 	s.Helper()
 	turns, err := s.place.Spool().Turns(s.Context())
 	if err != nil {
@@ -237,14 +238,14 @@ func (s *shared) open() (keys []segno.TurnKey) {
 	return keys
 }
 
-func (s *shared) wantOpen(want ...segno.TurnKey) {
+func (s *leasedProject) wantOpen(want ...segno.TurnKey) {
 	s.Helper()
 	if got := s.open(); !slices.Equal(got, want) {
 		s.Errorf("open are %q, want %q", got, want)
 	}
 }
 
-func (s *shared) spooled() int {
+func (s *leasedProject) countDeferred() int {
 	s.Helper()
 	names, err := filepath.Glob(filepath.Join(s.place.Store, "turns", "*"))
 	if err != nil {
@@ -253,25 +254,25 @@ func (s *shared) spooled() int {
 	return len(names)
 }
 
-// TestHooksOfALeasedSession hears all events of a turn that somebody else records, from
-// segno and from segno-hook: what tools did is noted on that turn, and nothing else.
+// TestHooksOfALeasedSession sends all events of a turn that a lease holder records to segno and
+// segno-hook. The hooks record the tool calls on that turn and nothing else.
 func TestHooksOfALeasedSession(t *testing.T) {
-	for name, hears := range map[string]func(*shared, string, ...any){"segno": (*shared).hears, "segno-hook": (*shared).hearsToo} {
+	for name, hears := range map[string]func(*leasedProject, string, ...any){"segno": (*leasedProject).sendEvent, "segno-hook": (*leasedProject).sendToolEvent} {
 		t.Run(name, func(t *testing.T) {
-			s := newShared(t)
+			s := newLeasedProject(t)
 			l := s.own()
 			s.begin(l, "one")
-			s.hears("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
+			s.sendEvent("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
 			hears(s, "PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", map[string]string{"file_path": "a"})
 			s.write("1")
 			hears(s, "PostToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_response", "ok")
 			hears(s, "PostToolUseFailure", "prompt_id", "own-one", "tool_name", "Bash", "tool_use_id", "t2", "error", "Exit code 3")
 			s.exchange("one")
-			s.hears("Stop", "prompt_id", "own-one")
-			s.hears("SessionEnd", "reason", "other")
+			s.sendEvent("Stop", "prompt_id", "own-one")
+			s.sendEvent("SessionEnd", "reason", "other")
 			s.wantRecorded()
 			s.wantOpen("one")
-			if n := s.spooled(); n != 1 {
+			if n := s.countDeferred(); n != 1 {
 				t.Errorf("%d turns are in the spool", n)
 			}
 			c := s.end(l, "one")
@@ -281,13 +282,13 @@ func TestHooksOfALeasedSession(t *testing.T) {
 				t.Errorf("the turn is %+v", c)
 			}
 			s.wantCalls(c.ID, "intent t1", "result t1", "result t2")
-			s.quiet()
+			s.wantNoFailures()
 		})
 	}
 }
 
 // wantCalls checks the entries of a checkpoint that belong to tool calls.
-func (s *shared) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry) {
+func (s *leasedProject) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry) {
 	s.Helper()
 	s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
@@ -311,12 +312,12 @@ func (s *shared) wantCalls(id segno.CommitID, want ...string) (es []segno.Entry)
 	return es
 }
 
-// TestACallThatBothSaw is in the record once: the fuller account of it, where the first
-// stood.
-func TestACallThatBothSaw(t *testing.T) {
+// TestACallReportedTwice checks that a tool call that both the hook and the lease holder report is
+// recorded once, with the more complete content at the position of the first report.
+func TestACallReportedTwice(t *testing.T) {
 	full := map[string]string{"file_path": "a", "content": strings.Repeat("x", 100)}
 	for _, proxyKnowsMore := range []bool{false, true} {
-		s := newShared(t)
+		s := newLeasedProject(t)
 		l := s.own()
 		s.begin(l, "one")
 		body, input := `{}`, full
@@ -336,10 +337,10 @@ func TestACallThatBothSaw(t *testing.T) {
 		}
 		note(segno.EntryIntent, "t1", body)
 		note(segno.EntryIntent, "t2", `{"file_path":"b"}`)
-		s.hears("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
-		s.hearsToo("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
+		s.sendEvent("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
+		s.sendToolEvent("PreToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_input", input)
 		note(segno.EntryResult, "t1", `{"response":"ok"}`)
-		s.hears("PostToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_response", "ok")
+		s.sendEvent("PostToolUse", "prompt_id", "own-one", "tool_name", "Write", "tool_use_id", "t1", "tool_response", "ok")
 		s.exchange("one")
 		es := s.wantCalls(s.end(l, "one").ID, "intent t1", "intent t2", "result t1")
 		var said map[string]string
@@ -347,34 +348,34 @@ func TestACallThatBothSaw(t *testing.T) {
 			t.Errorf("the proxy knows more %v: of the call is kept %s, %v", proxyKnowsMore, es[0].Body, err)
 		}
 		if len(es) > 1 && es[1].Time.Before(es[0].Time) {
-			t.Errorf("the first call is said to be of %v, the second of %v", es[0].Time, es[1].Time)
+			t.Errorf("the first call is at %v, the second at %v", es[0].Time, es[1].Time)
 		}
 	}
 }
 
-// TestHooksAfterALease record again once it is given back, or over.
+// TestHooksAfterALease checks that hooks record again after the lease was released or has expired.
 func TestHooksAfterALease(t *testing.T) {
-	for name, over := range map[string]func(*shared, segno.Lease){
-		"released": (*shared).release,
-		"expired": func(s *shared, _ segno.Lease) {
+	for name, over := range map[string]func(*leasedProject, segno.Lease){
+		"released": (*leasedProject).release,
+		"expired": func(s *leasedProject, _ segno.Lease) {
 			now := s.place.Now
 			s.place.Now = func() time.Time { return now().Add(2 * time.Hour) }
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShared(t)
+			s := newLeasedProject(t)
 			l := s.own()
 			s.begin(l, "one")
 			s.write("1")
 			s.exchange("one")
 			one := s.end(l, "one")
 			over(s, l)
-			s.hears("UserPromptSubmit", "prompt_id", "own-two", "prompt", "two")
+			s.sendEvent("UserPromptSubmit", "prompt_id", "own-two", "prompt", "two")
 			s.wantOpen("own-two")
-			s.hears("PreToolUse", "prompt_id", "own-two", "tool_name", "Write", "tool_use_id", "t1", "tool_input", map[string]string{})
+			s.sendEvent("PreToolUse", "prompt_id", "own-two", "tool_name", "Write", "tool_use_id", "t1", "tool_input", map[string]string{})
 			s.write("2")
 			s.exchange("two")
-			s.hears("Stop", "prompt_id", "own-two")
+			s.sendEvent("Stop", "prompt_id", "own-two")
 			s.wantRecorded("one", "two")
 			s.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 				head, err := st.Head(ctx, one.Thread)
@@ -383,23 +384,24 @@ func TestHooksAfterALease(t *testing.T) {
 				}
 				return err
 			})
-			s.quiet()
+			s.wantNoFailures()
 		})
 	}
 }
 
-// TestAStopThatComesLate is of a turn that its owner has recorded: it makes no other.
-func TestAStopThatComesLate(t *testing.T) {
-	for name, late := range map[string]func(*shared){
-		"Stop":        func(s *shared) { s.hears("Stop", "prompt_id", "own-one") },
-		"StopFailure": func(s *shared) { s.hears("StopFailure", "prompt_id", "own-one", "error", "rate_limit") },
-		"SessionEnd":  func(s *shared) { s.hears("SessionEnd") },
+// TestALateStop sends the Stop event of a turn that the lease holder has recorded. It
+// creates no other turn.
+func TestALateStop(t *testing.T) {
+	for name, late := range map[string]func(*leasedProject){
+		"Stop":        func(s *leasedProject) { s.sendEvent("Stop", "prompt_id", "own-one") },
+		"StopFailure": func(s *leasedProject) { s.sendEvent("StopFailure", "prompt_id", "own-one", "error", "rate_limit") },
+		"SessionEnd":  func(s *leasedProject) { s.sendEvent("SessionEnd") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newShared(t)
+			s := newLeasedProject(t)
 			l := s.own()
 			s.begin(l, "one")
-			s.hears("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
+			s.sendEvent("UserPromptSubmit", "prompt_id", "own-one", "prompt", "one")
 			s.write("1")
 			s.exchange("one")
 			s.end(l, "one")
@@ -411,9 +413,9 @@ func TestAStopThatComesLate(t *testing.T) {
 	}
 }
 
-// TestAnotherSessionBesideALease is recorded by its own hooks.
+// TestAnotherSessionBesideALease checks that the hooks of another session record its turns.
 func TestAnotherSessionBesideALease(t *testing.T) {
-	s := newShared(t)
+	s := newLeasedProject(t)
 	l := s.own()
 	s.begin(l, "one")
 	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
@@ -422,17 +424,17 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	if !strings.Contains(out.String(), "another agent is at work") {
 		t.Errorf("the agent is told %q", &out)
 	}
-	s.hears("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)
-	if n := len(s.noted("one")); n != 0 {
+	s.sendEvent("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)
+	if n := len(s.spoolEntries("one")); n != 0 {
 		t.Errorf("%d calls of another session are noted on the owner's turn", n)
 	}
 	s.wantOpen("one", "other")
 	s.write("1")
-	s.hears("Stop", other...)
+	s.sendEvent("Stop", other...)
 	s.wantOpen("one")
 	s.wantRecorded("theirs")
 	s.exchange("one")
 	s.end(l, "one")
 	s.wantRecorded("theirs", "one")
-	s.quiet()
+	s.wantNoFailures()
 }

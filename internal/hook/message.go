@@ -17,8 +17,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// answer is what a hook writes to the agent: nothing, or one JSON object. Its methods
-// may be called at once, for the watchdog answers for a handler that is blocked.
+// answer is the hook's output to the agent: nothing, or one JSON object. Its methods may be called
+// concurrently, because the watchdog answers for a handler that blocks.
 type answer struct {
 	mu      sync.Mutex
 	lines   []string // for the user, in the agent's UI
@@ -26,21 +26,21 @@ type answer struct {
 	written bool
 }
 
-// show adds a line that the user sees.
-func (a *answer) show(line string) {
+// showLine adds a line that the agent shows to the user.
+func (a *answer) showLine(line string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lines = append(a.lines, line)
 }
 
-// tell adds what the model reads with the prompt.
-func (a *answer) tell(text string) {
+// addContext sets the text that the agent gives to the model with the prompt.
+func (a *answer) addContext(text string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.context = text
 }
 
-// write writes the answer, once.
+// write writes the answer. Later calls do nothing.
 func (a *answer) write(w io.Writer) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,34 +61,34 @@ func (a *answer) write(w io.Writer) error {
 	return nil
 }
 
-// tell answers a prompt.
-func (h *handler) tell(b timeline.TurnStart) error {
+// showTurnStart adds the warning and the model context of a begun turn to the answer.
+func (h *handler) showTurnStart(b timeline.TurnStart) error {
 	if b.Warn != "" {
-		h.answer.show(b.Warn)
+		h.answer.showLine(b.Warn)
 	}
 	if b.Tell != "" {
-		h.answer.tell(b.Tell)
+		h.answer.addContext(b.Tell)
 	}
 	return nil
 }
 
-// maxLine bounds what is shown of an error.
+// maxLine is the length, in runes, to which an error is cut before it is shown.
 const maxLine = 400
 
-// failed logs that an event was not recorded, and shows it to the user once for a
-// session: a line for each prompt would be noise.
-func (h *handler) failed(err error) {
+// reportFailure logs that an event was not recorded. The user sees this once in a session, because
+// a line for each prompt would be noise.
+func (h *handler) reportFailure(err error) {
 	h.log.Append(h.Payload.Event, h.Session, err)
 	switch h.Payload.Event {
 	case "SessionStart", "UserPromptSubmit", "Stop", "StopFailure":
 	default:
-		return // the agent shows nothing then
+		return // the agent does not show output of other events
 	}
-	if h.Session == "" || h.Check() != nil || h.opened {
+	if h.Session == "" || h.Check() != nil || h.isRecorded {
 		return
 	}
 	if h.Payload.Event == "Stop" && segno.KindOf(err) == segno.KindNotFound {
-		return // the end of no turn: nothing was to be recorded
+		return // no turn is open, so there was nothing to record
 	}
 	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(), Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()),
 		Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
@@ -102,34 +102,34 @@ func (h *handler) failed(err error) {
 	if hint := segno.HintOf(err); hint != "" {
 		line += "; " + clip(hint)
 	}
-	h.answer.show(line + " ('segno doctor' tells more)")
+	h.answer.showLine(line + " (run 'segno doctor' for details)")
 }
 
-// refuse shows once for a session why nothing of it is recorded, and touches no file in
-// the store: it is another user's.
-func (e Event) refuse(why error) {
+// reportRefusal shows once in a session why nothing of it is recorded. It touches no file in the
+// store, because the store is another user's.
+func (e Event) reportRefusal(why error) {
 	p, err := event.Read(e.Stdin)
 	if err != nil || p.Check() != nil || p.Event != "SessionStart" && p.Event != "UserPromptSubmit" || !e.Place.Spool().FirstTime(p.Session) {
 		return
 	}
 	var a answer
-	a.show("segno: this session is not recorded: " + clip(why.Error()) + "; " + clip(segno.HintOf(why)))
-	_ = a.write(e.Stdout) // there is no log to say so
+	a.showLine("segno: this session is not recorded: " + clip(why.Error()) + "; " + clip(segno.HintOf(why)))
+	_ = a.write(e.Stdout) // the log is in the store, which may not be written
 }
 
-// recorded notes that the session's turns are recorded now.
-func (h *handler) recorded(ctx context.Context) {
-	h.opened = true
+// markRecorded records that the session's turns are recorded again.
+func (h *handler) markRecorded(ctx context.Context) {
+	h.isRecorded = true
 	if err := h.Place.Spool().ClearUnrecorded(ctx, h.Session, h.dir()); err != nil {
 		h.log.Append("forget unrecorded session", h.Session, err)
 	}
 }
 
-// mostPaths is how many paths one line shows.
-const mostPaths = 3
+// maxPaths is the number of paths that one line shows.
+const maxPaths = 3
 
-// showOutside shows the paths outside the workspace that the tools of a turn named: what
-// was done to them is not recorded, and no undo reverts it.
+// showOutside shows the paths outside the workspace that tool calls of a turn named. Changes to
+// them are not recorded, and undo does not revert them.
 func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 	if t.Before == nil {
 		return
@@ -149,7 +149,7 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 		for _, p := range bounds.Outside(e.Name, e.Body) {
 			if !seen[p] {
 				seen[p] = true
-				names = append(names, shown(p))
+				names = append(names, printable(p))
 			}
 		}
 	}
@@ -157,21 +157,21 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 		return
 	}
 	more := ""
-	if n := len(names) - mostPaths; n > 0 {
-		names, more = names[:mostPaths], fmt.Sprintf(" and %d more ('segno show' lists them)", n)
+	if n := len(names) - maxPaths; n > 0 {
+		names, more = names[:maxPaths], fmt.Sprintf(" and %d more ('segno show' lists them)", n)
 	}
-	h.answer.show("segno: outside the workspace, not recorded: " + strings.Join(names, ", ") + more)
+	h.answer.showLine("segno: outside the workspace, not recorded: " + strings.Join(names, ", ") + more)
 }
 
-// shown is a path as it may be printed on a terminal.
-func shown(p string) string {
+// printable returns a path quoted if it contains characters that a terminal may interpret.
+func printable(p string) string {
 	if strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(p)
 	}
 	return p
 }
 
-// clip makes one printable line of a text.
+// clip returns the text as one printable line of at most maxLine runes.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -185,13 +185,13 @@ func clip(s string) string {
 	return s
 }
 
-// expire answers for a handler that did not end in time: the watchdog calls it.
-func (h *handler) expire(why event.Reason) {
-	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "it was not done when %s ended it", why).WithHint("see whether the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
+// reportTimeout answers for a handler that did not end in time. The watchdog calls it.
+func (h *handler) reportTimeout(why event.Reason) {
+	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
 	if why == event.BySignal {
 		h.log.Append(h.Payload.Event, h.Session, err)
 		return
 	}
-	h.failed(err)
+	h.reportFailure(err)
 	_ = h.answer.write(h.Stdout) // the process ends now
 }

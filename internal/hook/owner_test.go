@@ -19,12 +19,12 @@ import (
 // scene is a project in which an agent that runs hooks and its user work at the same
 // time. Clocks are real: the owner of a change depends on when a file changed.
 type scene struct {
-	*shared
+	*leasedProject
 }
 
 func newScene(t *testing.T, files map[string]string) *scene {
 	t.Helper()
-	c := &scene{newShared(t)}
+	c := &scene{newLeasedProject(t)}
 	c.place.Now = time.Now
 	if err := os.Remove(filepath.Join(c.project, "a")); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func (c *scene) remove(name string) {
 	}
 }
 
-// files are the files of the project, as "name=content" in order of name.
+// files returns the files of the project, as "name=content" in order of name.
 func (c *scene) files() string {
 	c.Helper()
 	var all []string
@@ -79,9 +79,9 @@ func (c *scene) wantFiles(want string) {
 	}
 }
 
-// pass waits until the file system's clock has moved on, so that the next write
-// is later than the last one.
-func (c *scene) pass() {
+// waitForClock waits until the file system's clock has advanced, so that the next write is later
+// than the last one.
+func (c *scene) waitForClock() {
 	c.Helper()
 	name := filepath.Join(c.T.TempDir(), "clock")
 	from := time.Now()
@@ -123,48 +123,47 @@ func (c *scene) agent(members string) {
 	}
 }
 
-// asks is a prompt of the user's that begins a turn, as the agent records and
-// reports it.
+// asks begins a turn with a prompt, as the agent records and reports it.
 func (c *scene) asks(key, text string) {
 	c.Helper()
 	c.agent(fmt.Sprintf(`"type":"user","promptId":%q,"permissionMode":"default","message":{"role":"user","content":%q}`, key, text))
-	c.hears("UserPromptSubmit", "prompt_id", key, "prompt", text)
+	c.sendEvent("UserPromptSubmit", "prompt_id", key, "prompt", text)
 }
 
-// says is an answer of the agent's.
+// says records an answer of the agent.
 func (c *scene) says(text string) {
 	c.Helper()
 	c.agent(fmt.Sprintf(`"type":"assistant","message":{"model":"m","id":"msg-%d","type":"message","role":"assistant","content":[{"type":"text","text":%q}],"stop_reason":"end_turn"}`, c.ids, text))
 }
 
-// stops is the end of a turn, with the background tasks that go on.
+// stops ends a turn. tasks continue in the background.
 func (c *scene) stops(key string, tasks ...map[string]string) {
 	c.Helper()
 	c.says("done")
 	if tasks == nil {
 		tasks = []map[string]string{}
 	}
-	c.hears("Stop", "prompt_id", key, "last_assistant_message", "done", "background_tasks", tasks)
+	c.sendEvent("Stop", "prompt_id", key, "last_assistant_message", "done", "background_tasks", tasks)
 }
 
-// esc is the record of an interruption; no event is fired.
-func (c *scene) esc(key string) {
+// interrupt appends the record of an interruption. No event is fired.
+func (c *scene) interrupt(key string) {
 	c.Helper()
 	c.agent(fmt.Sprintf(`"type":"user","promptId":%q,"interruptedMessageId":"msg","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user for tool use]"}]}`, key))
 }
 
-// begins and ends are the two boundaries of a tool call.
+// begins and ends send the events before and after a tool call.
 func (c *scene) begins(key, id, tool string, input map[string]any, more ...any) {
 	c.Helper()
-	c.hears("PreToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input}, more)...)
+	c.sendEvent("PreToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input}, more)...)
 }
 
 func (c *scene) ends(key, id, tool string, input map[string]any, more ...any) {
 	c.Helper()
-	c.hears("PostToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input, "tool_response", "ok"}, more)...)
+	c.sendEvent("PostToolUse", slices.Concat([]any{"prompt_id", key, "tool_name", tool, "tool_use_id", id, "tool_input", input, "tool_response", "ok"}, more)...)
 }
 
-// writes is a whole call of the tool that writes files.
+// writes makes a complete call of the tool that writes files.
 func (c *scene) writes(key, id, name, content string, more ...any) {
 	c.Helper()
 	input := map[string]any{"file_path": filepath.Join(c.project, name), "content": content}
@@ -173,7 +172,7 @@ func (c *scene) writes(key, id, name, content string, more ...any) {
 	c.ends(key, id, "Write", input, more...)
 }
 
-// runs is a whole shell call; act is what the command does.
+// runs makes a complete shell call. act is the effect of the command.
 func (c *scene) runs(key, id, command string, act func()) {
 	c.Helper()
 	input := map[string]any{"command": command}
@@ -182,7 +181,7 @@ func (c *scene) runs(key, id, command string, act func()) {
 	c.ends(key, id, "Bash", input)
 }
 
-// moves makes a move as a command of the user's would.
+// moves makes a move as a command of the user does.
 func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
 	c.Helper()
 	ctx := c.Context()
@@ -202,7 +201,7 @@ func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.MoveResult, err
 	return site.Move(ctx, ask, nil)
 }
 
-// undo takes turns back and returns the paths that are in conflict.
+// undo undoes turns and returns the paths in conflict.
 func (c *scene) undo(turns int) (conflicts []string) {
 	c.Helper()
 	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: turns})
@@ -222,7 +221,7 @@ func (c *scene) wantConflicts(got []string, want ...string) {
 	}
 }
 
-// history is the line of the thread, oldest first: kinds, and prompts of turns.
+// history returns the line of the thread, oldest first: kinds of checkpoints, and prompts of turns.
 func (c *scene) history() string {
 	c.Helper()
 	var all []string
@@ -262,8 +261,8 @@ func (c *scene) wantHistory(want string) {
 	}
 }
 
-// said are the user's messages and the notes in the newest turn's entries.
-func (c *scene) said() (all []string) {
+// userTexts returns the user's messages and the notes in the newest turn's entries.
+func (c *scene) userTexts() (all []string) {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
@@ -287,5 +286,5 @@ func (c *scene) said() (all []string) {
 	return all
 }
 
-// clockGrain is more than the steps of a file system's clock.
+// clockGrain is longer than the resolution of a file system's clock.
 const clockGrain = 10 * time.Millisecond

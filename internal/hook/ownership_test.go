@@ -17,7 +17,7 @@ import (
 // TestAnyOwnership drives whole histories of two agents and a user in one
 // directory: turns, queued prompts, interruptions, kills, background work and
 // edits by hand, in any order. Then, and in between, it undoes turns and compares
-// each file with the record of who wrote it:
+// each file with its recorded author:
 //
 //   - An undo never changes a file that another author wrote and the turn did not.
 //   - A file that only the turn wrote is as the turn found it.
@@ -58,7 +58,7 @@ func TestAnyOwnership(t *testing.T) {
 		for _, a := range w.agents {
 			a.finish()
 		}
-		for w.undo(w.someAgent("undoer")) {
+		for w.undo(w.drawAgent("undoer")) {
 		}
 		for _, a := range w.agents {
 			for w.undo(a) {
@@ -67,14 +67,14 @@ func TestAnyOwnership(t *testing.T) {
 	})
 }
 
-// someAgent draws an agent. It draws an index, so that a failure prints briefly.
-func (w *world) someAgent(what string) *simAgent {
+// drawAgent draws an agent. It draws an index, so that a failure prints briefly.
+func (w *world) drawAgent(what string) *simAgent {
 	return w.agents[rapid.IntRange(0, len(w.agents)-1).Draw(w.T, what)]
 }
 
-// step lets one thing happen.
+// step executes one random action.
 func (w *world) step() {
-	a := w.someAgent("agent")
+	a := w.drawAgent("agent")
 	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
 	t, tasks := a.front(), a.running()
 	switch what := rapid.IntRange(0, 14).Draw(w.T, "what"); {
@@ -101,15 +101,15 @@ func (w *world) step() {
 	}
 }
 
-// queued sends a prompt into the open turn, as one typed while the agent works: it
-// carries the id of the turn's own prompt.
+// queued sends a prompt into the open turn, as one typed while the agent works. It has the id of
+// the turn's own prompt.
 func (a *simAgent) queued(text string) {
 	a.Helper()
 	a.Logf("queued prompt in %s", a.front().key)
 	a.hook("UserPromptSubmit", map[string]any{"prompt_id": a.front().id, "prompt": text})
 }
 
-// leave ends the agent in mid-turn: in order, with an event, or by a kill.
+// leave ends the agent during a turn: orderly with an event, or by a kill.
 func (a *simAgent) leave(ordered bool) {
 	a.Helper()
 	if a.process == nil {
@@ -126,7 +126,7 @@ func (a *simAgent) leave(ordered bool) {
 		t.doubt = t.doubt || t.open || len(t.tasks) > 0
 		t.open, t.tasks = false, nil // background work dies with the agent
 	}
-	a.pause()
+	a.waitForClock()
 }
 
 // delegate starts a background task: a subagent or a command.
@@ -148,7 +148,7 @@ func (a *simAgent) delegate() {
 	a.Logf("%s starts %s in the background (a command: %v)", t.key, task.id, task.shell)
 }
 
-// task lets a background task work on, or end. A command fires no events.
+// task continues or ends a background task. A command fires no events.
 func (a *simAgent) task(task simTask, path string) {
 	a.Helper()
 	switch {
@@ -161,9 +161,8 @@ func (a *simAgent) task(task simTask, path string) {
 	}
 }
 
-// endTask ends a background task. The agent reports that to itself: in the turn that
-// runs, or by a prompt that it answers. The answer is part of the turn that started
-// the task.
+// endTask ends a background task. The agent reports that to itself in the running turn, or by a
+// prompt that it answers. The answer is part of the turn that started the task.
 func (a *simAgent) endTask(task simTask, path string) {
 	a.Helper()
 	t := task.turn
@@ -182,7 +181,7 @@ func (a *simAgent) endTask(task simTask, path string) {
 	t.id, t.open = a.unique("report"), true
 	report["prompt_id"] = t.id
 	a.Logf("%s goes on with the report, as %s", t.key, t.id)
-	a.record("user", t.id, said("user", "report"), map[string]any{"origin": map[string]string{"kind": "task-notification"}})
+	a.record("user", t.id, message("user", "report"), map[string]any{"origin": map[string]string{"kind": "task-notification"}})
 	a.hook("UserPromptSubmit", report)
 	if rapid.Bool().Draw(a.T, "works on") {
 		a.tool(t, path, "")
@@ -190,7 +189,7 @@ func (a *simAgent) endTask(task simTask, path string) {
 	a.stop()
 }
 
-// finish ends what is open: the turn, its background tasks, the process.
+// finish ends the open turn, its background tasks and the process.
 func (a *simAgent) finish() {
 	a.Helper()
 	if a.front() != nil {
@@ -255,12 +254,12 @@ func (w *world) undo(a *simAgent) bool {
 		a.restart()
 	default:
 		// The user goes on in the session that has the turn: with its next prompt the
-		// turn is on the line again, and what it wrote is still undone.
+		// turn is on the line again, and its writes are still undone.
 	}
 	return true
 }
 
-// closeOpen records turns whose agent is gone or that were interrupted.
+// closeOpen records the open turns whose agent has exited or that were interrupted.
 func (w *world) closeOpen() error {
 	return w.at(func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1})
@@ -282,17 +281,17 @@ func (w *world) move(a *simAgent, moved *timeline.MoveResult) error {
 	})
 }
 
-// reverted checks each file after an undo of a turn. What counts is who wrote the
-// bytes that are there: those that the turn overwrote itself are gone before the undo.
-// What a task wrote over the bytes of a newer turn or of the user stays without a word:
-// the turn's checkpoint cannot hold it, because it comes before those bytes.
+// reverted checks each file after an undo of a turn. The expectation depends on the author of the
+// bytes that are in the file: bytes that the turn itself overwrote are gone before the undo. If a
+// task overwrote the bytes of a newer turn or of the user, its bytes stay and are not listed,
+// because the turn's checkpoint is older than those bytes.
 func (w *world) reverted(t *simTurn, before, after map[string]string, p *timeline.Plan) {
 	w.Helper()
 	for _, path := range worldPaths() {
 		now := w.authors(path, t)
 		listed := slices.ContainsFunc(p.Conflicts, func(c segno.Conflict) bool { return c.Path == path })
 		untouched, found := before[path] == after[path], after[path] == t.before[path]
-		// What another wrote and the turn overwrote may come back, too.
+		// Undo may also restore content of another author that the turn overwrote.
 		right := found || now.others && after[path] == now.other
 		clear := !t.doubt && !t.overlap
 		fail := func(why string) {
@@ -320,15 +319,15 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			w.forget(path, t)
 		}
 		if listed {
-			w.told(path, t)
+			w.checkReported(path, t)
 		}
 	}
 }
 
-// told remembers a conflict of a turn for the other turns of the agent that had tasks in
-// the background. While the turn ran, they, it and the user wrote at once: where times
-// and tools do not tell them apart, a path is the doubt of the turn in the foreground.
-func (w *world) told(path string, t *simTurn) {
+// checkReported stores a conflict of a turn for the other turns of the agent that had tasks in the
+// background. While the turn ran, these tasks, the turn and the user wrote at the same time. If
+// times and tools do not tell them apart, the path is in doubt for the turn in the foreground.
+func (w *world) checkReported(path string, t *simTurn) {
 	for _, a := range w.agents {
 		if !slices.Contains(a.turns, t) {
 			continue
@@ -360,8 +359,8 @@ type authorship struct {
 func (w *world) authors(path string, t *simTurn) (a authorship) {
 	deleted := byNone // by the turn, or during it
 	defer func() {
-		// A file that another deleted, too, is as the turn left it: states are all that
-		// a snapshot knows.
+		// A file that another author also deleted equals the state after the turn: a
+		// snapshot contains states only.
 		if a.last == byOther && a.other == "" && deleted != byNone {
 			a.last = deleted
 		}
@@ -383,7 +382,7 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 	return a
 }
 
-// forget marks what an undo reverted.
+// forget marks the changes that an undo reverted.
 func (w *world) forget(path string, t *simTurn) {
 	for i := t.begin; i < len(w.writes); i++ {
 		c := &w.writes[i]

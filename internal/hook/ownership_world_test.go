@@ -25,9 +25,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// world is a project in which agents and a user write files. It remembers who
-// wrote what, so that a test can tell whether a move touched a byte of another
-// author.
+// world is a project in which agents and a user write files. It remembers the author of every
+// write, so that a test can check whether a move touched a byte of another author.
 type world struct {
 	*rapid.T
 	place   local.Place
@@ -117,7 +116,7 @@ func (w *world) unique(what string) string {
 	return fmt.Sprintf("%s-%d", what, w.n)
 }
 
-// files are the contents of the project.
+// files returns the contents of the project.
 func (w *world) files() map[string]string {
 	w.Helper()
 	m := map[string]string{}
@@ -132,8 +131,7 @@ func (w *world) files() map[string]string {
 	return m
 }
 
-// change writes a new content to a path, or deletes the file, and remembers the
-// author.
+// change writes new content to a path, or deletes the file, and remembers the author.
 func (w *world) change(p, author string) {
 	w.Helper()
 	content := ""
@@ -143,14 +141,14 @@ func (w *world) change(p, author string) {
 	w.put(p, content, author)
 }
 
-// put writes a content to a path, or deletes the file if the content is "". An editor
-// replaces a file by renaming; a shell writes in place.
+// put writes content to a path, or deletes the file if the content is empty. An editor replaces a
+// file by renaming. A shell writes in place.
 func (w *world) put(p, content, author string) {
 	w.Helper()
 	c := write{path: p, author: author, content: content}
 	name := filepath.Join(w.project, p)
 	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
-		w.pause() // two authors are not within the grain of the file system's clock
+		w.waitForClock() // two authors are not within the grain of the file system's clock
 	}
 	switch {
 	case content == "":
@@ -176,7 +174,7 @@ func (w *world) put(p, content, author string) {
 	w.Logf("%s writes %s = %q", author, p, content)
 }
 
-// front is the turn that the agent works on in the foreground, or nil.
+// front returns the turn that the agent works on in the foreground, or nil.
 func (a *simAgent) front() *simTurn {
 	for _, t := range a.turns {
 		if t.open {
@@ -186,7 +184,7 @@ func (a *simAgent) front() *simTurn {
 	return nil
 }
 
-// running are the background tasks of all turns.
+// running returns the background tasks of all turns.
 func (a *simAgent) running() (tasks []simTask) {
 	for _, t := range a.turns {
 		tasks = append(tasks, t.tasks...)
@@ -194,7 +192,7 @@ func (a *simAgent) running() (tasks []simTask) {
 	return tasks
 }
 
-// promptID is the id of the prompt that is answered while a task of a turn works.
+// promptID returns the id of the prompt that is answered while a task of a turn works.
 func (a *simAgent) promptID(t *simTurn) string {
 	if front := a.front(); front != nil {
 		return front.id
@@ -299,7 +297,7 @@ func (a *simAgent) line(r map[string]any) {
 	a.must(errors.Join(err, f.Close()))
 }
 
-func said(role, text string) map[string]any {
+func message(role, text string) map[string]any {
 	m := map[string]any{"role": role, "content": text}
 	if role == "assistant" {
 		m["content"], m["stop_reason"] = []any{map[string]string{"type": "text", "text": text}}, "end_turn"
@@ -322,12 +320,12 @@ func (a *simAgent) prompt() {
 	}
 	a.Logf("prompt %s", t.key)
 	a.hook("UserPromptSubmit", map[string]any{"prompt_id": t.key, "prompt": t.key})
-	a.record("user", t.key, said("user", t.key), nil)
+	a.record("user", t.key, message("user", t.key), nil)
 	a.turns = append(a.turns, t)
 }
 
-// tool changes a path in one tool call. A call of Write has the path and the content,
-// one of Edit the path. A command may delete, and need not name what it changes.
+// tool changes a path in one tool call. A call of Write has the path and the content, and one of
+// Edit the path. A command may delete the path, and need not name it.
 func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.Helper()
 	file := filepath.Join(a.project, path)
@@ -363,19 +361,19 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	a.hook("PostToolUse", call)
 }
 
-// stop ends the turn in order.
+// stop ends the turn with a Stop event.
 func (a *simAgent) stop() {
 	a.Helper()
 	t := a.front()
 	last := a.unique("done")
-	a.record("assistant", t.id, said("assistant", last), nil)
+	a.record("assistant", t.id, message("assistant", last), nil)
 	t.open, t.left = false, a.files()
 	a.Logf("stop %s", t.key)
 	a.hook("Stop", map[string]any{"prompt_id": t.id, "last_assistant_message": last, "background_tasks": a.background()})
 }
 
-// background is what the Stop event of the newest version tells of tasks that go on: of
-// the whole session.
+// background returns the unfinished tasks of the whole session, as the Stop event of the newest
+// version lists them.
 func (a *simAgent) background() []any {
 	out := []any{}
 	for _, task := range a.running() {
@@ -388,7 +386,8 @@ func (a *simAgent) background() []any {
 	return out
 }
 
-// escape interrupts the turn as Esc does: the transcript says so, no hook fires.
+// escape interrupts the turn as Esc does: the transcript records the interruption, and no hook
+// fires.
 func (a *simAgent) escape() {
 	a.Helper()
 	t := a.front()
@@ -396,12 +395,12 @@ func (a *simAgent) escape() {
 		map[string]any{"interruptedMessageId": "msg"})
 	t.open, t.doubt = false, true
 	a.Logf("escape %s", t.key)
-	a.pause()
+	a.waitForClock()
 }
 
-// pause waits until the clock of the file system has moved on: what is written
-// after an interruption then has a later time than what was written before.
-func (w *world) pause() {
+// waitForClock waits until the clock of the file system has advanced. Writes after an interruption
+// then have a later time than writes before it.
+func (w *world) waitForClock() {
 	w.Helper()
 	name := filepath.Join(filepath.Dir(w.project), "clock")
 	var first time.Time
@@ -445,7 +444,7 @@ func (a *simAgent) attach(l *segno.Link) {
 	}
 }
 
-// at runs f on the project's site.
+// at calls f with the project's timeline.
 func (w *world) at(f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	ctx := context.Background()
 	s, err := w.place.Open(ctx)

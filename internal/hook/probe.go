@@ -14,18 +14,17 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// Probe is what doctor found out about the hooks in one settings file.
+// Probe is the result of checking the hooks in one settings file.
 type Probe struct {
 	File    string   `json:"file"`
-	Command []string `json:"command,omitempty"` // what the agent would run at a turn's end; none if not enabled
+	Command []string `json:"command,omitempty"` // the command of the Stop event; empty if hooks are not enabled
 	Missing []string `json:"missing,omitempty"` // events that are not registered
 	Fires   bool     `json:"fires"`             // every command answered a synthetic event
 	Error   string   `json:"error,omitempty"`
 }
 
-// ProbeClaude reads a settings file, runs each command it holds the way the agent
-// would, with a synthetic event, and checks the answer: that hooks are installed
-// does not prove that they run.
+// ProbeClaude runs each command of a settings file as the agent does, with a synthetic event, and
+// checks the answer. Installed hooks do not always run, for example if their binary was moved.
 func ProbeClaude(ctx context.Context, p local.Place, settings string, env []string) Probe {
 	out := Probe{File: settings}
 	e, err := readSettings(p, settings)
@@ -55,7 +54,7 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 		return out
 	}
 	for _, run := range all {
-		if err := fire(ctx, run, env); err != nil {
+		if err := runProbe(ctx, run, env); err != nil {
 			out.Error = err.Error()
 			return out
 		}
@@ -64,7 +63,7 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 	return out
 }
 
-func fire(ctx context.Context, run, env []string) error {
+func runProbe(ctx context.Context, run, env []string) error {
 	nonce := segno.NewID()
 	data, err := json.Marshal(map[string]string{"hook_event_name": event.Probe, "segno_nonce": nonce, "cwd": os.TempDir()})
 	if err != nil {

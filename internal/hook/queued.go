@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// queued returns the messages that the user typed while a turn ran and that the agent
-// has not taken yet, oldest first. Claude Code 2.1.330 reports them when they are typed
-// and not when a turn begins with them.
+// queued returns the messages that the user typed during a turn and that the agent has not
+// processed yet, oldest first. Claude Code 2.1.330 reports a message when it is typed, and does not
+// report the turn that begins with it.
 func (h *handler) queued(ctx context.Context, t timeline.OpenTurn) ([]string, error) {
 	noted, _, err := h.spool.Entries(ctx, t.Key)
 	if err != nil {
@@ -33,23 +33,22 @@ func (h *handler) queued(ctx context.Context, t timeline.OpenTurn) ([]string, er
 	return added[len(added)-min(n, len(added)):], nil
 }
 
-// beginQueued opens the turn that the agent begins with a queued message as soon as
-// this event is over.
+// beginQueued opens the turn that the agent begins with a queued message right after this event.
 func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, text string) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	return h.at(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
+	return h.withTimeline(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
 			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
 		return err
 	})
 }
 
-// at calls do with a recorder of a workspace.
-func (h *handler) at(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Timeline) error) error {
+// withTimeline calls do with the timeline of a workspace.
+func (h *handler) withTimeline(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Timeline) error) error {
 	rec, err := h.workspace(ctx, store, id)
 	if err != nil {
 		return err

@@ -2,15 +2,15 @@ package hook
 
 import "testing"
 
-// TestAMessageThatOutlivesItsTurn waits in the agent's queue until the turn is over and
-// begins the next one, without an event. What happens then is that turn's.
+// TestAMessageThatOutlivesItsTurn leaves a message in the agent's queue until the turn is over. The
+// message begins the next turn without an event, and later changes belong to that turn.
 func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 	for _, end := range []string{"stop", "esc", "taken back"} {
 		t.Run(end, func(t *testing.T) {
 			c := newScene(t, map[string]string{"a": "0", "b": "0"})
 			c.asks("p1", "one")
 			c.writes("p1", "t1", "a", "1")
-			c.hears("UserPromptSubmit", "prompt_id", "p1", "prompt", "and then")
+			c.sendEvent("UserPromptSubmit", "prompt_id", "p1", "prompt", "and then")
 			c.agent(`"type":"queue-operation","operation":"enqueue","content":"and then"`)
 			c.stops("p1")
 			if n := len(c.open()); n != 1 {
@@ -23,7 +23,7 @@ func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 				c.wantHistory("base, 1 one, 2 two")
 				c.wantConflicts(c.undo(2))
 				c.wantFiles("a=0 b=0")
-				c.quiet()
+				c.wantNoFailures()
 				return
 			}
 			c.agent(`"type":"queue-operation","operation":"dequeue"`)
@@ -34,9 +34,9 @@ func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 				c.wantOpen()
 				c.wantHistory("base, 1 one, 2 and then")
 			} else {
-				c.pass()
-				c.esc("p2")
-				c.pass()
+				c.waitForClock()
+				c.interrupt("p2")
+				c.waitForClock()
 				c.write("mine", "1")
 			}
 			c.wantConflicts(c.undo(1))
@@ -45,7 +45,7 @@ func TestAMessageThatOutlivesItsTurn(t *testing.T) {
 				want += " mine=1"
 			}
 			c.wantFiles(want)
-			c.quiet()
+			c.wantNoFailures()
 		})
 	}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 )
 
-// registration is one event that segno listens to, and how long the agent may
-// wait for it, in seconds. All are synchronous: an asynchronous Stop is killed
-// together with a print-mode process, and the turn is lost. WorktreeCreate is not
-// here on purpose: a hook on it replaces the creation.
+// registration is an event that segno registers for, and the seconds that the agent waits for the
+// hook. All hooks are synchronous: the agent kills an asynchronous Stop hook together with a
+// print-mode process, which would lose the turn. WorktreeCreate is not registered, because a hook
+// on it replaces the creation.
 type registration struct {
 	event   string
 	matcher string
@@ -35,13 +35,13 @@ var registrations = [...]registration{
 	{"SessionEnd", "", 30},
 }
 
-// runs are the commands that merge registers.
-type runs struct {
+// hookCommands are the commands that addHooks registers.
+type hookCommands struct {
 	tool []string // at tool boundaries
 	rest []string
 }
 
-func (r runs) of(name string) []string {
+func (r hookCommands) of(name string) []string {
 	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
 	}
@@ -61,7 +61,7 @@ type group struct {
 	Hooks   []command `json:"hooks"`
 }
 
-// member is one name and value of a JSON object whose order matters to its owner.
+// member is a name and value of a JSON object. The order of members is kept.
 type member struct {
 	name  string
 	value json.RawMessage
@@ -69,9 +69,9 @@ type member struct {
 
 type object []member
 
-// readObject reads an object that [object.text] writes back as it was, but for white
-// space. It returns an error for data that text would change: a duplicate name, a name
-// whose escapes text would write in another way, and anything after the object.
+// readObject parses an object that [object.text] writes back unchanged except for white space. It
+// returns an error for data that text would change: a duplicate name, a name with other escapes
+// than text writes, and anything after the object.
 func readObject(data []byte) (object, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	tok, err := dec.Token()
@@ -89,11 +89,11 @@ func readObject(data []byte) (object, error) {
 			return nil, err
 		}
 		name := tok.(string)
-		if written := bytes.TrimLeft(data[from:dec.InputOffset()], ", \t\r\n"); !bytes.Equal(written, plain(name)) {
+		if written := bytes.TrimLeft(data[from:dec.InputOffset()], ", \t\r\n"); !bytes.Equal(written, encodeJSON(name)) {
 			return nil, fmt.Errorf("the name %q is written with escapes, as %s", name, written)
 		}
 		if o.get(name) != nil {
-			return nil, fmt.Errorf("the name %q is there twice", name)
+			return nil, fmt.Errorf("the name %q appears twice", name)
 		}
 		var value json.RawMessage
 		if err := dec.Decode(&value); err != nil {
@@ -113,12 +113,12 @@ func readObject(data []byte) (object, error) {
 	return o, nil
 }
 
-// checkNames refuses a value that has an object with a name twice: which of the two the
-// agent goes by is not ours to know.
+// checkNames returns an error if an object in value has a name twice, because it is unknown which
+// of the two the agent uses.
 func checkNames(value json.RawMessage) error {
 	dec := json.NewDecoder(bytes.NewReader(value))
-	var open []map[string]bool // of the objects and arrays around; nil for an array
-	isName := false            // the next string in an object
+	var open []map[string]bool // the names of each enclosing object; nil for an array
+	isName := false            // the next string in an object is a name
 	for {
 		tok, err := dec.Token()
 		if err == io.EOF {
@@ -139,7 +139,7 @@ func checkNames(value json.RawMessage) error {
 		default:
 			if name, ok := tok.(string); ok && isName && len(open) > 0 && open[len(open)-1] != nil {
 				if names := open[len(open)-1]; names[name] {
-					return fmt.Errorf("the name %q is there twice", name)
+					return fmt.Errorf("the name %q appears twice", name)
 				} else {
 					names[name] = true
 				}
@@ -151,8 +151,8 @@ func checkNames(value json.RawMessage) error {
 	}
 }
 
-// text is the object as JSON. Values stay the bytes they were: encoding/json would
-// escape what their owner wrote plainly.
+// text returns the object as JSON. Values keep their bytes, because encoding/json would add escapes
+// to them.
 func (o object) text() []byte {
 	var b bytes.Buffer
 	b.WriteByte('{')
@@ -160,7 +160,7 @@ func (o object) text() []byte {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.Write(plain(m.name))
+		b.Write(encodeJSON(m.name))
 		b.WriteByte(':')
 		b.Write(m.value)
 	}
@@ -168,21 +168,8 @@ func (o object) text() []byte {
 	return b.Bytes()
 }
 
-// list is an array of values as JSON.
-func list(values []json.RawMessage) json.RawMessage {
-	return slices.Concat([]byte("["), bytes.Join(raw(values), []byte(",")), []byte("]"))
-}
-
-func raw(values []json.RawMessage) [][]byte {
-	out := make([][]byte, len(values))
-	for i, v := range values {
-		out[i] = v
-	}
-	return out
-}
-
-// plain encodes a value of ours without escaping <, > and &.
-func plain(v any) []byte {
+// encodeJSON encodes a value without escaping <, > and &.
+func encodeJSON(v any) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -221,50 +208,49 @@ func (o object) without(name string) object {
 	return out
 }
 
-// merge returns settings with our hooks in them, whatever else they hold kept as
-// it was and in its order. Hooks of ours that were there before are replaced.
-func merge(settings []byte, run runs) ([]byte, error) {
+// addHooks returns settings with segno's hooks. All other members keep their bytes and order. Hooks
+// that an earlier segno registered are replaced.
+func addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
 	}
 	// An earlier segno registered events that this one does not.
-	hooks, _, err = hooks.withoutOurs(func(event string) bool {
+	hooks, _, err = hooks.withoutSegno(func(event string) bool {
 		return !slices.ContainsFunc(registrations[:], func(r registration) bool { return r.event == event })
 	})
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range registrations {
-		groups, err := othersOf(hooks.get(r.event))
+		groups, err := groupsWithoutSegno(hooks.get(r.event))
 		if err != nil {
 			return nil, err
 		}
 		c := run.of(r.event)
-		ours := plain(group{Matcher: r.matcher, Hooks: []command{{
+		ours := encodeJSON(group{Matcher: r.matcher, Hooks: []command{{
 			Type: "command", Command: c[0], Args: c[1:], Timeout: r.timeout}}})
-		hooks = hooks.set(r.event, list(append(groups, ours)))
+		hooks = hooks.set(r.event, encodeJSON(append(groups, ours)))
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// strip returns settings without our hooks, and settings themselves if they have
-// none.
-func strip(settings []byte) ([]byte, error) {
+// removeHooks returns settings without segno's hooks, or settings itself if there are none.
+func removeHooks(settings []byte) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
 	}
-	hooks, found, err := hooks.withoutOurs(func(string) bool { return true })
+	hooks, found, err := hooks.withoutSegno(func(string) bool { return true })
 	if err != nil || !found {
 		return settings, err
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// withoutOurs returns hooks without ours of the events that drop names, and whether
+// withoutSegno returns hooks without segno's commands for the events that drop selects, and whether
 // there were any.
-func (o object) withoutOurs(drop func(event string) bool) (rest object, found bool, err error) {
+func (o object) withoutSegno(drop func(event string) bool) (rest object, found bool, err error) {
 	rest = o
 	for _, m := range append(object(nil), o...) {
 		if !drop(m.name) {
@@ -274,7 +260,7 @@ func (o object) withoutOurs(drop func(event string) bool) (rest object, found bo
 		if err := json.Unmarshal(m.value, &all); err != nil {
 			return nil, false, fmt.Errorf("read its hooks: %w", err)
 		}
-		groups, err := othersOf(m.value)
+		groups, err := groupsWithoutSegno(m.value)
 		if err != nil {
 			return nil, false, err
 		}
@@ -283,7 +269,7 @@ func (o object) withoutOurs(drop func(event string) bool) (rest object, found bo
 		case len(groups) == 0:
 			rest, found = rest.without(m.name), true
 		default:
-			rest, found = rest.set(m.name, list(groups)), true
+			rest, found = rest.set(m.name, encodeJSON(groups)), true
 		}
 	}
 	return rest, found, nil
@@ -291,7 +277,7 @@ func (o object) withoutOurs(drop func(event string) bool) (rest object, found bo
 
 var firstIndent = regexp.MustCompile(`\n([ \t]+)"`)
 
-// indentation is what settings are indented with.
+// indentation returns the indentation of settings, by default two spaces.
 func indentation(settings []byte) string {
 	if m := firstIndent.FindSubmatch(settings); m != nil {
 		return string(m[1])
@@ -328,8 +314,8 @@ func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// othersOf returns an event's groups less our own hooks.
-func othersOf(raw json.RawMessage) ([]json.RawMessage, error) {
+// groupsWithoutSegno returns an event's groups except those that addHooks wrote.
+func groupsWithoutSegno(raw json.RawMessage) ([]json.RawMessage, error) {
 	if raw == nil {
 		return nil, nil
 	}
@@ -339,7 +325,7 @@ func othersOf(raw json.RawMessage) ([]json.RawMessage, error) {
 	}
 	var out []json.RawMessage
 	for _, g := range groups {
-		ours, _, err := oursIn(g)
+		ours, _, err := segnoCommand(g)
 		if err != nil {
 			return nil, err
 		}
@@ -350,8 +336,8 @@ func othersOf(raw json.RawMessage) ([]json.RawMessage, error) {
 	return out, nil
 }
 
-// oursIn reports whether a group is one that merge wrote.
-func oursIn(raw json.RawMessage) (bool, []string, error) {
+// segnoCommand reports whether addHooks wrote a group, and returns the command of the group.
+func segnoCommand(raw json.RawMessage) (bool, []string, error) {
 	var g struct {
 		Hooks []json.RawMessage `json:"hooks"`
 	}
@@ -372,7 +358,7 @@ func oursIn(raw json.RawMessage) (bool, []string, error) {
 	return true, append([]string{c.Command}, c.Args...), nil
 }
 
-// installed returns the command that settings run for an event, or nil.
+// installed returns the segno command that settings run for an event, or nil.
 func installed(settings []byte, name string) ([]string, error) {
 	_, hooks, err := openSettings(settings)
 	if err != nil {
@@ -385,7 +371,7 @@ func installed(settings []byte, name string) ([]string, error) {
 		}
 	}
 	for _, g := range groups {
-		if ours, run, err := oursIn(g); err == nil && ours {
+		if ours, run, err := segnoCommand(g); err == nil && ours {
 			return run, nil
 		}
 	}

@@ -11,11 +11,11 @@ import (
 
 var self = []string{"/opt/segno", "--store", "/a <&> b", "hook", "claude"}
 
-var both = runs{rest: self, tool: []string{"/opt/segno-hook", "--store", "/a <&> b", "hook", "claude"}}
+var both = hookCommands{rest: self, tool: []string{"/opt/segno-hook", "--store", "/a <&> b", "hook", "claude"}}
 
 func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 	before := "{\n\t\"z\": 1e3,\n\t\"hooks\": {\n\t\t\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"say <done> && exit\"}]}]\n\t},\n\t\"a\": [\"<&>\"]\n}\n"
-	merged, err := merge([]byte(before), both)
+	merged, err := addHooks([]byte(before), both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,11 +33,11 @@ func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 	if bytes.Contains(merged, []byte("WorktreeCreate")) || bytes.Contains(merged, []byte(`"async"`)) {
 		t.Errorf("what must never be registered is:\n%s", merged)
 	}
-	again, err := merge(merged, both)
+	again, err := addHooks(merged, both)
 	if err != nil || !bytes.Equal(merged, again) {
 		t.Errorf("merging twice changes it: %v\n%s", err, again)
 	}
-	stripped, err := strip(merged)
+	stripped, err := removeHooks(merged)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestMergeKeepsWhatIsNotOurs(t *testing.T) {
 
 // TestMergeDropsAnEventOfAnEarlierSegno enables again after an upgrade.
 func TestMergeDropsAnEventOfAnEarlierSegno(t *testing.T) {
-	merged, err := merge(nil, both)
+	merged, err := addHooks(nil, both)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestMergeDropsAnEventOfAnEarlierSegno(t *testing.T) {
 	if bytes.Equal(old, merged) {
 		t.Fatal("the settings register no SessionEnd")
 	}
-	again, err := merge(old, both)
+	again, err := addHooks(old, both)
 	if err != nil || bytes.Contains(again, []byte("PreCompact")) || !bytes.Contains(again, []byte(`"SessionEnd"`)) {
 		t.Errorf("merging over an earlier segno's hooks: %v\n%s", err, again)
 	}
@@ -72,35 +72,35 @@ func decoded(t testing.TB, data []byte) (v any) {
 
 func TestSettingsThatCannotBeReadAreNotEdited(t *testing.T) {
 	for _, bad := range []string{"[1]", "{", `{"hooks": []}`, `{"hooks": {"Stop": {}}}`, "null"} {
-		if out, err := merge([]byte(bad), both); err == nil {
+		if out, err := addHooks([]byte(bad), both); err == nil {
 			t.Errorf("%s became %s", bad, out)
 		}
 	}
 }
 
-// TestSettingsThatWouldNotComeBackAreNotEdited refuses settings that an edit would change
-// beyond our own entries, or whose meaning is unclear.
-func TestSettingsThatWouldNotComeBackAreNotEdited(t *testing.T) {
+// TestAmbiguousSettingsAreNotEdited refuses settings of which an edit would change more
+// than segno's entries, or whose meaning is ambiguous.
+func TestAmbiguousSettingsAreNotEdited(t *testing.T) {
 	for _, bad := range []string{
 		`{"a": 1, "a": 2}`, `{"hooks": {}, "hooks": {}}`, `{"hooks": {"Stop": [], "Stop": []}}`,
 		`{"env": {"A": "1", "A": "2"}}`, `{"x": [{"deep": [{"a": {}, "a": 1}]}]}`, `{"hooks": {"Stop": [{"hooks": [], "hooks": []}]}}`,
 		`{} {}`, `{}x`, "{}\n// a comment", `{"a": 1} ]`,
 		`{"\u0061": 1}`, `{"a\/b": 1}`, `{"hooks": {"St\u006fp": []}}`, "{\"a\xff\": 1}", "{\"\u2028\": 1}",
 	} {
-		if out, err := merge([]byte(bad), both); err == nil {
+		if out, err := addHooks([]byte(bad), both); err == nil {
 			t.Errorf("%s became %s", bad, out)
 		}
-		if out, err := strip([]byte(bad)); err == nil {
+		if out, err := removeHooks([]byte(bad)); err == nil {
 			t.Errorf("%s was stripped to %s", bad, out)
 		}
 	}
 	for _, good := range []string{`{"a": "\u0061 \/", "b": ["a", "a"], "c": {"a": {"a": "a"}, "b": ["a", {"a": 1}]}}`, "{\"\u00e9\": {}, \"e\": \"e\"}\n\n", `{"<&>": 1, "\"q\"": 2, "": 3}`} {
-		merged, err := merge([]byte(good), both)
+		merged, err := addHooks([]byte(good), both)
 		if err != nil {
 			t.Errorf("%s: %v", good, err)
 			continue
 		}
-		stripped, err := strip(merged)
+		stripped, err := removeHooks(merged)
 		if err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
@@ -110,7 +110,7 @@ func TestSettingsThatWouldNotComeBackAreNotEdited(t *testing.T) {
 	}
 }
 
-// squeezed is JSON without white space; strings stay the bytes they are.
+// squeezed returns JSON without white space. Strings keep their bytes.
 func squeezed(data []byte) string {
 	var b bytes.Buffer
 	if err := json.Compact(&b, data); err != nil {
@@ -124,14 +124,14 @@ func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"hooks":{"PreToolUse":[{"hooks":[{"command":"x","args":["hook","claude"]}]}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		merged, err := merge(data, both)
+		merged, err := addHooks(data, both)
 		if err != nil {
 			return
 		}
 		if run, err := installed(merged, "Stop"); err != nil || !cmp.Equal(run, self) {
 			t.Fatalf("merged, Stop runs %v, %v", run, err)
 		}
-		stripped, err := strip(merged)
+		stripped, err := removeHooks(merged)
 		if err != nil {
 			t.Fatal(err)
 		}

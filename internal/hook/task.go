@@ -8,9 +8,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// backgroundTasks returns the tasks that go on in the background when a turn stops and
-// that the turn started. The agent lists those of the whole session; a task of an
-// earlier turn that it does not list any more has ended.
+// backgroundTasks returns the background tasks that the turn started and that still run when it
+// stops. The agent lists the tasks of the whole session. If it no longer lists a task of an earlier
+// turn, that task has ended, and backgroundTasks records its end.
 func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns []timeline.OpenTurn) (tasks []timeline.Task, err error) {
 	others := map[string]bool{}
 	for _, t := range turns {
@@ -20,7 +20,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 		for _, task := range t.Tasks {
 			others[task.ID] = true
 			if h.Tasks == nil && task.Kind != timeline.TaskShell || h.lists(task.ID) {
-				continue // a version that lists none tells when a subagent stops
+				continue // a version of the agent that lists no tasks reports the stop of a subagent
 			}
 			if err := h.notes.RecordTaskEnd(ctx, h.Payload, t.Key, task.ID, "task "+task.ID+" ended"); err != nil {
 				return nil, err
@@ -35,7 +35,7 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 	return tasks, nil
 }
 
-// lists reports whether the event lists a task as one that still works.
+// lists reports whether the event lists a task as unfinished.
 func (h *handler) lists(id string) bool {
 	for _, task := range h.Tasks {
 		if task.ID == id {
@@ -45,7 +45,7 @@ func (h *handler) lists(id string) bool {
 	return false
 }
 
-// subagentStop notes that a subagent stopped, on the turn that started it.
+// subagentStop records on the turn that started a subagent that it stopped.
 func (h *handler) subagentStop(ctx context.Context) error {
 	text := "subagent " + h.AgentID + " (" + h.AgentType + ") stopped"
 	key, err := h.notes.TurnOfTask(ctx, h.Session, h.AgentID)

@@ -15,9 +15,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// settleFor is how long the end of a turn waits for the agent's last line to
-// reach its transcript; it is there within 100 ms of the Stop event.
-const settleFor = 2 * time.Second
+// transcriptWait is how long the end of a turn waits for the agent's last line in its transcript.
+// The line usually arrives within 100 ms of the Stop event.
+const transcriptWait = 2 * time.Second
 
 const agentClaude = "claude"
 
@@ -34,7 +34,7 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
 	}
-	if err := h.settleDir(ctx, store); err != nil {
+	if err := h.findSessionDir(ctx, store); err != nil {
 		return err
 	}
 	rec, err := store.RegisterRoot(ctx, h.dir())
@@ -55,16 +55,16 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
-	h.recorded(ctx)
-	return errors.Join(err, h.tell(begun))
+	h.markRecorded(ctx)
+	return errors.Join(err, h.showTurnStart(begun))
 }
 
-// beginLate opens a turn that could not be given a snapshot in time, so that its
-// end is still recorded, against what the workspace was last known to hold.
+// beginLate opens a turn that could not be given a snapshot in time. Its end is then recorded
+// against the last known snapshot of the workspace.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
 	h.log.Append("no snapshot before this turn", h.Session, why)
 	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
-		return nil // the turn has its snapshot: the prompt is a further one of it
+		return nil // the turn is open and has its snapshot: this is a further prompt of it
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
@@ -73,7 +73,8 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p ti
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
 }
 
-// end closes the event's turn.
+// end ends the event's turn. If the user queued messages during the turn, end also begins the turn
+// of those messages.
 func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if h.Session == "" {
 		return segno.NewError(segno.KindInvalid, "end turn", "", errNoSession)
@@ -86,7 +87,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
-		Settle: h.settle}
+		Settle: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -123,11 +124,11 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 	if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
 		return err
 	}
-	if err := h.settleDir(ctx, store); err != nil {
+	if err := h.findSessionDir(ctx, store); err != nil {
 		return err
 	}
-	if h.home != "" {
-		e.Source.Dir = h.home
+	if h.sessionDir != "" {
+		e.Source.Dir = h.sessionDir
 	}
 	rec, err := h.workspace(ctx, store, ws)
 	if err != nil {
@@ -140,7 +141,7 @@ func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.Work
 	warning := ""
 	e.Warn = func(text string) { warning = text }
 	_, err = site.EndTurn(ctx, e)
-	err = errors.Join(err, h.tell(timeline.TurnStart{Warn: warning}))
+	err = errors.Join(err, h.showTurnStart(timeline.TurnStart{Warn: warning}))
 	if failed := store.CompressSome(ctx); failed != nil {
 		h.log.Append("compress the store", h.Session, failed)
 	}
@@ -158,23 +159,25 @@ func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.Wo
 	if _, err := os.Lstat(rec.Path); err == nil {
 		return rec, nil
 	}
-	return store.Find(ctx, h.dir()) // moved while the turn ran
+	return store.Find(ctx, h.dir()) // the directory was moved while the turn ran
 }
 
-func (h *handler) settle(ctx context.Context, src segno.Source, since int64) {
+// awaitTranscript waits until the agent's last message is in its transcript, for at most
+// transcriptWait.
+func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since int64) {
 	if h.LastMessage == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleFor)
+	ctx, cancel := context.WithTimeout(ctx, transcriptWait)
 	defer cancel()
 	if err := h.Place.ClaudeTranscripts().AwaitMessage(ctx, src, h.LastMessage, since); err != nil {
 		h.log.Append("the last message is not in the transcript yet", h.Session, err)
 	}
 }
 
-// source says where the event's session is kept. The path comes from outside: it
-// counts only if it is a plain file name of the session below the agent's own
-// directory and no symlink leads out of it.
+// source returns where the session is kept. The transcript path is untrusted input: source uses it
+// only if it is a .jsonl file below the agent's own directory and no symlink leads out of that
+// directory.
 func (h *handler) source() segno.Source {
 	src := segno.Source{Session: h.Session, Dir: h.dir()}
 	path := filepath.Clean(h.Transcript)
@@ -197,8 +200,8 @@ func (h *handler) source() segno.Source {
 	return src
 }
 
-// agentPID finds the agent's process: what its own registry says, else the
-// nearest ancestor of the hook that is no shell.
+// agentPID returns the process id of the agent. It uses the agent's registry, or else the nearest
+// ancestor of the hook that is not a shell.
 func (h *handler) agentPID(ctx context.Context) int {
 	if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
 		return pid

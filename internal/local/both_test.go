@@ -9,11 +9,11 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestAPathThatTwoTurnsChanged is a conflict for the undo of either: both tools named
-// it, and the snapshots cannot tell which turn wrote the bytes that are left. A path that
-// the other turn only read is not a conflict.
+// TestAPathThatTwoTurnsChanged checks that the path is a conflict for the undo of either turn: both
+// tools named it, and the snapshots do not show which turn wrote the present bytes. A path that the
+// other turn only read is not a conflict.
 func TestAPathThatTwoTurnsChanged(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("both", "0")
 	g.write("mine", "0")
 	g.write("read", "0")
@@ -50,5 +50,5 @@ func TestAPathThatTwoTurnsChanged(t *testing.T) {
 	if got := g.files(); got != "both \"by one and two\"\nmine \"0\"\nread \"0\"\n" {
 		t.Errorf("the files are\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// hog takes the store's writer away until it is released.
-func (g *ground) hog() (release func()) {
+// holdWriter holds the store's writer until the caller calls release.
+func (g *fixture) holdWriter() (release func()) {
 	g.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(g.place.Store, "segno.db"))
 	if err != nil {
@@ -33,17 +33,17 @@ func (g *ground) hog() (release func()) {
 	}
 }
 
-// TestABusyStoreLosesNoTurn ends turns while another process holds the writer:
-// they are kept, and land in order once the store is free.
+// TestABusyStoreLosesNoTurn ends turns while another process holds the writer. The turns are
+// deferred, and committed in order once the writer is free.
 func TestABusyStoreLosesNoTurn(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
 	g.place.StoreWait = 20 * time.Millisecond
 	src := segno.Source{Session: "session", Dir: g.project}
-	release := g.hog()
+	release := g.holdWriter()
 	for i, key := range []string{"B", "C"} {
 		g.write("mine", key) // between turns
 		if err := g.begin(key, src); err != nil {
@@ -55,7 +55,7 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 		}
 	}
 	release()
-	g.settle()
+	g.runNextCommand()
 	cs, head := g.checkpoints()
 	var turns []int
 	prompts := ""
@@ -70,8 +70,8 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 	if len(turns) != 3 || turns[1] != 2 || turns[2] != 3 || prompts != "ABC" || head.Turn != 3 {
 		t.Fatalf("the turns are %v %q, the head %+v", turns, prompts, head)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 3}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,9 +82,9 @@ func TestABusyStoreLosesNoTurn(t *testing.T) {
 
 // TestAFirstTurnUnderABusyStore begins a thread that cannot be written yet.
 func TestAFirstTurnUnderABusyStore(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
-	err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
+	err := g.withTimeline(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestAFirstTurnUnderABusyStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("a", "1")
-	release := g.hog()
+	release := g.holdWriter()
 	busy := g.end(nil, "A")
 	release()
 	if busy != nil {
@@ -102,9 +102,9 @@ func TestAFirstTurnUnderABusyStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g.settle()
+	g.runNextCommand()
 	if cs, head := g.checkpoints(); head.Turn != 1 {
 		t.Fatalf("the turn is lost: %+v", cs)
 	}
-	g.sound()
+	g.checkStore()
 }

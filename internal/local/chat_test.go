@@ -16,25 +16,24 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// chat is a session of Claude Code in the ground's project: what it writes down, and
-// what a recorder makes of it.
+// chat is a session of Claude Code in the fixture's project: its transcript and its recorded turns.
 type chat struct {
-	*ground
+	*fixture
 	session segno.SessionID
 	path    string
 	n, ids  int
 	head    string // the record the next one hangs from
 }
 
-// chat begins a session; it has no transcript before something is said in it.
-func (g *ground) chat(n int) *chat {
-	c := &chat{ground: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
+// chat begins a session, which has no transcript before its first record.
+func (g *fixture) chat(n int) *chat {
+	c := &chat{fixture: g, session: segno.SessionID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n)), n: n}
 	c.path = filepath.Join(g.place.Claude, "projects", claude.Slug(g.project), string(c.session)+".jsonl")
 	return c
 }
 
-// goesOn is a session that continues from what its transcript holds already.
-func (g *ground) goesOn(n int, l *segno.Link) *chat {
+// continueChat returns a session whose transcript already has records.
+func (g *fixture) continueChat(n int, l *segno.Link) *chat {
 	g.Helper()
 	c := g.chat(n)
 	c.session, c.path = l.Session, l.Path
@@ -47,7 +46,7 @@ func (g *ground) goesOn(n int, l *segno.Link) *chat {
 
 func (c *chat) source() segno.Source { return segno.Source{Session: c.session, Dir: c.project} }
 
-// record adds a record to the transcript.
+// writes appends a record to the transcript.
 func (c *chat) writes(typ, middle string) {
 	c.Helper()
 	parent := "null"
@@ -72,7 +71,7 @@ func (c *chat) writes(typ, middle string) {
 	}
 }
 
-// prompt is what the user says, answer what the agent does.
+// prompt appends a message of the user, and answer one of the agent.
 func (c *chat) prompt(text string) {
 	c.Helper()
 	c.writes("user", fmt.Sprintf(`"promptId":"p-%d-%d","permissionMode":"default","message":{"role":"user","content":%q},`, c.n, c.ids, text))
@@ -84,14 +83,14 @@ func (c *chat) answer(text string) {
 		c.n, c.ids, text, c.n, c.ids))
 }
 
-// exchange is a turn nobody records.
+// exchange appends an unrecorded turn to the transcript.
 func (c *chat) exchange(text string) {
 	c.Helper()
 	c.prompt(text)
 	c.answer("done: " + text)
 }
 
-// opens records the beginning of a turn, ends its end.
+// opens records the beginning of a turn, and ends its end.
 func (c *chat) opens(key string) timeline.TurnStart {
 	c.Helper()
 	var begun timeline.TurnStart
@@ -117,8 +116,8 @@ func (c *chat) ends(key string) (made *segno.Checkpoint) {
 	return made
 }
 
-// does is a whole turn, which writes the file a.
-func (c *chat) does(key string) *segno.Checkpoint {
+// runTurn records a complete turn that writes the file a.
+func (c *chat) runTurn(key string) *segno.Checkpoint {
 	c.Helper()
 	c.opens(key)
 	c.exchange(key)
@@ -127,7 +126,7 @@ func (c *chat) does(key string) *segno.Checkpoint {
 }
 
 // openThread opens the thread of a session, as the proxy does before its first prompt.
-func (g *ground) openThread(agent string, src segno.Source, title string) segno.ThreadID {
+func (g *fixture) openThread(agent string, src segno.Source, title string) segno.ThreadID {
 	g.Helper()
 	var id segno.ThreadID
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
@@ -140,7 +139,7 @@ func (g *ground) openThread(agent string, src segno.Source, title string) segno.
 	return id
 }
 
-func (g *ground) join(thread segno.ThreadID, l segno.Link) {
+func (g *fixture) join(thread segno.ThreadID, l segno.Link) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error { return r.JoinSession(ctx, thread, l) })
 	if err != nil {
@@ -148,17 +147,17 @@ func (g *ground) join(thread segno.ThreadID, l segno.Link) {
 	}
 }
 
-// story is one thread: what it is made of, oldest first, where it stands, its chain.
-type story struct {
+// threadSummary is a thread: its checkpoints, oldest first, its head and its chain.
+type threadSummary struct {
 	segno.Thread
 	head  segno.Head
 	cs    []segno.Checkpoint
 	links []segno.Link
 }
 
-func (g *ground) story(id segno.ThreadID) (s story) {
+func (g *fixture) summarize(id segno.ThreadID) (s threadSummary) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) (err error) {
+	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) (err error) {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
 			if err != nil {
 				return err
@@ -189,8 +188,8 @@ func (g *ground) story(id segno.ThreadID) (s story) {
 	return s
 }
 
-// at returns a checkpoint of the story.
-func (s story) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
+// at returns a checkpoint of the thread.
+func (s threadSummary) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	t.Helper()
 	for _, c := range s.cs {
 		if c.ID == id {
@@ -201,8 +200,8 @@ func (s story) at(t testing.TB, id segno.CommitID) segno.Checkpoint {
 	return segno.Checkpoint{}
 }
 
-// line is the kinds and prompts from the base to the head.
-func (s story) line(t testing.TB) string {
+// line returns the kinds and prompts from the base to the head.
+func (s threadSummary) line(t testing.TB) string {
 	t.Helper()
 	var parts []string
 	for id := s.head.Head; id != s.Parent; {
@@ -218,10 +217,10 @@ func (s story) line(t testing.TB) string {
 	return strings.Join(parts, ", ")
 }
 
-// threads are all there are.
-func (g *ground) threads() (ids []segno.ThreadID) {
+// threads returns the ids of all threads.
+func (g *fixture) threads() (ids []segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for t, err := range st.Threads(ctx, segno.ThreadQuery{}) {
 			if err != nil {
 				return err
@@ -236,10 +235,10 @@ func (g *ground) threads() (ids []segno.ThreadID) {
 	return ids
 }
 
-// entries are a checkpoint's own.
-func (g *ground) entries(id segno.CommitID) (es []segno.Entry) {
+// entries returns the entries of a checkpoint, without those of its ancestors.
+func (g *fixture) entries(id segno.CommitID) (es []segno.Entry) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		line, err := st.Load(ctx, id, segno.Window{Last: 1, Entries: true})
 		if err != nil {
 			return err

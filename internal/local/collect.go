@@ -5,38 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// CollectLocked drops what nothing reaches while no hook or command works on any
-// workspace. The scan indexes go too if anything was dropped: they promise that
-// objects are there which may be gone.
+// CollectLocked deletes unreachable objects while no hook or command works on any workspace. It
+// also deletes the scan indexes, because they may name objects that are gone now.
 func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
-	return s.locked(ctx, p, s.Collect)
+	return s.collectLocked(ctx, p, s.Collect)
 }
 
-// locked calls collect while no hook or command works on any workspace, with a policy that
-// keeps what is not in the store yet.
-func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (segno.Collection, error) {
+// collectLocked calls collect while no hook or command works on any workspace. It adds the objects
+// of open turns and of cut sessions, which no commit reaches yet, to the policy.
+func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy, collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (segno.Collection, error) {
 	sp := s.place.Spool()
-	var recs []segno.WorkspaceRecord
-	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
-		if err != nil {
-			return segno.Collection{}, err
-		}
-		recs = append(recs, rec)
+	workspaces, err := s.completeAllPending(ctx)
+	if err != nil {
+		return segno.Collection{}, err
 	}
-	var ids []segno.WorkspaceID
-	for _, rec := range recs {
-		ids = append(ids, rec.ID)
-		if err := s.catchUp(ctx, rec); err != nil {
-			return segno.Collection{}, err
-		}
-	}
-	ids = append(ids, packsLock)
-	for _, id := range ids {
+	for _, id := range append(slices.Clip(workspaces), packsLock) {
 		unlock, err := sp.Lock(ctx, id)
 		if err != nil {
 			return segno.Collection{}, err
@@ -44,16 +33,16 @@ func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(
 		defer unlock()
 	}
 	if !p.DryRun {
-		for _, id := range ids[:len(recs)] {
+		for _, id := range workspaces {
 			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return segno.Collection{}, fmt.Errorf("forget scan index: %w", err)
 			}
 		}
 	}
-	if err := s.spooled(ctx, &p); err != nil {
+	if err := s.keepOpenTurns(ctx, &p); err != nil {
 		return segno.Collection{}, err
 	}
-	if err := s.cuts(ctx, &p); err != nil {
+	if err := s.keepCutSessions(ctx, &p); err != nil {
 		return segno.Collection{}, err
 	}
 	if !p.DryRun {
@@ -64,10 +53,12 @@ func (s *Store) locked(ctx context.Context, p segno.CollectPolicy, collect func(
 	return collect(ctx, p)
 }
 
-// packsLock is the lock of what moves objects to other packs, or must not see them move.
+// packsLock is the lock of operations that move objects between packs, or that must not see objects
+// move.
 const packsLock = "packs"
 
-// CompressAll compresses what large first snapshots stored plain. No hook waits for it.
+// CompressAll compresses the objects that large first snapshots stored uncompressed. No hook waits
+// for it.
 func (s *Store) CompressAll(ctx context.Context) error {
 	unlock, err := s.place.Spool().Lock(ctx, packsLock)
 	if err != nil {
@@ -77,9 +68,9 @@ func (s *Store) CompressAll(ctx context.Context) error {
 	return s.CompressPacks(ctx, -1)
 }
 
-// CompressSome compresses a bounded part of what a large first snapshot stored plain: one
-// pack, which takes about 45 ms of one core. Hooks, the proxy and commands call it when they
-// have answered. It does nothing while another process has the packs or the store.
+// CompressSome compresses one pack of the objects that a large first snapshot stored uncompressed,
+// which takes about 45 ms of one core. Hooks, the proxy and commands call it after they have
+// answered. It does nothing if another process holds the lock of the packs or the store.
 func (s *Store) CompressSome(ctx context.Context) error {
 	if s.readOnly {
 		return nil
@@ -97,7 +88,7 @@ func (s *Store) CompressSome(ctx context.Context) error {
 	return err
 }
 
-// Check is [segno.Checker], while no other process moves objects to other packs.
+// Check implements [segno.Checker]. No other process moves objects between packs meanwhile.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	if !s.readOnly {
 		unlock, err := s.place.Spool().Lock(ctx, packsLock)
@@ -109,11 +100,30 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 	return s.Store.Check(ctx, p, report)
 }
 
-// catchUp lands what waits for the store: what it staged is not reachable yet.
-func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
+// completeAllPending calls completePending for every workspace, and returns their ids.
+func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID, err error) {
+	var all []segno.WorkspaceRecord // the list is complete before the store is written
+	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rec)
+	}
+	for _, rec := range all {
+		if err := s.completePending(ctx, rec); err != nil {
+			return nil, err
+		}
+		ids = append(ids, rec.ID)
+	}
+	return ids, nil
+}
+
+// completePending commits the deferred commits of a workspace and completes its interrupted moves.
+// Objects that a deferred commit staged are not reachable before.
+func (s *Store) completePending(ctx context.Context, rec segno.WorkspaceRecord) error {
 	site, err := s.Timeline(rec, nil)
 	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
-		return nil // the directory is gone, or another user's; another workspace's site lands its commits too
+		return nil // the directory is gone or another user's; any other workspace's timeline commits its deferred commits
 	}
 	if err != nil {
 		return err
@@ -121,16 +131,17 @@ func (s *Store) catchUp(ctx context.Context, rec segno.WorkspaceRecord) error {
 	return site.CompletePending(ctx)
 }
 
-// spooled keeps what open turns stand on, and refuses to go on while commits wait:
-// nothing reaches yet what they staged.
-func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
+// keepOpenTurns adds the snapshots of open turns to the policy and keeps the objects that the turns
+// staged. It returns [segno.KindBusy] if commits are still deferred, because no checkpoint reaches
+// their objects yet.
+func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
 	sp := s.place.Spool()
 	waiting, err := sp.Waiting(ctx)
 	if err != nil {
 		return err
 	}
 	if len(waiting) > 0 {
-		return segno.Errorf(segno.KindBusy, "gc", s.place.Store, "commits that wait for the store: %d", len(waiting)).WithHint("try again in a moment")
+		return segno.Errorf(segno.KindBusy, "gc", s.place.Store, "%d commits are still deferred", len(waiting)).WithHint("try again in a moment")
 	}
 	turns, err := sp.Turns(ctx)
 	if err != nil {
@@ -145,8 +156,9 @@ func (s *Store) spooled(ctx context.Context, p *segno.CollectPolicy) error {
 	return nil
 }
 
-// cuts keeps the transcripts of sessions that were cut and not prompted yet.
-func (s *Store) cuts(ctx context.Context, p *segno.CollectPolicy) error {
+// keepCutSessions adds the transcripts of sessions that were cut and not prompted yet to the
+// policy.
+func (s *Store) keepCutSessions(ctx context.Context, p *segno.CollectPolicy) error {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
 		if err != nil {
 			return err

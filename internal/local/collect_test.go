@@ -15,10 +15,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestGcLeavesWhatWaits sweeps a store hours after turns were ended while its writer was
-// held: what they staged is kept, and they land.
-func TestGcLeavesWhatWaits(t *testing.T) {
-	g := newGround(t)
+// TestGcKeepsObjectsOfDeferredTurns collects hours after turns ended while another process held the store's
+// writer. The objects that the turns staged are kept, and the deferred commits succeed.
+func TestGcKeepsObjectsOfDeferredTurns(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -28,7 +28,7 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.place.StoreWait = 20 * time.Millisecond
-	release := g.hog()
+	release := g.holdWriter()
 	src := segno.Source{Session: "session", Dir: g.project}
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 	release()
 	now := g.place.Now
 	g.place.Now = func() time.Time { return now().Add(3 * time.Hour) }
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	})
@@ -67,18 +67,18 @@ func TestGcLeavesWhatWaits(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(g.project, "big")); err != nil || string(got) != string(big) {
 		t.Errorf("what B made is not there any more: %d bytes, %v", len(got), err)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestGcWaitsForAWorkspaceAtWork collects while a hook works in a workspace: it waits
-// for it, and says so when it may not wait any longer.
+// TestGcWaitsForAWorkspaceAtWork collects while a hook works in a workspace. The collection waits
+// for the hook, and returns an error if its deadline passes.
 func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 		if err != nil {
 			return err
@@ -92,20 +92,20 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if kind := segno.KindOf(err); kind != segno.KindBusy && kind != segno.KindCancelled {
 		t.Errorf("gc under a workspace at work: %v", err)
 	}
-	if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+	if err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.CollectLocked(ctx, segno.CollectPolicy{})
 		return err
 	}); err != nil {
 		t.Errorf("gc afterwards: %v", err)
 	}
-	g.sound()
+	g.checkStore()
 }
 
 // TestTheStoreOfALargeDirectoryShrinks records a directory whose first snapshot is stored
-// plain. An hour later each step compresses a part. The turn that began before ends after
-// it, and can be undone.
+// uncompressed. An hour later each step compresses a part. A turn that began before the compression
+// and ends after it can be undone.
 func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	for i := range 56 {
 		g.write(fmt.Sprint("big", i), strings.Repeat(fmt.Sprintf("line %d of a large file\n", i), 45_000))
 	}
@@ -131,7 +131,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if first < 8<<20 {
 		t.Fatalf("the packs have only %d bytes", first)
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) })
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) })
 	if err != nil || size() != first {
 		t.Fatalf("the packs have %d bytes instead of %d: %v", size(), first, err)
 	}
@@ -140,7 +140,7 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	last := size()
 	steps := 0
 	for ; ; steps++ {
-		if err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) }); err != nil {
+		if err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.CompressSome(ctx) }); err != nil {
 			t.Fatal(err)
 		}
 		if now := size(); now < last {
@@ -161,5 +161,5 @@ func TestTheStoreOfALargeDirectoryShrinks(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(got), "line 7 ") {
 		t.Fatalf("undo left big7 with %d bytes, %v", len(got), err)
 	}
-	g.sound()
+	g.checkStore()
 }

@@ -8,17 +8,18 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Erase implements [segno.Eraser] as CollectLocked collects: while no hook or command works
-// on any workspace.
+// Erase implements [segno.Eraser]. Like CollectLocked it runs while no hook or command works on any
+// workspace.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
-	return s.locked(ctx, p, s.Store.Erase)
+	return s.collectLocked(ctx, p, s.Store.Erase)
 }
 
-// PurgeThread deletes a thread and erases it; see [segno.Purge]. What its turns that never
-// ended left in the spool goes, too. A thread with a turn under way is [segno.KindRefused].
+// PurgeThread deletes a thread and erases it; see [segno.Purge]. It also removes the open turns of
+// the thread from the spool. It returns [segno.KindRefused] if the process of an open turn is
+// alive.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
-	// A commit that waits for the store would be refused later, and be set aside in the spool.
-	if err := s.catchUpAll(ctx); err != nil {
+	// A deferred commit of the thread would fail after the deletion and stay in the spool.
+	if _, err := s.completeAllPending(ctx); err != nil {
 		return segno.Collection{}, err
 	}
 	turns, err := s.openTurns(ctx, "purge thread", thread)
@@ -33,8 +34,8 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 	return timeline.Purge(ctx, s, thread, segno.CollectPolicy{Trace: s.Trace})
 }
 
-// DeleteThread deletes a thread, and has the workspaces that are at it be at none. A thread
-// with a turn under way is [segno.KindRefused].
+// DeleteThread deletes a thread. Workspaces that are at the thread are at no thread afterwards. It
+// returns [segno.KindRefused] if the process of an open turn is alive.
 func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 	if _, err := s.openTurns(ctx, "delete thread", thread); err != nil {
 		return err
@@ -59,24 +60,8 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 	return timeline.DeleteWhole(ctx, s, thread)
 }
 
-func (s *Store) catchUpAll(ctx context.Context) error {
-	var all []segno.WorkspaceRecord
-	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
-		if err != nil {
-			return err
-		}
-		all = append(all, rec)
-	}
-	for _, rec := range all {
-		if err := s.catchUp(ctx, rec); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openTurns returns the turns of a thread in the spool, and refuses if the process of one is
-// alive.
+// openTurns returns the turns of a thread in the spool. It returns [segno.KindRefused] if the
+// process of one is alive.
 func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []timeline.OpenTurn, err error) {
 	turns, err := s.place.Spool().Turns(ctx)
 	if err != nil {

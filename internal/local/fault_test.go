@@ -9,9 +9,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// threeTurns is a thread with something of every sort to move.
-func threeTurns(t testing.TB) (g *ground, states []string) {
-	g = newGround(t)
+// threeTurns returns a thread whose turns make every kind of change.
+func threeTurns(t testing.TB) (g *fixture, states []string) {
+	g = newFixture(t)
 	g.write("a", "0")
 	g.write("d/b", "0")
 	g.write("held/f", "0")
@@ -36,10 +36,9 @@ func threeTurns(t testing.TB) (g *ground, states []string) {
 	return g, states
 }
 
-// TestEveryFailureOfAMove fails each operation on the disk of an undo over two
-// turns, as a full disk would: once, and from there on. The error is reported;
-// the next command finds the old state or completes to the new one; the store is
-// sound and the head tells the truth.
+// TestEveryFailureOfAMove fails each disk operation of an undo of two turns, once and permanently,
+// as a full disk would. The undo returns the error. The next command finds the old state or
+// completes the new one. The store is consistent and the files equal the head.
 func TestEveryFailureOfAMove(t *testing.T) {
 	step := 1
 	if testing.Short() {
@@ -58,12 +57,12 @@ func TestEveryFailureOfAMove(t *testing.T) {
 			if done && err != nil {
 				t.Fatal(err)
 			}
-			g.settle()
+			g.runNextCommand()
 			if got := g.files(); got != states[1] && got != states[3] {
 				t.Fatalf("after operation %d failed (%s) the files are\n%s", n, faults.Trace()[n], got)
 			}
-			g.standsTrue()
-			g.sound()
+			g.wantFilesOfHead()
+			g.checkStore()
 			if err != nil && g.files() == states[3] {
 				if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 2}); err != nil {
 					t.Fatalf("after operation %d failed, trying again: %v", n, err)
@@ -76,11 +75,11 @@ func TestEveryFailureOfAMove(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfATurnsEnd fails each operation of End: the turn is not lost,
-// it is recorded once, by the next end of it.
+// TestEveryFailureOfATurnsEnd fails each disk operation of EndTurn. The turn is not lost: the next
+// call of EndTurn records it once.
 func TestEveryFailureOfATurnsEnd(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		faults := faultfs.FailAt(n)
 		src := segno.Source{Session: "session", Dir: g.project}
@@ -106,7 +105,7 @@ func TestEveryFailureOfATurnsEnd(t *testing.T) {
 		if turns != 1 || head.Turn != 1 {
 			t.Fatalf("after operation %d failed the thread has %d turns: %+v", n, turns, cs)
 		}
-		g.standsTrue()
-		g.sound()
+		g.wantFilesOfHead()
+		g.checkStore()
 	}
 }

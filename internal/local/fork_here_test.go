@@ -10,11 +10,11 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// forkHere makes a thread on the same files.
-func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
+// forkHere forks a thread without new files.
+func (g *fixture) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {
 		f, err = site.Fork(ctx, ask)
 		return err
 	})
@@ -24,10 +24,10 @@ func (g *ground) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	return f
 }
 
-// stands returns the thread the workspace stands on.
-func (g *ground) stands() (id segno.ThreadID) {
+// currentThread returns the thread that the workspace is at.
+func (g *fixture) currentThread() (id segno.ThreadID) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) (err error) {
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) (err error) {
 		id, err = site.CurrentThread(ctx)
 		return err
 	})
@@ -37,9 +37,9 @@ func (g *ground) stands() (id segno.ThreadID) {
 	return id
 }
 
-// opUndo takes the newest operation back, as the command does.
-func (g *ground) opUndo() error {
-	return g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+// undoOperation undoes the newest operation, as the command does.
+func (g *fixture) undoOperation() error {
+	return g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		op, err := site.FindOperation(ctx, "")
 		if err != nil {
 			return err
@@ -52,27 +52,27 @@ func (g *ground) opUndo() error {
 	})
 }
 
-// twoTurns is a session with two turns.
+// twoTurns returns a session with two turns.
 func twoTurns(t testing.TB) (c *chat, one, two *segno.Checkpoint) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c = g.chat(1)
-	return c, c.does("one"), c.does("two")
+	return c, c.runTurn("one"), c.runTurn("two")
 }
 
-// TestForkOnTheSameFiles forks an earlier turn. Nothing is written to the workspace,
-// which stands where it stood; the fork's first turn says what the files were.
+// TestForkOnTheSameFiles forks an earlier turn. The workspace is not written and stays at its
+// thread. The first turn of the fork records the files.
 func TestForkOnTheSameFiles(t *testing.T) {
 	c, one, two := twoTurns(t)
-	before := c.story(two.Thread)
+	before := c.summarize(two.Thread)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID, Title: "another way"})
 	if got := c.files(); got != "a \"two\"\n" {
 		t.Errorf("the fork wrote\n%s", got)
 	}
-	if c.stands() != two.Thread {
-		t.Errorf("the workspace stands on %s, no longer on %s", c.stands(), two.Thread)
+	if c.currentThread() != two.Thread {
+		t.Errorf("the workspace stands on %s, no longer on %s", c.currentThread(), two.Thread)
 	}
-	if after := c.story(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip || after.head.Link.Session != c.session || len(after.links) != len(before.links) {
+	if after := c.summarize(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip || after.head.Link.Session != c.session || len(after.links) != len(before.links) {
 		t.Errorf("the source stands at %+v", after.head)
 	}
 	if f.Thread == two.Thread || f.Report.Root != c.project || f.From.ID != one.ID || f.At.Tree() != one.Tree() {
@@ -81,44 +81,44 @@ func TestForkOnTheSameFiles(t *testing.T) {
 	if f.Link == nil || f.Link.Session == c.session || f.Link.Fidelity != segno.FidelityRebuilt || f.Link.Note != "" || f.Link.At != one.ID {
 		t.Fatalf("its session is %+v (%s)", f.Link, f.Chat)
 	}
-	s := c.story(f.Thread)
+	s := c.summarize(f.Thread)
 	if s.Title != "another way" || s.Parent != one.ID || s.head.Link.Session != f.Link.Session {
 		t.Errorf("its thread is %+v, at %+v", s.Thread, s.head)
 	}
-	side := c.goesOn(2, f.Link)
-	made := side.does("side")
-	if s = c.story(f.Thread); s.line(t) != "base, external, 2 side" || made.Files != (segno.Counts{Modified: 1}) {
+	side := c.continueChat(2, f.Link)
+	made := side.runTurn("side")
+	if s = c.summarize(f.Thread); s.line(t) != "base, external, 2 side" || made.Files != (segno.Counts{Modified: 1}) {
 		t.Errorf("the fork's line is %q, its turn changed %+v", s.line(t), made.Files)
 	}
 	if ext := s.at(t, made.Parent); ext.Tree() != two.Tree() {
 		t.Errorf("the files it began on are %+v", ext)
 	}
-	c.does("three") // the source goes on where it was
-	if got := c.story(two.Thread).line(t); got != "base, 1 one, 2 two, external, 3 three" {
+	c.runTurn("three") // the source goes on where it was
+	if got := c.summarize(two.Thread).line(t); got != "base, 1 one, 2 two, external, 3 three" {
 		t.Errorf("the source's line is %q", got)
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// TestForkOfTheHeadOnTheSameFiles gives the fork a session of its own, though the
-// source's stands there: two threads cannot share one.
+// TestForkOfTheHeadOnTheSameFiles gives the fork a separate session, although the source's session
+// is at the same checkpoint: two threads cannot share one session.
 func TestForkOfTheHeadOnTheSameFiles(t *testing.T) {
 	c, _, two := twoTurns(t)
 	f := c.forkHere(timeline.MoveRequest{To: two.ID})
 	if f.Link == nil || f.Link.Session == c.session {
 		t.Fatalf("the fork goes on in %+v, the source in %s", f.Link, c.session)
 	}
-	made := c.goesOn(2, f.Link).does("side")
-	if s := c.story(f.Thread); made.Thread != f.Thread || s.line(t) != "base, 3 side" {
+	made := c.continueChat(2, f.Link).runTurn("side")
+	if s := c.summarize(f.Thread); made.Thread != f.Thread || s.line(t) != "base, 3 side" {
 		t.Errorf("the fork's line is %q", s.line(t))
 	}
-	if made := c.does("three"); made.Thread != two.Thread {
+	if made := c.runTurn("three"); made.Thread != two.Thread {
 		t.Error("the source's next turn is the fork's")
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// TestForkAgain makes a session for each fork of one checkpoint.
+// TestForkAgain checks that each fork of one checkpoint gets a separate session.
 func TestForkAgain(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	seen := map[segno.SessionID]bool{c.session: true}
@@ -129,7 +129,7 @@ func TestForkAgain(t *testing.T) {
 		}
 		seen[f.Link.Session] = true
 	}
-	// also after an undo has cut one there
+	// also after an undo has cut a session at that checkpoint
 	if _, err := c.move(nil, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestForkAgain(t *testing.T) {
 	}
 }
 
-// TestForkWithASession uses the one the agent made, and cuts none.
+// TestForkWithASession uses the session that the agent created, and cuts none.
 func TestForkWithASession(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	files := c.transcripts()
@@ -154,14 +154,14 @@ func TestForkWithASession(t *testing.T) {
 		t.Errorf("there are %d transcripts, there were %d", now, files)
 	}
 	side.exchange("one, as the agent copied it")
-	made := side.does("side")
-	if s := c.story(f.Thread); made.Thread != f.Thread || s.head.Link.Session != side.session || len(s.links) != 1 {
+	made := side.runTurn("side")
+	if s := c.summarize(f.Thread); made.Thread != f.Thread || s.head.Link.Session != side.session || len(s.links) != 1 {
 		t.Errorf("its turn is of %s; the fork's line %q", made.Thread, s.line(t))
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// transcripts counts the sessions the agent has.
+// transcripts returns the number of sessions of the agent.
 func (c *chat) transcripts() int {
 	c.Helper()
 	des, err := os.ReadDir(c.path[:len(c.path)-len(string(c.session))-len("/.jsonl")])
@@ -171,37 +171,38 @@ func (c *chat) transcripts() int {
 	return len(des)
 }
 
-// TestForkHereIsTakenBack hides the fork's thread, and touches nothing else.
-func TestForkHereIsTakenBack(t *testing.T) {
+// TestForkHereCanBeUndone undoes a fork. This hides the fork's thread and changes nothing else.
+func TestForkHereCanBeUndone(t *testing.T) {
 	c, one, two := twoTurns(t)
-	before := c.story(two.Thread)
+	before := c.summarize(two.Thread)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
-	if err := c.opUndo(); err != nil {
+	if err := c.undoOperation(); err != nil {
 		t.Fatal(err)
 	}
 	if ids := c.threads(); len(ids) != 1 || ids[0] != two.Thread {
 		t.Errorf("the threads are %v, the fork was %s", ids, f.Thread)
 	}
-	if got := c.files(); got != "a \"two\"\n" || c.stands() != two.Thread {
-		t.Errorf("the workspace stands on %s, its files are\n%s", c.stands(), got)
+	if got := c.files(); got != "a \"two\"\n" || c.currentThread() != two.Thread {
+		t.Errorf("the workspace stands on %s, its files are\n%s", c.currentThread(), got)
 	}
-	if after := c.story(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip {
+	if after := c.summarize(two.Thread); after.head.Head != before.head.Head || after.head.Tip != before.head.Tip {
 		t.Errorf("the source stands at %+v", after.head)
 	}
-	if err := c.opUndo(); segno.KindOf(err) != segno.KindNotFound {
+	if err := c.undoOperation(); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("once more: %v", err)
 	}
-	c.does("three")
-	c.sound()
+	c.runTurn("three")
+	c.checkStore()
 }
 
-// TestAForkWithTurnsIsNotTakenBack refuses, and keeps it.
-func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
+// TestAForkWithTurnsCannotBeUndone checks that the undo of a fork with turns is refused and that
+// the fork remains.
+func TestAForkWithTurnsCannotBeUndone(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
-	side := c.goesOn(2, f.Link)
-	side.does("side")
-	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
+	side := c.continueChat(2, f.Link)
+	side.runTurn("side")
+	if err := c.undoOperation(); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("op undo: %v", err)
 	}
 	if len(c.threads()) != 2 {
@@ -209,14 +210,14 @@ func TestAForkWithTurnsIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// TestAForkWithAnOpenTurnIsNotTakenBack refuses while the fork's first turn runs, which
-// would have no thread to land on.
-func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
+// TestAForkWithAnOpenTurnCannotBeUndone checks that the undo is refused while the fork's first turn
+// runs, because that turn would have no thread.
+func TestAForkWithAnOpenTurnCannotBeUndone(t *testing.T) {
 	c, one, _ := twoTurns(t)
 	f := c.forkHere(timeline.MoveRequest{To: one.ID})
-	side := c.goesOn(2, f.Link)
+	side := c.continueChat(2, f.Link)
 	side.opens("side")
-	if err := c.opUndo(); segno.KindOf(err) != segno.KindRefused {
+	if err := c.undoOperation(); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("op undo: %v", err)
 	}
 	side.exchange("side")
@@ -224,13 +225,13 @@ func TestAForkWithAnOpenTurnIsNotTakenBack(t *testing.T) {
 	if made := side.ends("side"); made == nil || made.Thread != f.Thread {
 		t.Errorf("the turn is %+v", made)
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// TestForkOfNothing says what is missing.
-func TestForkOfNothing(t *testing.T) {
+// TestForkOfAnUnknownCheckpoint checks that the fork fails and creates no thread.
+func TestForkOfAnUnknownCheckpoint(t *testing.T) {
 	c, _, _ := twoTurns(t)
-	err := c.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := c.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		_, err := site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
 		return err
 	})
@@ -239,18 +240,18 @@ func TestForkOfNothing(t *testing.T) {
 	}
 }
 
-// TestForkOfAnAdoptedTurnOnTheSameFiles needs no files of it.
+// TestForkOfAnAdoptedTurnOnTheSameFiles forks a turn whose files were not recorded.
 func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
-	c := older(t)
+	c := unrecordedChat(t)
 	thread := c.openThread("claude", c.source(), "")
-	two := c.story(thread).cs[2]
+	two := c.summarize(thread).cs[2]
 	f := c.forkHere(timeline.MoveRequest{To: two.ID})
-	side := c.goesOn(2, f.Link)
+	side := c.continueChat(2, f.Link)
 	if again := c.openThread("claude", side.source(), ""); again != f.Thread {
 		t.Errorf("opening the fork's session made %s beside %s", again, f.Thread)
 	}
-	made := side.does("side")
-	s := c.story(f.Thread)
+	made := side.runTurn("side")
+	s := c.summarize(f.Thread)
 	if got := s.line(t); got != "base, external, 3 side" || made.Files != (segno.Counts{Modified: 1}) {
 		t.Errorf("the fork's line is %q, its turn changed %+v", got, made.Files)
 	}
@@ -258,5 +259,5 @@ func TestForkOfAnAdoptedTurnOnTheSameFiles(t *testing.T) {
 	if got := c.files(); got != "a \"0\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
-	c.sound()
+	c.checkStore()
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// forkNotes is the directory of the notes that name incomplete forks: see
-// [workspace.Options]. Its files are named as the lock of their workspace.
+// forkNotes returns the directory of the notes that name incomplete forks; see [workspace.Options].
+// The name of a note is derived from the id of the workspace.
 func (p Place) forkNotes() string { return filepath.Join(p.Store, "forks") }
 
 func (s *Store) forkNote(id segno.WorkspaceID) string {
 	return filepath.Join(s.place.forkNotes(), segno.DerivedID("fork", string(id)))
 }
 
-// forkLockWait is how long RemoveAbandonedForks waits for a workspace that is at work.
+// forkLockWait is how long RemoveAbandonedForks waits for the lock of a workspace.
 const forkLockWait = 20 * time.Millisecond
 
-// RemoveAbandonedForks removes the incomplete directories that killed forks left. A
-// workspace that another process works on is left alone: its fork may be under way.
+// RemoveAbandonedForks removes the incomplete directories of killed forks. It skips a workspace
+// that another process has locked, because its fork may be under way.
 func (s *Store) RemoveAbandonedForks(ctx context.Context) error {
 	notes, err := os.ReadDir(s.place.forkNotes())
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(notes) == 0 {

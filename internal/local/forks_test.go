@@ -18,8 +18,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// killedAt kills its process at the n-th file or directory that is made or renamed
-// below a root.
+// killedAt kills its process at the n-th creation or rename below a root.
 type killedAt struct {
 	vfs.FS
 	left *int
@@ -62,12 +61,12 @@ func (k killedRoot) Symlink(target, name string) error {
 	return k.Root.Symlink(target, name)
 }
 
-// forkThatDies forks the newest checkpoint, in a process of a test, and is killed at the
+// forkThatDies forks the newest checkpoint in a child process of the test, which is killed at the
 // n-th write.
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
 		Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now, FS: killedAt{vfs.OS, &n}}
-	err := on(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := withTimelineAt(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Limit: 1}) {
 			if err != nil {
 				return err
@@ -82,8 +81,8 @@ func forkThatDies(t *testing.T, dir string, n int) {
 	}
 }
 
-// TestHelperForkThatDies is the other process of TestAKilledForkIsGoneAfterTheNextCommand;
-// in any other it has nothing to do.
+// TestHelperForkThatDies is the child process of TestAKilledForkIsGoneAfterTheNextCommand. In the
+// parent process it does nothing.
 func TestHelperForkThatDies(t *testing.T) {
 	if dir := os.Getenv("SEGNO_TEST_FORK"); dir != "" {
 		n, err := strconv.Atoi(os.Getenv("SEGNO_TEST_FORK_AT"))
@@ -94,10 +93,10 @@ func TestHelperForkThatDies(t *testing.T) {
 	}
 }
 
-// TestAKilledForkIsGoneAfterTheNextCommand kills a fork with SIGKILL at one write after
-// the other. While another process works on the workspace nothing is removed.
+// TestAKilledForkIsGoneAfterTheNextCommand kills a fork with SIGKILL at each of its writes. While
+// another process works on the workspace, nothing is removed.
 func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a/b", "0")
 	if err := g.turn("A", func() { g.write("a/b", "1") }); err != nil {
 		t.Fatal(err)
@@ -127,7 +126,7 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		before := left()
-		err = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 			unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
 			if err != nil {
 				return err
@@ -151,10 +150,10 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 	}
 }
 
-// TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded replaces a workspace's
-// directory. If root does not run the tests, nothing can be given away.
+// TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded replaces a workspace's directory. Only
+// root can change the owner of a file.
 func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -172,7 +171,7 @@ func TestAKnownDirectoryThatAnotherUserNowOwnsIsNotRecorded(t *testing.T) {
 	for _, sudo := range []string{"1000", "65534"} {
 		place := g.place
 		place.SudoUID = sudo
-		err := on(t.Context(), place, g.project, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
+		err := withTimelineAt(t.Context(), place, g.project, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 		if (err == nil) != (sudo == "65534") {
 			t.Errorf("under sudo of user %s: %v", sudo, err)
 		}

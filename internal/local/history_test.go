@@ -14,39 +14,39 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestAnyHistory lets turns, people's edits, undo, redo, restore and op undo
-// happen in any order, beside a model of what must come of them.
+// TestAnyHistory executes turns, edits by the user, undo, redo, restore and op undo in random
+// order, and compares the result with a model.
 func TestAnyHistory(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := newGround(t)
-		m := &model{ground: g, rt: rt, files: map[string]string{}}
+		g := newFixture(t)
+		m := &model{fixture: g, rt: rt, files: map[string]string{}}
 		m.edit(map[string]string{"a": "0", "d/b": "0"})
 		for range rapid.IntRange(2, 7).Draw(rt, "steps") {
 			m.step()
-			m.agree()
+			m.checkFiles()
 		}
-		g.sound()
+		g.checkStore()
 	})
 }
 
-// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes
-// rules which protect a directory: nothing may come of them.
+// TestAnyHistoryUnderRulesOfAnAgent is TestAnyHistory with an agent that also writes rules which
+// protect a directory. The rules must have no effect.
 func TestAnyHistoryUnderRulesOfAnAgent(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		g := newGround(t)
-		m := &model{ground: g, rt: rt, files: map[string]string{}, rules: []string{"d/CACHEDIR.TAG", ".segnoignore"}}
+		g := newFixture(t)
+		m := &model{fixture: g, rt: rt, files: map[string]string{}, rules: []string{"d/CACHEDIR.TAG", ".segnoignore"}}
 		m.edit(map[string]string{"a": "0", "d/b": "0"})
 		for range rapid.IntRange(2, 7).Draw(rt, "steps") {
 			m.step()
-			m.agree()
+			m.checkFiles()
 		}
-		g.sound()
+		g.checkStore()
 	})
 }
 
-// model is what a history must have come to.
+// model is the expected result of a history.
 type model struct {
-	*ground
+	*fixture
 	rules []string // files that protect d, which an agent writes
 	rt    *rapid.T
 	files map[string]string // now
@@ -55,7 +55,7 @@ type model struct {
 	n     int
 }
 
-// modelTurn is a turn: what it found and what it left, of the paths it changed.
+// modelTurn is a turn: the content of each changed path before and after it.
 type modelTurn struct {
 	number        int
 	before, after map[string]string // a path that is not in it does not exist
@@ -68,7 +68,7 @@ var modelPaths = []string{"a", "d/b", "d/c", "e"}
 
 func (m *model) paths() []string { return slices.Concat(modelPaths, m.rules) }
 
-// edit writes files as somebody would: "" removes one.
+// edit writes files as a user would. An empty content removes the file.
 func (m *model) edit(changes map[string]string) {
 	for _, p := range slices.Sorted(maps.Keys(changes)) {
 		if changes[p] == "" {
@@ -137,9 +137,9 @@ func (m *model) turnStep() {
 	m.line, m.ahead = append(m.line, t), nil
 }
 
-// back moves the files from what a turn left to what it found, keeping what
-// somebody changed since.
-func (m *model) back(from, to map[string]string, paths []string) {
+// revert moves the files from the state after a turn to the state before it, and keeps later
+// changes by others.
+func (m *model) revert(from, to map[string]string, paths []string) {
 	for _, p := range paths {
 		if m.files[p] != from[p] {
 			continue
@@ -165,7 +165,7 @@ func (m *model) undoStep() {
 	}
 	t := m.line[len(m.line)-1]
 	m.line, m.ahead = m.line[:len(m.line)-1], append([]modelTurn{t}, m.ahead...)
-	m.back(t.after, t.before, t.paths)
+	m.revert(t.after, t.before, t.paths)
 }
 
 func (m *model) redoStep() {
@@ -181,10 +181,10 @@ func (m *model) redoStep() {
 	}
 	t := m.ahead[0]
 	m.line, m.ahead = append(m.line, t), m.ahead[1:]
-	m.back(t.before, t.after, t.paths)
+	m.revert(t.before, t.after, t.paths)
 }
 
-// restoreStep goes to a turn of the line, and takes that back again.
+// restoreStep restores a turn of the line and then undoes the restore.
 func (m *model) restoreStep() {
 	if len(m.line) == 0 {
 		return
@@ -195,15 +195,15 @@ func (m *model) restoreStep() {
 		m.rt.Fatal(err)
 	}
 	m.files = maps.Clone(t.all)
-	m.agree()
+	m.checkFiles()
 	if _, err := m.move(nil, timeline.MoveRequest{Verb: segno.VerbOpUndo}); err != nil {
 		m.rt.Fatal(err)
 	}
 	m.files = now
 }
 
-// agree compares the project with the model.
-func (m *model) agree() {
+// checkFiles compares the project with the model.
+func (m *model) checkFiles() {
 	got := map[string]string{}
 	for _, p := range m.paths() {
 		data, err := os.ReadFile(filepath.Join(m.project, p))

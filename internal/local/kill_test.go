@@ -17,10 +17,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestMain lets the test binary stand in for a process that is killed.
+// TestMain lets the test binary act as the process that is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
-		moveForEver(dir)
+		moveUntilKilled(dir)
 	}
 	checks := "25"
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -32,9 +32,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// moveForEver undoes and redoes until it is killed, and says so after each move.
-func moveForEver(dir string) {
-	g := &ground{project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
+// moveUntilKilled undoes and redoes until the process is killed, and prints a line after each move.
+func moveUntilKilled(dir string) {
+	g := &fixture{project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
 		UserHome: filepath.Join(dir, "home"), Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now}}
 	ctx := context.Background()
 	for i := 0; ; i++ {
@@ -52,15 +52,15 @@ func moveForEver(dir string) {
 	}
 }
 
-func moveOnce(ctx context.Context, g *ground, ask timeline.MoveRequest) error {
-	return on(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+func moveOnce(ctx context.Context, g *fixture, ask timeline.MoveRequest) error {
+	return withTimelineAt(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		_, err := site.Move(ctx, ask, nil)
 		return err
 	})
 }
 
-// TestKilledInMidMove kills a process that moves, again and again. The next
-// command finds or completes one of the two states; nothing is lost or damaged.
+// TestKilledInMidMove repeatedly kills a process during a move. The next command finds or completes
+// one of the two states, and nothing is lost or damaged.
 func TestKilledInMidMove(t *testing.T) {
 	kills := 12
 	if os.Getenv("SEGNO_SOAK") != "" {
@@ -70,13 +70,13 @@ func TestKilledInMidMove(t *testing.T) {
 	dir := filepath.Dir(g.project)
 	for i := range kills {
 		killOnce(t, dir)
-		g.settle()
+		g.runNextCommand()
 		if got := g.files(); got != states[1] && got != states[3] {
 			t.Fatalf("after kill %d the files are\n%s", i, got)
 		}
-		g.standsTrue()
+		g.wantFilesOfHead()
 	}
-	g.sound()
+	g.checkStore()
 }
 
 func killOnce(t *testing.T, dir string) {

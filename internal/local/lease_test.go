@@ -13,10 +13,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// lease takes the lease on a thread; release gives it back.
-func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
+// lease acquires the lease on a thread; release releases it.
+func (g *fixture) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) (err error) {
 		l, err = s.Acquire(ctx, segno.Lease{Thread: thread, Owner: owner, Expires: g.place.Now().Add(time.Hour)})
 		return err
 	})
@@ -26,21 +26,21 @@ func (g *ground) lease(thread segno.ThreadID, owner string) (l segno.Lease) {
 	return l
 }
 
-func (g *ground) release(l segno.Lease) {
+func (g *fixture) release(l segno.Lease) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.Release(ctx, l) })
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error { return s.Release(ctx, l) })
 	if err != nil {
 		g.Fatal(err)
 	}
 }
 
-// under lets a recorder hold a lease.
+// under makes a timeline hold a lease.
 func under(l segno.Lease) func(*timeline.Timeline) {
 	return func(s *timeline.Timeline) { s.Lease = l }
 }
 
-// beginUnder and endUnder record a turn of the one session there is.
-func (g *ground) beginUnder(l segno.Lease, key string) error {
+// beginUnder and endUnder record a turn of the session under a lease.
+func (g *fixture) beginUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Owner: l.Owner,
 			Source: segno.Source{Session: "session", Dir: g.project}})
@@ -48,16 +48,16 @@ func (g *ground) beginUnder(l segno.Lease, key string) error {
 	})
 }
 
-func (g *ground) endUnder(l segno.Lease, key string) error {
+func (g *fixture) endUnder(l segno.Lease, key string) error {
 	return g.record(under(l), func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: segno.Source{Session: "session", Dir: g.project}})
 		return err
 	})
 }
 
-// leased is a thread with one turn, and the lease on it.
-func leased(t testing.TB) (*ground, segno.Lease) {
-	g := newGround(t)
+// leased returns a thread with one turn, and a lease on it.
+func leased(t testing.TB) (*fixture, segno.Lease) {
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func leased(t testing.TB) (*ground, segno.Lease) {
 	return g, g.lease(head.Thread, "one")
 }
 
-// TestTurnsUnderALease are committed under its epoch.
+// TestTurnsUnderALease checks that turns are committed under the lease's epoch.
 func TestTurnsUnderALease(t *testing.T) {
 	g, one := leased(t)
 	g.write("mine", "1") // between turns: an external checkpoint, too
@@ -84,13 +84,13 @@ func TestTurnsUnderALease(t *testing.T) {
 	if _, head := g.checkpoints(); head.Epoch != one.Epoch {
 		t.Errorf("the head is %+v, the lease %+v", head, one)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestALeaseThatPassedOn fences its old holder at every step of a turn. The turn stays
-// open, and whoever may write records it.
-func TestALeaseThatPassedOn(t *testing.T) {
+// TestAnExpiredLease fences the former lease holder at every step of a turn. The turn stays
+// open, and the present holder records it.
+func TestAnExpiredLease(t *testing.T) {
 	g, one := leased(t)
 	if err := g.beginUnder(one, "B"); err != nil {
 		t.Fatal(err)
@@ -123,12 +123,12 @@ func TestALeaseThatPassedOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("AB")
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestBesideALease records what a hook or a command does that holds none, before, at
-// and after the lease's own turns.
+// TestBesideALease records the work of a hook or a command without a lease before, during and after
+// the turns of the lease holder.
 func TestBesideALease(t *testing.T) {
 	g, one := leased(t)
 	if err := g.turn("B", func() { g.write("a", "B") }); err != nil {
@@ -160,16 +160,16 @@ func TestBesideALease(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABCD")
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// deferTurn records a turn that finds the store busy, and leaves it to others.
-func (g *ground) deferTurn(key string, l segno.Lease) {
+// deferTurn records a turn while the store is busy, so that its commit is deferred.
+func (g *fixture) deferTurn(key string, l segno.Lease) {
 	g.Helper()
 	wait := g.place.StoreWait
 	g.place.StoreWait = 20 * time.Millisecond
-	release := g.hog()
+	release := g.holdWriter()
 	if err := g.beginUnder(l, key); err != nil {
 		g.Fatal(err)
 	}
@@ -185,8 +185,8 @@ func (g *ground) deferTurn(key string, l segno.Lease) {
 	}
 }
 
-// acquire takes a lease without what else a command does first.
-func (g *ground) acquire(thread segno.ThreadID, owner string) segno.Lease {
+// acquire acquires a lease without the recovery that a command does first.
+func (g *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	g.Helper()
 	s, err := g.place.Open(g.Context())
 	if err != nil {
@@ -200,8 +200,8 @@ func (g *ground) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	return l
 }
 
-// nothingWaits checks that every turn is in the log or wherever it belongs.
-func (g *ground) nothingWaits() {
+// wantNoneDeferred checks that no commit is deferred.
+func (g *fixture) wantNoneDeferred() {
 	g.Helper()
 	waiting, err := g.place.Spool().Waiting(g.Context())
 	if err != nil || len(waiting) != 0 {
@@ -213,10 +213,11 @@ func (g *ground) nothingWaits() {
 	}
 }
 
-// TestADeferredTurnFromBeforeALease lands under it, whoever comes first.
+// TestADeferredTurnFromBeforeALease commits a turn that was deferred before the lease, regardless
+// of which process replays it.
 func TestADeferredTurnFromBeforeALease(t *testing.T) {
 	for _, holder := range []bool{false, true} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
 			t.Fatal(err)
@@ -225,7 +226,7 @@ func TestADeferredTurnFromBeforeALease(t *testing.T) {
 		g.deferTurn("B", segno.Lease{})
 		l := g.acquire(head.Thread, "one")
 		if !holder {
-			g.settle()
+			g.runNextCommand()
 		}
 		if err := g.beginUnder(l, "C"); err != nil {
 			t.Fatal(err)
@@ -235,14 +236,14 @@ func TestADeferredTurnFromBeforeALease(t *testing.T) {
 			t.Fatal(err)
 		}
 		g.wantTurns("ABC")
-		g.nothingWaits()
-		g.standsTrue()
-		g.sound()
+		g.wantNoneDeferred()
+		g.wantFilesOfHead()
+		g.checkStore()
 	}
 }
 
-// TestADeferredTurnAndAHolderThatWasFenced keeps the turn for somebody who may write:
-// one whose lease has passed on can neither land it nor put it aside.
+// TestADeferredTurnAndAHolderThatWasFenced checks that a fenced lease holder can neither commit a
+// deferred turn nor discard it. A process that may write commits it later.
 func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
 	g, one := leased(t)
 	g.deferTurn("B", segno.Lease{})
@@ -258,14 +259,14 @@ func TestADeferredTurnAndAHolderThatWasFenced(t *testing.T) {
 	if err := g.beginUnder(one, "C"); segno.KindOf(err) != segno.KindFenced {
 		t.Errorf("the old holder: %v", err)
 	}
-	g.settle() // somebody without a lease
+	g.runNextCommand() // a process without a lease
 	g.wantTurns("AB")
-	g.nothingWaits()
-	g.sound()
+	g.wantNoneDeferred()
+	g.checkStore()
 }
 
-// TestADeferredTurnOfAHolder lands though the lease has passed on since: the turn was
-// over before.
+// TestADeferredTurnOfAHolder commits a deferred turn although another process has acquired the
+// lease since, because the turn was complete before.
 func TestADeferredTurnOfAHolder(t *testing.T) {
 	g, one := leased(t)
 	g.deferTurn("B", one)
@@ -286,17 +287,17 @@ func TestADeferredTurnOfAHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.wantTurns("ABC")
-	g.nothingWaits()
-	g.standsTrue()
-	g.sound()
+	g.wantNoneDeferred()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestTwoRegisterOneDirectory lets many come at once to a directory nobody knows, each
-// with a store of its own as processes have: they find one workspace.
+// TestTwoRegisterOneDirectory registers an unknown directory from many goroutines at once, each
+// with a separate store as processes have. All of them get the same workspace.
 func TestTwoRegisterOneDirectory(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.place.Now = time.Now
-	if err := g.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil }); err != nil {
+	if err := g.withTimeline(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for round := range 5 {

@@ -1,15 +1,15 @@
-// Package local is a store on this machine and what lies around it: where the
-// database, the spool, the scan indexes and the logs are, and how they make up a
+// Package local opens the store on this machine. It knows the paths of the
+// database, the spool, the scan indexes and the logs, and combines them into a
 // [timeline.Timeline].
 //
 //	segno.db packs/     store/sqlite
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
-//	index/<workspace>   workspace: what the last scan saw; a cache
+//	index/<workspace>   workspace: the result of the last scan; a cache
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
-//	hook.log            what hooks could not tell anybody
-//	backup/             settings as they were before segno was enabled
+//	hook.log            errors of hooks
+//	backup/             settings from before segno was enabled
 package local
 
 import (
@@ -32,7 +32,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// Place says where things are. All paths are absolute.
+// Place holds the paths and the options with which the store is opened. All paths are absolute.
 type Place struct {
 	Store     string // the store's directory
 	UserHome  string // never a workspace
@@ -42,11 +42,11 @@ type Place struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
-	SudoUID   string        // the user who called sudo, "" if none did
+	SudoUID   string        // id of the user that ran sudo, "" without sudo
 }
 
-// FindPlace works out the places from the environment; store overrides the
-// store's directory.
+// FindPlace derives the paths from the environment. store, if not empty, replaces the store's
+// directory.
 func FindPlace(getenv func(string) string, store string) (Place, error) {
 	home := getenv("HOME")
 	p := Place{UserHome: home, SudoUID: getenv("SUDO_UID"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
@@ -72,7 +72,7 @@ func (p Place) fs() vfs.FS {
 	return p.FS
 }
 
-// CheckOwner refuses a store that another user controls.
+// CheckOwner returns an error if another user controls the store.
 func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 
 // Spool returns the store's spool; it needs no open store.
@@ -83,8 +83,8 @@ func (p Place) ClaudeTranscripts() *claude.Transcripts {
 	return claude.New(p.Claude, claude.Options{FS: p.FS})
 }
 
-// Open opens the store, and makes it if it is not there. One that cannot be written is
-// opened for reading; see [Store.ReadOnly].
+// Open opens the store, and creates it if it does not exist. A store that this process cannot write
+// is opened for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
 	if err := p.CheckOwner(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
 		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
-		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("it is read-only and was not closed in order; copy it to a place that can be written, and use --store")
+		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
 	}
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (p Place) readOnly() bool {
 // AgentDemo is the name of the scripted agent of 'segno demo'.
 const AgentDemo = "demo"
 
-// DemoHome is where the demo's agent keeps its sessions, as Claude Code keeps its.
+// DemoHome returns the directory of the demo agent's sessions, which are in Claude Code's format.
 func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
@@ -143,27 +143,27 @@ type Store struct {
 	readOnly bool
 }
 
-// ReadOnly reports whether the store can only be read: every write is refused.
+// ReadOnly reports whether the store can only be read. Every write then fails.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// forgetful are the workspaces of a store that cannot be written: that one was moved is
-// not remembered.
-type forgetful struct{ *sqlite.Store }
+// readOnlyWorkspaces are the workspaces of a read-only store. PutWorkspace does nothing, so the new
+// path of a moved workspace is not stored.
+type readOnlyWorkspaces struct{ *sqlite.Store }
 
-func (forgetful) PutWorkspace(context.Context, segno.WorkspaceRecord) error { return nil }
+func (readOnlyWorkspaces) PutWorkspace(context.Context, segno.WorkspaceRecord) error { return nil }
 
-// Place returns where the store is.
+// Place returns the Place that the store was opened with.
 func (s *Store) Place() Place { return s.place }
 
 // Find returns the deepest known workspace at or above a directory.
 func (s *Store) Find(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	if s.readOnly {
-		return workspace.Find(ctx, forgetful{s.Store}, dir)
+		return workspace.Find(ctx, readOnlyWorkspaces{s.Store}, dir)
 	}
 	return workspace.Find(ctx, s.Store, dir)
 }
 
-// SessionDir returns the directory a session runs in, "" if no thread knows it.
+// SessionDir returns the directory of a session, or "" if no thread contains the session.
 func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 		if err != nil {
@@ -187,7 +187,7 @@ func (s *Store) SessionDir(ctx context.Context, session segno.SessionID) (string
 	return "", nil
 }
 
-// Leased reports whether somebody else records a session: its thread is leased.
+// Leased reports whether another process records a session: its thread is leased.
 func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, error) {
 	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
 		if err != nil {
@@ -199,9 +199,9 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 	return false, nil
 }
 
-// Register makes exactly this directory a workspace, or returns the one it is.
+// Register makes exactly this directory a workspace, or returns the workspace that it already is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
-	// Two that come at once to a directory nobody knows must find one workspace.
+	// Two processes that register an unknown directory at once must get the same workspace.
 	unlock, err := s.place.Spool().Lock(ctx, "register")
 	if err != nil {
 		return segno.WorkspaceRecord{}, err
@@ -211,21 +211,21 @@ func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord
 }
 
 func (s *Store) limits() workspace.Limits {
-	return workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.trusts}
+	return workspace.Limits{Home: s.place.UserHome, Store: s.place.Store, Trusted: s.place.isTrusted}
 }
 
-// Root returns the directory that is, or would be, the workspace of a session in dir.
-// See [workspace.Root].
+// Root returns the root directory of the workspace that a session in dir has or would get. See
+// [workspace.Root].
 func (s *Store) Root(ctx context.Context, dir string) (string, error) {
 	root, err := workspace.Root(ctx, s.Store, dir, s.limits())
 	if err != nil {
 		return "", err
 	}
-	return root, workspace.CheckOwner(root, s.place.trusts)
+	return root, workspace.CheckOwner(root, s.place.isTrusted)
 }
 
-// RegisterRoot returns the workspace of a session in dir, and makes it one if no
-// directory at or above dir is known.
+// RegisterRoot returns the workspace of a session in dir. It registers the directory that Root
+// returns if neither dir nor a directory above it is registered.
 func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	root, err := s.Root(ctx, dir)
 	if err != nil {
@@ -237,13 +237,13 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 // Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
 func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
-	if err := workspace.CheckOwner(rec.Path, s.place.trusts); err != nil {
+	if err := workspace.CheckOwner(rec.Path, s.place.isTrusted); err != nil {
 		return nil, err
 	}
-	if s.readOnly {
-		// what is read needs no index
-	} else if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
-		return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
+	if !s.readOnly { // reading needs no index
+		if err := vfs.MkdirAll(s.place.fs(), filepath.Join(s.place.Store, "index")); err != nil {
+			return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
+		}
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
@@ -256,22 +256,23 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 
-// IndexFile is where a workspace's scan index is kept.
+// IndexFile returns the path of a workspace's scan index.
 func (s *Store) IndexFile(id segno.WorkspaceID) string {
 	return filepath.Join(s.place.Store, "index", segno.DerivedID("index", string(id)))
 }
 
-// Trace calls visit for each object a checkpoint of this store reaches.
+// Trace calls visit for each object that a checkpoint of this store reaches. [segno.CollectPolicy]
+// takes it.
 func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, visit func(segno.Hash) bool) error {
 	if c.Workspace != nil {
 		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
-			return fmt.Errorf("follow snapshot: %w", err)
+			return fmt.Errorf("trace snapshot: %w", err)
 		}
 	}
 	if c.Session != nil {
 		if t := s.Transcripts()[c.Session.Agent]; t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
-				return fmt.Errorf("follow transcript: %w", err)
+				return fmt.Errorf("trace transcript: %w", err)
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// amend changes an open turn.
-func (g *ground) amend(key string, edit func(*timeline.OpenTurn)) {
+// editOpenTurn changes an open turn in the spool.
+func (g *fixture) editOpenTurn(key string, edit func(*timeline.OpenTurn)) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		return r.UpdateTurn(ctx, segno.TurnKey(key), edit)
@@ -24,8 +24,8 @@ func (g *ground) amend(key string, edit func(*timeline.OpenTurn)) {
 	}
 }
 
-// open are the turns that are open.
-func (g *ground) open() []timeline.OpenTurn {
+// open returns the open turns.
+func (g *fixture) open() []timeline.OpenTurn {
 	g.Helper()
 	turns, err := g.place.Spool().Turns(g.Context())
 	if err != nil {
@@ -34,7 +34,7 @@ func (g *ground) open() []timeline.OpenTurn {
 	return turns
 }
 
-func (g *ground) reached(key string) (reached, told bool) {
+func (g *fixture) reached(key string) (reached, told bool) {
 	g.Helper()
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) (err error) {
 		reached, told, err = r.PromptState(ctx, segno.TurnKey(key))
@@ -46,27 +46,28 @@ func (g *ground) reached(key string) (reached, told bool) {
 	return reached, told
 }
 
-func (g *ground) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
-	return l, g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+func (g *fixture) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
+	return l, g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		l, err = site.RebuildSession(ctx, at, dir)
 		return err
 	})
 }
 
-// preambleLink is a session of Claude's that was told what happened up to a checkpoint.
+// preambleLink is a link to a session of Claude Code whose preamble describes the conversation up
+// to a checkpoint.
 func (c *chat) preambleLink(at segno.CommitID) segno.Link {
 	return segno.Link{Agent: "claude", Session: c.session, Dir: c.project, Start: c.place.Now(), Reason: "lost", Fidelity: segno.FidelityPreamble, At: at}
 }
 
-// TestJoinMakesTheHeadSession keeps the one before in the chain, and moves nothing else.
+// TestJoinMakesTheHeadSession keeps the previous session in the chain and moves nothing else.
 func TestJoinMakesTheHeadSession(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	one, two := g.chat(1), g.chat(2)
-	made := one.does("one")
-	before := g.story(made.Thread)
+	made := one.runTurn("one")
+	before := g.summarize(made.Thread)
 	g.join(made.Thread, two.preambleLink(made.ID))
-	s := g.story(made.Thread)
+	s := g.summarize(made.Thread)
 	if s.head.Head != before.head.Head || s.head.Tip != before.head.Tip || len(s.cs) != len(before.cs) {
 		t.Errorf("joining moved the thread from %+v to %+v", before.head, s.head)
 	}
@@ -76,12 +77,12 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	if l := s.head.Link; l.Fidelity != segno.FidelityPreamble || l.At != made.ID || l.Reason != "lost" {
 		t.Errorf("the link is %+v", l)
 	}
-	two.does("two") // it is the same thread's turn
-	if got := g.story(made.Thread).line(t); got != "base, 1 one, 2 two" {
+	two.runTurn("two") // it is the same thread's turn
+	if got := g.summarize(made.Thread).line(t); got != "base, 1 one, 2 two" {
 		t.Errorf("the line is %q", got)
 	}
-	one.does("three") // and so is one in the older session, where that ended
-	if got := g.story(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
+	one.runTurn("three") // and so is one in the older session, where that ended
+	if got := g.summarize(made.Thread); got.head.Link.Session != one.session || len(g.threads()) != 1 {
 		t.Errorf("the older session goes on in %+v", got.head)
 	}
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
@@ -90,17 +91,17 @@ func TestJoinMakesTheHeadSession(t *testing.T) {
 	if segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a thread that is not there: %v", err)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAmendAnOpenTurn keeps its entries; one that is not open stays so.
+// TestAmendAnOpenTurn keeps the entries of the turn. A turn that is not open is not opened.
 func TestAmendAnOpenTurn(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	c := g.chat(1)
 	c.opens("one")
 	g.note("one", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Write", Body: json.RawMessage(`{}`)})
-	g.amend("one", func(o *timeline.OpenTurn) { o.Group, o.GroupStart = 42, "then" })
-	g.amend("two", func(*timeline.OpenTurn) { t.Error("a turn that is not open is changed") })
+	g.editOpenTurn("one", func(o *timeline.OpenTurn) { o.Group, o.GroupStart = 42, "then" })
+	g.editOpenTurn("two", func(*timeline.OpenTurn) { t.Error("a turn that is not open is changed") })
 	if o := g.open(); len(o) != 1 || o[0].Group != 42 || o[0].GroupStart != "then" || o[0].Prompt != "one" {
 		t.Errorf("open are %+v", o)
 	}
@@ -108,13 +109,13 @@ func TestAmendAnOpenTurn(t *testing.T) {
 	if es := g.entries(c.ends("one").ID); len(es) != 2 || es[1].ID != "i" {
 		t.Errorf("the entries are %+v", es)
 	}
-	g.amend("one", func(*timeline.OpenTurn) { t.Error("a turn that ended is changed") })
+	g.editOpenTurn("one", func(*timeline.OpenTurn) { t.Error("a turn that ended is changed") })
 	if o := g.open(); len(o) != 0 {
 		t.Errorf("open are %+v", o)
 	}
 }
 
-func (g *ground) note(key string, e segno.Entry) {
+func (g *fixture) note(key string, e segno.Entry) {
 	g.Helper()
 	if err := g.place.Spool().Note(g.Context(), segno.TurnKey(key), e); err != nil {
 		g.Fatal(err)
@@ -140,12 +141,12 @@ func TestReached(t *testing.T) {
 		"no such agent":             {agent: "other", want: answer{false, false}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGround(t)
+			g := newFixture(t)
 			g.write("a", "0")
 			c := g.chat(1)
 			thread := g.openThread(tc.agent, c.source(), "")
 			if tc.first {
-				c.does("first")
+				c.runTurn("first")
 			}
 			err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 				_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "k", Agent: tc.agent, Source: c.source(), Text: "k"})
@@ -157,13 +158,13 @@ func TestReached(t *testing.T) {
 			if tc.wrote != nil {
 				tc.wrote(c)
 			}
-			before := g.story(thread)
+			before := g.summarize(thread)
 			var got answer
 			got.reached, got.told = g.reached("k")
 			if got != tc.want {
 				t.Errorf("reached %v, told %v; want %v", got.reached, got.told, tc.want)
 			}
-			if after := g.story(thread); len(after.cs) != len(before.cs) || len(g.open()) != 1 {
+			if after := g.summarize(thread); len(after.cs) != len(before.cs) || len(g.open()) != 1 {
 				t.Error("looking changed something")
 			}
 			if reached, told := g.reached("another"); reached || told {
@@ -173,9 +174,9 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// TestReachedInAnOlderSession is not misled by the turns it had before it was opened.
+// TestReachedInAnOlderSession ignores the turns from before the thread was opened.
 func TestReachedInAnOlderSession(t *testing.T) {
-	c := older(t)
+	c := unrecordedChat(t)
 	c.openThread("claude", c.source(), "")
 	c.opens("four")
 	if reached, told := c.reached("four"); reached || !told {
@@ -187,21 +188,21 @@ func TestReachedInAnOlderSession(t *testing.T) {
 	}
 }
 
-// TestReachedInASessionThatWasRebuilt sees what came behind the cut only.
+// TestReachedInASessionThatWasRebuilt considers only the records after the cut.
 func TestReachedInASessionThatWasRebuilt(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
-	c.does("one")
-	two := c.does("two")
+	c.runTurn("one")
+	two := c.runTurn("two")
 	c.opens("three")
 	l, err := g.rebuild(two.ID, g.project)
 	if err != nil {
 		t.Fatal(err)
 	}
 	g.join(two.Thread, *l)
-	next := g.goesOn(2, l)
-	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
+	next := g.continueChat(2, l)
+	g.editOpenTurn("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	if reached, told := g.reached("three"); reached || !told {
 		t.Errorf("reached %v, told %v", reached, told)
 	}
@@ -211,16 +212,16 @@ func TestReachedInASessionThatWasRebuilt(t *testing.T) {
 	}
 }
 
-// TestCloseGone ends the turns whose process is gone, with what they did, and no other.
+// TestCloseGone ends the turns whose process has exited, with their changes, and no other turn.
 func TestCloseGone(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
-	const mortal = 1000
+	const dyingStore = 1000
 	killed := 0
 	alive := func(pid int, _ string) bool { return pid != killed }
 	living := func(s *timeline.Timeline) { s.Alive = alive }
-	g.beginAs("of the dead", "k1", mortal, alive)
-	g.beginAs("of the living", "k2", mortal+1, alive)
+	g.beginAs("of the dead", "k1", dyingStore, alive)
+	g.beginAs("of the living", "k2", dyingStore+1, alive)
 	g.beginAs("of nobody known", "k3", 0, alive)
 	g.note("k1", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Write", Body: json.RawMessage(`{"file_path":"b"}`)})
 	g.note("k1", segno.Entry{Kind: segno.EntryResult, ID: "i", Name: "Write", Body: json.RawMessage(`{}`)})
@@ -235,7 +236,7 @@ func TestCloseGone(t *testing.T) {
 	if n := len(g.open()); n != 3 {
 		t.Fatalf("%d turns are open, of agents that live", n)
 	}
-	killed = mortal
+	killed = dyingStore
 	closeGone()
 	left := map[segno.TurnKey]bool{}
 	for _, o := range g.open() {
@@ -248,34 +249,34 @@ func TestCloseGone(t *testing.T) {
 	if len(ids) != 1 {
 		t.Fatalf("there are threads %v", ids)
 	}
-	s := g.story(ids[0])
+	s := g.summarize(ids[0])
 	c := s.cs[len(s.cs)-1]
 	if c.Kind != segno.CheckpointTurn || c.Key != "k1" || !c.Interrupted || c.Files != (segno.Counts{Added: 1}) {
 		t.Errorf("the checkpoint is %+v", c)
 	}
-	// The clock of this test is ahead of the file system's, so that b is in doubt, too.
+	// The clock of this test is ahead of the file system's, so b is also in doubt.
 	es := slices.DeleteFunc(g.entries(c.ID), func(e segno.Entry) bool { return e.Kind == segno.EntryDoubt })
 	if len(es) != 3 || es[0].Name != "user" || es[1].Kind != segno.EntryIntent || es[2].Kind != segno.EntryResult {
 		t.Errorf("its entries are %+v", es)
 	}
 	closeGone() // with nothing to do it does nothing
-	if again := g.story(ids[0]); len(again.cs) != len(s.cs) || len(g.threads()) != 1 {
+	if again := g.summarize(ids[0]); len(again.cs) != len(s.cs) || len(g.threads()) != 1 {
 		t.Errorf("closing again left %+v", again.cs)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestCloseGoneElsewhere leaves the turns of another directory to those who work there.
+// TestCloseGoneElsewhere does not end the turns of another directory.
 func TestCloseGoneElsewhere(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	alive := func(int, string) bool { return false }
 	g.beginAs("s", "k", 1000, alive)
 	other := filepath.Join(filepath.Dir(g.project), "other")
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := on(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err := withTimelineAt(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		site.Alive = alive
 		return site.CloseAbandonedTurns(ctx)
 	})
@@ -284,14 +285,15 @@ func TestCloseGoneElsewhere(t *testing.T) {
 	}
 }
 
-// TestRebuild cuts a session at a checkpoint. It is nobody's until it joins the chain.
+// TestRebuild cuts a session at a checkpoint. The new session belongs to no thread until it joins
+// the chain.
 func TestRebuild(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
-	one := c.does("one")
-	c.does("two")
-	before := g.story(one.Thread)
+	one := c.runTurn("one")
+	c.runTurn("two")
+	before := g.summarize(one.Thread)
 	l, err := g.rebuild(one.ID, g.project)
 	if err != nil {
 		t.Fatal(err)
@@ -299,10 +301,10 @@ func TestRebuild(t *testing.T) {
 	if l.Session == c.session || l.Fidelity != segno.FidelityRebuilt || l.At != one.ID || l.Position == nil || l.Dir != g.project {
 		t.Errorf("the link is %+v", l)
 	}
-	if after := g.story(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
+	if after := g.summarize(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
 		t.Errorf("the chain is %+v though nobody joined", after.links)
 	}
-	err = g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
 		ok, err := site.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
 		if err == nil && !ok {
@@ -314,19 +316,19 @@ func TestRebuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.join(one.Thread, *l)
-	if s := g.story(one.Thread); s.head.Link.Session != l.Session || len(s.links) != len(before.links)+1 {
+	if s := g.summarize(one.Thread); s.head.Link.Session != l.Session || len(s.links) != len(before.links)+1 {
 		t.Errorf("the chain is %+v", s.links)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestRebuildOfNothing says so.
-func TestRebuildOfNothing(t *testing.T) {
-	g := newGround(t)
+// TestRebuildWithoutASession checks that checkpoints without a transcript cannot be rebuilt.
+func TestRebuildWithoutASession(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	thread := g.openThread("claude", g.chat(1).source(), "")
-	base := g.story(thread).head.Head
-	if err := g.turn("A", func() { g.write("a", "1") }); err != nil { // of an agent whose transcripts nobody can read
+	base := g.summarize(thread).head.Head
+	if err := g.turn("A", func() { g.write("a", "1") }); err != nil { // of an agent without a transcript reader
 		t.Fatal(err)
 	}
 	cs, head := g.checkpoints()
@@ -340,21 +342,21 @@ func TestRebuildOfNothing(t *testing.T) {
 	}
 }
 
-// TestATurnThatLostItsSession goes on in a session that was told what happened: its
-// end is behind the turn before it, not where conversations begin.
+// TestATurnThatLostItsSession continues a turn in a session with a preamble. The end of the turn
+// comes after the previous turn, not at the start of the session.
 func TestATurnThatLostItsSession(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
-	c.does("one")
-	two := c.does("two")
+	c.runTurn("one")
+	two := c.runTurn("two")
 	c.opens("three")
 	c.prompt("three")
 	g.write("a", "half of three")
 	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "before", Name: "Write", Body: json.RawMessage(`{}`)})
 	next := g.chat(2)
 	g.join(two.Thread, next.preambleLink(two.ID))
-	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
+	g.editOpenTurn("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	next.exchange("what happened; three")
 	g.note("three", segno.Entry{Kind: segno.EntryIntent, ID: "after", Name: "Write", Body: json.RawMessage(`{}`)})
 	g.write("a", "three")
@@ -365,8 +367,8 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	if es := g.entries(made.ID); len(es) != 3 || es[1].ID != "before" || es[2].ID != "after" {
 		t.Errorf("its entries are %+v", es)
 	}
-	next.does("four")
-	s := g.story(two.Thread)
+	next.runTurn("four")
+	s := g.summarize(two.Thread)
 	if got := s.line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(s.links) != 2 || len(g.threads()) != 1 {
 		t.Errorf("the line is %q, the chain %+v", got, s.links)
 	}
@@ -376,16 +378,16 @@ func TestATurnThatLostItsSession(t *testing.T) {
 	if got := g.files(); got != "a \"two\"\n" {
 		t.Errorf("undo of both left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestATurnWhoseSessionWasRebuilt goes on in a session that was written anew.
+// TestATurnWhoseSessionWasRebuilt continues a turn in a rebuilt session.
 func TestATurnWhoseSessionWasRebuilt(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
-	c.does("one")
-	two := c.does("two")
+	c.runTurn("one")
+	two := c.runTurn("two")
 	c.opens("three")
 	c.prompt("three")
 	l, err := g.rebuild(two.ID, g.project)
@@ -393,51 +395,51 @@ func TestATurnWhoseSessionWasRebuilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.join(two.Thread, *l)
-	next := g.goesOn(2, l)
-	g.amend("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
+	next := g.continueChat(2, l)
+	g.editOpenTurn("three", func(o *timeline.OpenTurn) { o.Source = next.source() })
 	next.exchange("three")
 	g.write("a", "three")
 	made := next.ends("three")
 	if made.Thread != two.Thread || made.Parent != two.ID || made.Turn != 3 || made.Session.Leaf != next.head {
 		t.Errorf("the turn is %+v", made)
 	}
-	next.does("four")
-	if got := g.story(two.Thread).line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(g.threads()) != 1 {
+	next.runTurn("four")
+	if got := g.summarize(two.Thread).line(t); got != "base, 1 one, 2 two, 3 three, 4 four" || len(g.threads()) != 1 {
 		t.Errorf("the line is %q in %v", got, g.threads())
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestARewindToTheStartOfAToldSession begins where the session was told to begin, also
-// once the chain names the session again, as an undo or a return to it does.
-func TestARewindToTheStartOfAToldSession(t *testing.T) {
-	for name, meanwhile := range map[string]func(g *ground, l segno.Link, at *segno.Checkpoint){
-		"at once": func(*ground, segno.Link, *segno.Checkpoint) {},
-		"after a return": func(g *ground, l segno.Link, at *segno.Checkpoint) {
+// TestARewindToTheEndOfAPreamble rewinds to the end of the preamble of a session, also if the
+// chain names the session again after an undo or a return to it.
+func TestARewindToTheEndOfAPreamble(t *testing.T) {
+	for name, meanwhile := range map[string]func(g *fixture, l segno.Link, at *segno.Checkpoint){
+		"at once": func(*fixture, segno.Link, *segno.Checkpoint) {},
+		"after a return": func(g *fixture, l segno.Link, at *segno.Checkpoint) {
 			l.Reason, l.At = string(segno.VerbSwitch), at.ID
 			g.join(at.Thread, l)
 		},
-		"after a turn elsewhere": func(g *ground, l segno.Link, at *segno.Checkpoint) {
+		"after a turn elsewhere": func(g *fixture, l segno.Link, at *segno.Checkpoint) {
 			other := g.chat(3)
 			g.join(at.Thread, other.preambleLink(at.ID))
-			other.does("elsewhere")
+			other.runTurn("elsewhere")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGround(t)
+			g := newFixture(t)
 			g.write("a", "0")
 			c := g.chat(1)
-			c.does("one")
-			two := c.does("two")
+			c.runTurn("one")
+			two := c.runTurn("two")
 			next := g.chat(2)
 			l := next.preambleLink(two.ID)
 			g.join(two.Thread, l)
-			next.does("three")
-			four := next.does("four")
+			next.runTurn("three")
+			four := next.runTurn("four")
 			meanwhile(g, l, four)
 			next.head = "" // the user went back to the start, inside the agent
-			made := next.does("again")
-			s := g.story(two.Thread)
+			made := next.runTurn("again")
+			s := g.summarize(two.Thread)
 			at := made.Parent
 			for s.at(t, at).Kind != segno.CheckpointTurn { // the files did not go back
 				at = s.at(t, at).Parent
@@ -445,7 +447,7 @@ func TestARewindToTheStartOfAToldSession(t *testing.T) {
 			if at != two.ID {
 				t.Errorf("it hangs from %+v; the line is %q", s.at(t, made.Parent), s.line(t))
 			}
-			g.sound()
+			g.checkStore()
 		})
 	}
 }

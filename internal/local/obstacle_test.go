@@ -13,9 +13,9 @@ import (
 
 var errKilled = errors.New("killed")
 
-// record does something as one hook of the project would.
-func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+// record calls do as one hook of the project would.
+func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
+	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		if change != nil {
 			change(site)
 		}
@@ -23,8 +23,8 @@ func (g *ground) record(change func(*timeline.Timeline), do func(ctx context.Con
 	})
 }
 
-// turns are the prompts of the thread's turns, oldest first, amended ones once.
-func (g *ground) turns() (prompts []string) {
+// turns returns the prompts of the thread's turns, oldest first, and an amended turn once.
+func (g *fixture) turns() (prompts []string) {
 	g.Helper()
 	cs, _ := g.checkpoints()
 	for _, c := range cs {
@@ -36,7 +36,7 @@ func (g *ground) turns() (prompts []string) {
 }
 
 // wantTurns checks which turns the thread has.
-func (g *ground) wantTurns(want string) {
+func (g *fixture) wantTurns(want string) {
 	g.Helper()
 	got := ""
 	for _, p := range g.turns() {
@@ -47,8 +47,8 @@ func (g *ground) wantTurns(want string) {
 	}
 }
 
-// undo takes the newest turn back and fails the test if that is not possible.
-func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
+// undo undoes the newest turn and fails the test on an error.
+func (g *fixture) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	g.Helper()
 	ask.Verb, ask.Turns = segno.VerbUndo, 1
 	moved, err := g.move(nil, ask)
@@ -58,13 +58,13 @@ func (g *ground) undo(ask timeline.MoveRequest) *timeline.MoveResult {
 	return moved
 }
 
-// mortal is a store whose process is killed after some commits.
-type mortal struct {
+// dyingStore is a store whose process is killed after some commits.
+type dyingStore struct {
 	*sqlite.Store
 	left int
 }
 
-func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+func (m *dyingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	if m.left == 0 {
 		return segno.Head{}, errKilled
 	}
@@ -72,28 +72,28 @@ func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error)
 	return m.Store.Commit(ctx, c)
 }
 
-// stuck is a workspace whose disk cannot be written.
-type stuck struct{ segno.Workspace }
+// failingWorkspace is a workspace on a disk that cannot be written.
+type failingWorkspace struct{ segno.Workspace }
 
-func (stuck) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
+func (failingWorkspace) Apply(context.Context, []segno.Change, segno.Hash) ([]segno.Conflict, error) {
 	return nil, errors.New("read-only file system")
 }
 
-// unclear is a journal whose process is killed before a plan is forgotten.
-type unclear struct{ timeline.Journal }
+// failingJournal is a journal whose process is killed before it clears a plan.
+type failingJournal struct{ timeline.Journal }
 
-func (unclear) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
+func (failingJournal) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
 
-// TestATurnOpenedWithoutItsThread ends a turn whose beginning met a busy workspace:
-// the spool knows neither its thread nor its parent, and it lands where it belongs.
+// TestATurnOpenedWithoutItsThread ends a turn whose beginning found a busy workspace. The spool has
+// neither its thread nor its parent. EndTurn resolves both.
 func TestATurnOpenedWithoutItsThread(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		rec, err := s.Register(ctx, g.project)
 		if err != nil {
 			return err
@@ -112,19 +112,19 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		t.Fatalf("the next turn: %v", err)
 	}
 	g.wantTurns("ABC")
-	g.standsTrue()
+	g.wantFilesOfHead()
 	g.undo(timeline.MoveRequest{})
 	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo of both left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestATurnThatCannotBeClosed leaves a turn open under a session id no transcript can
-// have, its agent gone: other sessions' turns and moves go on.
+// TestATurnThatCannotBeClosed leaves a turn open whose session id is invalid and whose agent has
+// exited. Turns and moves of other sessions succeed.
 func TestATurnThatCannotBeClosed(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -145,22 +145,22 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	if got := g.files(); got != "a \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAStuckMoveIsNotMadeOverNewerTurns breaks an undo off and lets turns be recorded
-// while the disk cannot be written. Once it can, the undo is dropped: the newer turns
-// and their files stay, and undo and redo reach them.
-func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
-	g := newGround(t)
+// TestAnInterruptedMoveIsNotAppliedOverNewerTurns interrupts an undo and records turns while the disk cannot
+// be written. Once it can, the undo is dropped: the newer turns and their files stay, and undo and
+// redo reach them.
+func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	for _, key := range []string{"A", "B"} {
 		if err := g.turn(key, func() { g.write("a", key) }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Workspace = stuck{site.Workspace}
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		site.Workspace = failingWorkspace{site.Workspace}
 		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
@@ -168,9 +168,9 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 		t.Fatal("an undo on a disk that cannot be written says nothing")
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	full := func(s *timeline.Timeline) { s.Workspace = stuck{s.Workspace} }
+	full := func(s *timeline.Timeline) { s.Workspace = failingWorkspace{s.Workspace} }
 	for _, key := range []string{"C", "D"} {
-		// the errors tell of the move that is stuck; the turns are recorded nevertheless
+		// the errors report the interrupted move; the turns are recorded nevertheless
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
 			_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 			return err
@@ -200,19 +200,19 @@ func TestAStuckMoveIsNotMadeOverNewerTurns(t *testing.T) {
 	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
 		t.Errorf("redo of both left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAFinishedMoveIsNotMadeAgain kills an undo after its commit and before its plan is
-// forgotten. What somebody makes since is not taken for what the undo was to take.
-func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
-	g := newGround(t)
+// TestACommittedMoveIsNotAppliedAgain kills an undo after its commit and before its plan is cleared.
+// The undo is not applied again to files that the user makes afterwards.
+func TestACommittedMoveIsNotAppliedAgain(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Journal = unclear{site.Journal}
+	_ = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		site.Journal = failingJournal{site.Journal}
 		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
@@ -226,15 +226,15 @@ func TestAFinishedMoveIsNotMadeAgain(t *testing.T) {
 	if got := g.files(); got != "a \"0\"\nb \"1\"\nn \"made by A\"\n" {
 		t.Errorf("after the next turn the files are\n%s", got)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestAStopAfterAnInterruption ends a turn twice, in both orders: it had its proper end,
-// whoever came first.
+// TestAStopAfterAnInterruption ends a turn twice, with Stop and as interrupted, in both orders. The
+// turn is recorded as ended by Stop.
 func TestAStopAfterAnInterruption(t *testing.T) {
 	for _, first := range []bool{true, false} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		src := segno.Source{Session: "session", Dir: g.project}
 		if err := g.begin("A", src); err != nil {
@@ -257,15 +257,15 @@ func TestAStopAfterAnInterruption(t *testing.T) {
 			}
 		}
 		g.wantTurns("A")
-		g.sound()
+		g.checkStore()
 	}
 }
 
-// TestAKilledBridge kills an end between the checkpoint that leads to a turn and the
-// turn itself, and changes a file before it is repeated: the turn is recorded, with the
-// objects only the repetition has.
+// TestAKilledBridge kills EndTurn between the commits of an external checkpoint and of the turn,
+// and changes a file before the next call. The turn is recorded, with the objects that only the
+// second call has.
 func TestAKilledBridge(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -275,7 +275,7 @@ func TestAKilledBridge(t *testing.T) {
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
 	}
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		turns, err := site.Spool.Turns(ctx)
 		if err != nil {
 			return err
@@ -287,7 +287,7 @@ func TestAKilledBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("a", "2")
-	err = g.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
+	err = g.record(func(s *timeline.Timeline) { s.Store = &dyingStore{s.Store.(*sqlite.Store), 1} }, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "B", Agent: "test", Source: src})
 		return err
 	})
@@ -306,5 +306,5 @@ func TestAKilledBridge(t *testing.T) {
 	if got := g.files(); got != "a \"something new that no object holds\"\n" {
 		t.Errorf("undo of C left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }

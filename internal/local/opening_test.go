@@ -15,15 +15,15 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestOpenANewSession makes the thread of a session that nobody prompted yet, of an
-// agent whose transcripts can be read and of one whose cannot.
+// TestOpenANewSession creates the thread of a session without prompts, for an agent with a
+// transcript reader and for one without.
 func TestOpenANewSession(t *testing.T) {
 	for _, agent := range []string{"claude", "test"} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		c := g.chat(1)
 		thread := g.openThread(agent, c.source(), "do this\nand that")
-		s := g.story(thread)
+		s := g.summarize(thread)
 		if len(s.cs) != 1 || s.cs[0].Kind != segno.CheckpointBase || s.cs[0].Workspace == nil || s.head.Head != s.cs[0].ID {
 			t.Fatalf("%s: the thread is %+v", agent, s.cs)
 		}
@@ -33,26 +33,26 @@ func TestOpenANewSession(t *testing.T) {
 		if l := s.head.Link; l.Session != c.session || l.Agent != agent || l.Dir != g.project || l.Fidelity != segno.FidelityNative || l.Start.IsZero() {
 			t.Errorf("%s: the link is %+v", agent, l)
 		}
-		g.standsTrue()
+		g.wantFilesOfHead()
 		g.write("a", "by hand") // a thread that is there is returned, and that is all
 		if again := g.openThread(agent, c.source(), "else"); again != thread {
 			t.Errorf("%s: opened again it is %s, it was %s", agent, again, thread)
 		}
-		if again := g.story(thread); len(again.cs) != 1 || again.head != s.head || again.Title != s.Title {
+		if again := g.summarize(thread); len(again.cs) != 1 || again.head != s.head || again.Title != s.Title {
 			t.Errorf("%s: opening again left %+v", agent, again)
 		}
-		g.sound()
+		g.checkStore()
 	}
 }
 
 // TestATurnInAnOpenedThread records the first turn on the base, in the same thread.
 func TestATurnInAnOpenedThread(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
 	thread := g.openThread("claude", c.source(), "one")
-	made := c.does("one")
-	s := g.story(thread)
+	made := c.runTurn("one")
+	s := g.summarize(thread)
 	if made.Thread != thread || made.Parent != s.cs[0].ID || s.line(t) != "base, 1 one" {
 		t.Errorf("the turn is %+v in %q", made, s.line(t))
 	}
@@ -63,36 +63,36 @@ func TestATurnInAnOpenedThread(t *testing.T) {
 		t.Errorf("there are threads %v", ids)
 	}
 	g.write("mine", "1") // between opening and prompt, as between turns
-	c.does("two")
-	if got := g.story(thread).line(t); got != "base, 1 one, external, 2 two" {
+	c.runTurn("two")
+	if got := g.summarize(thread).line(t); got != "base, 1 one, external, 2 two" {
 		t.Errorf("the line is %q", got)
 	}
 	g.undo(timeline.MoveRequest{})
 	if got := g.files(); got != "a \"one\"\nmine \"1\"\n" {
 		t.Errorf("undo left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestChangesBetweenOpeningAndPrompt are nobody's turn.
+// TestChangesBetweenOpeningAndPrompt checks that such changes belong to no turn.
 func TestChangesBetweenOpeningAndPrompt(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
 	thread := g.openThread("claude", c.source(), "one")
 	g.write("mine", "1")
-	if made := c.does("one"); made.Files != (segno.Counts{Modified: 1}) {
+	if made := c.runTurn("one"); made.Files != (segno.Counts{Modified: 1}) {
 		t.Errorf("the turn changed %+v", made.Files)
 	}
-	if got := g.story(thread).line(t); got != "base, external, 1 one" {
+	if got := g.summarize(thread).line(t); got != "base, external, 1 one" {
 		t.Errorf("the line is %q", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// older is a session with three turns that nobody recorded.
-func older(t testing.TB) *chat {
-	g := newGround(t)
+// unrecordedChat returns a session with three unrecorded turns.
+func unrecordedChat(t testing.TB) *chat {
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
 	for _, text := range []string{"one", "two", "three"} {
@@ -103,11 +103,12 @@ func older(t testing.TB) *chat {
 
 const adopted = "base, 1 one, 2 two, 3 three, external"
 
-// TestOpenAnOlderSession adopts all its turns, the newest too; the next is on top.
+// TestOpenAnOlderSession adopts all turns of the session, including the newest. The next turn
+// follows them.
 func TestOpenAnOlderSession(t *testing.T) {
-	c := older(t)
+	c := unrecordedChat(t)
 	thread := c.openThread("claude", c.source(), "four")
-	s := c.story(thread)
+	s := c.summarize(thread)
 	if got := s.line(t); got != adopted || s.Title != "one" {
 		t.Fatalf("the thread %q is %q", s.Title, got)
 	}
@@ -119,9 +120,9 @@ func TestOpenAnOlderSession(t *testing.T) {
 	if newest := s.cs[3].Session; newest.Leaf != c.head {
 		t.Errorf("the newest ends at %s, the session at %s", newest.Leaf, c.head)
 	}
-	c.standsTrue()
-	made := c.does("four")
-	s = c.story(thread)
+	c.wantFilesOfHead()
+	made := c.runTurn("four")
+	s = c.summarize(thread)
 	if got := s.line(t); got != adopted+", 4 four" || made.Thread != thread || made.Files != (segno.Counts{Modified: 1}) {
 		t.Errorf("after a turn of %+v the line is %q", made.Files, got)
 	}
@@ -135,15 +136,15 @@ func TestOpenAnOlderSession(t *testing.T) {
 	if moved.Link == nil || moved.Link.Session == c.session {
 		t.Errorf("the conversation goes on in %+v", moved.Link)
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// TestOpenWhatHooksHaveRecorded returns the thread there is.
-func TestOpenWhatHooksHaveRecorded(t *testing.T) {
-	g := newGround(t)
+// TestOpenAThreadOfHooks returns the thread that hooks created.
+func TestOpenAThreadOfHooks(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	c := g.chat(1)
-	made := c.does("one")
+	made := c.runTurn("one")
 	if thread := g.openThread("claude", c.source(), "x"); thread != made.Thread {
 		t.Errorf("the thread is %s, the hooks' %s", thread, made.Thread)
 	}
@@ -152,9 +153,9 @@ func TestOpenWhatHooksHaveRecorded(t *testing.T) {
 	}
 }
 
-// TestOpenASessionOfNobody is refused.
-func TestOpenASessionOfNobody(t *testing.T) {
-	g := newGround(t)
+// TestOpenWithoutASession checks that a thread without a session is refused.
+func TestOpenWithoutASession(t *testing.T) {
+	g := newFixture(t)
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: segno.Source{Dir: g.project}})
 		return err
@@ -164,13 +165,13 @@ func TestOpenASessionOfNobody(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfAnOpening fails each operation on the disk of an opening. It is
-// reported, and opening again has everything, once.
+// TestEveryFailureOfAnOpening fails each disk operation of an opening. It returns the error, and a
+// second opening records every turn once.
 func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		c := older(t)
+		c := unrecordedChat(t)
 		faults := faultfs.FailAt(n)
-		err := c.with(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+		err := c.withTimeline(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
@@ -187,8 +188,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 // TestAKilledOpening kills an opening between any two of its commits.
 func TestAKilledOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		c := older(t)
-		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+		c := unrecordedChat(t)
+		err := c.record(func(s *timeline.Timeline) { s.Store = &dyingStore{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
 			_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
@@ -202,31 +203,31 @@ func TestAKilledOpening(t *testing.T) {
 	}
 }
 
-// wantAdopted opens the session again and goes on in it.
+// wantAdopted opens the session again and records another turn in it.
 func (c *chat) wantAdopted(when string) {
 	c.Helper()
 	thread := c.openThread("claude", c.source(), "four")
-	if got := c.story(thread).line(c); got != adopted {
+	if got := c.summarize(thread).line(c); got != adopted {
 		c.Fatalf("%s the line is %q", when, got)
 	}
-	c.standsTrue()
-	c.does("four")
-	if got := c.story(thread).line(c); got != adopted+", 4 four" || len(c.threads()) != 1 {
+	c.wantFilesOfHead()
+	c.runTurn("four")
+	if got := c.summarize(thread).line(c); got != adopted+", 4 four" || len(c.threads()) != 1 {
 		c.Fatalf("%s a turn leaves %q in %v", when, got, c.threads())
 	}
-	c.sound()
+	c.checkStore()
 }
 
-// TestOpenUnderABusyStore opens a session while the writer is not to be had: at worst
-// it says so, and the turn after it is recorded.
+// TestOpenUnderABusyStore opens a session while another process holds the store's writer. It may
+// fail with an error, and the next turn is recorded.
 func TestOpenUnderABusyStore(t *testing.T) {
-	c := older(t)
-	err := c.with(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
+	c := unrecordedChat(t)
+	err := c.withTimeline(nil, func(context.Context, *local.Store, *timeline.Timeline) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.place.StoreWait = 20 * time.Millisecond
-	release := c.hog()
+	release := c.holdWriter()
 	err = c.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 		return err
@@ -238,15 +239,15 @@ func TestOpenUnderABusyStore(t *testing.T) {
 	c.wantAdopted("behind a busy store")
 }
 
-// TestAKilledAdoption kills the first end that hooks tell of an older session between
-// any two of its commits, and repeats it.
+// TestAKilledAdoption kills the first EndTurn of an older session between any two of its commits,
+// and repeats it.
 func TestAKilledAdoption(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		c := older(t)
+		c := unrecordedChat(t)
 		c.opens("four")
 		c.exchange("four")
 		c.write("a", "four")
-		err := c.record(func(s *timeline.Timeline) { s.Store = &mortal{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
+		err := c.record(func(s *timeline.Timeline) { s.Store = &dyingStore{s.Store.(*sqlite.Store), n} }, func(ctx context.Context, r *timeline.Timeline) error {
 			_, err := r.EndTurn(ctx, timeline.TurnEnd{Key: "four", Agent: "claude", Source: c.source()})
 			return err
 		})
@@ -256,13 +257,13 @@ func TestAKilledAdoption(t *testing.T) {
 			}
 			c.ends("four")
 		}
-		if got := c.story(c.threads()[0]).line(t); got != adopted+", 4 four" {
+		if got := c.summarize(c.threads()[0]).line(t); got != adopted+", 4 four" {
 			t.Fatalf("killed after %d commits the line is %q", n, got)
 		}
 		c.undo(timeline.MoveRequest{})
 		if got := c.files(); got != "a \"0\"\n" {
 			t.Fatalf("killed after %d commits, undo left\n%s", n, got)
 		}
-		c.sound()
+		c.checkStore()
 	}
 }

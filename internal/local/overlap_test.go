@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// beginAs opens a turn of one of several agents, each a process of its own.
-func (g *ground) beginAs(session, key string, pid int, alive func(int, string) bool) {
+// beginAs opens a turn of one of several agents, each in a separate process.
+func (g *fixture) beginAs(session, key string, pid int, alive func(int, string) bool) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
@@ -24,8 +24,8 @@ func (g *ground) beginAs(session, key string, pid int, alive func(int, string) b
 	}
 }
 
-// endAs ends it.
-func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
+// endAs ends a turn of beginAs.
+func (g *fixture) endAs(session, key string, alive func(int, string) bool) (c *segno.Checkpoint) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) (err error) {
 		c, err = r.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test",
@@ -38,10 +38,10 @@ func (g *ground) endAs(session, key string, alive func(int, string) bool) (c *se
 	return c
 }
 
-// TestAnAgentKilledBesideAnother kills an agent while another's turn is open. The other's
-// turn is shared all the same, and undoing it leaves what the dead one wrote.
+// TestAnAgentKilledBesideAnother kills an agent while another agent's turn is open. The other turn
+// is still an overlapping one, and its undo keeps the files of the killed agent.
 func TestAnAgentKilledBesideAnother(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	killed := 0
 	alive := func(pid int, _ string) bool { return pid != killed }
@@ -72,13 +72,13 @@ func TestAnAgentKilledBesideAnother(t *testing.T) {
 	if got := g.files(); got != "a \"0\"\nof-one \"precious\"\nof-two \"1\"\nxone \"1\"\nxtwo \"1\"\n" {
 		t.Errorf("the files are\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestANameInAnotherDirectory undoes one of two overlapping turns whose files have one
-// base name: only the path that its own tools named is its own.
+// TestANameInAnotherDirectory undoes one of two overlapping turns with files of the same base name.
+// Only the path that the tools of the turn named belongs to it.
 func TestANameInAnotherDirectory(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("one/main.go", "0")
 	g.write("two/main.go", "0")
 	g.beginAs("s1", "k1", 0, nil)
@@ -104,13 +104,13 @@ func TestANameInAnotherDirectory(t *testing.T) {
 	if got := g.files(); got != "one/\none/main.go \"by one\"\ntwo/\ntwo/main.go \"0\"\n" {
 		t.Errorf("the files are\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAForcedMoveUnderAnOpenTurn undoes a turn by force while the next is open: what the
-// move wrote is not what the open turn did, and undoing that leaves it.
+// TestAForcedMoveUnderAnOpenTurn undoes a turn by force while the next turn is open. The writes of
+// the move do not belong to the open turn, and its undo keeps them.
 func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	g.write("b", "0")
 	if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
@@ -134,16 +134,16 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 	if got, want := g.files(), "a \"0\"\n"; len(got) < len(want) || got[:len(want)] != want {
 		t.Errorf("undo of B brought A's change back:\n%s", got)
 	}
-	g.standsTrue()
-	g.sound()
+	g.wantFilesOfHead()
+	g.checkStore()
 }
 
-// TestAForcedMoveThatIsCompletedUnderAnOpenTurn fails each operation of a forced undo
-// under an open turn for good, as a kill does. The end of the turn completes the undo;
-// what the undo wrote is not credited to the turn.
+// TestAForcedMoveThatIsCompletedUnderAnOpenTurn permanently fails each operation of a forced undo
+// under an open turn, as a kill does. The end of the turn completes the undo, and the writes of the
+// undo are not attributed to the turn.
 func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		g.write("b", "0")
 		if err := g.turn("A", func() { g.write("a", "A") }); err != nil {
@@ -168,6 +168,6 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 				t.Errorf("after operation %d failed the turn is said to have changed %+v: %v", n, c.Files, faults.Trace())
 			}
 		}
-		g.sound()
+		g.checkStore()
 	}
 }

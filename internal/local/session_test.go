@@ -9,10 +9,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// TestOneKeyInTwoSessions gives turns of two sessions one key, as a careless agent
-// would: each is a turn of its own thread.
+// TestOneKeyInTwoSessions gives turns of two sessions the same key. They are separate turns of two
+// threads.
 func TestOneKeyInTwoSessions(t *testing.T) {
-	g := newGround(t)
+	g := newFixture(t)
 	g.write("a", "0")
 	var ends []*segno.Checkpoint
 	for _, session := range []string{"one", "two"} {
@@ -27,13 +27,13 @@ func TestOneKeyInTwoSessions(t *testing.T) {
 	if got := g.files(); got != "a \"0\"\nof-one \"1\"\n" {
 		t.Errorf("undo of the second left\n%s", got)
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestATurnOfNobody refuses to begin or end a turn without a session, and to end one
-// without a key: no query without a condition finds somebody else's.
-func TestATurnOfNobody(t *testing.T) {
-	g := newGround(t)
+// TestATurnWithoutASession checks that a turn without a session can neither begin nor end, and that none
+// ends without a key: an empty query must not match the turn of another session.
+func TestATurnWithoutASession(t *testing.T) {
+	g := newFixture(t)
 	g.write("a", "0")
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
@@ -61,12 +61,13 @@ func TestATurnOfNobody(t *testing.T) {
 	if cs, _ := g.checkpoints(); len(cs) != 2 {
 		t.Errorf("the thread has %d checkpoints", len(cs))
 	}
-	g.sound()
+	g.checkStore()
 }
 
-// TestAnEndNobodySawTheBeginningOf is a turn if the agent was prompted, or did anything,
-// since the newest; else it is told late, of that one.
-func TestAnEndNobodySawTheBeginningOf(t *testing.T) {
+// TestAnEndWithoutABeginning ends a turn whose beginning was not recorded. It is a new turn
+// if the session has a prompt or tool calls since the newest turn. Otherwise it is a late end of
+// the newest turn.
+func TestAnEndWithoutABeginning(t *testing.T) {
 	for name, tc := range map[string]struct {
 		did  func(c *chat)
 		want string
@@ -78,20 +79,20 @@ func TestAnEndNobodySawTheBeginningOf(t *testing.T) {
 		"a call":            {func(c *chat) { c.note("two", segno.Entry{Kind: segno.EntryIntent, ID: "i", Name: "Bash"}) }, "base, 1 one, 2 "},
 		"a damaged session": {func(c *chat) { c.damage() }, "base, 1 one, 2 "},
 	} {
-		g := newGround(t)
+		g := newFixture(t)
 		g.write("a", "0")
 		c := g.chat(1)
-		thread := c.does("one").Thread
+		thread := c.runTurn("one").Thread
 		tc.did(c)
 		made := c.ends("two")
-		if got := g.story(thread).line(t); got != tc.want || (made != nil) != (got != "base, 1 one") {
+		if got := g.summarize(thread).line(t); got != tc.want || (made != nil) != (got != "base, 1 one") {
 			t.Errorf("%s: the line is %q, the end made %+v", name, got, made)
 		}
-		g.sound()
+		g.checkStore()
 	}
 }
 
-// damage adds a line that cannot be read: it may have been a prompt.
+// damage appends a malformed line, which may have been a prompt.
 func (c *chat) damage() {
 	c.Helper()
 	f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_APPEND, 0o600)

@@ -15,20 +15,20 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ground is a store and a project in a scratch directory.
-type ground struct {
+// fixture is a store and a project in a temporary directory.
+type fixture struct {
 	testing.TB
 	place   local.Place
 	project string
 }
 
-func newGround(t testing.TB) *ground {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{TB: t, project: filepath.Join(dir, "project")}
+	g := &fixture{TB: t, project: filepath.Join(dir, "project")}
 	if err := os.Mkdir(g.project, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +38,16 @@ func newGround(t testing.TB) *ground {
 	return g
 }
 
-// with opens the store and the project's site for one action, as one command or
+// withTimeline opens the store and the project's timeline for one action, as one command or
 // hook would.
-func (g *ground) with(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
+func (g *fixture) withTimeline(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	place := g.place
 	place.FS = fsys
-	return on(g.Context(), place, g.project, f)
+	return withTimelineAt(g.Context(), place, g.project, f)
 }
 
-// on opens a place's store and a project's site for one action.
-func on(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
+// withTimelineAt opens a place's store and a project's timeline for one action.
+func withTimelineAt(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
 	s, err := place.Open(ctx)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func on(ctx context.Context, place local.Place, project string, f func(ctx conte
 }
 
 // turn records one turn in which act happens.
-func (g *ground) turn(key string, act func()) error {
+func (g *fixture) turn(key string, act func()) error {
 	if err := g.begin(key, segno.Source{Session: "session", Dir: g.project}); err != nil {
 		return err
 	}
@@ -73,33 +73,33 @@ func (g *ground) turn(key string, act func()) error {
 	return g.end(nil, key)
 }
 
-func (g *ground) begin(key string, src segno.Source) error {
-	return g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+func (g *fixture) begin(key string, src segno.Source) error {
+	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		_, err := site.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 		return err
 	})
 }
 
-func (g *ground) end(fsys vfs.FS, key string) error {
+func (g *fixture) end(fsys vfs.FS, key string) error {
 	src := segno.Source{Session: "session", Dir: g.project}
-	return g.with(fsys, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	return g.withTimeline(fsys, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		_, err := site.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 		return err
 	})
 }
 
-func (g *ground) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
-	err = g.with(fsys, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+func (g *fixture) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
+	err = g.withTimeline(fsys, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		moved, err = site.Move(ctx, ask, nil)
 		return err
 	})
 	return moved, err
 }
 
-// checkpoints are the thread's, oldest first.
-func (g *ground) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
+// checkpoints returns the checkpoints of the thread, oldest first, and its head.
+func (g *fixture) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 		thread, err := site.CurrentThread(ctx)
 		if err != nil || thread == "" {
 			return err
@@ -121,13 +121,13 @@ func (g *ground) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 	return cs, head
 }
 
-// settle lets the next command come: whatever was broken off is completed.
-func (g *ground) settle() {
+// runNextCommand does what the next command does first: it completes interrupted operations.
+func (g *fixture) runNextCommand() {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
 		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
-			return nil // nothing to redo is an answer
+			return nil // there is nothing to redo
 		}
 		return err
 	})
@@ -136,10 +136,10 @@ func (g *ground) settle() {
 	}
 }
 
-// sound checks every hash and every reference.
-func (g *ground) sound() {
+// checkStore checks every hash and every reference of the store.
+func (g *fixture) checkStore() {
 	g.Helper()
-	err := g.with(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, _ *timeline.Timeline) error {
 		_, err := s.Check(ctx, segno.CheckPolicy{Trace: s.Trace}, func(err error) bool {
 			g.Errorf("check: %v", err)
 			return true
@@ -151,15 +151,15 @@ func (g *ground) sound() {
 	}
 }
 
-// standsTrue checks that the files are what the head pins.
-func (g *ground) standsTrue() {
+// wantFilesOfHead checks that the files equal the snapshot of the head.
+func (g *fixture) wantFilesOfHead() {
 	g.Helper()
 	cs, head := g.checkpoints()
 	for _, c := range cs {
 		if c.ID != head.Head {
 			continue
 		}
-		err := g.with(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+		err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
 			if err := site.CoverTurns(ctx); err != nil {
 				return err
 			}
@@ -171,7 +171,7 @@ func (g *ground) standsTrue() {
 			}
 			if now.Tree != c.Tree() {
 				changes, err := site.Workspace.Diff(ctx, c.Tree(), now.Tree)
-				return fmt.Errorf("the head says %s, the files %s: %+v %v", c.Tree(), now.Tree, changes, err)
+				return fmt.Errorf("the tree of the head is %s, that of the files %s: %+v %v", c.Tree(), now.Tree, changes, err)
 			}
 			return nil
 		})
@@ -180,10 +180,10 @@ func (g *ground) standsTrue() {
 		}
 		return
 	}
-	g.Fatalf("the thread stands on %q, which is no checkpoint of it", head.Head)
+	g.Fatalf("the head is %q, which is not a checkpoint of the thread", head.Head)
 }
 
-func (g *ground) write(name, content string) {
+func (g *fixture) write(name, content string) {
 	g.Helper()
 	path := filepath.Join(g.project, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -194,15 +194,15 @@ func (g *ground) write(name, content string) {
 	}
 }
 
-func (g *ground) remove(name string) {
+func (g *fixture) remove(name string) {
 	g.Helper()
 	if err := os.RemoveAll(filepath.Join(g.project, name)); err != nil {
 		g.Fatal(err)
 	}
 }
 
-// files is the project's regular files and what they hold.
-func (g *ground) files() string {
+// files returns the regular files of the project and their content.
+func (g *fixture) files() string {
 	g.Helper()
 	var b strings.Builder
 	err := filepath.WalkDir(g.project, func(path string, de os.DirEntry, err error) error {

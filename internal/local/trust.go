@@ -15,13 +15,13 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// trustFile lists the directories of other users that this user accepted, a line each:
-// the owner's user id, and the path as a quoted string.
+// trustFile returns the file that lists the directories of other users that this user accepted.
+// Each line has the user id of the owner and the path as a quoted string.
 func (p Place) trustFile() string { return filepath.Join(p.Store, "trusted") }
 
-// trusts reports whether a directory that the user uid owns may be recorded. Under sudo
-// that includes the directories of the user who called it, as for git.
-func (p Place) trusts(root string, uid uint32) bool {
+// isTrusted reports whether a directory that the user uid owns may be recorded. Under sudo that
+// includes the directories of the user that ran sudo, as in git.
+func (p Place) isTrusted(root string, uid uint32) bool {
 	if os.Geteuid() == 0 && p.SudoUID != "" && p.SudoUID == strconv.FormatUint(uint64(uid), 10) {
 		return true
 	}
@@ -42,10 +42,9 @@ func trustLine(root string, uid uint32) string {
 	return fmt.Sprintf("%d %s\n", uid, strconv.QuoteToASCII(root))
 }
 
-// Trust makes a directory one to record, although another user owns it. refused is the
-// error that [Store.Register] or [Store.Site] returned for it. The result is the
-// directory, "" if refused has another cause. Another owner of the same directory is
-// refused again.
+// Trust allows recording a directory that another user owns. refused is the error that
+// [Store.Register] or [Store.Timeline] returned for it. Trust returns the directory, or "" if
+// refused has another cause. If the owner of the directory changes later, it is refused again.
 func (p Place) Trust(ctx context.Context, refused error) (string, error) {
 	var foreign *workspace.ForeignError
 	if !errors.As(refused, &foreign) {

@@ -12,7 +12,7 @@ import (
 // EncodeCheckpoint encodes a checkpoint. entries is true if its commit has entries.
 func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 	var e encoder
-	e.beside = entries
+	e.hasOther = entries
 	e.text(1, string(c.Kind))
 	e.number(2, int64(c.Turn))
 	if err := e.time(3, c.Time); err != nil {
@@ -54,7 +54,7 @@ func EncodeCheckpoint(c *segno.Checkpoint, entries bool) ([]byte, error) {
 
 func DecodeCheckpoint(record []byte) (*segno.Checkpoint, error) {
 	c := new(segno.Checkpoint)
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:

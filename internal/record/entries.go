@@ -6,7 +6,7 @@ import "github.com/dalsegno/segno"
 // one.
 func EncodeEntries(entries []segno.Entry, checkpoint bool) ([]byte, error) {
 	var all encoder
-	all.beside = checkpoint
+	all.hasOther = checkpoint
 	for i := range entries {
 		var e encoder
 		x := &entries[i]
@@ -26,7 +26,7 @@ func EncodeEntries(entries []segno.Entry, checkpoint bool) ([]byte, error) {
 
 func DecodeEntries(record []byte) ([]segno.Entry, error) {
 	var entries []segno.Entry
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		if d.tag == 1 {
 			entries = append(entries, decodeEntry(&d))

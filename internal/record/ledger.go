@@ -20,7 +20,7 @@ func EncodeThread(t *segno.Thread) ([]byte, error) {
 
 func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
 	t := segno.Thread{ID: id}
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -66,7 +66,7 @@ func EncodeLink(l *segno.Link) ([]byte, error) {
 }
 
 func DecodeLink(record []byte) (l segno.Link, err error) {
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -106,8 +106,8 @@ func EncodeOperation(o *segno.Operation) ([]byte, error) {
 	if err := e.time(4, o.Time); err != nil {
 		return nil, err
 	}
-	e.part(5, encodeStanding(o.Before))
-	e.part(6, encodeStanding(o.After))
+	e.part(5, encodePointers(o.Before))
+	e.part(6, encodePointers(o.After))
 	e.text(7, string(o.Undoes))
 	if o.Pin != nil {
 		var p encoder
@@ -122,7 +122,7 @@ func EncodeOperation(o *segno.Operation) ([]byte, error) {
 
 func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
 	o := segno.Operation{ID: id, Workspace: workspace}
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -134,9 +134,9 @@ func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record [
 		case 4:
 			o.Time = d.time()
 		case 5:
-			o.Before = decodeStanding(&d)
+			o.Before = decodePointers(&d)
 		case 6:
-			o.After = decodeStanding(&d)
+			o.After = decodePointers(&d)
 		case 7:
 			o.Undoes = segno.OperationID(d.text())
 		case 8:
@@ -165,7 +165,7 @@ func decodePin(outer *decoder) *segno.Pin {
 	return p
 }
 
-func encodeStanding(s segno.Pointers) []byte {
+func encodePointers(s segno.Pointers) []byte {
 	var e encoder
 	e.text(1, string(s.Head))
 	e.text(2, string(s.Tip))
@@ -174,7 +174,7 @@ func encodeStanding(s segno.Pointers) []byte {
 	return e.b
 }
 
-func decodeStanding(outer *decoder) (s segno.Pointers) {
+func decodePointers(outer *decoder) (s segno.Pointers) {
 	d := decode(outer.bytes)
 	for d.next() {
 		switch d.tag {
@@ -208,7 +208,7 @@ func EncodeWorkspace(w *segno.WorkspaceRecord) ([]byte, error) {
 
 func DecodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
 	w := segno.WorkspaceRecord{ID: id}
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:
@@ -241,7 +241,7 @@ func EncodeState(s *segno.WorkspaceState) ([]byte, error) {
 
 func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
 	s := segno.WorkspaceState{Workspace: id}
-	d := checked(record)
+	d := decodeChecked(record)
 	for d.next() {
 		switch d.tag {
 		case 1:

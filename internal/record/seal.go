@@ -19,8 +19,8 @@ const Sealed Encoding = 3
 
 // The errors of [Sealer.Open].
 var (
-	ErrPlain  = errors.New("it is kept in plain, and the store is sealed")
-	ErrSealed = errors.New("it does not open with the store's key: it was changed, or belongs elsewhere")
+	ErrPlain  = errors.New("it is not encrypted, but the store is sealed")
+	ErrSealed = errors.New("it cannot be decrypted with the store's key: it was changed or moved")
 )
 
 // Sealer encrypts and authenticates the values of a store. Without the key a value cannot be read, and
@@ -89,7 +89,7 @@ func CheckKey(key []byte) error {
 	if key == nil || len(key) == KeyLength {
 		return nil
 	}
-	return segno.Errorf(segno.KindInvalid, "open store", "", "the key has not exactly 32 bytes").WithHint("give 32 random bytes, or derive them from a passphrase with a function made for that")
+	return segno.Errorf(segno.KindInvalid, "open store", "", "the key is not 32 bytes long").WithHint("give 32 random bytes, or derive them from a passphrase with a function made for that")
 }
 
 // newSealer derives the keys and the check value of the store with a mark.
@@ -129,7 +129,7 @@ func (z *Sealer) Same(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
 	}
-	h := z.sum("nonce", append(placed([]byte{byte(len(place))}, place), plain...))
+	h := z.sum("nonce", append(appendParts([]byte{byte(len(place))}, place), plain...))
 	return z.seal(h[:xaesNonce], plain, place)
 }
 
@@ -137,7 +137,7 @@ func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
 	out := make([]byte, 0, 1+xaesNonce+len(plain)+xaesTag)
 	out = append(append(out, byte(Sealed)), nonce...)
 	var buf [256]byte
-	out, err := z.cipher.seal(out, nonce, plain, placed(buf[:0], place))
+	out, err := z.cipher.seal(out, nonce, plain, appendParts(buf[:0], place))
 	if err != nil {
 		panic("segno: internal error: sealing: " + err.Error())
 	}
@@ -156,7 +156,7 @@ func (z *Sealer) Open(sealed []byte, place ...string) ([]byte, error) {
 		return nil, ErrSealed
 	}
 	var buf [256]byte
-	plain, err := z.cipher.open(sealed[1:1+xaesNonce], sealed[1+xaesNonce:], placed(buf[:0], place))
+	plain, err := z.cipher.open(sealed[1:1+xaesNonce], sealed[1+xaesNonce:], appendParts(buf[:0], place))
 	if err != nil {
 		return nil, ErrSealed
 	}
@@ -166,8 +166,8 @@ func (z *Sealer) Open(sealed []byte, place ...string) ([]byte, error) {
 	return plain, nil
 }
 
-// placed appends the parts of a place with their lengths, so that different parts give different bytes.
-func placed(dst []byte, parts []string) []byte {
+// appendParts appends the parts of a place with their lengths, so that different parts give different bytes.
+func appendParts(dst []byte, parts []string) []byte {
 	for _, part := range parts {
 		dst = binary.AppendUvarint(dst, uint64(len(part)))
 		dst = append(dst, part...)
@@ -177,7 +177,7 @@ func placed(dst []byte, parts []string) []byte {
 
 func (z *Sealer) sum(kind string, value []byte) (h segno.Hash) {
 	mac := hmac.New(sha256.New, z.terms)
-	mac.Write(placed(nil, []string{kind}))
+	mac.Write(appendParts(nil, []string{kind}))
 	mac.Write(value)
 	mac.Sum(h[:0])
 	return h

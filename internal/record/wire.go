@@ -31,8 +31,8 @@ var ErrDamaged = errors.New("the record does not decode")
 
 // encoder writes a record.
 type encoder struct {
-	b      []byte
-	beside bool // the commit has another record: its entries or its checkpoint
+	b        []byte
+	hasOther bool // the commit has another record: its entries or its checkpoint
 }
 
 func (e *encoder) number(tag uint64, v int64) {
@@ -90,26 +90,26 @@ func (e *encoder) part(tag uint64, p []byte) {
 }
 
 // A whole record begins with a checksum field: the CRC-32C of the field's key and of all bytes after
-// the field, in little endian. There are two keys. besideKey means that the commit has another record,
+// the field, in little endian. There are two keys. hasOtherKey means that the commit has another record,
 // too: its entries or its checkpoint. Records of older versions have no checksum, and begin with a key
 // of at most oldKeys.
 const (
-	oldKeys   = 21<<1 | formBytes
-	besideKey = 62<<1 | formBytes
-	sumKey    = 63<<1 | formBytes
-	sumLength = 1 + 1 + crc32.Size
+	oldKeys     = 21<<1 | formBytes
+	hasOtherKey = 62<<1 | formBytes
+	sumKey      = 63<<1 | formBytes
+	sumLength   = 1 + 1 + crc32.Size
 )
 
 // HasOther reports whether the commit of a record has another one: the checkpoint's record if this one
 // has the entries, and vice versa. A store that does not find the other record knows that it was lost.
 // HasOther returns false for records without a checksum.
-func HasOther(record []byte) bool { return len(record) >= sumLength && record[0] == besideKey }
+func HasOther(record []byte) bool { return len(record) >= sumLength && record[0] == hasOtherKey }
 
 // record returns the record with its checksum.
 func (e *encoder) record() []byte {
 	key := byte(sumKey)
-	if e.beside {
-		key = besideKey
+	if e.hasOther {
+		key = hasOtherKey
 	}
 	out := append(make([]byte, 0, sumLength+len(e.b)), key, crc32.Size)
 	out = binary.LittleEndian.AppendUint32(out, sumOf(key, e.b))
@@ -121,19 +121,19 @@ func sumOf(key byte, rest []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte{key}, table), table, rest)
 }
 
-// checked is decode for a whole record.
-func checked(record []byte) decoder {
+// decodeChecked is decode for a whole record.
+func decodeChecked(record []byte) decoder {
 	says := func(key byte) bool {
 		return len(record) >= sumLength && record[1] == crc32.Size && binary.LittleEndian.Uint32(record[2:]) == sumOf(key, record[sumLength:])
 	}
 	switch {
 	case len(record) == 0:
 		return decode(record) // an older version wrote a record without fields
-	case record[0] == sumKey || record[0] == besideKey:
+	case record[0] == sumKey || record[0] == hasOtherKey:
 		if says(record[0]) {
 			return decode(record[sumLength:])
 		}
-	case record[0] <= oldKeys && !says(sumKey) && !says(besideKey): // otherwise the key of the checksum is damaged
+	case record[0] <= oldKeys && !says(sumKey) && !says(hasOtherKey): // otherwise the key of the checksum is damaged
 		return decode(record)
 	}
 	return decoder{err: ErrDamaged}

@@ -226,8 +226,8 @@ func TestACPSettingsSurvive(t *testing.T) {
 	}
 }
 
-// TestACPNoSessionSupport comes back to an agent that can neither load nor resume:
-// the client sees its conversation again, and the agent is told of it.
+// TestACPNoSessionSupport continues with an agent that can neither load nor resume: the client sees
+// its conversation again, and the agent receives a preamble.
 func TestACPNoSessionSupport(t *testing.T) {
 	s := newACPStage(t, agentrig.GoExample, nil)
 	near, far := t.TempDir(), t.TempDir()

@@ -17,9 +17,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 )
 
-// TestACPRateLimit has the model refuse in the middle of a turn that has already
-// done something: the client is told as the agent tells it, nothing is done twice,
-// and the conversation goes on.
+// TestACPRateLimit has the model refuse in the middle of a turn after a tool call. The client
+// receives the error as the agent sends it, no call is repeated, and the conversation continues.
 func TestACPRateLimit(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
@@ -32,7 +31,7 @@ func TestACPRateLimit(t *testing.T) {
 				var refused *acp.Error
 				switch {
 				case err == nil && stop.Reason == "end_turn":
-					// It went on by itself, or it is of those that dress a failure so.
+					// The agent continued without a prompt, or it reports failures as a normal end.
 				case errors.As(err, &refused):
 				default:
 					t.Fatalf("the turn ended with %q, %v", stop.Reason, err)
@@ -52,8 +51,8 @@ func TestACPRateLimit(t *testing.T) {
 	}
 }
 
-// TestACPKilledInMidTool kills the agent's process while its tool runs. The client
-// gets one answer, the tool is not run again, and the model is told of it.
+// TestACPKilledInMidTool kills the agent's process while its tool runs. The client receives one
+// answer, the tool does not run again, and the model receives the state of the call.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
@@ -100,9 +99,9 @@ func killedInMidTool(t *testing.T, agent agentrig.ACPAgent, child bool) {
 	}
 }
 
-// TestACPKilledAndForgotten kills the agent in the middle of a tool call, with its
-// transcripts gone: the next rungs of the ladder tell the model what was done in the
-// turns before and in this one. The scripted model takes no notice of that.
+// TestACPKilledAndForgotten kills the agent in the middle of a tool call and deletes its
+// transcripts. Recovery then sends the model a description of the previous turns and of this one,
+// which the scripted model ignores.
 func TestACPKilledAndForgotten(t *testing.T) {
 	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
@@ -161,9 +160,9 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// TestACPTranscriptDeleted comes back with an id whose transcript is gone. Where
-// segno can write the agent's transcripts the model is sent exactly what it would
-// have been; else it is told what happened.
+// TestACPTranscriptDeleted continues a session whose transcript was deleted. If segno can write the
+// agent's transcripts, the model receives the same request as with the transcript. Otherwise it
+// receives a preamble.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {

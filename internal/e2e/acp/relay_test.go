@@ -70,15 +70,15 @@ func compareTaps(t *testing.T, near, far string) {
 	compareLines(t, "to the agent", lines(t, nearIn), lines(t, farIn))
 	said, heard := lines(t, farOut), lines(t, nearOut)
 	heard = slices.DeleteFunc(heard, func(m acp.Message) bool {
-		return ours(m) && !slices.ContainsFunc(said, func(of acp.Message) bool { return inserted(of.Line, m.Line) })
+		return isFromSegno(m) && !slices.ContainsFunc(said, func(of acp.Message) bool { return inserted(of.Line, m.Line) })
 	})
 	compareLines(t, "to the client", said, heard)
 }
 
 func updateOf(m acp.Message) string { return m.Text(m.Find(m.Params, "update", "sessionUpdate")) }
 
-// ours reports whether segno may have made a message of its own.
-func ours(m acp.Message) bool { return updateOf(m) == "available_commands_update" }
+// isFromSegno reports whether segno may have created a message.
+func isFromSegno(m acp.Message) bool { return updateOf(m) == "available_commands_update" }
 
 func compareLines(t *testing.T, which string, sent, arrived []acp.Message) {
 	t.Helper()
@@ -134,8 +134,8 @@ func TestACPX(t *testing.T) {
 	}
 }
 
-// acpx runs it and returns what it printed. A process of its own that is about to
-// end refuses a prompt; then it is asked again.
+// acpx runs acpx and returns its output. The background process of acpx refuses a prompt while it
+// ends. The prompt is then repeated.
 func (s *acpStage) acpx(command string, args ...string) string {
 	s.Helper()
 	for {
@@ -153,8 +153,8 @@ func (s *acpStage) acpx(command string, args ...string) string {
 	}
 }
 
-// TestACPHooksToo has the agent's hooks on as well: every turn is recorded once, by
-// the one who holds the session.
+// TestACPHooksToo also enables the agent's hooks. Every turn is recorded once, by the process that
+// holds the session's lease.
 func TestACPHooksToo(t *testing.T) {
 	t.Parallel()
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}) {

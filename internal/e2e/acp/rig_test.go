@@ -34,7 +34,7 @@ func newACPStage(t *testing.T, agent agentrig.ACPAgent, files map[string]string)
 	return &acpStage{Stage: stage, agent: acp, answer: "allow_once"}
 }
 
-// soak skips nothing: what is run in long runs only is not there in others.
+// soak returns all cases in long runs, and only the first list in others. No test is skipped.
 func soak[T any](always []T, more ...T) []T {
 	if os.Getenv("SEGNO_SOAK") == "1" {
 		return append(always, more...)
@@ -215,8 +215,8 @@ func (s *acpStage) heard(prompt string, has, hasNot []string) {
 	}
 }
 
-// everything is all a model call holds of the conversation, results and inputs too,
-// without the scripts: they name what is to be done, and it need not have been.
+// everything returns the complete conversation of a model call, with results and inputs, except for
+// the scripts: they name tool calls that may not have happened.
 func everything(r fakemodel.Request) string {
 	var b strings.Builder
 	for _, m := range r.Messages() {

@@ -31,7 +31,7 @@ func newRepository(s *e2erig.Stage, files map[string]string) *repository {
 	return r
 }
 
-// in runs the segno command in a directory and returns what it printed.
+// in runs the segno command in a directory and returns its output.
 func (r *repository) in(dir string, args ...string) string {
 	r.Helper()
 	cmd := r.Command(r.Ctx, args...)

@@ -90,8 +90,8 @@ func withoutLine(text, name string) string {
 	return strings.Join(keep, "")
 }
 
-// TestUndoneConversationGoesOn checks what the model is sent after an undo: the
-// conversation up to the turn landed on, and nothing of the turn taken back.
+// TestUndoneConversationGoesOn checks the request to the model after an undo: it contains the
+// conversation up to the head and nothing of the undone turn.
 func TestUndoneConversationGoesOn(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "1\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "2\n"), "answer one"))

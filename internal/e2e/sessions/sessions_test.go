@@ -93,8 +93,8 @@ func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
 	})
 }
 
-// TestKilledInMidTool kills the agent while a tool runs, goes on, and finds the
-// broken turn recorded with what it had done.
+// TestKilledInMidTool kills the agent while a tool runs and continues the session. The interrupted
+// turn is recorded with its changes.
 func TestKilledInMidTool(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))

@@ -126,8 +126,8 @@ func launches(s *e2erig.Stage, tui *agentrig.TUI, prompt string) {
 	s.Poll("the turn to be in the background", func() bool { return strings.Contains(s.Segno("status"), "background claude") })
 }
 
-// reported waits until the agent was told that the background work ended, and until the
-// turn in which it was is over.
+// reported waits until the agent has received the end of the background work and the turn that
+// reports it is over.
 func reported(s *e2erig.Stage) {
 	s.Helper()
 	s.Poll("the report to reach the model", func() bool {

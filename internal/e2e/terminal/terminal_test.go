@@ -83,8 +83,8 @@ func TestRewindIsALine(t *testing.T) {
 	})
 }
 
-// TestEscThenUndo interrupts a turn in the terminal and takes it back at once,
-// though the agent fired no event and lives.
+// TestEscThenUndo interrupts a turn in the terminal and undoes it at once, although the agent fired
+// no event and is still running.
 func TestEscThenUndo(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()

@@ -1,16 +1,16 @@
-// Package acptest serves tests of what stands between a client and an agent of the
-// Agent Client Protocol: a scripted agent, a scripted client, and a tap that logs
-// the bytes between two programs. It knows nothing of what is tested.
+// Package acptest tests programs between a client and an agent of the Agent Client
+// Protocol. It has a scripted agent, a scripted client, and a tap that logs the
+// bytes between two programs. It does not depend on the program under test.
 //
-// A test binary becomes the agent, the agent's tool or the tap when its first
-// argument says so and its TestMain calls [Main]:
+// A test binary becomes the agent, the agent's tool or the tap if its first
+// argument selects one of them and its TestMain calls [Main]:
 //
 //	if code, ran := acptest.Main(ctx, os.Args[1:], acptest.Standard()); ran {
 //		os.Exit(code)
 //	}
 //
-// so that the agent's command line is the test binary and what [Config.Args]
-// returns.
+// The agent's command line is then the test binary with the arguments of
+// [Config.Args].
 //
 // # Scripts
 //
@@ -18,22 +18,21 @@
 //
 //	<<acp [steps]>>
 //
-// a JSON array of steps; [Directive] writes one and [Step] says what there is. The
-// agent has a model that knows nothing but what a real one would be sent: the
-// session so far and the prompt ([Request]). It follows the newest directive in
-// sight, in the session or in the prompt, and of that what is not yet done:
+// which contains a JSON array of steps. [Directive] writes a directive and [Step]
+// documents the steps. The agent has a model that knows only what a real model is
+// sent ([Request]): the session so far and the prompt. The model executes the newest
+// directive that it finds in the session or the prompt, except for completed steps:
 //
-//   - a tool call whose line is said to be appended is done, whoever says it;
-//   - of one whose line is only named, outside of directives, nobody knows whether
-//     it was done: the model looks into the ledger, and makes the call if it is not
-//     there;
-//   - a text is done if it was said in this session since the directive;
-//   - a fault is done when it struck as often as it says. That alone is remembered
-//     outside of the conversation.
+//   - A tool call is complete if any text contains "appended" or "refused" with its line.
+//   - If a text outside of directives only names the line, it is unknown whether the call
+//     was completed. The model reads the ledger and makes the call if the line is missing.
+//   - A text is complete if the agent sent it in this session after the directive.
+//   - A fault is complete if it happened as often as the step requires. Only this is
+//     stored outside of the conversation.
 //
-// So a prompt without a directive takes up again what was cut short, a new session
-// that is told what happened goes on from there, and one that is told too little
-// does things twice.
+// A prompt without a directive therefore continues an interrupted script, and so does
+// a new session with a preamble that describes the turns. A session with an incomplete
+// preamble repeats steps.
 package acptest
 
 import (

@@ -88,8 +88,8 @@ func (r *run) ended(session, text, reason string) *Turn {
 	return turn
 }
 
-// gone waits for the process to end by itself.
-func (r *run) gone() {
+// waitForExit waits until the process exits without being killed.
+func (r *run) waitForExit() {
 	r.Helper()
 	if _, err := r.Wait(r.ctx); err != nil {
 		r.Fatal(err)
@@ -168,7 +168,7 @@ func TestWhatWasCutShortGoesOn(t *testing.T) {
 					t.Fatal("the turn did not fail")
 				}
 				if how != "drop" && how != "child" {
-					r.gone()
+					r.waitForExit()
 				}
 				r.Kill()
 				r = start(t, ClientOptions{}, c.Args()...)
@@ -367,7 +367,7 @@ func TestATapLogsEveryByte(t *testing.T) {
 	if err := r.CloseStdin(); err != nil {
 		t.Fatal(err)
 	}
-	r.gone()
+	r.waitForExit()
 	in, out, err := Tapped(log)
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ type agent struct {
 	waiting  map[string]chan acp.Message // by the id of a request to the client
 }
 
-// Agent serves a client on in and out until in ends, the context ends, or a script
-// says so. At the end running turns are cancelled, and nothing of it goes on.
+// Agent serves a client on in and out until in ends, the context ends, or a script ends the agent.
+// It then cancels running turns and waits for them.
 func Agent(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "sessions"), 0o700); err != nil {
 		return err
@@ -40,7 +40,7 @@ func Agent(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a := &agent{Config: c, stop: cancel, stdout: out, out: acp.NewWriter(pieces{out, c.Chunk}), sessions: map[string]*session{},
+	a := &agent{Config: c, stop: cancel, stdout: out, out: acp.NewWriter(chunkWriter{out, c.Chunk}), sessions: map[string]*session{},
 		waiting: map[string]chan acp.Message{}}
 	if c.Greeting != "" {
 		fmt.Fprintln(out, c.Greeting)
@@ -119,7 +119,7 @@ func (a *agent) forget(s *session) {
 	delete(a.sessions, s.id)
 }
 
-// send writes a message. When nobody listens any more, nothing is done any more.
+// send writes a message. If the write fails, because the client is gone, it cancels all work.
 func (a *agent) send(line []byte) {
 	if a.CRLF {
 		line = append(line[:len(line)-1:len(line)-1], '\r', '\n')
@@ -162,13 +162,13 @@ func (a *agent) ask(ctx context.Context, method string, params any) (acp.Message
 	}
 }
 
-// pieces cuts writes into pieces of so many bytes.
-type pieces struct {
+// chunkWriter splits writes into chunks of a fixed size.
+type chunkWriter struct {
 	out  io.Writer
 	size int
 }
 
-func (p pieces) Write(data []byte) (int, error) {
+func (p chunkWriter) Write(data []byte) (int, error) {
 	if p.size <= 0 {
 		return p.out.Write(data)
 	}

@@ -67,8 +67,8 @@ type ClientOptions struct {
 	Handle func(Received) (json.RawMessage, *acp.Error)
 }
 
-// Start starts an agent's command in a process group of its own, which the context's
-// end kills.
+// Start starts an agent's command in a separate process group. The end of the context kills the
+// group.
 func Start(ctx context.Context, cmd *exec.Cmd, o ClientOptions) (*Client, error) {
 	c := &Client{cmd: cmd, permit: o.Permit, handle: o.Handle, exited: make(chan struct{}), more: make(chan struct{}), open: map[string]int{}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -113,7 +113,7 @@ func Start(ctx context.Context, cmd *exec.Cmd, o ClientOptions) (*Client, error)
 // PID is the process's id and its group's.
 func (c *Client) PID() int { return c.cmd.Process.Pid }
 
-// Send writes bytes as they are. What is a request among them counts as asked.
+// Send writes bytes unchanged. A request among them is registered, so that its answer is expected.
 func (c *Client) Send(raw string) error {
 	for line := range bytes.Lines([]byte(raw)) {
 		if m, err := acp.Parse(line); err == nil && m.IsRequest() {
@@ -179,8 +179,8 @@ func (c *Client) Messages() []Received {
 	return append([]Received(nil), c.received...)
 }
 
-// Problems are what an agent must not do: a second answer, an answer nobody asked
-// for, a line that is no message.
+// Problems returns violations of the protocol by the agent: a second answer, an answer without a
+// request, or a line that is not a message.
 func (c *Client) Problems() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

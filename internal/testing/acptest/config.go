@@ -25,8 +25,9 @@ type Config struct {
 	Close  bool `json:"close,omitempty"`
 	Delete bool `json:"delete,omitempty"`
 
-	// Claude is a configuration directory of Claude Code in which it keeps its sessions,
-	// as transcripts of that agent's form; "" keeps them in Dir in a form of its own.
+	// Claude is a configuration directory of Claude Code. The agent stores its sessions
+	// there in the format of Claude Code's transcripts. If it is empty, the agent stores
+	// them in Dir in a simpler format.
 	Claude string `json:"claude,omitempty"`
 	// Missing is whose errors say that a session is not there: claude-0.49,
 	// claude-0.100 (the default), codex, opencode or gemini.

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// strikes reports whether a fault strikes once more, and counts that.
-func (t *turn) strikes(i int, s Step) (bool, error) {
+// takeFault reports whether the fault of a step happens now, and counts it.
+func (t *turn) takeFault(i int, s Step) (bool, error) {
 	if s.Times == 0 {
 		return true, nil
 	}
@@ -69,7 +69,7 @@ func (t *turn) die(how string) error {
 	case "drop":
 		t.hangUp()
 	case "", "kill":
-		return suicide()
+		return killSelf()
 	default:
 		return fmt.Errorf("acptest: no way to die: %s", how)
 	}

@@ -37,9 +37,9 @@ func slug(cwd string) string {
 	return regexp.MustCompile("[^a-zA-Z0-9]").ReplaceAllString(cwd, "-")
 }
 
-// isOf reports whether a session belongs to a directory: Claude Code goes by the place of
-// the transcript, whose older lines may name another directory.
-func (c Config) isOf(s *session, cwd string) bool {
+// ownsSession reports whether a session belongs to a directory. Claude Code decides by the path of the
+// transcript, because older lines in it may name another directory.
+func (c Config) ownsSession(s *session, cwd string) bool {
 	if c.Claude != "" {
 		return filepath.Base(filepath.Dir(s.file)) == slug(cwd)
 	}

@@ -38,7 +38,7 @@ func (a *agent) request(ctx context.Context, m acp.Message) {
 	}
 	result, err := a.serve(m, p)
 	a.answer(m.IDText(), result, a.wire(err))
-	if s, ok := result.(opened); ok && err == nil {
+	if s, ok := result.(sessionResult); ok && err == nil {
 		a.announce(s.session)
 	}
 }
@@ -76,7 +76,7 @@ func (a *agent) serve(m acp.Message, p open) (any, error) {
 		}
 		return a.page(list, m.Text(m.Find(m.Params, "cursor")))
 	case method == "session/close" && a.Close, method == "session/delete" && a.Delete:
-		return a.leave(method, p)
+		return a.closeSession(method, p)
 	case method == "session/set_mode", method == "session/set_config_option":
 		return a.configure(method, m)
 	case len(method) > 0 && method[0] == '_':
@@ -115,14 +115,14 @@ func (a *agent) initialize() any {
 	return r
 }
 
-// opened is the result of a method that opened a session.
-type opened struct {
+// sessionResult is the result of a method that opened a session.
+type sessionResult struct {
 	session *session
 	null    bool
 	named   bool // the result names it
 }
 
-func (o opened) MarshalJSON() ([]byte, error) {
+func (o sessionResult) MarshalJSON() ([]byte, error) {
 	if o.null {
 		return []byte("null"), nil
 	}
@@ -141,7 +141,7 @@ func (a *agent) newSession(p open) (any, error) {
 		return nil, err
 	}
 	a.keep(s)
-	return opened{session: s, named: true}, nil
+	return sessionResult{session: s, named: true}, nil
 }
 
 // find returns a session from memory or from disk.
@@ -150,7 +150,7 @@ func (a *agent) find(method string, p open) (*session, error) {
 		return s, nil
 	}
 	s, err := a.readSession(p.SessionID)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && !a.isOf(s, p.Cwd) {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && a.Keyed && !a.ownsSession(s, p.Cwd) {
 		return nil, a.missing(method, p.SessionID)
 	}
 	return s, err
@@ -166,10 +166,10 @@ func (a *agent) reopen(method string, p open) (any, error) {
 	if method == "session/load" {
 		a.replay(s)
 	}
-	return opened{session: s, null: a.NullResults}, nil
+	return sessionResult{session: s, null: a.NullResults}, nil
 }
 
-// replay sends what was said in a session.
+// replay sends the messages of a session.
 func (a *agent) replay(s *session) {
 	for _, r := range s.all() {
 		switch r.Type {
@@ -225,10 +225,10 @@ func (a *agent) fork(p open) (any, error) {
 	if a.ForkReplay {
 		a.replay(s)
 	}
-	return opened{session: s, named: true}, nil
+	return sessionResult{session: s, named: true}, nil
 }
 
-func (a *agent) leave(method string, p open) (any, error) {
+func (a *agent) closeSession(method string, p open) (any, error) {
 	s, err := a.find(method, p)
 	if err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (a *agent) configure(method string, m acp.Message) (any, error) {
 	return map[string]any{"configOptions": []any{}}, nil
 }
 
-// announce sends the commands behind the answer that opened a session.
+// announce sends the available commands after the answer that opened a session.
 func (a *agent) announce(s *session) {
 	if len(a.Commands) == 0 {
 		return

@@ -71,7 +71,7 @@ func ReadLedger(name string) ([]string, error) {
 	return all, err
 }
 
-// eachLine visits the lines of a file that are whole; of no file there are none.
+// eachLine visits the complete lines of a file. A missing file has none.
 func eachLine(name string, visit func([]byte) error) error {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,16 +93,16 @@ func eachLine(name string, visit func([]byte) error) error {
 	}
 }
 
-// sight is what the model makes of what it sees.
-type sight struct {
+// modelView is what the model derives from its request.
+type modelView struct {
 	script *script // the newest; nil if there is none
-	// since are the session's records behind the script's own.
+	// since contains the records of the session after the script.
 	since []record
 	plain string // everything, without the directives
 }
 
-func look(records []record) (sight, error) {
-	var s sight
+func viewOf(records []record) (modelView, error) {
+	var s modelView
 	var plain strings.Builder
 	for i, r := range records {
 		found, rest, err := directives(r.Text)
@@ -119,8 +119,8 @@ func look(records []record) (sight, error) {
 	return s, nil
 }
 
-// said reports whether a step's text was said since its script came up.
-func (s sight) said(step int) bool {
+// said reports whether the text of a step was sent since its script.
+func (s modelView) said(step int) bool {
 	for _, r := range s.since {
 		if r.Script == s.script.key && r.Step == step {
 			return true
@@ -130,7 +130,7 @@ func (s sight) said(step int) bool {
 }
 
 // done reports whether a line is said to be appended, or refused.
-func (s sight) done(line string) bool {
+func (s modelView) done(line string) bool {
 	return names(s.plain, "appended "+line) || names(s.plain, "refused "+line)
 }
 
@@ -143,18 +143,18 @@ func names(text, word string) bool {
 		}
 		i += at
 		at = i + len(word)
-		if (i == 0 || !wordly(text[i-1])) && (at == len(text) || !wordly(text[at])) {
+		if (i == 0 || !isWordByte(text[i-1])) && (at == len(text) || !isWordByte(text[at])) {
 			return true
 		}
 	}
 }
 
-func wordly(c byte) bool {
+func isWordByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }
 
 // sent logs a request.
-func (c Config) sent(s *session, records []record, view sight, first bool) error {
+func (c Config) sent(s *session, records []record, view modelView, first bool) error {
 	lines, err := ReadLedger(c.LedgerFile())
 	if err != nil {
 		return err

@@ -64,8 +64,8 @@ func (s *session) add(r record) error {
 	return s.write()
 }
 
-// write appends what the file does not have, all of it should somebody have deleted
-// the file; s.mu is held.
+// write appends new records to the file, or all records if the file was deleted. The caller holds
+// s.mu.
 func (s *session) write() error {
 	if _, err := os.Stat(s.file); errors.Is(err, fs.ErrNotExist) {
 		s.written, s.leaf = 0, ""

@@ -16,10 +16,11 @@ type Step struct {
 	Thought string `json:"thought,omitempty"` // the agent thinks it
 
 	// Tool is a tool call. "ledger", the only tool, appends Line to the ledger, once
-	// and durably, and says "appended Line". Child does that in a process of its own.
-	// Ask asks for permission first; what is refused says "refused Line". Hold keeps
-	// it, announced, until a file is there. File is a file of the session's directory
-	// that gets the line, too, unless it has it; the call names it if it is no child's.
+	// and durably, and returns "appended Line". With Child a separate process does that.
+	// With Ask the agent first asks for permission, and a refused call returns "refused
+	// Line". With Hold the announced call waits until that file exists. File is a file in
+	// the session's directory to which the tool also appends the line, unless the file
+	// contains it. The call names File if no child writes it.
 	Tool  string `json:"tool,omitempty"`
 	Line  string `json:"line,omitempty"`
 	File  string `json:"file,omitempty"`
@@ -104,8 +105,8 @@ type script struct {
 
 const opening = "<<acp "
 
-// directives returns the scripts of a text in order, and the text without them. One
-// inside of quoted JSON is read as well; one that somebody cut short is none.
+// directives returns the scripts of a text in order, and the text without them. It also finds
+// scripts in quoted JSON. A truncated script is ignored.
 func directives(text string) (found []script, rest string, err error) {
 	var out strings.Builder
 	for {

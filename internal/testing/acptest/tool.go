@@ -17,10 +17,10 @@ func toolText(text string) []any {
 }
 
 // call is one tool call, from its announcement to its result.
-func (t *turn) call(i int, s Step, view sight) error {
+func (t *turn) call(i int, s Step, view modelView) error {
 	id := "call_" + newID()[:13]
 	if names(view.plain, s.Line) {
-		return t.lookFor(id, i, s)
+		return t.appendIfMissing(id, i, s)
 	}
 	if err := t.session.add(record{Type: "call", ID: id, Text: "append " + s.Line}); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (t *turn) call(i int, s Step, view sight) error {
 	return t.perform(id, i, s)
 }
 
-// perform does what was announced, and what a fault makes of it.
+// perform executes an announced tool call, with its fault.
 func (t *turn) perform(id string, i int, s Step) error {
 	if err := t.ctx.Err(); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (t *turn) perform(id string, i int, s Step) error {
 	strikes := false
 	if s.Strike != "" {
 		var err error
-		if strikes, err = t.strikes(i, s); err != nil {
+		if strikes, err = t.takeFault(i, s); err != nil {
 			return err
 		}
 	}
@@ -101,9 +101,8 @@ func (t *turn) result(id, status, text string) error {
 	return nil
 }
 
-// lookFor reads the ledger for a line of which it is not known whether it is there,
-// and appends it if it is not.
-func (t *turn) lookFor(id string, i int, s Step) error {
+// appendIfMissing reads the ledger for a line, and appends the line if it is missing.
+func (t *turn) appendIfMissing(id string, i int, s Step) error {
 	if err := t.session.add(record{Type: "call", ID: id, Text: "look for " + s.Line}); err != nil {
 		return err
 	}
@@ -121,7 +120,7 @@ func (t *turn) lookFor(id string, i int, s Step) error {
 	if err := t.result(id, "completed", "it is not there: "+s.Line); err != nil {
 		return err
 	}
-	return t.call(i, s, sight{})
+	return t.call(i, s, modelView{})
 }
 
 // permission asks the client whether the call may run.
@@ -144,12 +143,12 @@ func (t *turn) permission(id string, s Step) (bool, error) {
 	}
 }
 
-// append does the tool's work, here or in a process of its own.
+// append executes the tool, in this process or in a child process.
 func (t *turn) append(s Step, death string) error {
 	if s.Tool != "ledger" {
 		return fmt.Errorf("acptest: no tool is called %s", s.Tool)
 	}
-	job := toolJob{Config: t.Config, Line: s.Line, Death: death}
+	job := toolRun{Config: t.Config, Line: s.Line, Death: death}
 	if s.File != "" {
 		job.File = filepath.Join(t.session.cwd, s.File)
 	}
@@ -181,8 +180,8 @@ func (t *turn) childDies(s Step, before bool) error {
 	return t.fail("claude.gone")
 }
 
-// toolJob is what a tool's process does.
-type toolJob struct {
+// toolRun is the task of a tool process.
+type toolRun struct {
 	Config Config `json:"config"`
 	Line   string `json:"line"`
 	File   string `json:"file,omitempty"`
@@ -191,7 +190,7 @@ type toolJob struct {
 
 // append adds the line to the file that the step names, and then to the ledger: a line
 // of the ledger is in the file as well.
-func (j toolJob) append() error {
+func (j toolRun) append() error {
 	if j.File != "" {
 		lines, err := ReadLedger(j.File)
 		if err != nil {
@@ -207,7 +206,7 @@ func (j toolJob) append() error {
 }
 
 func toolMain(_ context.Context, args []string) error {
-	var j toolJob
+	var j toolRun
 	if err := json.Unmarshal([]byte(args[0]), &j); err != nil {
 		return err
 	}
@@ -215,19 +214,19 @@ func toolMain(_ context.Context, args []string) error {
 		return err
 	}
 	if j.Death == "before" {
-		return suicide()
+		return killSelf()
 	}
 	if err := j.append(); err != nil {
 		return err
 	}
 	if j.Death == "after" {
-		return suicide()
+		return killSelf()
 	}
 	return nil
 }
 
-// suicide is SIGKILL, where there is one.
-func suicide() error {
+// killSelf sends SIGKILL to this process.
+func killSelf() error {
 	p, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		return err

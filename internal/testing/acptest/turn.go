@@ -20,7 +20,7 @@ type turn struct {
 	session *session
 	prompt  acp.Message
 	script  *script
-	usage   json.RawMessage // what a step said; the answer has one of its own otherwise
+	usage   json.RawMessage // the usage in a step; otherwise the answer has a default
 }
 
 // errEnded is returned by a step that was the turn's last.
@@ -108,9 +108,9 @@ func (t *turn) run() error {
 }
 
 // think sends the model everything there is.
-func (t *turn) think(first bool) (sight, error) {
+func (t *turn) think(first bool) (modelView, error) {
 	records := t.session.all()
-	view, err := look(records)
+	view, err := viewOf(records)
 	if err != nil {
 		return view, &acp.Error{Code: acp.CodeInvalidParams, Message: err.Error()}
 	}
@@ -131,12 +131,12 @@ func (t *turn) say(text string, step int) error {
 }
 
 // do runs one step.
-func (t *turn) do(i int, s Step, view sight) error {
+func (t *turn) do(i int, s Step, view modelView) error {
 	if s.Tool != "" {
 		return t.call(i, s, view)
 	}
 	if s.fault() {
-		strikes, err := t.strikes(i, s)
+		strikes, err := t.takeFault(i, s)
 		if err != nil || !strikes {
 			return err
 		}
@@ -186,7 +186,7 @@ func (t *turn) flood(n int) error {
 	return nil
 }
 
-// request asks the client something and says what it answered.
+// request sends the client a request and returns its answer as text.
 func (t *turn) request(i int, raw json.RawMessage) error {
 	var r struct {
 		Method string          `json:"method"`

@@ -1,12 +1,12 @@
 // Package agentrig runs the real Claude Code in tests, against a model server on
-// this machine: what segno promises about sessions is a promise about that
-// program, and only it can break it.
+// this machine, because segno's guarantees about sessions depend on the behaviour
+// of that program.
 //
-// A [Rig] is a home, a configuration and a project of their own, and an
-// environment with nothing of the caller's in it. The agent is driven in its
-// three ways: [Rig.Print] (claude -p), [Rig.Stream] (one long process fed JSON
-// lines) and [Rig.TUI] (the terminal program under a pty). Every wait is for an
-// event and ends with its context; nothing sleeps.
+// A [Rig] has a separate home, configuration and project, and an environment
+// without the caller's variables. It runs the agent in three ways: [Rig.Print]
+// (claude -p), [Rig.Stream] (one long process that reads JSON lines) and [Rig.TUI]
+// (the terminal program under a pty). Every wait is for an event and ends with its
+// context. Nothing sleeps.
 package agentrig
 
 import (
@@ -153,8 +153,8 @@ func (r *Rig) Env() []string {
 
 func (r *Rig) tmp() string { return filepath.Join(filepath.Dir(r.Home), "tmp") }
 
-// trust answers, in the agent's own state file, what it would ask a person at
-// its first start and at the first start in a directory.
+// trust writes the answers to the questions that the agent asks at its first start and at the first
+// start in a directory into its state file.
 func (r *Rig) trust() error {
 	file := filepath.Join(r.Config, ".claude.json")
 	state := map[string]any{}

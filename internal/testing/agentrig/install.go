@@ -122,8 +122,8 @@ func npmInstall(ctx context.Context, dir, before string, names ...string) error 
 	}
 }
 
-// firstError is the line of npm's output that says what is wrong: an error here
-// has to fit one line.
+// firstError returns the line of npm's output that contains the error, because an error of this
+// package has one line.
 func firstError(out []byte) string {
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimSpace(line)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Process is a running agent in a process group of its own.
+// Process is a running agent in a separate process group.
 type Process struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -52,8 +52,8 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Signal sends sig to the agent alone, as a supervisor would.
 func (p *Process) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
 
-// Kill ends the agent's process group the hard way and returns when the agent is
-// gone. Tools run in groups of their own and survive it, as they do a crash.
+// Kill kills the agent's process group and returns when the agent has exited. Tools run in separate
+// groups and survive, as in a crash.
 func (p *Process) Kill() error {
 	err := killGroup(p.PID())
 	<-p.exited

@@ -129,7 +129,7 @@ func (s *Stream) WaitFor(ctx context.Context, ok func(Event) bool) (Event, error
 	return e, err
 }
 
-// Events returns what the agent has said so far.
+// Events returns the events that the agent has sent so far.
 func (s *Stream) Events() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()

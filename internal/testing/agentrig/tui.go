@@ -63,7 +63,7 @@ func (r *Rig) TUI(ctx context.Context, args ...string) (*TUI, error) {
 // StartTUI starts the terminal program and returns at once.
 func (r *Rig) StartTUI(ctx context.Context, args ...string) (*TUI, error) {
 	cmd := r.command(ctx, slices.Concat(r.Flags, args)...)
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: tuiRows, Cols: tuiCols}) // a session of its own, so a group too
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: tuiRows, Cols: tuiCols}) // starts a new session, and so a process group
 	if err != nil {
 		return nil, fmt.Errorf("agentrig: starting the agent in a terminal: %w", err)
 	}
@@ -198,8 +198,8 @@ func (t *TUI) Interrupt(ctx context.Context) error {
 	})
 }
 
-// Press sends keys, each as one write: the agent takes what it reads at once for
-// one event. After Esc wait for its effect before the next key, or they are one.
+// Press sends keys, each as one write, because the agent treats the bytes of one read as one event.
+// After Esc, wait for its effect before the next key.
 func (t *TUI) Press(keys ...Key) error {
 	for _, k := range keys {
 		if err := t.write(string(k)); err != nil {
@@ -209,8 +209,8 @@ func (t *TUI) Press(keys ...Key) error {
 	return nil
 }
 
-// patience is how long a key may take to show an effect. A screen can be drawn a
-// moment before it listens; what is pressed in between is lost.
+// patience is how long a key may take to show an effect. A screen may be drawn a moment before it
+// reads keys, and earlier keys are lost.
 const patience = 3 * time.Second
 
 // pressUntil presses a key, again if need be, until the screen is as wanted.

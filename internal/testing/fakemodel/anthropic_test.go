@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// Every kind of answer says the same whether it is streamed or not.
+// TestAnswers checks that every kind of answer is the same with and without streaming.
 func TestAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		step string
@@ -103,8 +103,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// A hanging call is seen in the log, sends what it has, and ends with the client
-// or with the server.
+// TestHang checks that a hanging call is in the log, sends its text, and ends with the client or
+// the server.
 func TestHang(t *testing.T) {
 	for name, body := range map[string]any{
 		"silent":   turn(true, user(`<<fake [{"hang":true}]>>`)),

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
-// client sends requests to a server of its own.
+// client sends requests to a separate server.
 type client struct {
 	t    *testing.T
 	ctx  context.Context

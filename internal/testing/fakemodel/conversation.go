@@ -88,7 +88,7 @@ func compactionOf(conversation []Message) string {
 // the prompt, script and all.
 const titleStart = "Your task is to generate a very short title for a conversation"
 
-func asksForTitle(conversation []Message) bool {
+func isTitleRequest(conversation []Message) bool {
 	if len(conversation) == 0 {
 		return false
 	}

@@ -1,25 +1,24 @@
-// Package fakemodel is a model server for tests whose answers are written in the
-// prompt, so that a real agent can be driven through an exact turn and a resumed
-// or forked one replays it: a reply depends on nothing but the request.
+// Package fakemodel is a model server for tests. The prompt contains its answers, so
+// that a test can script each turn of a real agent. An answer depends only on the
+// request, so a resumed or forked session gets the same answers again.
 //
 // It speaks the Anthropic Messages API (POST /v1/messages, streaming and not,
 // and count_tokens) and the OpenAI Responses API (POST /v1/responses). A user
-// text that holds
+// text that contains
 //
 //	<<fake [steps]>>
 //
 // with a JSON array scripts what follows it: the i-th model call after that text
 // gets step i. Model calls are counted as the assistant messages after the newest
 // user text with a directive; tool results, and lines quoted with "> ", are never
-// searched for one. A prompt without a directive does not end the script before
-// it: what is left of it goes on, which is how a turn that was cut short can be
-// taken up again. A call past the last step, or with no directive in sight, is
-// answered "ok". A directive that is not valid JSON is answered with status 400, so
-// that a typing error in a test is seen at once.
+// searched for one. A prompt without a directive continues the script before it, so
+// that a test can resume an interrupted turn. A call after the last step, or in a
+// conversation without a directive, is answered "ok". A directive that is not valid
+// JSON is answered with status 400, which shows a typing error in a test at once.
 //
 // A step is a string, which is a text answer, or an object:
 //
-//	{"tool":"Bash","input":{…},"text":"said before it"}
+//	{"tool":"Bash","input":{…},"text":"before the call"}
 //	{"tools":[{"tool":"Read","input":{…}},{"tool":"Bash","input":{…}}]}   calls in parallel
 //	{"thinking":"…","text":"…"}
 //	{"text":"…","delay":0.5}                    seconds before the first byte
@@ -30,17 +29,16 @@
 //	{"drop":true,"text":"part"}                 the connection breaks after half of the text
 //	{"hang":true,"text":"part"}                 after the text, if any, nothing more, until the client goes
 //
-// error and drop make no assistant message, so they do not advance the count:
-// without "times" the script stays at that step for ever, with it the step is
-// skipped once used up. How often one was used is the only thing a [Server]
-// remembers besides its log; it is kept by the directive's text, so conversations
-// that repeat a directive share it.
+// error and drop create no assistant message, so they do not advance the count.
+// Without "times" the script stays at that step permanently. With it, the step is
+// skipped after that many uses. Besides its log a [Server] stores only these uses,
+// by the text of the directive, so conversations that repeat a directive share them.
 //
-// Ids of messages and tool calls are derived from the user texts and the place in
+// Ids of messages and tool calls are derived from the user texts and the position in
 // the conversation, so identical requests are answered with identical bytes.
 //
-// Agents also make calls of their own: titles, warm-ups, token counts, summaries
-// to go on from. Those are answered without touching the script and logged with
+// Agents also make side calls: titles, warm-ups, token counts, summaries for a
+// compaction. The server answers them without the script and logs them with
 // [Request.Side] set. The instructions of a /compact may script its summary.
 package fakemodel
 
@@ -76,9 +74,8 @@ func New() *Server {
 	return &Server{changed: make(chan struct{}), used: map[useKey]int{}}
 }
 
-// Listen serves s on a loopback port of its own until the returned function is
-// called, which breaks every open connection, ends every hanging answer and
-// returns when the handlers have.
+// Listen serves s on a new loopback port until the caller calls stop. stop breaks every open
+// connection, ends every hanging answer and returns when the handlers have returned.
 func (s *Server) Listen() (url string, stop func(), err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -127,7 +127,7 @@ func newRequest(r *http.Request, body []byte) Request {
 	// compaction is the exception: it is sent like a turn, to hit the prompt cache.
 	req.Side = req.Path == pathCountTokens ||
 		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "") ||
-		req.Path == pathResponses && asksForTitle(req.Messages())
+		req.Path == pathResponses && isTitleRequest(req.Messages())
 	return req
 }
 

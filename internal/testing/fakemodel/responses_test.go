@@ -135,7 +135,8 @@ func TestResponsesFailures(t *testing.T) {
 	}
 }
 
-// A title that an adapter asks for is no step of the conversation it quotes.
+// TestTitleIsASideCall checks that a request for a title does not advance the script of the
+// conversation that it quotes.
 func TestTitleIsASideCall(t *testing.T) {
 	c := newClient(t)
 	script := `go <<fake [{"error":429,"times":1},"done"]>>`

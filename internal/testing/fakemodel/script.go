@@ -71,8 +71,8 @@ func (s *step) UnmarshalJSON(b []byte) error {
 
 func (s step) delay() time.Duration { return time.Duration(s.Delay * float64(time.Second)) }
 
-// spends reports whether answering with s leaves no assistant message behind.
-func (s step) spends() bool { return s.Error != 0 || s.Drop }
+// addsNoMessage reports whether an answer with s creates no assistant message.
+func (s step) addsNoMessage() bool { return s.Error != 0 || s.Drop }
 
 // findDirective returns the last directive in text, or nil. The steps are read as
 // JSON, so ">>" inside a string does not end them and a directive inside a string
@@ -124,9 +124,8 @@ func head(s string) string {
 	return s
 }
 
-// answerTo picks the step for req. A side call gets a fixed answer, so that the
-// script, which its prompt may quote, is left alone. A compaction may bring a
-// script of its own.
+// answerTo returns the step for req. A side call gets a fixed answer and does not advance the
+// script, although its prompt may quote the directive. A compaction may have a separate script.
 func (s *Server) answerTo(req Request) (step, string, error) {
 	conversation := req.Messages()
 	p := position{seed: seed(conversation)}
@@ -154,7 +153,7 @@ func (s *Server) next(d *directive, n int) step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, st := range d.steps {
-		if !st.spends() {
+		if !st.addsNoMessage() {
 			if n == 0 {
 				return st
 			}

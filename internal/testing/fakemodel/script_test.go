@@ -36,7 +36,7 @@ func TestPosition(t *testing.T) {
 	}
 }
 
-// A script that cannot be what its author meant is refused, not guessed at.
+// TestBadDirectives checks that an invalid script is refused.
 func TestBadDirectives(t *testing.T) {
 	for _, bad := range []string{
 		`<<fake [>>`,
@@ -164,7 +164,8 @@ func TestSystem(t *testing.T) {
 	}
 }
 
-// What quotes a prompt, whole or cut short, does not begin its script anew.
+// TestQuotedLines checks that a quoted prompt, complete or truncated, does not start its script
+// again.
 func TestQuotedLines(t *testing.T) {
 	c := newClient(t)
 	said := []msg{user(`go <<fake ["one","two"]>>`), assistant("one")}

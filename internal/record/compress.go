@@ -20,28 +20,28 @@ const (
 	S2    Encoding = 2
 )
 
-// worthwhile is the length below which nothing is compressed.
-const worthwhile = 64
+// minCompressedLength is the length below which nothing is compressed.
+const minCompressedLength = 64
 
-// ownWords is the length from which the dictionary is not used. There the next better level of
+// maxDictionaryLength is the length from which the dictionary is not used. There the next better level of
 // compression saves as much, and frames with the dictionary take 1.5 times as long to read and to
 // write. At 2 KB of text the dictionary still saves enough for one more row on a page of SQLite.
-const ownWords = 4 << 10
+const maxDictionaryLength = 4 << 10
 
 // Squeezer compresses and decompresses. It creates each of its encoders and decoders when that is first
 // needed, because a process that commits one small turn should not pay for all of them. All methods may
 // be called at once.
 type Squeezer struct {
-	writer func() *zstd.Encoder // with the dictionary
-	longer func() *zstd.Encoder // without
-	reader func() *zstd.Decoder
-	spare  sync.Pool // of *[]byte
+	withDictionary    func() *zstd.Encoder
+	withoutDictionary func() *zstd.Encoder
+	reader            func() *zstd.Decoder
+	spare             sync.Pool // of *[]byte
 }
 
 // NewSqueezer returns a Squeezer, which allocates nothing until it is used.
 func NewSqueezer() *Squeezer {
 	return &Squeezer{
-		writer: sync.OnceValue(func() *zstd.Encoder {
+		withDictionary: sync.OnceValue(func() *zstd.Encoder {
 			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
 				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18), zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary)))
 			if err != nil {
@@ -49,7 +49,7 @@ func NewSqueezer() *Squeezer {
 			}
 			return w
 		}),
-		longer: sync.OnceValue(func() *zstd.Encoder {
+		withoutDictionary: sync.OnceValue(func() *zstd.Encoder {
 			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(false),
 				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18))
 			if err != nil {
@@ -91,19 +91,19 @@ func (q *Squeezer) Free(p *[]byte) {
 
 // Small appends data with good compression, for small records that are stored for long.
 func (q *Squeezer) Small(dst, data []byte) ([]byte, Encoding) {
-	if len(data) < worthwhile {
+	if len(data) < minCompressedLength {
 		return append(dst, data...), Plain
 	}
-	w := q.writer
-	if len(data) >= ownWords {
-		w = q.longer
+	w := q.withDictionary
+	if len(data) >= maxDictionaryLength {
+		w = q.withoutDictionary
 	}
 	return orPlain(w().EncodeAll(data, dst), len(dst), data, Zstd)
 }
 
 // Fast appends data with the fastest compression, for bulk.
 func (q *Squeezer) Fast(dst, data []byte) ([]byte, Encoding) {
-	if len(data) < worthwhile {
+	if len(data) < minCompressedLength {
 		return append(dst, data...), Plain
 	}
 	at, most := len(dst), s2.MaxEncodedLen(len(data))
@@ -134,7 +134,7 @@ func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	case Plain:
 		out = append(make([]byte, 0, len(data)), data...)
 	case Zstd:
-		if err := expects(data, size); err != nil {
+		if err := checkFrameSize(data, size); err != nil {
 			return nil, err
 		}
 		out, err = q.reader().DecodeAll(data, make([]byte, 0, size))
@@ -156,9 +156,9 @@ func (q *Squeezer) Expand(e Encoding, data []byte, size int64) ([]byte, error) {
 	return out, nil
 }
 
-// expects checks that a zstd frame records the size before the caller allocates that much memory. Only
+// checkFrameSize checks that a zstd frame records the size before the caller allocates that much memory. Only
 // frames of less than 256 bytes may omit it.
-func expects(data []byte, size int64) error {
+func checkFrameSize(data []byte, size int64) error {
 	var frame zstd.Header
 	if err := frame.Decode(data); err != nil {
 		return fmt.Errorf("expand: %w", err)

@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -249,20 +249,8 @@ func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) 
 	return i, err
 }
 
-func findInterrupt(all []segno.Interrupt, id string) (found segno.Interrupt, err error) {
-	for _, i := range all {
-		if id == "" || !strings.HasPrefix(i.ID, id) {
-			continue
-		}
-		if found.ID != "" {
-			return found, segno.Errorf(segno.KindInvalid, "find approval", id, "ambiguous prefix: matches %s, %s", found.ID, i.ID).WithHint("give more letters")
-		}
-		found = i
-	}
-	if found.ID == "" {
-		err = segno.NewError(segno.KindNotFound, "find approval", id, nil)
-	}
-	return found, err
+func findInterrupt(all []segno.Interrupt, id string) (segno.Interrupt, error) {
+	return idprefix.Find(idprefix.Query{What: "approval", Name: id}, idprefix.Values(all), func(i segno.Interrupt) string { return i.ID })
 }
 
 // head returns the head of the session's thread.

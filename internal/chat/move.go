@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/idprefix"
 )
 
 // move moves the session, and returns its status with the files that the move left unchanged.
@@ -186,24 +187,15 @@ func (c *Chat) find(ctx context.Context, name string) (*checkpoint, error) {
 	if i := indexOf(all, name); i >= 0 {
 		return &all[i], nil
 	}
-	var found *checkpoint
-	for i := range all {
-		cp := &all[i]
-		if slices.Contains(cp.pins, name) {
-			return cp, nil
-		}
-		if name == "" || !strings.HasPrefix(string(cp.ID), name) {
-			continue
-		}
-		if found != nil {
-			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "ambiguous prefix: matches %s, %s", found.ID, cp.ID).WithHint("give more letters")
-		}
-		found = cp
+	if i := slices.IndexFunc(all, func(cp checkpoint) bool { return slices.Contains(cp.pins, name) }); i >= 0 {
+		return &all[i], nil
 	}
-	if found == nil {
-		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("/checkpoints lists them")
+	found, err := idprefix.Find(idprefix.Query{What: "checkpoint", Name: name, Hint: "/checkpoints lists them"}, idprefix.Values(all),
+		func(cp checkpoint) string { return string(cp.ID) })
+	if err != nil {
+		return nil, err
 	}
-	return found, nil
+	return &found, nil
 }
 
 // indexOf returns the index of the checkpoint that a name means by its position, or -1: tN is

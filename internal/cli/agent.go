@@ -55,21 +55,21 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 		return err
 	}
 	defer store.Close()
-	s := &serving{app: a, store: store, model: model, unasked: f.unasked}
+	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval}
 	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: release}, a.Stdin, a.Stdout)
 }
 
-// serving is what the sessions of an agent share.
-type serving struct {
-	app     *app
-	store   *local.Store
-	model   agent.Model
-	unasked bool
+// acpServer is what the sessions of an agent share.
+type acpServer struct {
+	app          *app
+	store        *local.Store
+	model        agent.Model
+	skipApproval bool
 }
 
-// open opens a session. Where somebody in front records the session and its files,
-// it is a conversation without files; where nobody does, the client should know.
-func (s *serving) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
+// open opens a session. If a proxy in front of the agent records the session and its files, the
+// session is a conversation without files. If no proxy does, note tells the client so.
+func (s *acpServer) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
 	site, why, err := s.site(ctx, session, dir)
 	if err != nil {
 		return nil, "", err
@@ -77,15 +77,15 @@ func (s *serving) open(ctx context.Context, session, dir string, answer acpagent
 	if why != nil {
 		note = "files are not saved with the session: " + why.Error()
 	}
-	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.unasked,
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.skipApproval,
 		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
 	return c, note, err
 }
 
-// site is the workspace of a session. Without one, why is not nil if its files are saved
-// by nobody.
-func (s *serving) site(ctx context.Context, session, dir string) (site *timeline.Timeline, why, err error) {
-	without, why, err := s.fileless(ctx, session)
+// site is the workspace of a session. It is nil for a conversation without files;
+// then why is not nil if no other process saves the files either.
+func (s *acpServer) site(ctx context.Context, session, dir string) (site *timeline.Timeline, why, err error) {
+	without, why, err := s.isConversationOnly(ctx, session)
 	if err != nil || without {
 		return nil, why, err
 	}
@@ -100,9 +100,9 @@ func (s *serving) site(ctx context.Context, session, dir string) (site *timeline
 	return made, nil, err
 }
 
-// fileless reports whether a session is a conversation alone: it was begun as one, or
-// somebody in front records it, with its files. Of the first kind, why says so.
-func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, err error) {
+// isConversationOnly reports whether a session has no files: it began without them, or
+// a proxy in front of the agent records it with its files. why is set in the first case.
+func (s *acpServer) isConversationOnly(ctx context.Context, session string) (yes bool, why, err error) {
 	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{IDPrefix: session}) {
 		if err != nil {
 			return false, nil, err
@@ -110,7 +110,7 @@ func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, 
 		if string(t.ID) == session && t.Workspace != "" {
 			return false, nil, nil
 		} else if string(t.ID) == session {
-			why = errors.New("it began without them")
+			why = errors.New("the session began without files")
 			break
 		}
 	}
@@ -120,7 +120,7 @@ func (s *serving) fileless(ctx context.Context, session string) (yes bool, why, 
 	return why != nil, why, nil
 }
 
-func (s *serving) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
+func (s *acpServer) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
 	q := segno.ThreadQuery{TopLevel: true}
 	if dir != "" {
 		rec, err := s.store.Find(ctx, dir)

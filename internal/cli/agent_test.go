@@ -12,16 +12,16 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// standIn plays one turn of Claude Code: it writes a transcript of the shape
+// agentStandIn plays one turn of Claude Code: it writes a transcript of the shape
 // Claude Code 2.1 writes, calls tools and fires the hooks around it all.
 //
 //	agent [flags] SESSION PROMPT [CALL…]
 //
 // A CALL is a shell command, which must succeed; '! COMMAND' must fail; 'Write
 // PATH TEXT' is a call of the tool of that name. Without a prompt ("") only what
-// the flags ask for happens; '@FILE' is what is in the file. What a hook prints is printed, and must be JSON.
-type standIn struct {
-	records
+// the flags ask for happens; '@FILE' is the content of the file. The output of a hook is printed, and must be JSON.
+type agentStandIn struct {
+	transcriptWriter
 	events
 
 	prompt string
@@ -46,7 +46,7 @@ func agentMain() {
 }
 
 func agentRun(args []string) error {
-	a := &standIn{}
+	a := &agentStandIn{}
 	f := flag.NewFlagSet("agent", flag.ContinueOnError)
 	f.StringVar(&a.source, "start", "", "fire SessionStart with this `SOURCE` first")
 	f.StringVar(&a.fork, "fork", "", "--fork-session: begin as a copy of `SESSION`")
@@ -68,7 +68,7 @@ func agentRun(args []string) error {
 	if f.NArg() < 2 {
 		return errors.New("usage: agent [flags] SESSION PROMPT [CALL…]")
 	}
-	if err := a.settle(f.Arg(0)); err != nil {
+	if err := a.openSession(f.Arg(0)); err != nil {
 		return err
 	}
 	a.prompt, a.calls = f.Arg(1), f.Args()[2:]
@@ -82,8 +82,8 @@ func agentRun(args []string) error {
 	return a.play()
 }
 
-// settle finds where the session is kept and what its next record hangs from.
-func (a *standIn) settle(session string) error {
+// openSession finds where the session is kept and what its next record hangs from.
+func (a *agentStandIn) openSession(session string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (a *standIn) settle(session string) error {
 	return a.readParent(a.rewind)
 }
 
-func (a *standIn) play() error {
+func (a *agentStandIn) play() error {
 	if err := a.begin(); err != nil || a.prompt == "" {
 		return err
 	}
@@ -128,10 +128,10 @@ func (a *standIn) play() error {
 	if err := a.finish(); err != nil {
 		return err
 	}
-	return a.leave()
+	return a.exitAgent()
 }
 
-func (a *standIn) begin() error {
+func (a *agentStandIn) begin() error {
 	if a.source != "" {
 		session := a.session
 		if a.fork != "" {
@@ -147,13 +147,13 @@ func (a *standIn) begin() error {
 		return a.compact()
 	}
 	if a.prompt == "" {
-		return a.leave()
+		return a.exitAgent()
 	}
 	return nil
 }
 
 // compact plays /compact.
-func (a *standIn) compact() error {
+func (a *agentStandIn) compact() error {
 	a.boundary()
 	if err := a.flush(); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (a *standIn) compact() error {
 }
 
 // call runs one tool between its events.
-func (a *standIn) call(call string) error {
+func (a *agentStandIn) call(call string) error {
 	id := "toolu_" + segno.NewID()
 	tool := map[string]any{"tool_use_id": id}
 	if a.helper {
@@ -210,7 +210,7 @@ func (a *standIn) call(call string) error {
 	return nil
 }
 
-func (a *standIn) shell(command string) (string, error) {
+func (a *agentStandIn) shell(command string) (string, error) {
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Dir = a.cwd
 	out, err := cmd.CombinedOutput()
@@ -221,7 +221,7 @@ func (a *standIn) shell(command string) (string, error) {
 }
 
 // pause tells the script that the turn is in its middle and waits for it.
-func (a *standIn) pause() error {
+func (a *agentStandIn) pause() error {
 	if a.ready != "" {
 		if err := os.WriteFile(a.ready, []byte("ready\n"), 0); err != nil {
 			return err
@@ -244,7 +244,7 @@ func (a *standIn) pause() error {
 }
 
 // finish ends the turn the way -stop says.
-func (a *standIn) finish() error {
+func (a *agentStandIn) finish() error {
 	answer := "answer to " + a.prompt
 	last := map[string]any{"last_assistant_message": answer, "stop_hook_active": false}
 	switch a.stop {
@@ -278,7 +278,7 @@ func (a *standIn) finish() error {
 	return a.fire("Stop", map[string]any{"last_assistant_message": answer + ", and more", "stop_hook_active": true})
 }
 
-func (a *standIn) leave() error {
+func (a *agentStandIn) exitAgent() error {
 	if a.end == "" {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // TestAgentBehindTheProxyForks forks in both ways there are: each line goes on in the
-// directory, knows what was said before, and is a thread of it; those of the agent are
-// not listed beside.
+// directory, knows the earlier conversation, and is a thread of the directory. The agent's
+// own threads are not listed.
 func TestAgentBehindTheProxyForks(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -130,8 +130,8 @@ func ids(calls []string) map[string]bool {
 	return all
 }
 
-// TestAgentBehindTheProxyIsTold has the agent begin anew, without the session it had: the
-// record of that is not taken for what the person says.
+// TestAgentBehindTheProxyIsTold starts the agent again without its session: the agent does
+// not take the notice about that for a prompt of the user.
 func TestAgentBehindTheProxyIsTold(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -189,8 +189,8 @@ func TestTheProxyOfTheAgentIsKilled(t *testing.T) {
 	}
 }
 
-// TestAThreadOfAClientIsNoChat: what segno acp recorded of the agent goes on in the
-// client, and the command line says so.
+// TestAThreadOfAClientIsNoChat: a thread that segno acp recorded continues only in
+// the client, and the command line reports that.
 func TestAThreadOfAClientIsNoChat(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")
@@ -202,7 +202,7 @@ func TestAThreadOfAClientIsNoChat(t *testing.T) {
 	}
 	for _, args := range [][]string{{"resume", "--print"}, {"resume", "--print", "t1"}, {"chat", "--session", threads[0].ID, "-p", "say hi"}, {"chat", "-p", "/session load " + threads[0].ID}} {
 		out, code := e.refused(args...)
-		if code != 5 || !strings.Contains(out, "a client has the conversation") {
+		if code != 5 || !strings.Contains(out, "client has the conversation") {
 			t.Errorf("segno %q ends with %d and says\n%s", args, code, out)
 		}
 	}
@@ -246,8 +246,8 @@ func (e *editor) attached(session, text string, more ...map[string]any) *acptest
 	return call
 }
 
-// TestAgentBehindTheProxyKnowsWhatWasAttached when it is started anew, in the middle of
-// the turn and after it.
+// TestAgentBehindTheProxyKnowsWhatWasAttached checks that a restarted agent knows the files
+// attached to a prompt, in the middle of the turn and after it.
 func TestAgentBehindTheProxyKnowsWhatWasAttached(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")

@@ -98,7 +98,7 @@ func (b *blocked) ended(cmd *exec.Cmd, code int) {
 const blockedEvent = `{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash","tool_use_id":"t","tool_input":{}}`
 
 // TestASignalEndsWhatIsBlocked sends SIGTERM to commands and hooks that are blocked in a
-// system call. They end by themselves.
+// system call. They end without a second signal.
 func TestASignalEndsWhatIsBlocked(t *testing.T) {
 	for name, c := range map[string]struct {
 		command []string
@@ -189,7 +189,7 @@ func TestATranscriptThatIsAFIFOIsNone(t *testing.T) {
 	if log, err := os.ReadFile(filepath.Join(b.dir, "store", "hook.log")); err == nil {
 		t.Errorf("the log holds %s", log)
 	}
-	// is the turn that is open interrupted? Its transcript is looked at.
+	// undo reads the transcript to see whether the open turn was interrupted
 	cmd := b.command("segno", "undo", "-y")
 	cmd.Env = append(cmd.Env, "CLAUDE_CONFIG_DIR="+filepath.Join(b.dir, "home", ".claude"))
 	if out, err := cmd.CombinedOutput(); b.ctx.Err() != nil {

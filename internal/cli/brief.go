@@ -12,8 +12,8 @@ import (
 // maxPaths is how many paths of a kind a move lists without --verbose.
 const maxPaths = 20
 
-// writeBriefly lists changes, or sums up many by directory.
-func (a *app) writeBriefly(w io.Writer, changes []change) error {
+// writeSummary lists changes, or sums up many by directory.
+func (a *app) writeSummary(w io.Writer, changes []change) error {
 	p := a.paint(w)
 	if a.verbose || len(changes) <= maxPaths {
 		return writeChanges(w, p, changes, nil)
@@ -52,7 +52,7 @@ func byDirectory(changes []change, most int) (groups []group) {
 		groups = nil
 		at := map[string]int{}
 		for _, c := range changes {
-			dir := above(c, depth)
+			dir := ancestorDir(c, depth)
 			if i, ok := at[dir]; ok {
 				groups[i].changes = append(groups[i].changes, c)
 				continue
@@ -72,8 +72,8 @@ func byDirectory(changes []change, most int) (groups []group) {
 	return groups
 }
 
-// above is the directory of a change, cut to its first depth parts.
-func above(c change, depth int) string {
+// ancestorDir is the directory of a change, cut to its first depth parts.
+func ancestorDir(c change, depth int) string {
 	parts := strings.Split(c.Path, "/")
 	if c.Type != string(segno.EntityDir) {
 		parts = parts[:len(parts)-1]

@@ -22,14 +22,14 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// chatFlags are what chat is told.
+// chatFlags are the flags of chat and agent.
 type chatFlags struct {
-	session, model string
-	prompt         string
-	reason         string
-	unasked        bool
-	goOn, waiting  bool
-	answers        []answer
+	session, model        string
+	prompt                string
+	reason                string
+	skipApproval          bool
+	continueTurn, waiting bool
+	answers               []answer
 }
 
 func (a *app) chat() *cobra.Command {
@@ -69,8 +69,8 @@ prints its id and exits with code 10; answer by the id, at any time, from any pr
 	}
 	a.agentFlags(c, f)
 	c.Flags().StringVarP(&f.prompt, "prompt", "p", "", "answer `PROMPT` and end; - reads it from standard input")
-	c.Flags().BoolVar(&f.goOn, "continue", false, "continue a turn that was interrupted")
-	c.Flags().BoolVar(&f.waiting, "waiting", false, "list what waits for leave and end")
+	c.Flags().BoolVar(&f.continueTurn, "continue", false, "continue a turn that was interrupted")
+	c.Flags().BoolVar(&f.waiting, "waiting", false, "list the calls that wait for approval, and end")
 	c.Flags().Var(&answerFlag{segno.Approve, &f.answers}, "approve", "make the call that waits under `ID`")
 	c.Flags().Var(&answerFlag{segno.Reject, &f.answers}, "reject", "do not make it; see --reason")
 	c.Flags().Var(&answerFlag{segno.Edit, &f.answers}, "edit", "make it with other arguments: --edit `ID` JSON")
@@ -86,7 +86,7 @@ func (a *app) agentFlags(c *cobra.Command, f *chatFlags) {
 		preset, last = "", " (default: the session's last, else offline)"
 	}
 	c.Flags().StringVar(&f.model, "model", preset, "the `MODEL`: offline, anthropic/NAME or openai/NAME"+last)
-	c.Flags().BoolVarP(&f.unasked, "yes", "y", false, "run commands without asking")
+	c.Flags().BoolVarP(&f.skipApproval, "yes", "y", false, "run commands without asking")
 	if c.Name() == "chat" {
 		c.Flags().StringVar(&f.session, "session", "", "the session's `NAME` (default: the directory's own)")
 	}
@@ -105,7 +105,7 @@ func (a *app) model(spec string) (agent.Model, error) {
 			known = append(known, p+"/NAME")
 		}
 		slices.Sort(known)
-		return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "no model is called so").WithHint("use --model " + strings.Join(known, ", "))
+		return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "unknown model").WithHint("use --model " + strings.Join(known, ", "))
 	}
 	return make(name, a.Getenv)
 }
@@ -123,9 +123,9 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (a
 	return model, err
 }
 
-// chatDesk is the directory a chat works in: a workspace, unless the directory is
+// openChatWorkspace is the directory a chat works in: a workspace, unless the directory is
 // too wide for one.
-func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Timeline, error) {
+func (a *app) openChatWorkspace(ctx context.Context) (*openWorkspace, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
 		site, err := d.store.Timeline(d.rec, nil)
@@ -145,12 +145,12 @@ func (a *app) chatDesk(ctx context.Context) (*desk, *timeline.Timeline, error) {
 	if rel, outside := filepath.Rel(place.Store, dir); outside == nil && filepath.IsLocal(rel) {
 		return nil, nil, err
 	}
-	a.say("files are not saved with the session: %s", clean(err.Error()))
+	a.notef("files are not saved with the session: %s", clean(err.Error()))
 	store, err := place.Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &desk{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}, nil, nil
+	return &openWorkspace{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}, nil, nil
 }
 
 func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []string) error {
@@ -158,14 +158,14 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if err != nil {
 		return err
 	}
-	defer outlivesReader()()
+	defer ignoreBrokenPipe()()
 	var model agent.Model
 	if f.model != "" {
 		if model, err = a.model(f.model); err != nil {
 			return err
 		}
 	}
-	d, site, err := a.chatDesk(ctx)
+	d, site, err := a.openChatWorkspace(ctx)
 	if err != nil {
 		return err
 	}
@@ -173,34 +173,34 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	if model == nil {
 		model, err = a.modelOf(ctx, d.store, cmp.Or(f.session, chat.Default(site, d.dir)))
 		switch {
-		case err != nil && (f.waiting || in != nil && obeyed(in.Prompt)):
+		case err != nil && (f.waiting || in != nil && needsNoModel(in.Prompt)):
 			model = offline.New() // it is asked nothing
 		case err != nil:
 			return err
 		}
 	}
-	kept, err := stays(d.store.Place().Store)
+	kept, err := storeCheck(d.store.Place().Store)
 	if err != nil {
 		return err
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.unasked, CheckStore: kept,
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.skipApproval, CheckStore: kept,
 		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	o := &single{app: a, desk: d, chat: c, flags: f}
+	o := &oneShot{app: a, workspace: d, chat: c, flags: f}
 	switch {
 	case f.waiting:
-		return o.list(ctx)
+		return o.listWaiting(ctx)
 	case in == nil:
 		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
 	}
 	return o.run(ctx, *in)
 }
 
-// stays returns what finds out whether a store's directory is still there.
-func stays(dir string) (func() error, error) {
+// storeCheck returns what finds out whether a store's directory is still there.
+func storeCheck(dir string) (func() error, error) {
 	opened, err := os.Stat(dir)
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "open store", dir, err)
@@ -215,11 +215,11 @@ func stays(dir string) (func() error, error) {
 
 // chatInput is what a run is given; nil is a conversation at the terminal.
 func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Input, error) {
-	if err := texts(f.answers, args); err != nil {
+	if err := assignTexts(f.answers, args); err != nil {
 		return nil, usage(err)
 	}
 	wishes := 0
-	for _, w := range []bool{prompted, len(f.answers) > 0, f.goOn, f.waiting} {
+	for _, w := range []bool{prompted, len(f.answers) > 0, f.continueTurn, f.waiting} {
 		if w {
 			wishes++
 		}
@@ -229,7 +229,7 @@ func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Inpu
 		return nil, usage(errors.New("--reason is for --reject"))
 	case wishes > 1:
 		return nil, usage(errors.New("one at a time: -p, --continue, --waiting, or answers"))
-	case f.goOn, f.waiting, len(f.answers) > 0:
+	case f.continueTurn, f.waiting, len(f.answers) > 0:
 		return &agent.Input{}, nil
 	case prompted && f.prompt != "-":
 		if strings.TrimSpace(f.prompt) == "" {
@@ -275,8 +275,8 @@ func (f *answerFlag) Set(id string) error {
 	return nil
 }
 
-// texts gives each edit and response its argument, in order.
-func texts(answers []answer, args []string) error {
+// assignTexts gives each edit and response its argument, in order.
+func assignTexts(answers []answer, args []string) error {
 	for i := range answers {
 		if k := answers[i].kind; k != segno.Edit && k != segno.Respond {
 			continue
@@ -286,14 +286,14 @@ func texts(answers []answer, args []string) error {
 		}
 		answers[i].text, args = args[0], args[1:]
 		if answers[i].kind == segno.Respond && strings.TrimSpace(answers[i].text) == "" {
-			return fmt.Errorf("--respond %s: reply in its place", answers[i].id)
+			return fmt.Errorf("--respond %s: the reply is empty", answers[i].id)
 		}
 		if answers[i].kind == segno.Edit && !json.Valid([]byte(answers[i].text)) {
 			return fmt.Errorf("--edit %s: the arguments are not JSON", answers[i].id)
 		}
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("%q is too much; give a prompt with -p", args[0])
+		return fmt.Errorf("unexpected argument %q; give a prompt with -p", args[0])
 	}
 	return nil
 }

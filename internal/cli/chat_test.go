@@ -209,8 +209,8 @@ func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	c.sees("✗", "was interrupted", "> a prompt")
 }
 
-// TestAStoreThatIsGone has the store deleted under a chat: nothing is done that could
-// not be saved, and what was typed is not lost.
+// TestAStoreThatIsGone has the store deleted under a chat: the chat does nothing that it
+// could not save, and keeps the typed text.
 func TestAStoreThatIsGone(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)

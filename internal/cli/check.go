@@ -28,7 +28,7 @@ type checkResult struct {
 func (a *app) runCheck(ctx context.Context) error {
 	store, err := a.openStore(ctx)
 	if err != nil {
-		return beyondRepair(err)
+		return unreadableStoreError(err)
 	}
 	defer store.Close()
 	res := checkResult{Problems: []string{}}
@@ -37,7 +37,7 @@ func (a *app) runCheck(ctx context.Context) error {
 		return len(res.Problems) < 1000
 	})
 	if err != nil {
-		return beyondRepair(err)
+		return unreadableStoreError(err)
 	}
 	err = a.print(res, func(w io.Writer) error {
 		for _, p := range res.Problems {
@@ -53,8 +53,8 @@ func (a *app) runCheck(ctx context.Context) error {
 	return err
 }
 
-// beyondRepair is damage that ends the check itself. Its hint is to run the check.
-func beyondRepair(err error) error {
+// unreadableStoreError is damage that ends the check itself. Its hint is to run the check.
+func unreadableStoreError(err error) error {
 	if segno.KindOf(err) != segno.KindCorrupt {
 		return err
 	}

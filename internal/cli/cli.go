@@ -1,6 +1,6 @@
-// Package cli is the segno command: one file a verb, each with its flags, its
-// help and what it does. Results go to standard output, talk to standard error;
-// every verb that has a result has --json. docs/cli.md is the reference.
+// Package cli is the segno command: one file per verb, with its flags, help and
+// implementation. Results go to standard output, notes and errors to standard error.
+// Every verb that has a result has --json. docs/cli.md is the reference.
 package cli
 
 import (
@@ -51,7 +51,7 @@ func Main(ctx context.Context, env Env, args []string) int {
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
 	verb, err := root.ExecuteContextC(ctx)
 	stop()
-	err = helped(verb, err)
+	err = withHelpHint(verb, err)
 	a.report(err)
 	return exitCode(err)
 }
@@ -104,15 +104,15 @@ parent), latest, by the name of a pin, or by the first letters of its id.`,
 	return c
 }
 
-// moves adds the flags of verbs that write files.
-func (a *app) moves(c *cobra.Command) {
+// writeFlags adds the flags of verbs that write files.
+func (a *app) writeFlags(c *cobra.Command) {
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show the planned changes and stop")
 }
 
 // moveFlags adds the flags of verbs that move the thread.
 func (a *app) moveFlags(c *cobra.Command) {
-	a.moves(c)
+	a.writeFlags(c)
 	c.Flags().BoolVar(&a.verbose, "verbose", false, "list every path")
 }
 
@@ -152,15 +152,15 @@ func (a *app) workDir() (string, error) {
 func (a *app) print(v any, text func(w io.Writer) error) error {
 	a.bar.erase()
 	if !a.json {
-		return unwritten(text(a.Stdout))
+		return wrapWriteError(text(a.Stdout))
 	}
 	enc := encoder(a.Stdout)
 	enc.SetIndent("", "  ")
-	return unwritten(enc.Encode(v))
+	return wrapWriteError(enc.Encode(v))
 }
 
-// unwritten says of a write that failed that the disk or the system did.
-func unwritten(err error) error {
+// wrapWriteError says of a write that failed that the disk or the system did.
+func wrapWriteError(err error) error {
 	var write *fs.PathError
 	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
 		return segno.NewError(segno.KindIO, "write result", "", err)
@@ -168,8 +168,8 @@ func unwritten(err error) error {
 	return err
 }
 
-// say tells the user something that is not the result.
-func (a *app) say(format string, args ...any) {
+// notef tells the user something that is not the result.
+func (a *app) notef(format string, args ...any) {
 	a.bar.erase()
 	fmt.Fprintf(a.Stderr, format+"\n", args...)
 }
@@ -184,7 +184,7 @@ func (a *app) report(err error) {
 	hint := clean(segno.HintOf(err))
 	if a.json {
 		said := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
-		if waits := (*waitsError)(nil); errors.As(err, &waits) {
+		if waits := (*approvalError)(nil); errors.As(err, &waits) {
 			said["waiting"] = waits.ids
 		}
 		_ = encoder(a.Stderr).Encode(said)

@@ -230,7 +230,7 @@ func cmdFifo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdSocket makes a socket that nobody listens on any more.
+// cmdSocket makes a socket without a listener.
 func cmdSocket(ts *testscript.TestScript, neg bool, args []string) {
 	for _, path := range args {
 		// the address of a socket is short: it is bound elsewhere and moved

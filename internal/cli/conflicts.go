@@ -11,24 +11,24 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// left is a path in a result that a move leaves as it is.
-type left struct {
+// unwrittenPath is a path in a result that a move leaves as it is.
+type unwrittenPath struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Why       string `json:"why"`
-	Diff      string `json:"diff,omitempty"` // of a conflict: from what is there to what --force would write
+	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to what --force would write
 }
 
-// leftOf makes results of conflicts. forced has what force would do about them, which
+// unwrittenPaths makes results of conflicts. forced has what force would do about them, which
 // is shown as a difference.
-func leftOf(ctx context.Context, d *desk, conflicts []segno.Conflict, forced []segno.Change) ([]left, error) {
+func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Conflict, forced []segno.Change) ([]unwrittenPath, error) {
 	changes := map[string]segno.Change{}
 	for _, c := range forced {
 		changes[c.Path] = c
 	}
-	out := make([]left, len(conflicts))
+	out := make([]unwrittenPath, len(conflicts))
 	for i, c := range conflicts {
-		out[i] = left{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		out[i] = unwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
 		change, ok := changes[c.Path]
 		if !ok || i >= maxShown {
 			continue
@@ -57,7 +57,7 @@ const planLines = 40
 
 // writeConflicts shows paths that stay, each with its difference, of which at most
 // most lines are shown unless that is 0.
-func (a *app) writeConflicts(w io.Writer, conflicts []left, most int) error {
+func (a *app) writeConflicts(w io.Writer, conflicts []unwrittenPath, most int) error {
 	p := a.paint(w)
 	for _, c := range conflicts {
 		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", p.warn("!"), quotePath(c.Path), p.dim(c.Why)); err != nil {
@@ -100,7 +100,7 @@ func paintDiff(w io.Writer, p paint, lines []string) error {
 	return nil
 }
 
-// runConflicts shows what the newest move left.
+// runConflicts shows the conflicts that the newest move did not overwrite.
 func (a *app) runConflicts(ctx context.Context) error {
 	d, err := a.open(ctx)
 	if err != nil {
@@ -111,23 +111,23 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	plan, err := d.mover().Remaining(ctx, thread)
+	plan, err := d.timeline.Remaining(ctx, thread)
 	if err != nil {
 		return err
 	}
 	if plan == nil {
 		plan = new(timeline.Plan)
 	}
-	items, err := leftOf(ctx, d, plan.Conflicts, plan.Forced)
+	items, err := unwrittenPaths(ctx, d, plan.Conflicts, plan.Forced)
 	if err != nil {
 		return err
 	}
 	return a.printLong(items, func(w io.Writer) error {
 		switch {
 		case pathsOf(plan) != "":
-			a.say("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+clean(plan.Args))
+			a.notef("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+clean(plan.Args))
 		case len(items) == 0:
-			a.say("the last move left no conflicts")
+			a.notef("the last move left no conflicts")
 		}
 		return a.writeConflicts(w, items, 0)
 	})

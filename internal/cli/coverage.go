@@ -25,21 +25,21 @@ func (h *history) coverage(c *segno.Checkpoint) string {
 	if len(held) == 0 {
 		return ""
 	}
-	return "still recorded, though a rule protects it: " + some(held)
+	return "still recorded, though a rule protects it: " + abbreviated(held)
 }
 
-// writeCoverage warns in the status of what is not recorded any more, or would not be
-// by the rules.
+// writeCoverage warns in the status about files that segno no longer records, and about files
+// that it records although a rule protects them.
 func (a *app) writeCoverage(w io.Writer, s statusResult) {
 	p := a.paint(w)
 	if n := s.Head.Files.Protected; n > 0 {
-		fmt.Fprintf(w, "%s    %s that its parent recorded are protected there; no undo of a later turn brings them back\n", p.warn("warning"), files(n))
+		fmt.Fprintf(w, "%s    %s of its parent are protected here; undoing a later turn does not restore them\n", p.warn("warning"), files(n))
 	}
 	if n := s.Changed.Protected; n > 0 {
-		fmt.Fprintf(w, "%s    %s of it are protected now, and their changes are no longer recorded\n", p.warn("warning"), files(n))
+		fmt.Fprintf(w, "%s    %s now protected; changes of them are no longer recorded\n", p.warn("warning"), files(n))
 	}
 	if len(s.Held) > 0 {
-		fmt.Fprintf(w, "%s    still recorded, though a rule that appeared in a turn protects it: %s; 'segno save' accepts the rule\n", p.warn("warning"), some(s.Held))
+		fmt.Fprintf(w, "%s    still recorded, though a rule that appeared in a turn protects it: %s; 'segno save' accepts the rule\n", p.warn("warning"), abbreviated(s.Held))
 	}
 }
 
@@ -53,8 +53,8 @@ func plural(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// some names the first of several paths and counts the others.
-func some(paths []string) string {
+// abbreviated names the first of several paths and counts the others.
+func abbreviated(paths []string) string {
 	text := clean(paths[0])
 	switch n := len(paths) - 1; {
 	case n+1 == segno.MaxHeld:

@@ -57,7 +57,7 @@ func (a *app) runDelete(ctx context.Context, name string, purge bool) error {
 		verb = "erase"
 	}
 	if !a.yes {
-		a.say("%s thread %s, which has %d turns", verb, short(segno.CommitID(res.Thread)), head.Turn)
+		a.notef("%s thread %s, which has %d turns", verb, short(segno.CommitID(res.Thread)), head.Turn)
 		if err := a.confirm(verb); err != nil {
 			return err
 		}

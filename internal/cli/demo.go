@@ -86,7 +86,7 @@ func (a *app) runDemo(ctx context.Context) error {
 	}
 	session := segno.SessionID("demo-" + segno.NewID()[:8])
 	for i, t := range demoScript {
-		a.sayOut("turn %d: %q", i+1, t.Prompt)
+		a.printf("turn %d: %q", i+1, t.Prompt)
 		if err := a.demoTurn(ctx, d, session, t); err != nil {
 			d.Close()
 			return fmt.Errorf("turn %d: %w", i+1, err)
@@ -96,14 +96,14 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err := a.tour(ctx, scratch); err != nil {
 		return err
 	}
-	return a.goOn(scratch, project)
+	return a.printNextSteps(scratch, project)
 }
 
 // demoTurn does what an agent's hooks do: begin, note each call, end.
-func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t demoTurn) error {
-	r := d.recorder()
+func (a *app) demoTurn(ctx context.Context, d *openWorkspace, session segno.SessionID, t demoTurn) error {
+	r := d.timeline
 	home := d.store.Place().DemoHome()
-	var kept records
+	var kept transcriptWriter
 	kept.open(home, d.rec.Path, string(session))
 	src := segno.Source{Session: session, Path: kept.file, Dir: d.rec.Path}
 	self, err := a.Executable()
@@ -132,7 +132,7 @@ func (a *app) demoTurn(ctx context.Context, d *desk, session segno.SessionID, t 
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
 			return fmt.Errorf("read the agent's event: %w", err)
 		}
-		e.Session, e.Time = session, d.site.Now()
+		e.Session, e.Time = session, d.timeline.Now()
 		if err := r.AppendEntry(ctx, begun.Key, e); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 		{"each move can be undone, too", []string{"op", "log"}, nil},
 	}
 	for _, s := range steps {
-		a.sayOut("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))
+		a.printf("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))
 		args := append(append([]string(nil), s.run...), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
 		if s.run[0] == "undo" || s.run[0] == "redo" {
 			args = append(args, "-y")
@@ -190,13 +190,13 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 
 // listProject shows the files of the demo's project.
 func (a *app) listProject() error {
-	a.sayOut("$ find . -type f")
+	a.printf("$ find . -type f")
 	return filepath.WalkDir(a.dir, func(path string, de os.DirEntry, err error) error {
 		if err != nil || de.IsDir() {
 			return err
 		}
 		rel, err := filepath.Rel(a.dir, path)
-		a.sayOut("./%s", rel)
+		a.printf("./%s", rel)
 		return err
 	})
 }
@@ -216,7 +216,7 @@ func (a *app) recallHead(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a.sayOut("$ segno demo-agent --resume %s", head.Link.Session)
+		a.printf("$ segno demo-agent --resume %s", head.Link.Session)
 		return a.recall(ctx, d.store, head.Link.Session)
 	}
 	return nil
@@ -235,15 +235,15 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	for _, r := range all {
 		switch text := inline(r.text()); {
 		case text != "" && r.Type == "user":
-			a.sayOut("> %s", text)
+			a.printf("> %s", text)
 		case text != "":
-			a.sayOut("%s", text)
+			a.printf("%s", text)
 		}
 	}
 	return nil
 }
 
-func (a *app) goOn(scratch, project string) error {
+func (a *app) printNextSteps(scratch, project string) error {
 	self := "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = shellQuote(exe)
@@ -251,7 +251,7 @@ func (a *app) goOn(scratch, project string) error {
 		self = "go run ./cmd/segno"
 	}
 	flags := fmt.Sprintf("--store %s -C %s", shellQuote(filepath.Join(scratch, "store")), shellQuote(project))
-	a.sayOut(`
+	a.printf(`
 directory  %s
 store      %s
 
@@ -265,9 +265,9 @@ With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segn
 	return nil
 }
 
-func (a *app) sayOut(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }
+func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }
 
-// demoAgent is the scripted agent: it reads one turn, does what it says and
+// demoAgent is the scripted agent: it reads one turn, executes its actions and
 // writes an event before and after each call.
 func (a *app) demoAgent() *cobra.Command {
 	var resume string
@@ -306,9 +306,9 @@ func (a *app) demoSession(ctx context.Context, t demoOrder) error {
 	if err != nil {
 		return err
 	}
-	r := &records{session: string(t.Session), promptID: segno.NewID(), cwd: dir}
+	r := &transcriptWriter{session: string(t.Session), promptID: segno.NewID(), cwd: dir}
 	r.open(t.Home, dir, r.session)
-	if err := r.goOn(); err != nil {
+	if err := r.readLastRecord(); err != nil {
 		return err
 	}
 	r.user(t.Prompt)

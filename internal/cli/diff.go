@@ -75,7 +75,7 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 			return segno.Errorf(segno.KindNotFound, "diff", name, "the files were not recorded then")
 		}
 		if i == 0 {
-			if paths, err = meantAll(ctx, d, c, paths); err != nil {
+			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {
 				return err
 			}
 		}
@@ -87,7 +87,7 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 		}
 		trees[1] = now.Tree
 	}
-	changes, err := d.site.Workspace.Diff(ctx, trees[0], trees[1])
+	changes, err := d.timeline.Workspace.Diff(ctx, trees[0], trees[1])
 	if err != nil {
 		return err
 	}
@@ -111,18 +111,18 @@ func isUnder(path string, paths []string) bool {
 }
 
 // present snapshots the workspace and keeps its objects, so that they can be read.
-func (d *desk) present(ctx context.Context) (segno.Snapshot, error) {
-	unlock, err := d.site.Journal.Lock(ctx, d.rec.ID)
+func (d *openWorkspace) present(ctx context.Context) (segno.Snapshot, error) {
+	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
 	defer unlock()
-	if err := d.site.CoverTurns(ctx); err != nil {
+	if err := d.timeline.CoverTurns(ctx); err != nil {
 		return segno.Snapshot{}, err
 	}
 	batch := d.store.Objects().Batch()
 	defer batch.Close()
-	snap, err := d.site.Workspace.Snapshot(ctx, batch)
+	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
@@ -133,7 +133,7 @@ func (d *desk) present(ctx context.Context) (segno.Snapshot, error) {
 	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
-func (a *app) writeDiff(ctx context.Context, w io.Writer, d *desk, changes []segno.Change, whole bool) error {
+func (a *app) writeDiff(ctx context.Context, w io.Writer, d *openWorkspace, changes []segno.Change, whole bool) error {
 	p := a.paint(w)
 	for _, c := range changes {
 		change, err := patchOf(ctx, d, c, whole)

@@ -39,8 +39,8 @@ type doctorResult struct {
 	StoreErr string          `json:"store_error,omitempty"`
 	Agent    string          `json:"agent"` // where claude is, or ""
 	Dir      string          `json:"dir"`
-	Root     string          `json:"root,omitempty"`      // what is recorded of a session in dir
-	DirErr   string          `json:"dir_error,omitempty"` // why nothing is
+	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
+	DirErr   string          `json:"dir_error,omitempty"` // why segno records nothing there
 	Hooks    []hook.Probe    `json:"hooks"`
 	Others   []string        `json:"others"` // whose turns are here without hooks
 	Open     []openItem      `json:"open"`
@@ -114,7 +114,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
 	if turns, err := place.Spool().Turns(ctx); err == nil {
 		for _, t := range turns {
-			r.Open = append(r.Open, itemOf(t))
+			r.Open = append(r.Open, newOpenItem(t))
 		}
 	}
 	if names, err := place.Spool().Failed(); err == nil {

@@ -33,7 +33,7 @@ safe.directory: its files could mislead you. --trust accepts its owner.`,
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json)")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
-	a.moves(c)
+	a.writeFlags(c)
 	return c
 }
 
@@ -48,7 +48,7 @@ enable', it becomes byte for byte what it was before. Recorded turns stay.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runDisable(project) },
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only")
-	a.moves(c)
+	a.writeFlags(c)
 	return c
 }
 
@@ -78,7 +78,7 @@ type enableResult struct {
 	File    string     `json:"file"`
 	Backup  string     `json:"backup"`
 	Changed bool       `json:"changed"`
-	Exact   bool       `json:"exact,omitempty"` // disable: the file is what it was before
+	Exact   bool       `json:"exact,omitempty"` // disable: the file equals the one before enable
 	Command []string   `json:"command,omitempty"`
 	Dir     string     `json:"dir,omitempty"`
 	Files   int        `json:"files,omitempty"`
@@ -114,7 +114,7 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 		return a.print(res, func(w io.Writer) error { return writeDryEnable(w, res) })
 	}
 	if edit.Changed() {
-		a.say("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
+		a.notef("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
 		if err := edit.Apply(place, true); err != nil {
 			return segno.NewError(segno.KindIO, "enable claude", edit.File, err)
 		}
@@ -192,7 +192,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 	if segno.KindOf(err) == segno.KindRefused {
 		res.Refused = err.Error()
 		if hint := segno.HintOf(err); hint != "" {
-			a.say("hint: %s", hint)
+			a.notef("hint: %s", hint)
 		}
 		return nil
 	}
@@ -205,7 +205,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	res.Dir, res.Files, res.Tree = d.rec.Path, snap.Files, snap.Tree
-	all, err := d.site.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
+	all, err := d.timeline.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
 	for _, c := range all {
 		if c.To.Type == segno.EntityProtected {
 			res.Protected = append(res.Protected, protectedItem{c.Path, c.To.Why})
@@ -214,19 +214,19 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 	return err
 }
 
-// takeBaseline snapshots a workspace and remembers it as what it last held.
-func takeBaseline(ctx context.Context, d *desk) (segno.Snapshot, error) {
-	unlock, err := d.site.Journal.Lock(ctx, d.rec.ID)
+// takeBaseline snapshots a workspace and records the snapshot as its last known state.
+func takeBaseline(ctx context.Context, d *openWorkspace) (segno.Snapshot, error) {
+	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
 	defer unlock()
-	if err := d.site.CoverTurns(ctx); err != nil {
+	if err := d.timeline.CoverTurns(ctx); err != nil {
 		return segno.Snapshot{}, err
 	}
 	batch := d.store.Objects().Batch()
 	defer batch.Close()
-	snap, err := d.site.Workspace.Snapshot(ctx, batch)
+	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
 	if err != nil {
 		return snap, err
 	}

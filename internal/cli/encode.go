@@ -11,15 +11,15 @@ import (
 // encoder writes JSON a terminal can show: characters that could drive one are
 // escaped, so that the document stays the same.
 func encoder(w io.Writer) *json.Encoder {
-	e := json.NewEncoder(harmless{w})
+	e := json.NewEncoder(escapingWriter{w})
 	e.SetEscapeHTML(false)
 	return e
 }
 
-// harmless escapes within the strings of JSON documents, each of which is one write.
-type harmless struct{ io.Writer }
+// escapingWriter escapes within the strings of JSON documents, each of which is one write.
+type escapingWriter struct{ io.Writer }
 
-func (h harmless) Write(p []byte) (int, error) {
+func (h escapingWriter) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p))
 	for rest := p; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)

@@ -79,14 +79,14 @@ func (e *events) commands(event string) ([][]string, error) {
 	return all, nil
 }
 
-func (a *standIn) fire(event string, more map[string]any) error {
+func (a *agentStandIn) fire(event string, more map[string]any) error {
 	return a.fireThen(event, more, func() error { return nil })
 }
 
 // fireThen calls then while the hooks run.
-func (a *standIn) fireThen(event string, more map[string]any, then func() error) error {
+func (a *agentStandIn) fireThen(event string, more map[string]any, then func() error) error {
 	payload := map[string]any{"hook_event_name": event, "session_id": a.session, "transcript_path": a.path,
-		"cwd": a.records.cwd, "permission_mode": "default"}
+		"cwd": a.transcriptWriter.cwd, "permission_mode": "default"}
 	if !a.anonymous {
 		payload["prompt_id"] = a.promptID
 	}
@@ -109,9 +109,9 @@ func (a *standIn) fireThen(event string, more map[string]any, then func() error)
 	return nil
 }
 
-func (a *standIn) run(event string, command []string, payload []byte, then func() error) error {
+func (a *agentStandIn) run(event string, command []string, payload []byte, then func() error) error {
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Dir, cmd.Stderr = a.records.cwd, os.Stderr
+	cmd.Dir, cmd.Stderr = a.transcriptWriter.cwd, os.Stderr
 	var out bytes.Buffer
 	cmd.Stdout = &out
 	in, err := cmd.StdinPipe()

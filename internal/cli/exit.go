@@ -62,7 +62,7 @@ func exitCode(err error) int {
 	if errors.Is(err, context.Canceled) {
 		return exitCancelled
 	}
-	if waits := (*waitsError)(nil); errors.As(err, &waits) {
+	if waits := (*approvalError)(nil); errors.As(err, &waits) {
 		return exitWaits
 	}
 	return exitCodes[segno.KindOf(err)]

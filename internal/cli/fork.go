@@ -38,7 +38,7 @@ that ends there. The source directory is only read.`,
 	}
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
 	c.Flags().BoolVar(&noNote, "no-note", false, "do not add a note about the fork to the first prompt")
-	a.moves(c)
+	a.writeFlags(c)
 	return c
 }
 
@@ -69,7 +69,7 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 	if a.dryRun {
 		return a.dryFork(d, c, dir)
 	}
-	f, err := d.mover().Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
+	f, err := d.timeline.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Name: label(c), Dir: dir, NoNote: noNote})
 	if err != nil {
 		return err
 	}
@@ -91,15 +91,15 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 			return nil
 		}
 		if len(f.Run) > 0 {
-			fmt.Fprintf(w, "to go on there:\n  cd %s && %s\n", shellQuote(a.near(res.SessionDir)), commandLine(f.Run))
+			fmt.Fprintf(w, "to continue there:\n  cd %s && %s\n", shellQuote(a.relativePath(res.SessionDir)), commandLine(f.Run))
 		}
 		return nil
 	})
 }
 
-func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
+func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return segno.Errorf(segno.KindConflict, "fork", dir, "it exists already").WithHint("give --to a new directory")
+		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give --to a new directory")
 	}
 	return a.print(forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%s)\n", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))
@@ -107,8 +107,8 @@ func (a *app) dryFork(d *desk, c *segno.Checkpoint, dir string) error {
 	})
 }
 
-// near is a path as a person would type it from here.
-func (a *app) near(path string) string {
+// relativePath is a path as a person would type it from here.
+func (a *app) relativePath(path string) string {
 	wd, err := a.Getwd()
 	if err != nil {
 		return path

@@ -41,8 +41,8 @@ func TestAgentEndsWithItsTerminal(t *testing.T) {
 }
 
 // TestAgentThatIsKilledTakesItsCommandAlong kills an agent, alone and under the proxy, while its
-// command runs. The command and what it started in the background hold a fifo open, which
-// ends with the last of them.
+// command runs. The command and its background process hold a fifo open, which
+// reaches its end when the last of them ends.
 func TestAgentThatIsKilledTakesItsCommandAlong(t *testing.T) {
 	for name, command := range map[string][]string{"alone": {"agent"}, "behind the proxy": {"acp", "--", "segno", "agent"}} {
 		t.Run(name, func(t *testing.T) {

@@ -8,23 +8,24 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
-// history is a thread's checkpoints, newest first, all lines, and for a fork the
-// ones it stands on.
+// history is a thread's checkpoints, newest first, on all lines, and for a fork also
+// the ancestors on other threads.
 type history struct {
 	head segno.Head
 	all  []segno.Checkpoint
 	byID map[segno.CommitID]*segno.Checkpoint
 	pins map[segno.CommitID][]string
 
-	read    segno.Head              // the head as the store has it; join may change the other
-	running map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
+	storedHead segno.Head              // the head as the store has it; join may change the other
+	running    map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
 }
 
-// mark looks up which turns have ended while tasks of theirs go on.
-func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
+// findRunning finds the turns that have ended while their background tasks still run.
+func (h *history) findRunning(ctx context.Context, spool timeline.Spool) error {
 	turns, err := spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -47,9 +48,9 @@ func (h *history) mark(ctx context.Context, spool timeline.Spool) error {
 // all amend the head: then the head that was read first is no longer listed, and the
 // history is read again.
 func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
-	const most = 20 // a thread that moves at every look is read as it is
+	const most = 20 // after so many tries the last reading is used, though the thread moved again
 	for tries := 1; ; tries++ {
-		h, err := readOnce(ctx, store, thread)
+		h, err := readHistoryOnce(ctx, store, thread)
 		if err != nil {
 			return nil, err
 		}
@@ -57,19 +58,19 @@ func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) 
 		if err != nil {
 			return nil, err
 		}
-		if now.Head == h.read.Head && now.Tip == h.read.Tip || tries == most {
+		if now.Head == h.storedHead.Head && now.Tip == h.storedHead.Tip || tries == most {
 			return h, nil
 		}
 	}
 }
 
-func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
+func readHistoryOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
 	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID][]string{}}
 	var err error
 	if h.head, err = store.Head(ctx, thread); err != nil {
 		return nil, err
 	}
-	h.read = h.head
+	h.storedHead = h.head
 	amended := map[segno.CommitID]bool{}
 	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
 		if err != nil {
@@ -82,13 +83,13 @@ func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*h
 			h.all = append(h.all, c)
 		}
 	}
-	if err := h.below(ctx, store, thread); err != nil {
+	if err := h.readForkAncestors(ctx, store, thread); err != nil {
 		return nil, err
 	}
 	for i := range h.all {
 		h.byID[h.all[i].ID] = &h.all[i]
 	}
-	if err := h.join(ctx, store); err != nil {
+	if err := h.linkParents(ctx, store); err != nil {
 		return nil, err
 	}
 	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
@@ -100,8 +101,8 @@ func readOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*h
 	return h, nil
 }
 
-// below adds the checkpoints of other threads that a fork stands on.
-func (h *history) below(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
+// readForkAncestors adds the checkpoints of other threads that are ancestors of a fork.
+func (h *history) readForkAncestors(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
 	if len(h.all) == 0 || h.all[len(h.all)-1].Parent == "" {
 		return nil
 	}
@@ -117,9 +118,9 @@ func (h *history) below(ctx context.Context, store segno.Store, thread segno.Thr
 	return nil
 }
 
-// join makes every checkpoint's parent a checkpoint, and what the thread stands on: a Go
-// agent also commits what is none.
-func (h *history) join(ctx context.Context, store segno.Store) error {
+// linkParents replaces each parent, the head and the tip by the nearest checkpoint at or below
+// it, because a Go agent also makes commits that are not checkpoints.
+func (h *history) linkParents(ctx context.Context, store segno.Store) error {
 	above := map[segno.CommitID]segno.CommitID{}
 	learn := func(at segno.CommitID) error {
 		line, err := store.Load(ctx, at, segno.Window{})
@@ -163,9 +164,9 @@ func (h *history) join(ctx context.Context, store segno.Store) error {
 	return nil
 }
 
-// folded is the history without the steps that their turn went on from. What stands
-// on one stands on what is below it.
-func (h *history) folded() []segno.Checkpoint {
+// withoutInnerSteps is the history without the steps that a later checkpoint of the same
+// turn follows. The children of an omitted step get the step's parent.
+func (h *history) withoutInnerSteps() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.all {
 		c := &h.all[i]
@@ -188,10 +189,10 @@ func (h *history) folded() []segno.Checkpoint {
 
 var turnName = regexp.MustCompile(`^t([0-9]+)$`)
 
-// find returns the checkpoint a person names.
+// find returns the checkpoint that the user names.
 func (h *history) find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
-	c, err := h.named(base)
+	c, err := h.byName(base)
 	if err != nil {
 		return nil, err
 	}
@@ -205,16 +206,16 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 	return c, nil
 }
 
-func (h *history) named(name string) (*segno.Checkpoint, error) {
+func (h *history) byName(name string) (*segno.Checkpoint, error) {
 	switch {
 	case name == "@":
-		return h.standing(h.head.Head)
+		return h.checkpoint(h.head.Head)
 	case name == "latest":
-		return h.standing(h.head.Tip)
+		return h.checkpoint(h.head.Tip)
 	}
 	if m := turnName.FindStringSubmatch(name); m != nil {
 		n, err := strconv.Atoi(m[1])
-		if c := h.turn(n); err == nil && c != nil {
+		if c := h.byTurn(n); err == nil && c != nil {
 			return c, nil
 		}
 	}
@@ -223,18 +224,18 @@ func (h *history) named(name string) (*segno.Checkpoint, error) {
 			return h.byID[id], nil
 		}
 	}
-	return h.prefixed(name)
+	return h.byPrefix(name)
 }
 
-func (h *history) standing(id segno.CommitID) (*segno.Checkpoint, error) {
+func (h *history) checkpoint(id segno.CommitID) (*segno.Checkpoint, error) {
 	if c := h.byID[id]; c != nil {
 		return c, nil
 	}
 	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").WithHint("run 'segno check'")
 }
 
-// turn returns the checkpoint that ends turn n; 0 is the base.
-func (h *history) turn(n int) *segno.Checkpoint {
+// byTurn returns the checkpoint that ends turn n; 0 is the base.
+func (h *history) byTurn(n int) *segno.Checkpoint {
 	for i := range h.all {
 		c := &h.all[i]
 		if (n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n) || (n == 0 && c.Kind == segno.CheckpointBase) {
@@ -244,25 +245,17 @@ func (h *history) turn(n int) *segno.Checkpoint {
 	return nil
 }
 
-func (h *history) prefixed(name string) (*segno.Checkpoint, error) {
-	var found *segno.Checkpoint
-	for i := range h.all {
-		if !strings.HasPrefix(string(h.all[i].ID), name) {
-			continue
-		}
-		if found != nil {
-			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "more than one id begins so").WithHint("give more letters")
-		}
-		found = &h.all[i]
+func (h *history) byPrefix(name string) (*segno.Checkpoint, error) {
+	query := idprefix.Query{What: "checkpoint", Name: name, Hint: "run 'segno log' to see the checkpoints of this thread"}
+	c, err := idprefix.Find(query, idprefix.Values(h.all), func(c segno.Checkpoint) string { return string(c.ID) })
+	if err != nil {
+		return nil, err
 	}
-	if found == nil || name == "" {
-		return nil, segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("run 'segno log' to see the checkpoints of this thread")
-	}
-	return found, nil
+	return h.byID[c.ID], nil
 }
 
 // checkpointNamed opens everything a verb with one checkpoint argument needs.
-func (a *app) checkpointNamed(ctx context.Context, d *desk, name string) (*history, *segno.Checkpoint, error) {
+func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string) (*history, *segno.Checkpoint, error) {
 	thread, err := a.threadID(ctx, d)
 	if err != nil {
 		return nil, nil, err
@@ -275,7 +268,7 @@ func (a *app) checkpointNamed(ctx context.Context, d *desk, name string) (*histo
 	return h, c, err
 }
 
-// label is how a checkpoint is called in text: t4, or its kind and short id.
+// label is the name of a checkpoint in text: t4, or its kind and short id.
 func label(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointTurn {
 		return "t" + strconv.Itoa(c.Turn)
@@ -285,7 +278,7 @@ func label(c *segno.Checkpoint) string {
 
 func short(id segno.CommitID) string {
 	if len(id) != len(segno.NewID()) {
-		return clean(string(id)) // somebody's own name
+		return clean(string(id)) // a name that the user chose
 	}
 	if len(id) > 6 {
 		return string(id[:6])

@@ -44,7 +44,7 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := h.named("@"); err != nil || c.ID != "amended" {
+	if c, err := h.byName("@"); err != nil || c.ID != "amended" {
 		t.Errorf("the thread is at %+v, %v", c, err)
 	}
 }

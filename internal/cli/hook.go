@@ -67,8 +67,8 @@ func (a *app) baseline() *cobra.Command {
 	}
 }
 
-// startBaseline runs baseline in a process of its own, which outlives the hook
-// and is no part of the agent's process group.
+// startBaseline runs baseline in a separate process, which outlives the hook
+// and is not in the agent's process group.
 func (a *app) startBaseline(dir string) error {
 	self, err := a.self()
 	if err != nil {

@@ -39,7 +39,7 @@ func (a *app) runInbox(ctx context.Context) error {
 	}
 	defer store.Close()
 	items := []inboxItem{}
-	for q, err := range finder(store).Inbox(ctx, "") {
+	for q, err := range threadFinder(store).Inbox(ctx, "") {
 		if err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (a *app) runInbox(ctx context.Context) error {
 	})
 }
 
-// finder is an agent that only looks for threads.
-func finder(store segno.Store) *agent.Agent {
+// threadFinder is an agent that only looks for threads.
+func threadFinder(store segno.Store) *agent.Agent {
 	return agent.New(agent.Config{Name: chat.Name, Store: store})
 }
 
@@ -109,7 +109,7 @@ func (a *app) runThreadsByStatus(ctx context.Context, all bool, status agent.Pha
 		case err == nil:
 			q.Workspace = rec.ID
 		case segno.KindOf(err) == segno.KindNotFound:
-			a.say(noWorkspaceHere)
+			a.notef(noWorkspaceHere)
 		default:
 			return err
 		}
@@ -138,7 +138,7 @@ func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]sta
 	if err != nil {
 		return nil, err
 	}
-	for f, err := range finder(store).Find(ctx, q) {
+	for f, err := range threadFinder(store).Find(ctx, q) {
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 //	json -keys PATH 'A B C'    the object has all these fields
 //	json -set NAME PATH        the value becomes $NAME
 //
-// With -err it is what was printed to standard error. A PATH is fields and indexes
+// With -err it reads standard error. A PATH is fields and indexes
 // with dots between; FIELD=VALUE chooses elements of an array, '*' makes the next
 // steps apply to each, len is how many there are; '.' is the document.
 func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {

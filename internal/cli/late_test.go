@@ -47,5 +47,5 @@ func TestALatePromptInASessionThatWasCut(t *testing.T) {
 	if got, want := d.line(c), []string{"t1 one", "t3 late", "t4 next"}; !slices.Equal(got, want) {
 		t.Errorf("the line is %q, want %q", got, want)
 	}
-	d.sound()
+	d.checkConsistent()
 }

@@ -106,12 +106,12 @@ func (a *app) runLog(ctx context.Context, limit int) error {
 	if err != nil {
 		return err
 	}
-	if err := h.mark(ctx, d.site.Spool); err != nil {
+	if err := h.findRunning(ctx, d.timeline.Spool); err != nil {
 		return err
 	}
 	shown := h.all
 	if !a.json {
-		shown = h.folded()
+		shown = h.withoutInnerSteps()
 	}
 	if limit > 0 && limit < len(shown) {
 		shown = shown[:limit]
@@ -170,7 +170,7 @@ func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int
 	return fit(lead+short+tail, room)
 }
 
-// subject is what a line of the log says that a checkpoint is.
+// subject is the description of a checkpoint in its line of the log.
 func subject(c *segno.Checkpoint) string {
 	what := c.Prompt
 	switch c.Kind {
@@ -207,7 +207,7 @@ func actor(c *segno.Checkpoint) string {
 	return c.Agent
 }
 
-// facts is the end of a checkpoint's line: files, shell calls, pins and what is unusual.
+// facts is the end of a checkpoint's line: files, shell calls, pins and warnings.
 func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 	if s := counts(c.Files); s != "" {
 		text += "  " + p.files(s)
@@ -232,7 +232,7 @@ func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 	return text
 }
 
-// counts writes +added ~modified -deleted, leaving out what is none.
+// counts writes +added ~modified -deleted, without zeros.
 func counts(n segno.Counts) string {
 	var s string
 	for _, x := range []struct {

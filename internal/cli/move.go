@@ -19,8 +19,8 @@ type moveResult struct {
 	Head      segno.CommitID    `json:"head"`
 	Turns     []int             `json:"turns"`
 	Changes   []change          `json:"changes"`
-	Conflicts []left            `json:"conflicts"`
-	Kept      []left            `json:"kept"`
+	Conflicts []unwrittenPath   `json:"conflicts"`
+	Kept      []unwrittenPath   `json:"kept"`
 	Git       string            `json:"git,omitempty"` // what moves git's HEAD, too, if it was elsewhere then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
@@ -29,7 +29,7 @@ type moveResult struct {
 }
 
 // move previews a move, asks, and makes it.
-func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error {
+func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest) error {
 	if a.thread != "" {
 		id, err := a.threadNamed(ctx, d.store, a.thread)
 		if err != nil {
@@ -37,13 +37,13 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 		}
 		ask.Thread = id
 	}
-	m := d.mover()
+	m := d.timeline
 	plan, err := m.Preview(ctx, ask)
 	if err != nil {
 		return err
 	}
 	if a.dryRun {
-		res, err := result(ctx, d, plan, nil)
+		res, err := newMoveResult(ctx, d, plan, nil)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 		return a.print(res, func(w io.Writer) error { return a.writePlan(w, d, plan, res) })
 	}
 	if !a.yes {
-		res, err := result(ctx, d, plan, nil)
+		res, err := newMoveResult(ctx, d, plan, nil)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 	if err != nil {
 		return err
 	}
-	res, err := result(ctx, d, moved.Plan, moved)
+	res, err := newMoveResult(ctx, d, moved.Plan, moved)
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (a *app) move(ctx context.Context, d *desk, ask timeline.MoveRequest) error
 	return nil
 }
 
-func result(ctx context.Context, d *desk, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
+func newMoveResult(ctx context.Context, d *openWorkspace, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
-	if r.Conflicts, err = leftOf(ctx, d, p.Conflicts, p.Forced); err != nil {
+	if r.Conflicts, err = unwrittenPaths(ctx, d, p.Conflicts, p.Forced); err != nil {
 		return r, err
 	}
-	if r.Kept, err = leftOf(ctx, d, p.Kept, nil); err != nil || moved == nil {
+	if r.Kept, err = unwrittenPaths(ctx, d, p.Kept, nil); err != nil || moved == nil {
 		return r, err
 	}
 	r.Head = moved.Head.ID
@@ -103,7 +103,7 @@ func (a *app) confirm(verb string) error {
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
 		}
-		return segno.Errorf(segno.KindRefused, verb, "", "no terminal for the question").WithHint(hint)
+		return segno.Errorf(segno.KindRefused, verb, "", "no terminal to ask on").WithHint(hint)
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
@@ -117,19 +117,19 @@ func (a *app) confirm(verb string) error {
 }
 
 // writePlan shows what a move would do.
-func (a *app) writePlan(w io.Writer, d *desk, p *timeline.Plan, res moveResult) error {
+func (a *app) writePlan(w io.Writer, d *openWorkspace, p *timeline.Plan, res moveResult) error {
 	paint := a.paint(w)
-	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), turns(p), quotePath(d.rec.Path))
+	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), movedTurns(p), quotePath(d.rec.Path))
 	if p.Finishes != "" {
-		fmt.Fprintf(w, "  this writes over what the last %s left as it was\n", p.Verb)
+		fmt.Fprintf(w, "  this overwrites the conflicts of the last %s\n", p.Verb)
 	}
 	if len(p.Steps) == 0 {
 		fmt.Fprintln(w, paint.dim("  no files to write"))
 	}
-	if err := a.writeBriefly(w, res.Changes); err != nil {
+	if err := a.writeSummary(w, res.Changes); err != nil {
 		return err
 	}
-	if err := a.writeStays(w, res, planLines); err != nil {
+	if err := a.writeUnwritten(w, res, planLines); err != nil {
 		return err
 	}
 	if p.Session != nil && p.Session.Leaf != "" {
@@ -138,7 +138,7 @@ func (a *app) writePlan(w io.Writer, d *desk, p *timeline.Plan, res moveResult) 
 	return nil
 }
 
-func turns(p *timeline.Plan) string {
+func movedTurns(p *timeline.Plan) string {
 	if len(p.Turns) == 0 {
 		return p.Args
 	}
@@ -157,9 +157,9 @@ func pathsOf(p *timeline.Plan) string {
 	return ""
 }
 
-// writeStays shows what a move leaves as it is, and why. Of each conflict it shows at
+// writeUnwritten shows what a move leaves as it is, and why. Of each conflict it shows at
 // most so many lines.
-func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
+func (a *app) writeUnwritten(w io.Writer, res moveResult, most int) error {
 	paint := a.paint(w)
 	conflicts, kept := res.Conflicts, res.Kept
 	if !a.verbose {
@@ -180,7 +180,7 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 		fmt.Fprintf(w, "  %s and %d more; --verbose lists them\n", paint.dim("="), n)
 	}
 	if res.Git != "" {
-		if _, err := fmt.Fprintf(w, "  git's HEAD was elsewhere then and is left alone; to move it too: %s\n", res.Git); err != nil {
+		if _, err := fmt.Fprintf(w, "  git HEAD was at another commit then and does not move; to move it: %s\n", res.Git); err != nil {
 			return err
 		}
 	}
@@ -188,11 +188,11 @@ func (a *app) writeStays(w io.Writer, res moveResult, most int) error {
 }
 
 // writeMoved says what a move did and how to go on.
-func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.MoveResult, res moveResult) error {
+func (a *app) writeMoved(w io.Writer, d *openWorkspace, m *timeline.MoveResult, res moveResult) error {
 	p := m.Plan
-	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+turns(p)), label(m.Head), wrote(p))
+	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+movedTurns(p)), label(m.Head), writtenCounts(p))
 	merged := slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return !c.Merged })
-	if err := a.writeBriefly(w, merged); err != nil {
+	if err := a.writeSummary(w, merged); err != nil {
 		return err
 	}
 	if pathsOf(p) == "" {
@@ -200,13 +200,13 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.MoveResult, res moveR
 			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
 		}
 	}
-	if err := a.writeStays(w, res, 0); err != nil {
+	if err := a.writeUnwritten(w, res, 0); err != nil {
 		return err
 	}
-	a.sayLeft(p)
+	a.printUnwrittenHint(p)
 	switch {
 	case m.Link != nil && m.Live != 0:
-		fmt.Fprintf(w, "the conversation goes on in a new session; end the one running (pid %d) and run:\n  %s\n", m.Live, a.runIn(m.Link.Dir, m.Run))
+		fmt.Fprintf(w, "the conversation continues in a new session; end the running one (pid %d), then run:\n  %s\n", m.Live, a.runIn(m.Link.Dir, m.Run))
 	case m.Link != nil:
 		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", a.runIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
@@ -215,25 +215,22 @@ func (a *app) writeMoved(w io.Writer, d *desk, m *timeline.MoveResult, res moveR
 	return nil
 }
 
-// sayLeft says how to see conflicts and how to write over them, as far as that can be
+// printUnwrittenHint says how to see conflicts and how to write over them, as far as that can be
 // forced.
-func (a *app) sayLeft(p *timeline.Plan) {
+func (a *app) printUnwrittenHint(p *timeline.Plan) {
 	n := len(p.Forced)
 	if n == 0 {
 		return
 	}
-	was := "1 path was left as it is"
-	if n > 1 {
-		was = fmt.Sprintf("%d paths were left as they are", n)
-	}
+	were := plural(n, "conflict") + " not overwritten"
 	if pathsOf(p) != "" {
-		a.say("%s: the same command with --force before -- writes over it", was)
+		a.notef("%s: the same command with --force before -- overwrites", were)
 		return
 	}
-	a.say("%s: 'segno diff --conflicts' shows the difference, 'segno %s --force' writes over it", was, p.Verb)
+	a.notef("%s: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites", were, p.Verb)
 }
 
-func wrote(p *timeline.Plan) string {
+func writtenCounts(p *timeline.Plan) string {
 	n := timeline.CountChanges(p.Steps)
 	switch {
 	case n.IsZero() && len(p.Steps) > 0:

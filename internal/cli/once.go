@@ -13,22 +13,22 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// waitsError ends the command with [exitWaits].
-type waitsError struct{ ids []string }
+// approvalError ends the command with [exitWaits].
+type approvalError struct{ ids []string }
 
-func (*waitsError) Error() string { return "it waits for approvals" }
+func (*approvalError) Error() string { return "the session waits for approval" }
 
-// single is a chat of one prompt, command or set of answers.
-type single struct {
+// oneShot is a chat of one prompt, command or set of answers.
+type oneShot struct {
 	*app
-	desk  *desk
-	chat  *chat.Chat
-	flags *chatFlags
+	workspace *openWorkspace
+	chat      *chat.Chat
+	flags     *chatFlags
 }
 
-// command is how a person goes on with the session.
-func (o *single) command(args ...string) string {
-	run := o.chatCommand(o.desk, segno.ThreadID(o.chat.Session))
+// command is the command that continues the session.
+func (o *oneShot) command(args ...string) string {
+	run := o.chatCommand(o.workspace, segno.ThreadID(o.chat.Session))
 	if o.dir != "" {
 		run = slices.Insert(run, 1, "-C", o.dir)
 	}
@@ -44,39 +44,39 @@ func (o *single) command(args ...string) string {
 
 // run makes one run: the answer goes to standard output, what happens meanwhile to
 // standard error.
-func (o *single) run(ctx context.Context, in agent.Input) error {
+func (o *oneShot) run(ctx context.Context, in agent.Input) error {
 	var err error
 	if in.Decide, err = o.decisions(ctx); err != nil {
 		return err
 	}
 	if len(in.Decide) == 0 && chat.IsCommand(in.Prompt) && (chat.CommandOf(in.Prompt) != "" || chat.Mistyped(in.Prompt)) {
-		reply, err := o.obey(ctx, in.Prompt)
+		reply, err := o.runCommand(ctx, in.Prompt)
 		if err != nil || !reply.Continue {
 			return err
 		}
 		in = agent.Input{Prompt: reply.Prompt}
 	}
-	if err := o.greet(ctx, in); err != nil {
+	if err := o.printStatus(ctx, in); err != nil {
 		return err
 	}
-	t := &telling{app: o.app, lines: encoder(o.Stdout)}
+	t := &eventPrinter{app: o.app, lines: encoder(o.Stdout)}
 	for e, err := range o.chat.Stream(ctx, in) {
 		if o.json && (e.Kind != "" || err == nil) {
 			if err := t.lines.Encode(e); err != nil {
 				return segno.NewError(segno.KindIO, "write events", "", err)
 			}
 		} else if err == nil {
-			err = t.tell(e)
+			err = t.print(e)
 		}
 		if err != nil {
-			return o.ended(ctx, in, err)
+			return o.explainError(ctx, in, err)
 		}
 	}
-	return o.waits(ctx)
+	return o.approvalError(ctx)
 }
 
-// greet says where the session stands.
-func (o *single) greet(ctx context.Context, in agent.Input) error {
+// printStatus prints the state of the session.
+func (o *oneShot) printStatus(ctx context.Context, in agent.Input) error {
 	if o.json {
 		return nil
 	}
@@ -84,20 +84,20 @@ func (o *single) greet(ctx context.Context, in agent.Input) error {
 	if err != nil {
 		return err
 	}
-	o.say("%s", clean(s.Greeting()))
+	o.notef("%s", clean(s.Greeting()))
 	if s.Phase == agent.PhaseBrokenOff && in.Prompt != "" {
-		o.say("the previous turn was interrupted; %s continues it, instead of a prompt", o.command("--continue"))
+		o.notef("the previous turn was interrupted; %s continues it, instead of a prompt", o.command("--continue"))
 	}
 	return nil
 }
 
-// ended is what a person hears of an error that ended a run.
-func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
+// explainError adds hints for the user to an error that ended a run.
+func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to go on")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to continue")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
-		if waits := o.waits(ctx); waits != nil {
+		if waits := o.approvalError(ctx); waits != nil {
 			return waits // the prompt was refused for that
 		}
 		if s, lookErr := o.chat.Status(ctx); lookErr == nil && s.Phase == agent.PhaseBrokenOff {
@@ -107,19 +107,19 @@ func (o *single) ended(ctx context.Context, in agent.Input, err error) error {
 	return err
 }
 
-// obeyed reports whether a prompt is a command that asks no model.
-func obeyed(prompt string) bool {
+// needsNoModel reports whether a prompt is a command that asks no model.
+func needsNoModel(prompt string) bool {
 	name := chat.CommandOf(prompt)
 	return chat.IsCommand(prompt) && name != "" && name != "/continue" && name != "/edit"
 }
 
-// obey does a command.
-func (o *single) obey(ctx context.Context, line string) (reply chat.Reply, err error) {
+// runCommand executes a command of the chat, as /undo.
+func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply, err error) {
 	session := o.chat.Session
 	reply, err = o.chat.Command(ctx, line)
 	if err != nil || reply.Continue {
 		if reply.Text != "" && !o.json {
-			o.say("%s", cleanLines(reply.Text))
+			o.notef("%s", cleanLines(reply.Text))
 		}
 		return reply, err
 	}
@@ -136,7 +136,7 @@ func (o *single) obey(ctx context.Context, line string) (reply chat.Reply, err e
 		})
 	}
 	if err == nil && o.chat.Session != session && !o.json {
-		o.say("to go on there: %s", o.command())
+		o.notef("to continue there: %s", o.command())
 	}
 	if err == nil && (len(reply.Conflicts) > 0 || reply.Lost) {
 		err = errSilent
@@ -145,7 +145,7 @@ func (o *single) obey(ctx context.Context, line string) (reply chat.Reply, err e
 }
 
 // decisions are the answers of the command line.
-func (o *single) decisions(ctx context.Context) (all []segno.Decision, err error) {
+func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err error) {
 	seen := map[string]bool{}
 	for _, w := range o.flags.answers {
 		i, err := o.chat.Pending(ctx, w.id)
@@ -170,38 +170,38 @@ func (o *single) decisions(ctx context.Context) (all []segno.Decision, err error
 	return all, nil
 }
 
-// telling tells a run's events to a person who reads along.
-type telling struct {
-	app   *app
-	lines *json.Encoder
-	said  string // not known yet to be the answer or something said on the way
+// eventPrinter prints the events of a run as lines of text.
+type eventPrinter struct {
+	app     *app
+	lines   *json.Encoder
+	pending string // the newest text of the agent: its answer, or a remark if another event follows
 }
 
-func (t *telling) tell(e agent.Event) error {
+func (t *eventPrinter) print(e agent.Event) error {
 	switch e.Kind {
 	case agent.EventSegment:
 		t.flush()
 		if e.Agent == "" {
-			t.said = e.Text
+			t.pending = e.Text
 		}
 	case agent.EventDone:
-		t.said = ""
-		if err := t.answer(e.Text); err != nil {
+		t.pending = ""
+		if err := t.printAnswer(e.Text); err != nil {
 			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("it is saved: 'segno show' has it")
 		}
 		fallthrough
 	default:
 		if line := chat.Line(e); line != "" {
 			t.flush()
-			t.app.say("%s", t.app.paint(t.app.Stderr).drawn(cleanLines(line)))
+			t.app.notef("%s", t.app.paint(t.app.Stderr).drawn(cleanLines(line)))
 		}
 	}
 	return nil
 }
 
-// answer prints the answer: to a terminal what is safe there, to anything else as it
-// is. Its last line is ended.
-func (t *telling) answer(text string) error {
+// printAnswer prints the answer: without control characters to a terminal, unchanged to
+// anything else, and with a newline at the end.
+func (t *eventPrinter) printAnswer(text string) error {
 	if terminal(t.app.Stdout) {
 		text = cleanLines(text)
 	}
@@ -209,23 +209,23 @@ func (t *telling) answer(text string) error {
 	return err
 }
 
-func (t *telling) flush() {
-	if t.said != "" {
-		t.app.say("%s", cleanLines(t.said))
+func (t *eventPrinter) flush() {
+	if t.pending != "" {
+		t.app.notef("%s", cleanLines(t.pending))
 	}
-	t.said = ""
+	t.pending = ""
 }
 
-// waits is the error of a session that waits for approvals, after it has said which.
-func (o *single) waits(ctx context.Context) error {
+// approvalError is the error of a session that waits for approvals. It prints them first.
+func (o *oneShot) approvalError(ctx context.Context) error {
 	s, err := o.chat.Status(ctx)
 	if err != nil || len(s.Interrupts) == 0 {
 		return err
 	}
-	waits := &waitsError{}
+	waits := &approvalError{}
 	for _, i := range s.Interrupts {
 		if waits.ids = append(waits.ids, i.ID); !o.json {
-			o.say("%s", waitingLine(i))
+			o.notef("%s", waitingLine(i))
 		}
 	}
 	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint(fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID)))))
@@ -239,15 +239,15 @@ func waitingLine(i segno.Interrupt) string {
 	return line
 }
 
-// list prints what waits for leave.
-func (o *single) list(ctx context.Context) error {
+// listWaiting prints the calls that wait for approval.
+func (o *oneShot) listWaiting(ctx context.Context) error {
 	open, err := o.chat.Waiting(ctx)
 	if err != nil {
 		return err
 	}
 	if len(open) == 0 {
 		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
-			o.say("nothing, but the last turn was broken off; %s goes on with it, and asks what it must", o.command("--continue"))
+			o.notef("nothing, but the last turn was interrupted; %s continues it", o.command("--continue"))
 		}
 	}
 	return o.print(append([]segno.Interrupt{}, open...), func(w io.Writer) error {

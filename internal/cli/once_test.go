@@ -65,7 +65,7 @@ func TestWhatIsPrintedIsSafeAndWhole(t *testing.T) {
 	}
 }
 
-// TestWordsForAShell checks that a shell reads what is printed as the word it stands for.
+// TestWordsForAShell checks that a shell reads a printed word as the original word.
 func TestWordsForAShell(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("bash")

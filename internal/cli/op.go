@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -84,7 +85,7 @@ func (a *app) writeOps(w io.Writer, ops []segno.Operation) error {
 			moved = p.dim("  " + short(op.Before.Head) + " -> " + short(op.After.Head))
 		}
 		if undone[op.ID] {
-			note = p.dim("  (taken back)")
+			note = p.dim("  (undone)")
 		}
 		_, err := fmt.Fprintf(w, "%s %s %s %s%s%s\n", p.bold(short(segno.CommitID(op.ID))), p.dim(pad(chat.Age(a.now().Sub(op.Time)), 4)),
 			pad(string(op.Verb), 7), clean(op.Args), moved, note)
@@ -124,7 +125,7 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 			return err
 		}
 	}
-	m := d.mover()
+	m := d.timeline
 	op, err := m.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
@@ -132,11 +133,11 @@ func (a *app) runOpUndo(ctx context.Context, name string, force bool) error {
 	if op.MovesFiles() {
 		return a.move(ctx, d, ask)
 	}
-	return a.takeBack(ctx, m, op)
+	return a.undoWithoutFiles(ctx, m, op)
 }
 
-// takeBack takes back an operation that moved no files.
-func (a *app) takeBack(ctx context.Context, m *timeline.Timeline, op segno.Operation) error {
+// undoWithoutFiles undoes an operation that moved no files.
+func (a *app) undoWithoutFiles(ctx context.Context, m *timeline.Timeline, op segno.Operation) error {
 	text := fmt.Sprintf("op undo %s: undid %s %s", short(segno.CommitID(op.ID)), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
@@ -146,27 +147,14 @@ func (a *app) takeBack(ctx context.Context, m *timeline.Timeline, op segno.Opera
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(w io.Writer) error {
 		_, err := fmt.Fprintln(w, text)
 		if err == nil && op.Forked != "" {
-			_, err = fmt.Fprintln(w, "the fork's directory stays where it is")
+			_, err = fmt.Fprintln(w, "the fork's directory is kept")
 		}
 		return err
 	})
 }
 
-func operationNamed(ctx context.Context, d *desk, name string) (segno.OperationID, error) {
-	var found segno.OperationID
-	for op, err := range d.store.Operations(ctx, d.rec.ID) {
-		if err != nil {
-			return "", err
-		}
-		if len(name) <= len(op.ID) && string(op.ID[:len(name)]) == name {
-			if found != "" {
-				return "", segno.Errorf(segno.KindInvalid, "find operation", name, "more than one id begins so").WithHint("give more letters")
-			}
-			found = op.ID
-		}
-	}
-	if found == "" {
-		return "", segno.NewError(segno.KindNotFound, "find operation", name, nil).WithHint("run 'segno op log'")
-	}
-	return found, nil
+func operationNamed(ctx context.Context, d *openWorkspace, name string) (segno.OperationID, error) {
+	query := idprefix.Query{What: "operation", Name: name, Hint: "run 'segno op log'"}
+	op, err := idprefix.Find(query, d.store.Operations(ctx, d.rec.ID), func(op segno.Operation) string { return string(op.ID) })
+	return op.ID, err
 }

@@ -55,7 +55,7 @@ func TestAgentTakesOnePromptAfterTheOther(t *testing.T) {
 	released := make(chan error, 1)
 	go func() { released <- os.WriteFile(wait, nil, 0) }()
 	ends(ended(), "end_turn")
-	if f, err := os.OpenFile(wait, os.O_RDWR, 0); err != nil || <-released != nil { // nobody may have read it
+	if f, err := os.OpenFile(wait, os.O_RDWR, 0); err != nil || <-released != nil { // a reader may be missing
 		t.Fatal(err)
 	} else if err := f.Close(); err != nil {
 		t.Fatal(err)

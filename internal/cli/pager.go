@@ -40,7 +40,7 @@ func (a *app) printLong(v any, text func(w io.Writer) error) error {
 	if p == nil || a.json {
 		return a.print(v, text)
 	}
-	return unwritten(p.close(text(p)))
+	return wrapWriteError(p.close(text(p)))
 }
 
 // newPager returns nil where nothing is to be paged: standard output is not a terminal, or
@@ -106,9 +106,9 @@ func (p *pager) start() (err error) {
 	return nil
 }
 
-// close ends the result; err is why it is incomplete, or nil. It waits for the pager. A
-// user who leaves it early has seen enough: that is not an error. A pager that the shell
-// could not run is one.
+// close ends the result; err is why it is incomplete, or nil. It waits for the pager. It
+// is not an error if the user quits the pager early, but it is one if the shell could not
+// run the pager.
 func (p *pager) close(err error) error {
 	if p.process == nil {
 		_, writeErr := p.out.Write(p.held.Bytes())

@@ -97,7 +97,7 @@ func pad(s string, n int) string {
 // drive the terminal, are escaped.
 func clean(s string) string { return escape(s, unsafe) }
 
-// inline is clean for what must not begin a line of its own.
+// inline is clean for text that must stay on one line.
 func inline(s string) string { return clean(strings.ReplaceAll(s, "\n", "⏎")) }
 
 func escape(s string, bad func(rune) bool) string {

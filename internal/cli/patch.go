@@ -30,14 +30,14 @@ func (p *patch) String() string {
 	return b.String() + p.text
 }
 
-// side is one side of a change: the git mode of what is there, "" for nothing that a
-// patch can carry, and its content.
+// side is one side of a change: the git mode and the content of a file. The
+// mode is "" if there is no file, or none that a patch can represent.
 type side struct {
 	mode    string
 	content []byte
 }
 
-func sideOf(ctx context.Context, d *desk, e segno.Entity) (s side, err error) {
+func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:
 		s.mode = "100644"
@@ -53,7 +53,7 @@ func sideOf(ctx context.Context, d *desk, e segno.Entity) (s side, err error) {
 
 // patchOf makes the patch of a change. The content of binary files is left out unless
 // whole is set: only 'git apply' can read it.
-func patchOf(ctx context.Context, d *desk, c segno.Change, whole bool) (*patch, error) {
+func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) (*patch, error) {
 	from, err := sideOf(ctx, d, c.From)
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func patchOf(ctx context.Context, d *desk, c segno.Change, whole bool) (*patch, 
 		return nil, err
 	}
 	p := new(patch)
-	if more := uncarried(c, from, to); more != "" {
+	if more := unsupportedInPatch(c, from, to); more != "" {
 		p.note(c, more)
 	}
 	switch {
@@ -81,8 +81,8 @@ func (p *patch) note(c segno.Change, more string) {
 	p.notes = append(p.notes, strings.TrimSpace(sign.Sign+" "+sign.name()+"  "+more))
 }
 
-// uncarried describes what a patch cannot carry of a change: "" if there is nothing.
-func uncarried(c segno.Change, from, to side) string {
+// unsupportedInPatch describes the part of a change that a patch cannot represent, or is "".
+func unsupportedInPatch(c segno.Change, from, to side) string {
 	odd := func(e segno.Entity) bool { return e.Type == segno.EntityFile && e.Mode != 0o644 && e.Mode != 0o755 }
 	both := c.From.Type != segno.EntityNone && c.To.Type != segno.EntityNone
 	switch {
@@ -91,7 +91,7 @@ func uncarried(c segno.Change, from, to side) string {
 	case c.To.Type == segno.EntityHardLink:
 		return "hard link to " + quotePath(c.To.Target)
 	case c.From.Type == segno.EntityHardLink && c.To.Type == segno.EntityFile:
-		return "not a hard link any more"
+		return "no longer a hard link"
 	case both && c.From.Type == c.To.Type && c.From.Mode != c.To.Mode && (from.mode == to.mode || odd(c.From) || odd(c.To)):
 		return fmt.Sprintf("mode %04o became %04o", c.From.Mode, c.To.Mode)
 	case !both && odd(c.To):
@@ -111,11 +111,11 @@ func (p *patch) write(c segno.Change, from, to side, whole bool) {
 	}
 	asBinary := !bytes.Equal(from.content, to.content) && (isBinary(from.content) || isBinary(to.content))
 	if p.binary = p.binary || asBinary; asBinary && !whole {
-		p.note(c, "binary: left out, 'segno diff --binary' has it for git apply")
+		p.note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
 	}
 	a, b := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
-	p.text += "diff --git " + spaced(a) + " " + spaced(b) + "\n"
+	p.text += "diff --git " + quoteSpaces(a) + " " + quoteSpaces(b) + "\n"
 	switch {
 	case from.mode == "":
 		a, p.text = "/dev/null", p.text+"new file mode "+to.mode+"\n"
@@ -145,19 +145,19 @@ func (p *patch) write(c segno.Change, from, to side, whole bool) {
 			p.deleted++
 		}
 	}
-	p.text += "--- " + ended(a) + "\n+++ " + ended(b) + "\n" + string(hunks[i+1:])
+	p.text += "--- " + terminateName(a) + "\n+++ " + terminateName(b) + "\n" + string(hunks[i+1:])
 }
 
-// spaced quotes a name with spaces for the first line of a patch, where a space ends a
+// quoteSpaces quotes a name with spaces for the first line of a patch, where a space ends a
 // name; ended marks its end in the lines below, where a tab does.
-func spaced(name string) string {
+func quoteSpaces(name string) string {
 	if strings.Contains(name, " ") && name[0] != '"' {
 		return `"` + name + `"`
 	}
 	return name
 }
 
-func ended(name string) string {
+func terminateName(name string) string {
 	if strings.Contains(name, " ") {
 		return name + "\t"
 	}

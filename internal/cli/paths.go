@@ -64,16 +64,16 @@ func unquotePath(s string) (string, bool) {
 	return b.String(), true
 }
 
-// meant returns the path inside the workspace that an argument names: as it is, or
+// resolvePath returns the path inside the workspace that an argument names: as it is, or
 // in the form that quotePath prints, with or without the quotes, which a shell may
 // have removed; relative to where the user is, or to the root as it is printed. The
 // first of these that exists at a checkpoint or now is meant.
-func meant(ctx context.Context, d *desk, c *segno.Checkpoint, arg string) (string, error) {
-	literal, err := inside(d, d.dir, arg)
-	if err == nil && onDisk(d, literal) {
+func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg string) (string, error) {
+	literal, err := relativeToRoot(d, d.dir, arg)
+	if err == nil && existsOnDisk(d, literal) {
 		return literal, nil
 	}
-	changes, listErr := d.site.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
+	changes, listErr := d.timeline.Workspace.Diff(ctx, segno.Hash{}, c.Tree())
 	if listErr != nil {
 		return "", listErr
 	}
@@ -89,7 +89,7 @@ func meant(ctx context.Context, d *desk, c *segno.Checkpoint, arg string) (strin
 	}
 	for _, name := range names {
 		for _, dir := range []string{d.dir, d.rec.Path} {
-			if rel, err := inside(d, dir, name); err == nil && (known[rel] || onDisk(d, rel)) {
+			if rel, err := relativeToRoot(d, dir, name); err == nil && (known[rel] || existsOnDisk(d, rel)) {
 				return rel, nil
 			}
 		}
@@ -97,11 +97,11 @@ func meant(ctx context.Context, d *desk, c *segno.Checkpoint, arg string) (strin
 	return literal, err
 }
 
-// meantAll is meant for several arguments.
-func meantAll(ctx context.Context, d *desk, c *segno.Checkpoint, args []string) ([]string, error) {
+// resolvePaths is meant for several arguments.
+func resolvePaths(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, args []string) ([]string, error) {
 	var paths []string
 	for _, arg := range args {
-		rel, err := meant(ctx, d, c, arg)
+		rel, err := resolvePath(ctx, d, c, arg)
 		if err != nil {
 			return nil, err
 		}
@@ -110,13 +110,13 @@ func meantAll(ctx context.Context, d *desk, c *segno.Checkpoint, args []string) 
 	return paths, nil
 }
 
-func onDisk(d *desk, rel string) bool {
+func existsOnDisk(d *openWorkspace, rel string) bool {
 	_, err := os.Lstat(filepath.Join(d.rec.Path, filepath.FromSlash(rel)))
 	return err == nil
 }
 
-// inside returns a path a person typed in dir relative to the workspace's root.
-func inside(d *desk, dir, path string) (string, error) {
+// relativeToRoot returns a path a person typed in dir relative to the workspace's root.
+func relativeToRoot(d *openWorkspace, dir, path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}

@@ -24,8 +24,8 @@ func TestQuotePath(t *testing.T) {
 	}
 }
 
-// TestQuotedPathsAreReadBack: what is printed names the same file, and cannot steer a
-// terminal.
+// TestQuotedPathsAreReadBack: a printed path names the same file, and has no
+// control characters for the terminal.
 func TestQuotedPathsAreReadBack(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		path := string(rapid.SliceOfN(rapid.Byte(), 1, 20).Draw(r, "path"))

@@ -26,7 +26,7 @@ checkpoint can have several names. The default name is "pinned".`,
 				name = strings.TrimSpace(args[1])
 			}
 			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
-				return usage(errors.New("a pin needs a name that means nothing else: not t1, latest, @… or …-"))
+				return usage(errors.New("invalid name of a pin: t1, latest, @… and …- mean other checkpoints"))
 			}
 			return a.runPin(c.Context(), args[0], name)
 		},
@@ -36,7 +36,7 @@ checkpoint can have several names. The default name is "pinned".`,
 func (a *app) unpin() *cobra.Command {
 	return &cobra.Command{
 		Use: "unpin CHECKPOINT", Short: "remove all names of a checkpoint, or one of them", Args: cobra.ExactArgs(1),
-		Long:    "Takes a name off the checkpoint that has it. If the checkpoint is named otherwise, by its\nturn for example, it loses all its names.",
+		Long:    "Removes a name from its checkpoint. If CHECKPOINT is not such a name but a turn or an id,\nthe checkpoint loses all its names.",
 		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints,
 		RunE: func(c *cobra.Command, args []string) error { return a.runPin(c.Context(), args[0], "") },
 	}
@@ -60,7 +60,7 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has that name").WithHint("run 'segno unpin " + shellQuote(name) + "' first")
 		}
 	}
-	if err := d.mover().Pin(ctx, c.ID, label(c), name); err != nil {
+	if err := d.timeline.Pin(ctx, c.ID, label(c), name); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(w io.Writer) error {
@@ -75,15 +75,15 @@ func (a *app) runPin(ctx context.Context, which, name string) error {
 
 // removePins takes off the name that the user typed, or all names of a checkpoint that
 // the user named otherwise.
-func (a *app) removePins(ctx context.Context, d *desk, h *history, c *segno.Checkpoint, which string) error {
+func (a *app) removePins(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint, which string) error {
 	names := h.pins[c.ID]
 	if slices.Contains(names, which) {
 		names = []string{which}
 	}
 	if len(names) == 0 {
-		return segno.Errorf(segno.KindNotFound, "unpin", which, "it has no pin")
+		return segno.Errorf(segno.KindNotFound, "unpin", which, "the checkpoint has no pin")
 	}
-	if err := d.mover().Unpin(ctx, c.ID, which, names...); err != nil {
+	if err := d.timeline.Unpin(ctx, c.ID, which, names...); err != nil {
 		return err
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": "", "unpinned": names}, func(w io.Writer) error {

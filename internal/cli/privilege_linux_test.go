@@ -14,7 +14,7 @@ import (
 func unprivilegedMain() {
 	runtime.LockOSThread()
 	for _, capability := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH} {
-		// refused to who is not root, and need not be done for them
+		// fails without root, where it is not needed
 		_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
 	}
 	path, err := exec.LookPath(os.Args[1])

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// While a scan still finds files, what it has to read grows: a share of it would run
-// back and forth, and reach its end in the middle.
+// While a scan still finds files, its total grows: a percentage would jump back and forth,
+// and reach 100 % in the middle.
 func TestProgressPretendsNoTotal(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Stderr: &out}}
@@ -20,8 +20,8 @@ func TestProgressPretendsNoTotal(t *testing.T) {
 		t.Errorf("it drew %q", got)
 	}
 	a.bar = b
-	a.say("done")
-	a.say("really")
+	a.notef("done")
+	a.notef("really")
 	if got := out.String(); !strings.HasSuffix(got, "read\r\x1b[Kdone\nreally\n") {
 		t.Errorf("the line was not erased once, before the result: %q", got)
 	}

@@ -55,7 +55,7 @@ func TestAReadOnlyCopyOfAStoreInUse(t *testing.T) {
 		t.Errorf("the copy's log is %s, want %s", got, want)
 	}
 
-	// without the files that go with it the log cannot be read: not what it says is shown
+	// without the files that go with it the log cannot be read, and segno reports that
 	must("chmod", "u+w", copied)
 	must("rm", "-f", filepath.Join(copied, "segno.db-shm"))
 	must("chmod", "a-w", copied)

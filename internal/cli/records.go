@@ -14,10 +14,10 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// records writes a transcript the way Claude Code does: records are appended, each
-// hanging from the one before it. The demo's agent keeps its sessions so, and so do the
-// stand-ins of tests.
-type records struct {
+// transcriptWriter writes a transcript the way Claude Code does: it appends
+// records, and each names the one before as its parent. The demo's agent and the stand-ins
+// of tests use it.
+type transcriptWriter struct {
 	session, promptID string
 	cwd               string
 	file              string
@@ -25,17 +25,17 @@ type records struct {
 	lines             bytes.Buffer
 }
 
-func (r *records) open(config, dir, session string) {
+func (r *transcriptWriter) open(config, dir, session string) {
 	r.file = filepath.Join(config, "projects", claude.Slug(dir), session+".jsonl")
 }
 
-// record is what is read of a record.
+// record is the part of a transcript record that segno reads.
 type record struct {
 	Type, UUID, ParentUUID string
 	Message                struct{ Content json.RawMessage }
 }
 
-// text is what a person or the agent says, "" for a call and its result.
+// text is the text of the user or of the agent, "" for a call and its result.
 func (r *record) text() string {
 	var words string
 	var blocks []struct{ Text string }
@@ -63,8 +63,8 @@ func readRecords(file string) (all []record, err error) {
 	return all, err
 }
 
-// goOn hangs the next record from the last one.
-func (r *records) goOn() error {
+// readLastRecord makes the last record of the file the parent of the next one.
+func (r *transcriptWriter) readLastRecord() error {
 	all, err := readRecords(r.file)
 	if len(all) > 0 {
 		r.parent = all[len(all)-1].UUID
@@ -72,27 +72,27 @@ func (r *records) goOn() error {
 	return err
 }
 
-func (r *records) user(text string) {
-	r.say("user", map[string]any{"role": "user", "content": text}, nil)
+func (r *transcriptWriter) user(text string) {
+	r.append("user", map[string]any{"role": "user", "content": text}, nil)
 }
 
-func (r *records) assistant(text string) {
-	r.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
+func (r *transcriptWriter) assistant(text string) {
+	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
 		"content": []any{map[string]string{"type": "text", "text": text}}, "stop_reason": "end_turn"}, nil)
 }
 
-func (r *records) toolUse(id string, name, input any) {
-	r.say("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
+func (r *transcriptWriter) toolUse(id string, name, input any) {
+	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
 		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}}}, nil)
 }
 
-func (r *records) toolResult(id, out string, failed bool) {
-	r.say("user", map[string]any{"role": "user", "content": []any{
+func (r *transcriptWriter) toolResult(id, out string, failed bool) {
+	r.append("user", map[string]any{"role": "user", "content": []any{
 		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
 }
 
-// say adds a record.
-func (r *records) say(kind string, message, more map[string]any) {
+// append adds a record.
+func (r *transcriptWriter) append(kind string, message, more map[string]any) {
 	uuid := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
 	rec := map[string]any{"type": kind, "uuid": uuid, "parentUuid": nil, "isSidechain": false, "sessionId": r.session,
 		"cwd": r.cwd, "version": "2.1.197", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}
@@ -116,7 +116,7 @@ func (r *records) say(kind string, message, more map[string]any) {
 	r.lines.Write(append(data, '\n'))
 }
 
-func (r *records) flush() error {
+func (r *transcriptWriter) flush() error {
 	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
 		return err
 	}

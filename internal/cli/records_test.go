@@ -10,9 +10,9 @@ import (
 
 // readParent finds the record the next one hangs from: the last one, or the one
 // that the n-th prompt hangs from.
-func (r *records) readParent(n int) error {
+func (r *transcriptWriter) readParent(n int) error {
 	if n == 0 {
-		return r.goOn()
+		return r.readLastRecord()
 	}
 	all, err := readRecords(r.file)
 	prompts := 0
@@ -29,7 +29,7 @@ func (r *records) readParent(n int) error {
 
 // copyFrom makes the transcript what --fork-session makes: the other one's
 // records, with the new id.
-func (r *records) copyFrom(session string) error {
+func (r *transcriptWriter) copyFrom(session string) error {
 	source := filepath.Join(filepath.Dir(r.file), session+".jsonl")
 	data, err := os.ReadFile(source)
 	if err != nil {
@@ -41,19 +41,19 @@ func (r *records) copyFrom(session string) error {
 	return r.readParent(0)
 }
 
-func (r *records) apiError(why string) {
-	r.say("assistant", map[string]any{"role": "assistant", "model": "<synthetic>",
+func (r *transcriptWriter) apiError(why string) {
+	r.append("assistant", map[string]any{"role": "assistant", "model": "<synthetic>",
 		"content": []any{map[string]string{"type": "text", "text": "API Error"}}},
 		map[string]any{"isApiErrorMessage": true, "error": why})
 }
 
 // boundary writes what /compact leaves: nothing before it hangs together with
 // anything after.
-func (r *records) boundary() {
+func (r *transcriptWriter) boundary() {
 	before := r.parent
 	r.parent = ""
-	r.say("system", nil, map[string]any{"subtype": "compact_boundary", "logicalParentUuid": before,
+	r.append("system", nil, map[string]any{"subtype": "compact_boundary", "logicalParentUuid": before,
 		"compactMetadata": map[string]any{"trigger": "manual", "preTokens": 100}})
-	r.say("user", map[string]any{"role": "user", "content": "This session continues: so far"},
+	r.append("user", map[string]any{"role": "user", "content": "This session continues: so far"},
 		map[string]any{"isCompactSummary": true})
 }

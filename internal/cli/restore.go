@@ -58,7 +58,7 @@ func (a *app) runRestore(ctx context.Context, ask timeline.MoveRequest, args []s
 		return err
 	}
 	ask.Verb, ask.To, ask.Name = segno.VerbRestore, c.ID, label(c)
-	if ask.Paths, err = meantAll(ctx, d, c, args[1:]); err != nil {
+	if ask.Paths, err = resolvePaths(ctx, d, c, args[1:]); err != nil {
 		return err
 	}
 	return a.move(ctx, d, ask)

@@ -51,7 +51,7 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	if err != nil {
 		return err
 	}
-	res, err := a.resumption(ctx, d, thread, at)
+	res, err := a.resumeCommand(ctx, d, thread, at)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *app) runIn(dir string, command []string) string {
 }
 
 // chatCommand goes on with a chat, in the store it is kept in.
-func (a *app) chatCommand(d *desk, thread segno.ThreadID) []string {
+func (a *app) chatCommand(d *openWorkspace, thread segno.ThreadID) []string {
 	command := []string{"segno"}
 	if a.store != "" {
 		command = append(command, "--store", d.store.Place().Store)
@@ -90,8 +90,8 @@ func (a *app) chatCommand(d *desk, thread segno.ThreadID) []string {
 	return append(command, "chat", "--session", string(thread))
 }
 
-// resumption is how a thread goes on: in its agent's session, or in a chat.
-func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at segno.CommitID) (resumeResult, error) {
+// resumeCommand is how a thread goes on: in its agent's session, or in a chat.
+func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (resumeResult, error) {
 	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
 		if err != nil {
 			return resumeResult{}, err
@@ -101,23 +101,23 @@ func (a *app) resumption(ctx context.Context, d *desk, thread segno.ThreadID, at
 		}
 		head, err := d.store.Head(ctx, thread)
 		if client, lookErr := chat.Client(ctx, d.store, thread); err == nil && (lookErr != nil || client) {
-			return resumeResult{}, cmp.Or(lookErr, inClient(head))
+			return resumeResult{}, cmp.Or(lookErr, errInClient(head))
 		}
 		if err == nil && head.Head != at {
 			err = segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").WithHint("run 'segno restore " + short(at) + "' first")
 		}
 		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
 	}
-	link, run, err := d.mover().Resume(ctx, thread, at)
+	link, run, err := d.timeline.Resume(ctx, thread, at)
 	if err != nil {
 		return resumeResult{}, err
 	}
 	return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
 }
 
-// inClient is the error of a thread that no command goes on with.
-func inClient(head segno.Head) error {
-	e := segno.Errorf(segno.KindRefused, "resume", string(head.Thread), "segno acp records it, and a client has the conversation").WithHint("go on with it in the client")
+// errInClient is the error of a thread that no command goes on with.
+func errInClient(head segno.Head) error {
+	e := segno.Errorf(segno.KindRefused, "resume", string(head.Thread), "an ACP client has the conversation").WithHint("continue in the client")
 	if id := string(head.Link.Session); id != "" {
 		e.Hint += ", where it is session " + id
 	}
@@ -126,7 +126,7 @@ func inClient(head segno.Head) error {
 
 // resumePoint is the checkpoint a name means, and the thread to go on with; a
 // thread's name means its head.
-func (a *app) resumePoint(ctx context.Context, d *desk, name string) (segno.ThreadID, segno.CommitID, error) {
+func (a *app) resumePoint(ctx context.Context, d *openWorkspace, name string) (segno.ThreadID, segno.CommitID, error) {
 	h, c, err := a.checkpointNamed(ctx, d, name)
 	if err == nil {
 		return h.head.Thread, c.ID, nil
@@ -146,7 +146,7 @@ func (a *app) exec(ctx context.Context, res resumeResult) error {
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.Is(err, exec.ErrNotFound) {
-		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "the agent is not on the PATH").WithHint("run the printed command where it is")
+		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "not found on PATH").WithHint("run the printed command where it is")
 	}
 	if errors.As(err, &exit) {
 		return nil // the agent has told its user why

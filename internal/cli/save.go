@@ -28,7 +28,7 @@ appeared during a turn.`,
 				return err
 			}
 			defer d.Close()
-			cp, err := d.recorder().Save(ctx, segno.CheckpointSave, message)
+			cp, err := d.timeline.Save(ctx, segno.CheckpointSave, message)
 			if err != nil {
 				return err
 			}

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// testModel is a model that needs a key, and says who it is.
+// testModel is a model that needs a key and answers with its name.
 type testModel struct {
 	agent.Model
 	name string

@@ -20,7 +20,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
-// editor is a client of segno agent, in a directory of its own.
+// editor is a client of segno agent, in a separate directory.
 type editor struct {
 	*testing.T
 	*acptest.Client
@@ -311,7 +311,7 @@ func (e *editor) pipes(names ...string) {
 	}
 }
 
-// await returns once somebody wrote to a pipe.
+// await returns once a command has written to a pipe.
 func (e *editor) await(name string) {
 	e.Helper()
 	f, err := os.OpenFile(filepath.Join(e.rig.Project, name), os.O_RDWR, 0) // does not wait for a writer
@@ -326,7 +326,7 @@ func (e *editor) await(name string) {
 	}
 }
 
-// half appends to the ledger, says so, and waits.
+// half appends to the ledger, signals that, and waits.
 const half = "echo half >> ledger; echo > begun; cat wait"
 
 func TestAgentIsCancelled(t *testing.T) {
@@ -462,7 +462,7 @@ func TestAgentBehindTheProxy(t *testing.T) {
 
 // TestAgentBehindTheProxyKilledAnywhere kills the agent as soon as the client has
 // seen so many updates of a turn: the turn ends, and each command ran once, or not
-// and the agent says that nobody knows.
+// at all and the agent reports that the outcome is unknown.
 func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 6, 8, 11} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
@@ -502,7 +502,7 @@ func TestAgentBehindTheProxyKilledAnywhere(t *testing.T) {
 }
 
 // TestAgentBehindTheProxyKilledWhileItAsks kills the agent while the client thinks
-// about a call: it is asked again, and what it allows is done once.
+// about a call: it is asked again, and an allowed call is executed once.
 func TestAgentBehindTheProxyKilledWhileItAsks(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")

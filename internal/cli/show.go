@@ -28,8 +28,8 @@ func (a *app) show() *cobra.Command {
 	}
 }
 
-// shown is the result of show.
-type shown struct {
+// checkpointDetails is the result of show.
+type checkpointDetails struct {
 	logItem
 	Calls   []call   `json:"calls"`
 	Message string   `json:"message"` // the agent's last words
@@ -80,7 +80,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	s := shown{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}, Outside: []string{}}
+	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}, Outside: []string{}}
 	if err := s.read(ctx, d, c); err != nil {
 		return err
 	}
@@ -97,9 +97,9 @@ func (a *app) runShow(ctx context.Context, name string) error {
 	return a.printLong(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
 }
 
-// findOutside takes from a turn's calls what they wrote outside the workspace. A turn of
+// findOutside collects the paths outside the workspace that a turn's calls wrote. A turn of
 // a Go agent has none: its tools are confined to the workspace.
-func (s *shown) findOutside(d *desk, c *segno.Checkpoint) {
+func (s *checkpointDetails) findOutside(d *openWorkspace, c *segno.Checkpoint) {
 	if c.Workspace == nil || c.Session == nil {
 		return
 	}
@@ -113,7 +113,7 @@ func (s *shown) findOutside(d *desk, c *segno.Checkpoint) {
 }
 
 // read takes a checkpoint's calls and words from its entries.
-func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
+func (s *checkpointDetails) read(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) error {
 	if c.Step > 0 && c.Session == nil {
 		return s.readSteps(ctx, d, c)
 	}
@@ -126,7 +126,7 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 		switch e.Kind {
 		case segno.EntryIntent:
 			at[e.ID] = len(s.Calls)
-			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: asked(e.Body)})
+			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: toolInput(e.Body)})
 		case segno.EntryResult:
 			i, ok := at[e.ID]
 			if !ok {
@@ -156,9 +156,9 @@ func (s *shown) read(ctx context.Context, d *desk, c *segno.Checkpoint) error {
 	return nil
 }
 
-// asked is what a tool was asked to do: an intent's body, or what stands in it where
-// the agent told more of the call than its input.
-func asked(body json.RawMessage) json.RawMessage {
+// toolInput is the input of a tool's call: an intent's body, or a field of it if the agent
+// recorded more of the call than its input.
+func toolInput(body json.RawMessage) json.RawMessage {
 	var told struct {
 		Title string          `json:"title"`
 		Kind  string          `json:"kind"`
@@ -177,16 +177,16 @@ func asked(body json.RawMessage) json.RawMessage {
 	return title
 }
 
-// changesOf is what differs between a checkpoint and its parent.
-func changesOf(ctx context.Context, d *desk, h *history, c *segno.Checkpoint) ([]change, error) {
+// changesOf returns the files that differ between a checkpoint and its parent.
+func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint) ([]change, error) {
 	parent := h.byID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
-		parent = h.byID[parent.Parent] // steps have no files of their own
+		parent = h.byID[parent.Parent] // steps of a session have no files
 	}
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
 		return nil, nil
 	}
-	diff, err := d.site.Workspace.Diff(ctx, parent.Tree(), c.Tree())
+	diff, err := d.timeline.Workspace.Diff(ctx, parent.Tree(), c.Tree())
 	return signed(diff), err
 }
 
@@ -205,7 +205,7 @@ func signed(diff []segno.Change) []change {
 	return out
 }
 
-func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
+func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s checkpointDetails) error {
 	p := a.paint(w)
 	names := ""
 	for _, pin := range s.Pins {
@@ -224,7 +224,7 @@ func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s shown) error {
 		fmt.Fprintln(w)
 	}
 	for _, k := range s.Calls {
-		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(fit(inline(k.Tool), mostTool), 6)), oneLine(k.Input), p.dim(ending(k)))
+		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(fit(inline(k.Tool), maxToolName), 6)), oneLine(k.Input), p.dim(callOutcome(k)))
 	}
 	if s.Message != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Message)))
@@ -268,8 +268,8 @@ func writeChanges(w io.Writer, p paint, changes []change, unread []string) error
 	return nil
 }
 
-// ending says how a call ended: its exit status and how long it took.
-func ending(k call) string {
+// callOutcome says how a call ended: its exit status and how long it took.
+func callOutcome(k call) string {
 	var s string
 	if k.Exit != nil && *k.Exit != 0 {
 		s += fmt.Sprintf("  exit %d", *k.Exit)
@@ -286,7 +286,7 @@ func ending(k call) string {
 	return s
 }
 
-// oneLine is what a tool was asked to do: its command or path, else its input.
+// oneLine is a tool's input on one line: its command or path, else the input as JSON.
 func oneLine(input json.RawMessage) string {
 	var in struct {
 		Command string `json:"command"`
@@ -306,8 +306,8 @@ func oneLine(input json.RawMessage) string {
 	return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
 }
 
-// mostTool is how much of a tool's name is shown.
-const mostTool = 60
+// maxToolName is how much of a tool's name is shown.
+const maxToolName = 60
 
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
 

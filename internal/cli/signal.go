@@ -12,11 +12,10 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 )
 
-// Signalled is a context that ends when somebody wants the command to: with ctrl+c,
-// with a request to terminate, or by closing the terminal. A second of the first two
-// kills at once. A terminal that closes tells it twice, itself and through the shell,
-// and what was done is still to be saved then. A command that was started to outlive
-// its terminal does.
+// Signalled returns a context that is cancelled by ctrl+c, by SIGTERM, or when the terminal
+// closes. A second SIGINT or SIGTERM kills the process at once. A second SIGHUP does not:
+// the terminal and the shell both send one, and the command must still save its work. A
+// command that ignores SIGHUP, as under nohup, outlives its terminal.
 func Signalled(ctx context.Context) context.Context {
 	if !signal.Ignored(syscall.SIGHUP) {
 		ctx, _ = signal.NotifyContext(ctx, syscall.SIGHUP)
@@ -31,7 +30,7 @@ func Signalled(ctx context.Context) context.Context {
 var lingering = [...]string{"acp", "agent", "chat", "demo-agent", "hook", "resume"}
 
 // endWhenBlocked ends the process if a verb goes on for most of a second after a signal:
-// it is blocked in a system call. What it was about to do is as after kill -9: done,
+// it is blocked in a system call. The state is then as after kill -9: the move is done,
 // not done, or completed by the next command. stop ends the watch.
 func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	if slices.Contains(lingering[:], c.Name()) {
@@ -40,9 +39,9 @@ func endWhenBlocked(ctx context.Context, c *cobra.Command) (stop func()) {
 	return event.Watch(ctx, 0, func(event.Reason) { os.Exit(exitCancelled) }).Stop
 }
 
-// outlivesReader lets a command that does more than print hear of a reader that went
-// from its write, instead of being killed in the middle of what it does.
-func outlivesReader() (stop func()) {
+// ignoreBrokenPipe makes a write to a closed pipe return EPIPE instead of killing the process
+// with SIGPIPE. A command that does more than print would be killed in the middle of its work.
+func ignoreBrokenPipe() (stop func()) {
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	return func() { signal.Stop(pipes) }

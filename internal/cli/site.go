@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -17,29 +18,29 @@ func absolute(wd, path string) string {
 	return filepath.Join(wd, path)
 }
 
-// desk is what most verbs need: the open store and the workspace they run in.
-type desk struct {
-	store *local.Store
-	rec   segno.WorkspaceRecord
-	site  *timeline.Timeline
-	dir   string
+// openWorkspace is the open store and the workspace that a verb runs in.
+type openWorkspace struct {
+	store    *local.Store
+	rec      segno.WorkspaceRecord
+	timeline *timeline.Timeline
+	dir      string
 
 	compress func() error // a part of the store
 }
 
 // Close closes the store. Commands call it when their result is printed.
-func (d *desk) Close() {
+func (d *openWorkspace) Close() {
 	_ = d.compress() // gc reports what keeps failing
 	d.store.Close()
 }
 
 // open opens the store and the deepest known workspace at or above the directory.
-func (a *app) open(ctx context.Context) (*desk, error) { return a.openAt(ctx, false) }
+func (a *app) open(ctx context.Context) (*openWorkspace, error) { return a.openAt(ctx, false) }
 
 // openOrRegister makes the directory a workspace if none is known at or above it.
-func (a *app) openOrRegister(ctx context.Context) (*desk, error) { return a.openAt(ctx, true) }
+func (a *app) openOrRegister(ctx context.Context) (*openWorkspace, error) { return a.openAt(ctx, true) }
 
-func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
+func (a *app) openAt(ctx context.Context, register bool) (*openWorkspace, error) {
 	place, err := a.place()
 	if err != nil {
 		return nil, err
@@ -49,18 +50,18 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 		return nil, err
 	}
 	if !register && !place.Exists() {
-		return nil, nothingHere(dir)
+		return nil, errNoWorkspace(dir)
 	}
 	store, err := place.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := &desk{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}
+	d := &openWorkspace{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}
 	if a.thread != "" {
 		err = a.findByThread(ctx, d, a.thread)
 	} else {
 		if err = d.find(ctx, register); segno.KindOf(err) == segno.KindNotFound {
-			err = a.elsewhere(ctx, store, err)
+			err = a.addOtherThreads(ctx, store, err)
 		}
 	}
 	if err != nil {
@@ -69,24 +70,24 @@ func (a *app) openAt(ctx context.Context, register bool) (*desk, error) {
 	}
 	if !store.ReadOnly() {
 		if err := store.RemoveAbandonedForks(ctx); err != nil {
-			a.say("%s", clean(err.Error())) // the command does without
+			a.notef("%s", clean(err.Error())) // the command does without
 		}
 	}
 	a.bar = a.progress("scanning")
-	if d.site, err = store.Timeline(d.rec, a.bar.update); err != nil {
+	if d.timeline, err = store.Timeline(d.rec, a.bar.update); err != nil {
 		store.Close()
 		return nil, err
 	}
 	return d, nil
 }
 
-func (d *desk) find(ctx context.Context, register bool) (err error) {
+func (d *openWorkspace) find(ctx context.Context, register bool) (err error) {
 	d.rec, err = d.store.Find(ctx, d.dir)
 	if segno.KindOf(err) != segno.KindNotFound {
 		return err
 	}
 	if !register {
-		return nothingHere(d.dir)
+		return errNoWorkspace(d.dir)
 	}
 	d.rec, err = d.store.RegisterRoot(ctx, d.dir)
 	return err
@@ -94,7 +95,7 @@ func (d *desk) find(ctx context.Context, register bool) (err error) {
 
 // findByThread makes the desk that of the workspace a thread works in, wherever
 // the command runs.
-func (a *app) findByThread(ctx context.Context, d *desk, name string) error {
+func (a *app) findByThread(ctx context.Context, d *openWorkspace, name string) error {
 	id, err := a.threadNamed(ctx, d.store, name)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (a *app) findByThread(ctx context.Context, d *desk, name string) error {
 
 // findMoved makes the desk that of the workspace a thread worked in last: where it
 // began is gone.
-func (a *app) findMoved(ctx context.Context, d *desk, id segno.ThreadID) error {
+func (a *app) findMoved(ctx context.Context, d *openWorkspace, id segno.ThreadID) error {
 	for c, err := range d.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: id, Limit: 64}) {
 		if err != nil {
 			return err
@@ -136,21 +137,15 @@ func (a *app) findMoved(ctx context.Context, d *desk, id segno.ThreadID) error {
 	return d.find(ctx, false)
 }
 
-func nothingHere(dir string) error {
+func errNoWorkspace(dir string) error {
 	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
-func (d *desk) recorder() *timeline.Timeline { return d.site }
-
-func (d *desk) mover() *timeline.Timeline {
-	return d.site
-}
-
-// threadID is the thread the command works on: --thread, or the one the
-// workspace stands on.
-func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
+// threadID is the thread the command works on: --thread, or the current
+// thread of the workspace.
+func (a *app) threadID(ctx context.Context, d *openWorkspace) (segno.ThreadID, error) {
 	if a.thread == "" {
-		id, err := d.site.CurrentThread(ctx)
+		id, err := d.timeline.CurrentThread(ctx)
 		if err == nil && id == "" {
 			err = segno.Errorf(segno.KindNotFound, "find thread", d.rec.Path, "no thread here yet").WithHint("prompt the agent once, or run 'segno save'")
 		}
@@ -160,21 +155,7 @@ func (a *app) threadID(ctx context.Context, d *desk) (segno.ThreadID, error) {
 }
 
 func (a *app) threadNamed(ctx context.Context, store *local.Store, name string) (segno.ThreadID, error) {
-	var found []segno.ThreadID
-	for t, err := range store.Threads(ctx, segno.ThreadQuery{IDPrefix: name, Limit: 2}) {
-		if err != nil {
-			return "", err
-		}
-		if string(t.ID) == name {
-			return t.ID, nil
-		}
-		found = append(found, t.ID)
-	}
-	switch len(found) {
-	case 0:
-		return "", segno.NewError(segno.KindNotFound, "find thread", name, nil).WithHint("run 'segno threads'")
-	case 1:
-		return found[0], nil
-	}
-	return "", segno.Errorf(segno.KindInvalid, "find thread", name, "more than one thread begins so").WithHint("give more letters")
+	query := idprefix.Query{What: "thread", Name: name, Hint: "run 'segno threads'"}
+	t, err := idprefix.Find(query, store.Threads(ctx, segno.ThreadQuery{IDPrefix: name}), func(t segno.Thread) string { return string(t.ID) })
+	return t.ID, err
 }

@@ -18,13 +18,13 @@ import (
 
 var errKilled = errors.New("killed")
 
-// mortal is a store whose process is killed after some commits.
-type mortal struct {
+// crashingStore is a store whose process is killed after some commits.
+type crashingStore struct {
 	*sqlite.Store
 	left int
 }
 
-func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
+func (m *crashingStore) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	if m.left == 0 {
 		return segno.Head{}, errKilled
 	}
@@ -35,21 +35,21 @@ func (m *mortal) Commit(ctx context.Context, c segno.Commit) (segno.Head, error)
 // forEver is a life in which nothing kills the process.
 const forEver = -1
 
-// bench is a project and an agent's home, with sessions older than segno's hooks.
-type bench struct {
+// hookRig is a project and an agent's home, with sessions older than segno's hooks.
+type hookRig struct {
 	*testing.T
 	project string
 	place   local.Place
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T) *hookRig {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	home := filepath.Join(dir, "home")
-	d := &bench{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
+	d := &hookRig{T: t, project: filepath.Join(dir, "project"), place: local.Place{Store: filepath.Join(dir, "store"),
 		UserHome: home, Claude: filepath.Join(home, ".claude"), Now: time.Now}}
 	if err := os.Mkdir(d.project, 0o755); err != nil {
 		t.Fatal(err)
@@ -58,14 +58,14 @@ func newBench(t *testing.T) *bench {
 }
 
 // session is the transcript of one session of the project.
-func (d *bench) session(id string) *records {
-	r := &records{session: id, cwd: d.project}
+func (d *hookRig) session(id string) *transcriptWriter {
+	r := &transcriptWriter{session: id, cwd: d.project}
 	r.open(d.place.Claude, d.project, id)
 	return r
 }
 
 // say adds a prompt and its answer.
-func (d *bench) say(r *records, prompt string) {
+func (d *hookRig) say(r *transcriptWriter, prompt string) {
 	d.Helper()
 	r.promptID = prompt
 	r.user(prompt)
@@ -75,7 +75,7 @@ func (d *bench) say(r *records, prompt string) {
 	}
 }
 
-func (d *bench) write(content string) {
+func (d *hookRig) write(content string) {
 	d.Helper()
 	if err := os.WriteFile(filepath.Join(d.project, "f"), []byte(content), 0o644); err != nil {
 		d.Fatal(err)
@@ -83,7 +83,7 @@ func (d *bench) write(content string) {
 }
 
 // hook lets a hook's process live for so many commits.
-func (d *bench) hook(life int, do func(r *timeline.Timeline) error) error {
+func (d *hookRig) hook(life int, do func(r *timeline.Timeline) error) error {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
 	if err != nil {
@@ -99,16 +99,16 @@ func (d *bench) hook(life int, do func(r *timeline.Timeline) error) error {
 		d.Fatal(err)
 	}
 	if life != forEver {
-		site.Store = &mortal{s.Store, life}
+		site.Store = &crashingStore{s.Store, life}
 	}
 	return do(site)
 }
 
-func (d *bench) source(r *records) segno.Source {
+func (d *hookRig) source(r *transcriptWriter) segno.Source {
 	return segno.Source{Session: segno.SessionID(r.session), Path: r.file, Dir: d.project}
 }
 
-func (d *bench) begin(r *records, key string) {
+func (d *hookRig) begin(r *transcriptWriter, key string) {
 	d.Helper()
 	err := d.hook(forEver, func(rec *timeline.Timeline) error {
 		_, err := rec.BeginTurn(d.Context(), timeline.Prompt{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r), Text: key})
@@ -119,7 +119,7 @@ func (d *bench) begin(r *records, key string) {
 	}
 }
 
-func (d *bench) end(life int, r *records, key string) error {
+func (d *hookRig) end(life int, r *transcriptWriter, key string) error {
 	d.Helper()
 	return d.hook(life, func(rec *timeline.Timeline) error {
 		_, err := rec.EndTurn(d.Context(), timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "claude", Source: d.source(r)})
@@ -128,7 +128,7 @@ func (d *bench) end(life int, r *records, key string) error {
 }
 
 // turn plays a whole turn of a session.
-func (d *bench) turn(r *records, key, content string) {
+func (d *hookRig) turn(r *transcriptWriter, key, content string) {
 	d.Helper()
 	d.begin(r, key)
 	d.say(r, key)
@@ -140,7 +140,7 @@ func (d *bench) turn(r *records, key, content string) {
 
 // line is the turns of a session's thread as a person counts them, oldest first, those
 // of the thread it was forked from before its own.
-func (d *bench) line(r *records) (line []string) {
+func (d *hookRig) line(r *transcriptWriter) (line []string) {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
 	if err != nil {
@@ -174,8 +174,8 @@ func (d *bench) line(r *records) (line []string) {
 	return line
 }
 
-// sound checks every hash and every reference.
-func (d *bench) sound() {
+// checkConsistent checks every hash and every reference.
+func (d *hookRig) checkConsistent() {
 	d.Helper()
 	s, err := d.place.Open(d.Context())
 	if err != nil {
@@ -231,7 +231,7 @@ func TestAnAdoptionKilledAnywhere(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(d.project, "f")); err != nil || string(got) != "something new that no object holds" {
 				t.Errorf("undo of the last turn left %q %v", got, err)
 			}
-			d.sound()
+			d.checkConsistent()
 		})
 	}
 }
@@ -270,7 +270,7 @@ func TestTwoForksOfASession(t *testing.T) {
 			if got, want := d.line(r), []string{"t1 old1", "t2 old2", "t3 new1"}; !slices.Equal(got, want) {
 				t.Errorf("the line they were forked from is %q, want %q", got, want)
 			}
-			d.sound()
+			d.checkConsistent()
 		})
 	}
 }

@@ -13,7 +13,7 @@ import (
 const statBar = 40
 
 // writeStat writes for each file how many of its lines changed, as git does.
-func (a *app) writeStat(ctx context.Context, w io.Writer, d *desk, changes []segno.Change) error {
+func (a *app) writeStat(ctx context.Context, w io.Writer, d *openWorkspace, changes []segno.Change) error {
 	var names []string
 	var patches []*patch
 	var width, most, added, deleted int

@@ -33,7 +33,7 @@ type statusResult struct {
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; what changed is not known
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
-	Moving    bool              `json:"moving"`              // a move was broken off; the next command completes it
+	Moving    bool              `json:"moving"`              // a move was interrupted; the next command completes it
 }
 
 // openItem is an open turn in a result.
@@ -51,18 +51,18 @@ type openItem struct {
 	Tasks      []timeline.Task `json:"tasks"`
 }
 
-func itemOf(t timeline.OpenTurn) openItem {
+func newOpenItem(t timeline.OpenTurn) openItem {
 	return openItem{Background: t.InBackground(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
 		Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
 }
 
 // openItem is an open turn with the tasks of it that still run.
-func (a *app) openItem(ctx context.Context, d *desk, t timeline.OpenTurn) (openItem, error) {
-	item := itemOf(t)
+func (a *app) openItem(ctx context.Context, d *openWorkspace, t timeline.OpenTurn) (openItem, error) {
+	item := newOpenItem(t)
 	if !t.InBackground() {
 		return item, nil
 	}
-	entries, _, err := d.site.Spool.Entries(ctx, t.Key)
+	entries, _, err := d.timeline.Spool.Entries(ctx, t.Key)
 	item.Tasks = append([]timeline.Task{}, t.RunningTasks(entries)...)
 	return item, err
 }
@@ -74,7 +74,7 @@ func (a *app) runStatus(ctx context.Context) error {
 	}
 	defer d.Close()
 	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly()}
-	turns, err := d.site.Spool.Turns(ctx)
+	turns, err := d.timeline.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,28 +89,28 @@ func (a *app) runStatus(ctx context.Context) error {
 			}
 		}
 	}
-	waiting, err := d.site.Spool.Waiting(ctx)
+	waiting, err := d.timeline.Spool.Waiting(ctx)
 	if err != nil {
 		return err
 	}
 	s.Waiting = len(waiting)
-	plan, err := d.site.Journal.Read(ctx, d.rec.ID)
+	plan, err := d.timeline.Journal.Read(ctx, d.rec.ID)
 	if err != nil {
 		return err
 	}
 	s.Moving = plan != nil
-	if s.Thread, err = d.site.CurrentThread(ctx); err != nil {
+	if s.Thread, err = d.timeline.CurrentThread(ctx); err != nil {
 		return err
 	}
 	if s.Thread != "" {
-		if err := a.standing(ctx, d, &s); err != nil {
+		if err := a.readHead(ctx, d, &s); err != nil {
 			return err
 		}
 	}
 	return a.print(s, func(w io.Writer) error { return a.writeStatus(w, s) })
 }
 
-func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
+func (a *app) readHead(ctx context.Context, d *openWorkspace, s *statusResult) error {
 	h, err := readHistory(ctx, d.store, s.Thread)
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 	}
 	item := h.item(c)
 	s.Head = &item
-	if c.Session == nil || c.Session.Leaf != "" || d.site.Transcripts[c.Session.Agent] == nil {
+	if c.Session == nil || c.Session.Leaf != "" || d.timeline.Transcripts[c.Session.Agent] == nil {
 		s.Session = h.head.Link.Session
 	}
 	if c.Tree().IsZero() || s.ReadOnly {
@@ -132,14 +132,14 @@ func (a *app) standing(ctx context.Context, d *desk, s *statusResult) error {
 		return err
 	}
 	s.Held = now.Held
-	s.Changed, err = d.site.CountFiles(ctx, c.Tree(), now.Tree)
+	s.Changed, err = d.timeline.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
 }
 
 func (a *app) writeStatus(w io.Writer, s statusResult) error {
 	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", quotePath(s.Dir), quotePath(s.Store))
 	if s.ReadOnly {
-		fmt.Fprintln(w, "           it is read-only: nothing is recorded, and nothing can be moved")
+		fmt.Fprintln(w, "           read-only: segno records nothing and moves nothing")
 	}
 	if s.Head == nil {
 		fmt.Fprintln(w, "thread     none yet; prompt the agent once, or run 'segno save'")
@@ -151,7 +151,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		changed := counts(s.Changed)
 		switch {
 		case s.ReadOnly:
-			changed = "unknown cause"
+			changed = "unknown"
 		case changed == "":
 			changed = "nothing"
 		}
@@ -169,7 +169,7 @@ func (a *app) writeStatus(w io.Writer, s statusResult) error {
 		}
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(w, "waiting    %s found the store busy; the next command that moves or records applies it\n", plural(s.Waiting, "commit"))
+		fmt.Fprintf(w, "waiting    %s: the store was busy; the next command that moves or records retries\n", plural(s.Waiting, "commit"))
 	}
 	if s.Moving {
 		fmt.Fprintln(w, "a move was interrupted; the next command that moves or records completes it")

@@ -10,7 +10,7 @@ import (
 
 // readSteps takes the calls and the words of a Go agent's turn: they are in the
 // commits of its steps, as messages.
-func (s *shown) readSteps(ctx context.Context, d *desk, c *segno.Checkpoint) error {
+func (s *checkpointDetails) readSteps(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) error {
 	line, err := d.store.Load(ctx, c.ID, segno.Window{Entries: true})
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (s *shown) readSteps(ctx context.Context, d *desk, c *segno.Checkpoint) err
 }
 
 // step takes one message; at has the places of the calls.
-func (s *shown) step(m *agent.Message, at map[string]int) error {
+func (s *checkpointDetails) step(m *agent.Message, at map[string]int) error {
 	if m.Role == agent.Assistant {
 		s.Message = m.Text()
 	}

@@ -21,8 +21,8 @@ type knownThread struct {
 const maxListed = 3
 
 // knownThreads returns the most recently changed threads of a query that want accepts;
-// turn is the number of a thread's newest turn. Threads of other directories are named
-// with theirs.
+// turn is the number of a thread's newest turn. The text of a thread of another
+// directory names the directory.
 func (a *app) knownThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, want func(t segno.Thread, turn int) bool) (known []knownThread, err error) {
 	for t, err := range store.Threads(ctx, q) {
 		if err != nil {
@@ -53,8 +53,8 @@ func (a *app) knownThreads(ctx context.Context, store *local.Store, q segno.Thre
 	return known, nil
 }
 
-// listed names threads in a hint.
-func listed(known []knownThread) string {
+// joinThreads names threads in a hint.
+func joinThreads(known []knownThread) string {
 	var names []string
 	for i, k := range known {
 		if i == maxListed {
@@ -65,13 +65,13 @@ func listed(known []knownThread) string {
 	return strings.Join(names, ", ")
 }
 
-// elsewhere adds the threads of other directories to the error of a directory that
+// addOtherThreads adds the threads of other directories to the error of a directory that
 // segno does not know.
-func (a *app) elsewhere(ctx context.Context, store *local.Store, err error) error {
+func (a *app) addOtherThreads(ctx context.Context, store *local.Store, err error) error {
 	all := func(segno.Thread, int) bool { return true }
 	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{TopLevel: true}, all)
 	if listErr != nil || len(known) == 0 {
 		return err
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("threads elsewhere: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", listed(known), known[0].id))
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", joinThreads(known), known[0].id))
 }

@@ -42,7 +42,7 @@ type threadItem struct {
 	Head    segno.CommitID  `json:"head"`
 	Turn    int             `json:"turn"`
 	Session segno.SessionID `json:"session"`
-	Current bool            `json:"current"` // the directory stands on it
+	Current bool            `json:"current"` // the directory is at this thread
 	Dir     string          `json:"dir"`     // where it began
 
 	DirBytes []byte      `json:"dir_bytes,omitempty"`
@@ -85,7 +85,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	d, err := a.open(ctx)
 	if segno.KindOf(err) == segno.KindNotFound && a.thread == "" {
 		if !all {
-			a.say(noWorkspaceHere)
+			a.notef(noWorkspaceHere)
 		}
 		return a.allThreads(ctx)
 	}
@@ -93,7 +93,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 		return err
 	}
 	defer d.Close()
-	current, err := d.site.CurrentThread(ctx)
+	current, err := d.timeline.CurrentThread(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 	return a.printLong(items, func(w io.Writer) error {
 		p := a.paint(w)
 		if len(items) == 0 {
-			a.say("no threads yet")
+			a.notef("no threads yet")
 		}
 		for _, t := range items {
 			sign := " "

@@ -2,9 +2,9 @@ package cli
 
 import "context"
 
-// openTrusted is openOrRegister for a user who accepts that another user owns the
-// directory. refused is why openOrRegister failed before.
-func (a *app) openTrusted(ctx context.Context, refused error) (*desk, error) {
+// openTrusted is openOrRegister if the user accepts that another user owns the
+// directory. refused is the error of openOrRegister.
+func (a *app) openTrusted(ctx context.Context, refused error) (*openWorkspace, error) {
 	place, err := a.place()
 	if err != nil {
 		return nil, err
@@ -16,6 +16,6 @@ func (a *app) openTrusted(ctx context.Context, refused error) (*desk, error) {
 	if root == "" {
 		return nil, refused
 	}
-	a.say("recording %s although another user owns it", inline(root))
+	a.notef("recording %s although another user owns it", inline(root))
 	return a.openOrRegister(ctx)
 }

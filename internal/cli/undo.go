@@ -45,7 +45,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 				args, paths = args[:dash:dash], args[dash:]
 			}
 			ask := timeline.MoveRequest{Verb: verb, Force: force}
-			if err := span(&ask, args); err != nil {
+			if err := parseTurns(&ask, args); err != nil {
 				return err
 			}
 			return a.runStep(c.Context(), ask, paths)
@@ -59,8 +59,8 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	return c
 }
 
-// span reads which turns an undo or redo is to move over.
-func span(ask *timeline.MoveRequest, args []string) error {
+// parseTurns reads which turns an undo or redo is to move over.
+func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
 		return nil
@@ -93,7 +93,7 @@ func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []str
 		if err != nil {
 			return err
 		}
-		if ask.Paths, err = meantAll(ctx, d, c, paths); err != nil {
+		if ask.Paths, err = resolvePaths(ctx, d, c, paths); err != nil {
 			return err
 		}
 	}
@@ -103,7 +103,7 @@ func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []str
 // withThreads adds to the error of an undo that found no turn the other threads of the
 // directory that have one: after the agent began a new session, the turns that the user
 // means are on the thread before.
-func (a *app) withThreads(ctx context.Context, d *desk, ask timeline.MoveRequest, err error) error {
+func (a *app) withThreads(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err
@@ -119,5 +119,5 @@ func (a *app) withThreads(ctx context.Context, d *desk, ask timeline.MoveRequest
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", listed(others), again, others[0].id))
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", joinThreads(others), again, others[0].id))
 }

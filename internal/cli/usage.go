@@ -23,9 +23,9 @@ func usage(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
-// helped gives an error about the command line a hint: the help of the verb that the
+// withHelpHint gives an error about the command line a hint: the help of the verb that the
 // user typed, or the verb that is spelled like it.
-func helped(verb *cobra.Command, err error) error {
+func withHelpHint(verb *cobra.Command, err error) error {
 	var typed string
 	if err != nil {
 		if _, scanErr := fmt.Sscanf(err.Error(), "unknown command %q", &typed); scanErr == nil {

@@ -1,0 +1,70 @@
+// Package idprefix finds a checkpoint, a thread or any other item by its id or by a prefix of
+// its id that no other item shares. The command line and the chat use it for the ids that a
+// user types.
+package idprefix
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// Query is what the user typed and what it should name.
+type Query struct {
+	What string // the noun for errors, as in "checkpoint"
+	Name string // an id or a prefix of an id
+	Hint string // the hint of the error if no id begins with Name, may be empty
+}
+
+// maxNamed is how many of the matching ids an error lists.
+const maxNamed = 3
+
+// Find returns the item whose id is q.Name or, if there is none, the only one whose id begins
+// with q.Name. Items with the same id count as one, and the first is returned. It returns
+// KindNotFound if no id begins with q.Name or q.Name is empty, KindInvalid if several ids do,
+// and errors of items as they are.
+func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T, err error) {
+	var ids []string
+	for item, err := range items {
+		if err != nil {
+			return found, err
+		}
+		itemID := id(item)
+		if itemID == q.Name && q.Name != "" {
+			return item, nil
+		}
+		if q.Name == "" || !strings.HasPrefix(itemID, q.Name) || slices.Contains(ids, itemID) || len(ids) > maxNamed {
+			continue
+		}
+		if ids = append(ids, itemID); len(ids) == 1 {
+			found = item
+		}
+	}
+	switch len(ids) {
+	case 0:
+		return found, segno.NewError(segno.KindNotFound, "find "+q.What, q.Name, nil).WithHint(q.Hint)
+	case 1:
+		return found, nil
+	}
+	matches := strings.Join(ids[:min(len(ids), maxNamed)], ", ")
+	if len(ids) > maxNamed {
+		matches += " and more"
+	}
+	var none T
+	return none, segno.NewError(segno.KindInvalid, "", "", fmt.Errorf("ambiguous %s prefix %q: matches %s", q.What, q.Name, matches)).
+		WithHint("give more letters")
+}
+
+// Values iterates over items, without errors.
+func Values[T any](items []T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}
+}

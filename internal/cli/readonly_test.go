@@ -60,7 +60,7 @@ func TestAReadOnlyCopyOfAStoreInUse(t *testing.T) {
 	must("rm", "-f", filepath.Join(copied, "segno.db-shm"))
 	must("chmod", "a-w", copied)
 	out, err := run("unprivileged", "segno", "--store", copied, "log", "--json")
-	if err == nil || !strings.Contains(out, "copy it to a place that can be written") {
+	if err == nil || !strings.Contains(out, "copy it to a writable directory") {
 		t.Errorf("without its index the copy says %v: %s", err, out)
 	}
 }

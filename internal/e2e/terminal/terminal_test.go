@@ -24,7 +24,7 @@ func TestTerminal(t *testing.T) {
 			s.Fatalf("the turns are %+v", ts)
 		}
 		out := s.Segno("undo", "-y")
-		if !strings.Contains(out, "end the one running (pid ") {
+		if !strings.Contains(out, "end the running one (pid ") {
 			s.Errorf("undo under a live session says\n%s", out)
 		}
 		if err := tui.Turn(s.Ctx, e2erig.Prompt("gamma", "answer three"), "answer three"); err != nil {

@@ -124,19 +124,25 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
 	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
-	switch ask.Verb {
-	case segno.VerbUndo:
-		err = tx.planUndo(ctx, ask, now, p)
-	case segno.VerbRedo:
-		err = tx.planRedo(ctx, ask, now, p)
-	case segno.VerbRestore:
-		err = tx.planRestore(ctx, ask, now, p)
-	case segno.VerbOpUndo:
-		err = tx.planOpUndo(ctx, ask, now, p)
-	default:
-		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
+	return p, tx.planVerb(ctx, ask, now, p)
+}
+
+// planVerb plans the move that ask's verb names. Without a workspace, only undo, redo and
+// restore are moves.
+func (tx *txn) planVerb(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	switch {
+	case ask.Verb == segno.VerbUndo:
+		return tx.planUndo(ctx, ask, now, p)
+	case ask.Verb == segno.VerbRedo:
+		return tx.planRedo(ctx, ask, now, p)
+	case ask.Verb == segno.VerbRestore && tx.Workspace == nil:
+		return tx.planRestoreHead(ctx, ask, now, p)
+	case ask.Verb == segno.VerbRestore:
+		return tx.planRestore(ctx, ask, now, p)
+	case ask.Verb == segno.VerbOpUndo && tx.Workspace != nil:
+		return tx.planOpUndo(ctx, ask, now, p)
 	}
-	return p, err
+	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
 }
 
 // readCurrent finds the thread, refuses while a turn is open and snapshots the present.

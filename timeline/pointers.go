@@ -16,18 +16,8 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 	if err != nil {
 		return head, err
 	}
-	p, now := &Plan{}, currentState{head: head}
-	switch ask.Verb {
-	case segno.VerbUndo:
-		err = tx.planUndo(ctx, ask, now, p)
-	case segno.VerbRedo:
-		err = tx.planRedo(ctx, ask, now, p)
-	case segno.VerbRestore:
-		err = tx.planRestoreHead(ctx, ask, now, p)
-	default:
-		err = segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
-	}
-	if err != nil {
+	p := &Plan{}
+	if err := tx.planVerb(ctx, ask, currentState{head: head}, p); err != nil {
 		return head, err
 	}
 	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Move: &segno.Move{Head: p.Landing, Tip: p.Tip}}

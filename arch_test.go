@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/acp":               {"internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
-	"internal/proxy":             {".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
+	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
 	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -109,25 +110,16 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	return byPrefix(all, name, notFound)
 }
 
-// byPrefix returns the checkpoint whose id is name or begins with it.
+// byPrefix returns the checkpoint with this id or, if name has enough letters, the only one with
+// this prefix.
 func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
-	var found *segno.Checkpoint
-	for _, c := range all {
-		switch {
-		case string(c.ID) == name:
-			return c, nil
-		case len(name) < minPrefix || !strings.HasPrefix(string(c.ID), name):
-		case found != nil && found.ID != c.ID:
-			return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", name, "ambiguous prefix: matches %s and %s", found.ID, c.ID).
-				WithHint("Give more letters.")
-		default:
-			found = c
-		}
-	}
-	if found == nil {
+	query := idprefix.Query{What: "checkpoint", Name: name}
+	found, err := idprefix.Find(query, idprefix.Values(all), func(c *segno.Checkpoint) string { return string(c.ID) })
+	switch {
+	case segno.KindOf(err) == segno.KindNotFound, len(name) < minPrefix && (err != nil || string(found.ID) != name):
 		return nil, notFound
 	}
-	return found, nil
+	return found, err
 }
 
 // allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the

@@ -13,5 +13,5 @@ newest:
 
 # The figures: ratios against peers and physical limits, in one run.
 bench:
-	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript
+	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript/claude
 	cd bench && GOWORK=off go run .

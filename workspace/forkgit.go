@@ -27,12 +27,12 @@ import (
 // Every file of a .git is read and written through directory handles that follow no
 // symlink. Nothing of the source is written.
 func (f *fork) makeGitIndependent(ctx context.Context, from *dirHandle, gits []string) error {
-	owner, err := from.owner(".")
+	self, err := from.lstat("")
 	if err != nil {
 		return err
 	}
 	for _, at := range gits {
-		if err := f.makeOneIndependent(ctx, from, owner, at); err != nil && !isGone(err) {
+		if err := f.makeOneIndependent(ctx, from, self.uid, at); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -46,17 +46,13 @@ func (f *fork) makeOneIndependent(ctx context.Context, from *dirHandle, owner ui
 		return err
 	}
 	defer dir.close()
-	uid, err := dir.owner(gitName)
+	st, err := dir.lstat(gitName)
 	if err != nil {
 		return err
 	}
 	source := filepath.Join(f.from.root, at)
-	if !isTrusted(uid, owner) {
+	if !isTrusted(st.uid, owner) {
 		return refuseGit(source, errors.New("it belongs to another user"), "remove it or make it yours with chown, then fork again")
-	}
-	st, err := dir.lstat(gitName)
-	if err != nil {
-		return err
 	}
 	if st.is(typeDir) {
 		return f.adjust(at, source)

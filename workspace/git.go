@@ -88,7 +88,8 @@ func ownerAt(path string) (uint32, error) {
 		return 0, err
 	}
 	defer root.close()
-	return root.owner(".")
+	st, err := root.lstat("")
+	return st.uid, err
 }
 
 // openGitIn opens the repository whose .git is in the directory top, at the absolute path
@@ -98,7 +99,7 @@ func openGitIn(top *dirHandle, base string, owner uint32) (r *repository, found 
 	if err != nil {
 		return nil, false
 	}
-	if uid, err := top.owner(gitName); err != nil || !isTrusted(uid, owner) {
+	if !isTrusted(st.uid, owner) {
 		return nil, true
 	}
 	if !st.is(typeDir) {

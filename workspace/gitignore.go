@@ -82,16 +82,12 @@ func (v *view) openWorkTree(at string) (*workTree, error) {
 	if at == "" && v.top.find(gitName) == nil {
 		return findWorkTree(v.dir.root), nil
 	}
-	owner, err := v.root.owner(".")
-	if err != nil {
-		return nil, err
-	}
 	top, err := v.root.openDir(at)
 	if err != nil {
 		return nil, nil // it was removed or replaced meanwhile
 	}
 	path := filepath.Join(v.dir.root, at)
-	if r, _ := openGitIn(top, path, owner); r != nil {
+	if r, _ := openGitIn(top, path, v.self.uid); r != nil {
 		return &workTree{top, path, r}, nil
 	}
 	top.close()

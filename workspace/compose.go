@@ -14,7 +14,7 @@ import (
 // everything in it. If a path comes from base, paths must include the directories it needs.
 // New objects go into b.
 func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error) {
-	c := composition{objects: d.cache, out: batchWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
+	c := composition{objects: d.cache, out: objectWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
 	for _, p := range paths {
 		c.paths[p] = true
 	}

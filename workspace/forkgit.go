@@ -15,7 +15,7 @@ import (
 
 // makeGitIndependent makes sure that no .git of the fork leads back to the source's:
 //
-//   - A .git directory was copied whole, except symlinks out of it: see checkGitLinks. Its
+//   - A .git directory was copied whole, except symlinks out of it: see linkCheck. Its
 //     registered worktrees inside the tree are changed to the fork's; those outside are
 //     dropped, since they belong to the source.
 //   - A .git file or symlink to a path in the tree is changed to that path in the fork.
@@ -198,7 +198,7 @@ func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(stri
 	if err := all.addBelow(g.dirHandle, "", keep, func(string) {}); err != nil {
 		return err
 	}
-	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at}
+	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at, isGit: true}
 	if all.symlinks, err = links.checkAll(all.symlinks); err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type scan struct {
 	progress  func(done, total int64)
 	readFull  func(f *fileHandle, buf []byte) (int, error) // replaced by tests
 
-	queue   *queue
+	queue   *queue[task]
 	changed atomic.Bool // the index no longer equals the tree
 
 	mu       sync.Mutex
@@ -41,29 +41,50 @@ type scan struct {
 	done, total atomic.Int64 // bytes read, and bytes known to need it
 }
 
+// task is a directory to scan or, with files, some of its entries to read.
+type task struct {
+	n     *node
+	files []int32
+}
+
+// worker has the buffers that one goroutine keeps from task to task.
+type worker struct {
+	dirents []byte
+	content []byte
+	found   []task
+	reads   []int32
+}
+
 // run works on tasks, the last one first, and on those that they lead to.
 func (s *scan) run(ctx context.Context, tasks ...task) error {
-	s.queue = newQueue()
-	s.queue.push(tasks...)
-	return s.queue.run(ctx, func(w *worker, t task) error {
-		if t.files == nil {
-			return s.scanDir(ctx, w, t.n)
-		}
-		dir, err := s.root.openDir(t.n.path)
-		if err != nil {
-			for _, i := range t.files {
-				if e := &t.n.entries[i]; isGone(err) {
-					e.kind = 0
-				} else {
-					e.protect(whyUnread(err))
-				}
+	s.queue = newQueue(tasks)
+	return s.queue.run(ctx, func() (func(task) error, func()) {
+		w := &worker{dirents: make([]byte, direntBytes)}
+		return func(t task) error {
+			if t.files == nil {
+				return s.scanDir(ctx, w, t.n)
 			}
-			s.markChanged(t.n)
-			return nil
-		}
-		defer dir.close()
-		return s.readFiles(ctx, w, dir, t)
+			return s.openAndRead(ctx, w, t)
+		}, func() {}
 	})
+}
+
+// openAndRead reads the files of a task that another worker queued.
+func (s *scan) openAndRead(ctx context.Context, w *worker, t task) error {
+	dir, err := s.root.openDir(t.n.path)
+	if err != nil {
+		for _, i := range t.files {
+			if e := &t.n.entries[i]; isGone(err) {
+				e.kind = 0
+			} else {
+				e.protect(whyUnread(err))
+			}
+		}
+		s.markChanged(t.n)
+		return nil
+	}
+	defer dir.close()
+	return s.readFiles(ctx, w, dir, t)
 }
 
 // scanDir compares one directory with its node and pushes tasks for the directories and

@@ -11,20 +11,18 @@ import (
 
 // scan updates the nodes of an index to the present state of the file system.
 type scan struct {
+	dir       *Dir
 	root      *dirHandle
 	rules     *rules
 	uncovered *rules // the same without a cover
 	out       objectWriter
 	clock     clock
-	budget    budget
 	only      map[string]bool // directories to scan; nil is all
 	// reclassify means that the index was made with other rules.
 	reclassify bool
 	// sameCover means that the cover is the tree of the index. It does not hold an entry that
 	// the index has as protected.
 	sameCover bool
-	progress  func(done, total int64)
-	readFull  func(f *fileHandle, buf []byte) (int, error) // replaced by tests
 
 	queue   *queue[task]
 	changed atomic.Bool // the index no longer equals the tree
@@ -37,7 +35,7 @@ type scan struct {
 	zerosMu sync.Mutex
 	zeros   map[int64]segno.Hash // contents of files that are nothing but a hole, by size
 
-	progressMu  sync.Mutex
+	progressMu  sync.Mutex   // held during a call of the caller's Progress
 	done, total atomic.Int64 // bytes read, and bytes known to need it
 }
 
@@ -186,7 +184,7 @@ func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *dirHandl
 		return nil
 	}
 	sum := n.size(files)
-	if s.total.Add(sum) > s.budget.bytes {
+	if s.total.Add(sum) > s.dir.budget.bytes {
 		s.total.Add(-sum)
 		s.deferFiles(&s.deferred, n, files)
 		return nil

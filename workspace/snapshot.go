@@ -127,10 +127,7 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 	}
 	uncovered := *rules
 	uncovered.cover = nil
-	v.scan = &scan{
-		root: v.root, rules: rules, uncovered: &uncovered, out: out, clock: newClock(v.root, v.self),
-		budget: d.budget, progress: d.options.Progress, readFull: d.readFull,
-	}
+	v.scan = &scan{dir: d, root: v.root, rules: rules, uncovered: &uncovered, out: out, clock: newClock(v.root, v.self)}
 	v.index = d.loadIndex(v.self)
 	isCached := d.cached != nil && v.index == d.cached.index
 	d.cached = nil // the scan changes the index in place

@@ -240,9 +240,7 @@ func clientError(err error) *acp.Error {
 	if hint := segno.HintOf(err); hint != "" {
 		data["hint"] = hint
 	}
-	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams,
-		segno.KindCancelled: acp.CodeCancelled}
-	code := cmp.Or(codes[segno.KindOf(err)], acp.CodeInternal)
+	code := acp.CodeOf(segno.KindOf(err))
 	var answer *acp.Error
 	if errors.As(err, &answer) && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
 		code = answer.Code // clients act on these

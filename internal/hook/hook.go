@@ -206,22 +206,16 @@ func (h *handler) sessionStart(ctx context.Context) error {
 	if h.Baseline == nil {
 		return nil
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	rec, err := store.RegisterRoot(ctx, h.dir())
-	if err != nil {
-		return err
-	}
-	if rec.State.Snapshot != nil {
-		return nil
-	}
-	if _, err := os.Stat(store.IndexFile(rec.ID)); err == nil {
-		return nil
-	}
-	return h.Baseline(rec.Path)
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		rec, err := store.RegisterRoot(ctx, h.dir())
+		if err != nil || rec.State.Snapshot != nil {
+			return err
+		}
+		if _, err := os.Stat(store.IndexFile(rec.ID)); err == nil {
+			return nil
+		}
+		return h.Baseline(rec.Path)
+	})
 }
 
 // sessionEnd ends the open turns of the session. An interrupted turn fires no Stop event, so it is
@@ -251,24 +245,20 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	if h.WorktreePath == "" || !h.Place.Exists() {
 		return nil
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		rec, err := store.Find(ctx, h.WorktreePath)
+		if segno.KindOf(err) == segno.KindNotFound || err == nil && rec.Path != h.WorktreePath {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		tl, err := store.Timeline(rec, nil)
+		if err == nil {
+			_, err = tl.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
+		}
 		return err
-	}
-	defer store.Close()
-	rec, err := store.Find(ctx, h.WorktreePath)
-	if segno.KindOf(err) == segno.KindNotFound || (err == nil && rec.Path != h.WorktreePath) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
-	if err != nil {
-		return err
-	}
-	_, err = site.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
-	return err
+	})
 }
 
 var errNoSession = errors.New("the event names no session")

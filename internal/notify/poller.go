@@ -38,12 +38,8 @@ func (p *SharedPoller) Pause(ctx context.Context, notified <-chan struct{}) erro
 	timer := time.NewTimer(minInterval - time.Since(p.polled))
 	defer timer.Stop()
 	for interval := minInterval; ; interval = min(2*interval, maxInterval) {
-		select {
-		case <-timer.C:
-		case <-notified:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		if fired, err := pauseUntil(ctx, notified, timer.C); err != nil || !fired {
+			return err
 		}
 		more, err := p.poll(ctx)
 		p.polled = time.Now()

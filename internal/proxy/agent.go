@@ -161,7 +161,7 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 	defer cancel()
 	answers := make(chan acp.Message, 1)
 	ended := make(chan struct{})
-	proc.send(id, acp.Request(id, method, params), pending{ended: func() { close(ended) }, answer: func(m acp.Message) {
+	proc.send(nil, id, acp.Request(id, method, params), pending{ended: func() { close(ended) }, answer: func(m acp.Message) {
 		if onAnswer != nil {
 			onAnswer()
 		}

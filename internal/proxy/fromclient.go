@@ -25,8 +25,7 @@ func (p *proxy) fromClient() {
 			return
 		}
 		m, err := acp.Parse(line)
-		var bad *acp.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*acp.Error](err); ok {
 			p.malformedLine(line, bad)
 		} else if err == nil {
 			p.handleClient(m)
@@ -169,7 +168,7 @@ func (p *proxy) forwardUnknown(m acp.Message) {
 // forward writes a request of the client to the agent. The goroutine that reads the agent
 // calls answer. If the agent ends first, forward answers the client.
 func (p *proxy) forward(proc *process, m acp.Message, answer func(acp.Message)) {
-	proc.send(m.IDText(), m.Line, pending{answer: answer, ended: func() { p.failWith(m, agentEnded()) }})
+	proc.send(nil, m.IDText(), m.Line, pending{answer: answer, ended: func() { p.failWith(m, agentEnded()) }})
 }
 
 // authenticate forwards the client's authentication, and keeps it in memory for the next
@@ -195,7 +194,7 @@ func (p *proxy) newSession(m acp.Message) {
 			return
 		}
 		done := make(chan struct{})
-		proc.send(m.IDText(), m.Line, pending{
+		proc.send(nil, m.IDText(), m.Line, pending{
 			answer: func(a acp.Message) {
 				defer close(done)
 				p.newSessionAnswered(proc, m, a)
@@ -260,6 +259,6 @@ func (p *proxy) answerFromClient(m acp.Message) {
 	}
 	q.session.box.add(0, func() {
 		q.session.permissionAnswered(q, m)
-		q.proc.writeFrom(q.session.box, line)
+		q.proc.write(q.session.box, line)
 	})
 }

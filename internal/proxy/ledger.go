@@ -54,7 +54,7 @@ func (l *ledger) load(id segno.SessionID) error {
 // foreignRecord is the record of a session that the index does not have.
 func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
 	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
-	t, err := first(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	if err != nil {
 		return r, err
 	}

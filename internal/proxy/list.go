@@ -88,7 +88,7 @@ func (p *proxy) listSessions(m acp.Message) {
 	} else if !at.IsZero() {
 		line = m.Splice(acp.Edit{At: at, With: []byte("null")})
 	}
-	proc.send(m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+	proc.send(nil, m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
 		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return
@@ -181,7 +181,7 @@ func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
 		_, err := os.Lstat(r.Dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}))
+	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}), nil)
 	return err == nil && t != nil && t.Workspace == workspace
 }
 

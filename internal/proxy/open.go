@@ -204,7 +204,7 @@ func (r *openRequest) openNative(ctx context.Context) error {
 		return err
 	}
 	r.proxy.announce(r.session, r.up, nil)
-	proc.sendFrom(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
+	proc.send(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
 		answer: func(a acp.Message) {
 			if !r.box.add(len(a.Line), func() { r.nativeAnswered(proc, a) }) {
 				r.proxy.toClient(a.Line) // the session was forgotten

@@ -19,11 +19,12 @@ type setting struct {
 
 // set forwards a choice of the client and records it for later sessions of the agent.
 func (s *session) set(m acp.Message) error {
-	return s.forward(m, func(a acp.Message) {
+	onAnswer := func(a acp.Message) {
 		if a.Err() == nil {
 			s.recordSetting(m.MethodName(), m.Text(m.Find(m.Params, "configId")), m.Params.Of(m.Line))
 		}
-	})
+	}
+	return s.forward(m, onAnswer, false)
 }
 
 // recordSetting records a choice. Only the params that name the choice are kept: others are

@@ -34,7 +34,8 @@ type turn struct {
 	begun     bool // it is an open turn in the spool
 	cancelled bool
 	seen      bool // the model may have seen the prompt
-	renewal   *renewal
+
+	stopRenewal func() segno.Lease // nil if the turn has no lease
 
 	proc        *process // that was sent the prompt
 	sentAs      string   // the id of the request to it
@@ -143,7 +144,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err := t.acquireLease(ctx); err != nil {
 		return err
 	}
-	t.renewal = startRenewal(t.proxy, t.lease)
+	t.stopRenewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
 	if t.unsaved != nil && t.proxy.Place.Spool().Has(t.unsaved.key) { // else another client ended it
 		if err := t.unsaved.writeEntries(); err != nil {
@@ -169,10 +170,9 @@ func (t *turn) skipRecord(err error) error {
 
 // describePrompt describes the turn to the timeline.
 func (t *turn) describePrompt(agent *process) timeline.Prompt {
-	p := timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread}
-	p.Group, p.GroupStart = agent.group()
-	return p
+	return timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
+		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread,
+		Group: agent.cmd.Process.Pid, GroupStart: agent.start}
 }
 
 // source is where the agent keeps the session.
@@ -207,7 +207,7 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 // send writes a prompt to the agent. From here on it counts as seen.
 func (t *turn) send(proc *process, id string, line []byte) {
 	t.proc, t.sentAs = proc, id
-	proc.sendFrom(t.box, id, line, pending{
+	proc.send(t.box, id, line, pending{
 		answer:  func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
 		ended:   func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
 		doubted: func(fail func()) { t.box.add(0, func() { t.doubt(fail) }) },
@@ -235,7 +235,7 @@ func stopReason(reason string) map[string]any { return map[string]any{"stopReaso
 // sendCancel has the agent cancel the turn. An agent that does not answer in time is killed.
 func (t *turn) sendCancel() {
 	t.cancelled = true
-	t.proc.writeFrom(t.box, cancelNotification(t.up))
+	t.proc.write(t.box, cancelNotification(t.up))
 	if t.cancelTimer == nil {
 		t.cancelTimer = time.AfterFunc(cmp.Or(t.proxy.cancelWait, cancelWait), t.proc.kill)
 	}
@@ -397,7 +397,7 @@ func (t *turn) watch(times time.Duration, fail func()) {
 				t.watch(times, fail)
 			case t.activity == activity && (times == longDoubt || !t.hasOpenCall()):
 				// If the agent still works on the turn, that work would not be recorded.
-				t.proc.writeFrom(t.box, cancelNotification(t.up))
+				t.proc.write(t.box, cancelNotification(t.up))
 				t.proxy.work.Go(fail)
 			default:
 				t.watch(longDoubt, fail)

@@ -86,7 +86,9 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 // and the client receives the answer. finish makes the turn's end durable, then sends the
 // client the answer line, then runs the next prompt that waits.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
-	t.lease = t.renewal.stop(t.lease)
+	if t.stopRenewal != nil {
+		t.lease = t.stopRenewal()
+	}
 	if t.cancelTimer != nil {
 		t.cancelTimer.Stop()
 	}

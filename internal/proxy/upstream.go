@@ -110,8 +110,8 @@ func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
 // isFinalRefusal reports whether the agent's answer to opening a session applies to every
 // other way to open one: it asks for a login, or another process has the session.
 func (p *proxy) isFinalRefusal(err error) bool {
-	var answer *acp.Error
-	if !errors.As(err, &answer) || answer == errIncomplete || answer == errCannotOpen {
+	answer, ok := errors.AsType[*acp.Error](err)
+	if !ok || answer == errIncomplete || answer == errCannotOpen {
 		return false
 	}
 	meaning := p.meaningOf("session/resume", answer)

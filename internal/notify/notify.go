@@ -28,9 +28,6 @@ type subscription struct {
 	after    int64 // the lowest seq that one of the callers waits to be exceeded
 }
 
-// ReadHead reads the head of a thread.
-type ReadHead func(ctx context.Context, thread segno.ThreadID) (segno.Head, error)
-
 // Pause returns nil when it is time to read the head again: when notified is closed, or earlier.
 // Its error ends the waiting.
 type Pause func(ctx context.Context, notified <-chan struct{}) error
@@ -94,7 +91,8 @@ func (n *Notifier) unsubscribe(thread segno.ThreadID, sub *subscription) {
 // Wait implements [segno.Watcher] for a store whose heads read reads: it returns the first head of
 // the thread whose seq exceeds after. It subscribes before each read, so that no commit between the
 // read and the pause is missed.
-func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64, read ReadHead, pause Pause) (segno.Head, error) {
+func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64,
+	read func(context.Context, segno.ThreadID) (segno.Head, error), pause Pause) (segno.Head, error) {
 	for {
 		sub := n.subscribe(thread, after)
 		head, err := read(ctx, thread)

@@ -86,8 +86,13 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// announcements are the commands as clients list them.
-func announcements() (list []json.RawMessage) {
+// withCommands returns the agent's commands and those of the proxy, as clients list them. The
+// proxy's replace those of the agent with the same name.
+func withCommands(agents []json.RawMessage) []json.RawMessage {
+	all := slices.DeleteFunc(agents, func(c json.RawMessage) bool {
+		var named struct{ Name string }
+		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
+	})
 	for _, c := range commands() {
 		if c.text == "" {
 			continue
@@ -96,18 +101,21 @@ func announcements() (list []json.RawMessage) {
 		if c.hint != "" {
 			a["input"] = map[string]any{"hint": c.hint}
 		}
-		list = append(list, acp.Encode(a))
+		all = append(all, acp.Encode(a))
 	}
-	return list
+	return all
 }
 
-// withoutProxyCommands returns the agent's commands without those whose name the proxy uses
-// too.
-func withoutProxyCommands(list []json.RawMessage) []json.RawMessage {
-	return slices.DeleteFunc(list, func(c json.RawMessage) bool {
-		var named struct{ Name string }
-		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
-	})
+// array is a JSON array of elements, which keep their bytes.
+func array[E ~[]byte](elements []E) []byte {
+	text := []byte{'['}
+	for i, e := range elements {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, e...)
+	}
+	return append(text, ']')
 }
 
 // offerCommands are the edits that add the proxy's commands to the agent's.
@@ -117,12 +125,7 @@ func offerCommands(m acp.Message) []acp.Edit {
 	if list.IsZero() || m.Line[list.From] != '[' || m.Decode(list, &agents) != nil {
 		return nil
 	}
-	all := append(withoutProxyCommands(agents), announcements()...)
-	var text []byte // the agent's commands keep their bytes
-	for _, c := range all {
-		text = append(append(text, ','), c...)
-	}
-	return []acp.Edit{{At: list, With: append(append([]byte{'['}, text[1:]...), ']')}}
+	return []acp.Edit{{At: list, With: array(withCommands(agents))}}
 }
 
 // announceCommands offers the proxy's commands beside those that the agent announced.
@@ -132,8 +135,7 @@ func (s *session) announceCommands() {
 	}
 	var agents []json.RawMessage
 	_ = json.Unmarshal(s.commands, &agents) // if it is not a list, there are none
-	all := append(withoutProxyCommands(agents), announcements()...)
-	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": all})
+	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": withCommands(agents)})
 }
 
 // runCommand runs a command that the user typed and answers its prompt.
@@ -372,13 +374,13 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 // withText is a prompt with another text; its attachments stay.
 func withText(m acp.Message, text string) (acp.Message, error) {
 	prompt := m.Find(m.Params, "prompt")
-	blocks := []string{string(acp.Encode(map[string]any{"type": "text", "text": text}))}
+	blocks := [][]byte{acp.Encode(map[string]any{"type": "text", "text": text})}
 	m.Elements(prompt, func(block acp.Span) {
 		if m.Text(m.Find(block, "type")) != "text" {
-			blocks = append(blocks, string(block.Of(m.Line)))
+			blocks = append(blocks, block.Of(m.Line))
 		}
 	})
-	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: []byte("[" + strings.Join(blocks, ",") + "]")}))
+	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: array(blocks)}))
 }
 
 const noCheckpoint = "this conversation has no checkpoint yet"

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -92,9 +91,6 @@ func (p *proxy) handleClient(m acp.Message) {
 	}
 }
 
-// cwdMethods are the requests that name a directory.
-var cwdMethods = [...]string{"session/new", "session/load", "session/resume", "session/fork", "session/list"}
-
 // invalid returns the error of a request that cannot be served, else nil. The agent may not
 // answer a request under an invalid id, and would resolve a relative directory against its
 // own working directory, which is not the client's.
@@ -102,7 +98,8 @@ func invalid(m acp.Message) *acp.Error {
 	if !acp.IsID(m.IDText()) {
 		return invalidRequest("the id must be a string, a number or null")
 	}
-	if method := m.MethodName(); slices.Contains(cwdMethods[:], method) {
+	switch method := m.MethodName(); method {
+	case "session/new", "session/load", "session/resume", "session/fork", "session/list":
 		at := m.Find(m.Params, "cwd")
 		if text := at.Of(m.Line); text != nil && string(text) != "null" && !filepath.IsAbs(m.Text(at)) {
 			return clientError(segno.Errorf(segno.KindInvalid, method, "", "cwd must be an absolute path, not %s", excerpt(text)).
@@ -161,7 +158,7 @@ func (p *proxy) forwardUnknown(m acp.Message) {
 	if m.IsRequest() {
 		p.withAgent(m, func(proc *process) { p.forward(proc, m, func(a acp.Message) { p.toClient(a.Line) }) })
 	} else if proc := p.agent.current(); proc != nil {
-		_ = proc.in.Write(m.Line)
+		proc.write(nil, m.Line)
 	}
 }
 
@@ -187,24 +184,22 @@ func (p *proxy) authenticate(proc *process, m acp.Message) {
 func (p *proxy) newSession(m acp.Message) {
 	end := p.beginOpening()
 	p.work.Go(func() {
-		defer end()
 		proc, err := p.agent.running(p.ctx)
 		if err != nil {
 			p.fail(m, err)
+			end()
 			return
 		}
-		done := make(chan struct{})
 		proc.send(nil, m.IDText(), m.Line, pending{
 			answer: func(a acp.Message) {
-				defer close(done)
 				p.newSessionAnswered(proc, m, a)
+				end()
 			},
 			ended: func() {
-				defer close(done)
 				p.failWith(m, agentEnded())
+				end()
 			},
 		})
-		<-done
 	})
 }
 
@@ -235,7 +230,7 @@ func (p *proxy) cancelRequest(m acp.Message) {
 		s.box.add(0, func() { s.cancelPrompt(key) })
 	}
 	if proc := p.agent.current(); proc != nil {
-		_ = proc.in.Write(m.Line)
+		proc.write(nil, m.Line)
 	}
 }
 
@@ -254,7 +249,7 @@ func (p *proxy) answerFromClient(m acp.Message) {
 	}
 	line := m.WithID(q.id).Line
 	if q.session == nil {
-		_ = q.proc.in.Write(line)
+		q.proc.write(nil, line)
 		return
 	}
 	q.session.box.add(0, func() {

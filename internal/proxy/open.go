@@ -63,17 +63,13 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 		}
 	}
 	native, err := r.prepareNative(ctx)
-	if !native {
-		r.collecting = nil
-	}
-	switch {
-	case err != nil:
-		return err
-	case native:
+	if native && err == nil {
 		return r.openNative(ctx)
 	}
-	r.openRecovered(ctx)
-	return nil
+	if r.collecting = nil; err == nil {
+		r.openRecovered(ctx)
+	}
+	return err
 }
 
 // openHeld opens a thread on which another client's turn is under way. The client is shown
@@ -250,19 +246,17 @@ func (r *openRequest) showLost(replayed *replayReader) {
 		r.history = replayed
 		return
 	}
-	interrupted := r.interrupted
-	if !replayed.isComplete() {
+	complete := replayed.isComplete()
+	if !complete {
 		r.logf("session %s no longer has all of its turns", r.up)
 		r.broken, r.unusable[r.up] = true, true // the next prompt uses another session
 		if err := r.replay(r.proxy.ctx, replayed); err != nil {
 			r.logf("show the turns that the agent has lost: %v", err)
 		}
-		if interrupted != nil && !replayed.hasPrompt(interrupted.Prompt) {
-			interrupted = nil // it was shown with the others
-		}
 	}
-	if interrupted != nil {
-		if err := r.replayMissing(r.proxy.ctx, interrupted, replayed); err != nil {
+	// If the agent did not replay its prompt, replay has shown the interrupted turn.
+	if turn := r.interrupted; turn != nil && (complete || replayed.hasPrompt(turn.Prompt)) {
+		if err := r.replayMissing(r.proxy.ctx, turn, replayed); err != nil {
 			r.logf("show the interrupted turn: %v", err)
 		}
 	}

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -158,7 +160,7 @@ func (s *session) answer(a acp.Message) { s.proxy.toClient(a.Splice(s.toClientEd
 func (s *session) update(m acp.Message) {
 	s.observe(m)
 	if commands := m.Find(m.Params, "update", "availableCommands"); !commands.IsZero() {
-		s.commands = append(json.RawMessage(nil), commands.Of(m.Line)...)
+		s.commands = bytes.Clone(commands.Of(m.Line))
 	}
 	_ = s.proxy.client.WriteLater(m.Splice(s.toClientEdits(m)...)) // see toClient
 }
@@ -321,17 +323,16 @@ func (s *session) deleteUpstream() error {
 	if err != nil {
 		return err
 	}
-	ids := map[segno.SessionID]bool{}
-	if s.thread == "" {
-		ids[s.record.Upstream] = true
-	} else {
+	ids := []segno.SessionID{s.record.Upstream}
+	if s.thread != "" {
+		ids = nil
 		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
-			if err == nil && l.Agent == s.record.Agent {
-				ids[l.Session] = true
+			if err == nil && l.Agent == s.record.Agent && !slices.Contains(ids, l.Session) {
+				ids = append(ids, l.Session)
 			}
 		}
 	}
-	for id := range ids {
+	for _, id := range ids {
 		_, err := s.proxy.agent.call(ctx, proc, "session/delete", acp.Encode(map[string]any{"sessionId": id}), nil)
 		if err != nil && !isAnswer(err) {
 			return err

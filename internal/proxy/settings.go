@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -52,7 +53,7 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 		if err != nil {
 			s.logf("the agent refuses to repeat %s: %v", set.Method, err)
 		} else if options := m.Find(m.Result, "configOptions").Of(m.Line); options != nil {
-			s.options = append(json.RawMessage(nil), options...)
+			s.options = bytes.Clone(options)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
 		return
 	}
-	t.proxy.agent.worked()
+	t.proxy.agent.fails.Store(0) // if the process ends, the next one is started without delay
 	edits := t.toClientEdits(a)
 	if t.sentAs != t.m.IDText() {
 		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})

@@ -81,7 +81,7 @@ func (t *updater) turn(ctx context.Context, in input) error {
 	case !continues && !isSame:
 		return t.prompt(ctx, in.withNotes(), at)
 	case unfinished:
-		return t.run(ctx, agent.Input{})
+		return t.run(ctx, agent.Input{}, false)
 	}
 	t.sendLastAnswer(messages, places)
 	return t.err
@@ -122,11 +122,11 @@ func (in input) command() string {
 // prompt runs a turn. It first asks the questions that an earlier run left open.
 func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
 	if len(at.Interrupts) > 0 {
-		if err := t.run(ctx, agent.Input{}); err != nil {
+		if err := t.run(ctx, agent.Input{}, false); err != nil {
 			return err
 		}
 	}
-	err := t.run(ctx, in)
+	err := t.run(ctx, in, false)
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
@@ -135,42 +135,30 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	if at, statusErr := t.chat.Status(ctx); statusErr != nil || !isUnfinished(at) {
 		return err
 	}
-	if err := t.runUntilResults(ctx); err != nil {
+	if err := t.run(ctx, agent.Input{}, true); err != nil {
 		return err
 	}
-	return t.run(ctx, in)
+	return t.run(ctx, in, false)
 }
 
-// run makes one run and sends its events.
-func (t *updater) run(ctx context.Context, in agent.Input) error {
-	waits := false
+// run makes one run and sends its events. With untilResults it stops as soon as the results of
+// the open calls are saved, before the run asks the model again.
+func (t *updater) run(ctx context.Context, in agent.Input, untilResults bool) error {
+	waits, results := false, false
 	for e, err := range t.chat.Stream(ctx, in) {
 		if err != nil {
 			return err
 		}
 		waits = e.Kind == agent.EventInterrupted
 		t.sendEvent(e)
-	}
-	if waits {
-		return errWaiting
-	}
-	return t.err
-}
-
-// runUntilResults makes a run until the results of the open calls are saved. It stops there,
-// before the run asks the model again.
-func (t *updater) runUntilResults(ctx context.Context) error {
-	results := false
-	for e, err := range t.chat.Stream(ctx, agent.Input{}) {
-		if err != nil {
-			return err
-		}
-		t.sendEvent(e)
-		own := e.Agent == ""
-		results = results || own && e.Kind == agent.EventToolResult
-		if results && own && e.Kind == agent.EventSaved {
+		isOwn := e.Agent == "" // not a subagent's
+		results = results || isOwn && e.Kind == agent.EventToolResult
+		if untilResults && results && isOwn && e.Kind == agent.EventSaved {
 			break
 		}
+	}
+	if waits && !untilResults {
+		return errWaiting
 	}
 	return t.err
 }

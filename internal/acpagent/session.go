@@ -90,24 +90,20 @@ func (s *server) forkSession(ctx context.Context, p acp.UnstableForkSessionReque
 	}
 	defer c.Close()
 	id := segno.NewID()
-	if err := forkTo(ctx, c, forkPoint(p.Meta), id); err != nil {
+	if message := forkPoint(p.Meta); message == "" {
+		_, err = c.Fork(ctx, id)
+	} else {
+		var at segno.CommitID
+		if at, err = turnOf(ctx, c, message); err == nil {
+			_, err = c.ForkAt(ctx, at, id)
+		}
+	}
+	if err != nil {
 		return r, err
 	}
 	r.SessionId = acp.SessionId(id)
 	s.setOpen(r.SessionId, p.Cwd)
 	return r, nil
-}
-
-func forkTo(ctx context.Context, c *chat.Chat, message, id string) error {
-	if message == "" {
-		_, err := c.Fork(ctx, id)
-		return err
-	}
-	at, err := turnOf(ctx, c, message)
-	if err == nil {
-		_, err = c.ForkAt(ctx, at, id)
-	}
-	return err
 }
 
 func (s *server) closeSession(_ context.Context, p acp.CloseSessionRequest) (r acp.CloseSessionResponse, err error) {

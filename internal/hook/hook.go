@@ -44,7 +44,7 @@ type Event struct {
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, maxDeadline(), func(event.Reason) {})
+	reading := e.watch(ctx, deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(err)
 		reading.Stop()
@@ -89,15 +89,6 @@ func (e Event) watch(ctx context.Context, deadline time.Duration, report func(ev
 			e.Exit()
 		}
 	})
-}
-
-// maxDeadline returns the longest deadline of any event. The watchdog uses it until the event has
-// been read and is known.
-func maxDeadline() (most time.Duration) {
-	for _, r := range registrations {
-		most = max(most, deadline(r.event))
-	}
-	return most
 }
 
 // deadline returns how long an event may take. It is shorter than the timeout in [registration]
@@ -187,21 +178,15 @@ func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error 
 	return nil
 }
 
-// recordOnOpenTurn records a note on the session's open turn, if there is one. It serves events
-// whose prompt id is not the turn's.
-func (h *handler) recordOnOpenTurn(ctx context.Context, text string) error {
-	p := h.Payload
-	p.PromptID = ""
-	return h.notes.RecordText(ctx, p, text)
-}
-
 // sessionStart starts a missing baseline in the background, so that most of it is done when the
 // first prompt arrives.
 func (h *handler) sessionStart(ctx context.Context) error {
 	if h.Source == "compact" {
 		// PreCompact fires earlier, but the agent shows the model the commands that ran
 		// for that event.
-		return h.recordOnOpenTurn(ctx, "the session was compacted")
+		p := h.Payload
+		p.PromptID = "" // it is not the open turn's
+		return h.notes.RecordText(ctx, p, "the session was compacted")
 	}
 	if h.Baseline == nil {
 		return nil

@@ -32,7 +32,7 @@ type agent struct {
 	mu      sync.Mutex
 	process *process
 	hello   json.RawMessage // the params of the client's initialize
-	auth    json.RawMessage // the params of the newest authenticate that succeeded
+	auth    json.RawMessage // the params of the newest authenticate that succeeded; it is never stored
 	info    identity
 }
 
@@ -189,13 +189,6 @@ func (a *agent) learn(hello, m acp.Message) {
 		Load:    string(m.Find(caps, "loadSession").Of(m.Line)) == "true",
 		Resume:  can("resume"), Fork: can("fork"), List: can("list"), Close: can("close"), Delete: can("delete"),
 	}
-}
-
-// setAuth keeps the client's authentication for the next process. It is never stored.
-func (a *agent) setAuth(params json.RawMessage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.auth = bytes.Clone(params)
 }
 
 func (a *agent) identity() identity {

@@ -49,13 +49,13 @@ type reply struct {
 // commands are the commands, in the order in which they are offered.
 func commands() []command {
 	return []command{
-		{"checkpoints", "", "list this conversation's checkpoints", parseNothing, (*session).listCheckpoints},
+		{"checkpoints", "", "list this conversation's checkpoints", parseName, (*session).listCheckpoints},
 		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
 			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
 		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
 		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
 		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
-		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseThread, (*session).switchCommand},
+		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseName, (*session).switchCommand},
 		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
 		{name: "threads", run: (*session).listThreads},
 	}
@@ -142,12 +142,9 @@ func (s *session) announceCommands() {
 func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	ctx, end := s.wait()
 	args, err := c.parse(text)
-	if err == nil {
-		err = s.load()
-	}
 	var r reply
 	if err == nil {
-		r, err = c.run(s, ctx, args)
+		r, err = s.run(ctx, c, args)
 	}
 	end()
 	if err == nil && c.name == "edit" {
@@ -168,11 +165,8 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	return nil
 }
 
-func parseNothing(string) (arguments, error) { return arguments{}, nil }
-
-func parseName(text string) (arguments, error) { return arguments{Name: text}, nil }
-
-func parseThread(text string) (arguments, error) { return arguments{Thread: text}, nil }
+// parseName reads a text as the name of a fork or of a thread.
+func parseName(text string) (arguments, error) { return arguments{Name: text, Thread: text}, nil }
 
 // parseCheckpoint reads the name of a checkpoint and --force.
 func parseCheckpoint(text string) (arguments, error) {
@@ -220,14 +214,19 @@ func (s *session) extension(m acp.Message) error {
 	if c == nil {
 		return &acp.Error{Code: acp.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())}
 	}
-	if err := s.load(); err != nil {
-		return err
-	}
-	r, err := c.run(s, ctx, args)
+	r, err := s.run(ctx, c, args)
 	if err == nil {
 		s.proxy.result(m, r.result)
 	}
 	return err
+}
+
+// run runs a command on the loaded session.
+func (s *session) run(ctx context.Context, c *command, args arguments) (reply, error) {
+	if err := s.load(); err != nil {
+		return reply{}, err
+	}
+	return c.run(s, ctx, args)
 }
 
 // read reads the params of a method. The error names the param that is wrong.
@@ -295,12 +294,8 @@ func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
 
 func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (reply, error) {
 	return func(s *session, ctx context.Context, args arguments) (reply, error) {
-		return moveReply(s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force}))
+		return s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force})
 	}
-}
-
-func restoreRequest(to segno.CommitID, name string, force bool) timeline.MoveRequest {
-	return timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force}
 }
 
 func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
@@ -308,7 +303,7 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return moveReply(s.move(ctx, restoreRequest(c.ID, args.To, args.Force)))
+	return s.restoreTo(ctx, c.ID, args.To, args.Force)
 }
 
 func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
@@ -357,7 +352,7 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 		return reply{}, segno.Errorf(segno.KindInvalid, "edit", name, "it is not a turn").WithHint("Type /checkpoints to see the turns.")
 	}
 	if turn.Workspace != nil {
-		return moveReply(s.move(ctx, restoreRequest(turn.Parent, name+"-", args.Force)))
+		return s.restoreTo(ctx, turn.Parent, name+"-", args.Force)
 	}
 	// The files of a turn from before segno are not recorded. All turns down to it are undone,
 	// and the other files stay.
@@ -368,7 +363,7 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 	later := slices.DeleteFunc(list, func(c listedCheckpoint) bool {
 		return c.Kind != string(segno.CheckpointTurn) || c.Ahead || c.Turn < turn.Turn
 	})
-	return moveReply(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force}))
+	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force})
 }
 
 // withText is a prompt with another text; its attachments stay.
@@ -386,35 +381,35 @@ func withText(m acp.Message, text string) (acp.Message, error) {
 const noCheckpoint = "this conversation has no checkpoint yet"
 
 // move makes a move on the session's thread. The agent's session follows at the next prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, err error) {
 	if s.thread == "" {
-		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
+		return r, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}
 	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
-		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
+		return r, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
 			"the agent does not replay the turns from before segno: a session that goes back would lack them").
 			WithHint("Use --force to go back without them.")
 	}
 	tl, err := s.timeline(ctx)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	ask.Thread = s.thread
 	moved, err := tl.Move(ctx, ask, nil)
 	if moved != nil {
 		s.story, s.preface = nil, nil
 	}
-	return moved, err
-}
-
-// moveReply is the reply to a move.
-func moveReply(moved *timeline.MoveResult, err error) (reply, error) {
 	if err != nil {
-		return reply{}, err
+		return r, err
 	}
 	return reply{text: describeMove(moved), result: map[string]any{"head": moved.Head.ID, "turn": moved.Head.Turn,
 		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files, "conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
 		"kept": append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
+}
+
+// restoreTo moves files and conversation to a checkpoint, which the user called name.
+func (s *session) restoreTo(ctx context.Context, to segno.CommitID, name string, force bool) (reply, error) {
+	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force})
 }
 
 // describeMove describes a move for the user.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -128,7 +129,7 @@ func (p *proxy) toSession(m acp.Message) {
 		return
 	}
 	if method == "session/cancel" {
-		s.cancelSoon()
+		s.setCancel(true)
 	}
 	handle, added := step{do: func() { s.fromClient(m) }}, false
 	if isExtension || strings.HasPrefix(method, "session/") {
@@ -173,7 +174,9 @@ func (p *proxy) forward(proc *process, m acp.Message, answer func(acp.Message)) 
 func (p *proxy) authenticate(proc *process, m acp.Message) {
 	p.forward(proc, m, func(a acp.Message) {
 		if a.Err() == nil {
-			p.agent.setAuth(m.Params.Of(m.Line))
+			p.agent.mu.Lock()
+			p.agent.auth = bytes.Clone(m.Params.Of(m.Line))
+			p.agent.mu.Unlock()
 		}
 		p.toClient(a.Line)
 	})

@@ -139,10 +139,17 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	if err != nil || st.link == nil {
 		return false, err
 	}
-	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
+	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts} {
 		if ok, err := isPossible(ctx, st); err != nil || !ok {
 			return false, err
 		}
+	}
+	// If another process continued the session, the agent's process has an old state of it. The
+	// agent closes the session, so that it reads it again.
+	proc := r.proxy.agent.current()
+	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
+	if isStale && !r.unload(ctx, proc) {
+		return false, nil
 	}
 	r.proxy.announce(r.session, st.link.Session, nil)
 	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
@@ -154,14 +161,6 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 		r.collecting.promptsOnly = false
 	}
 	return true, nil
-}
-
-// refresh has the agent close a session of which its process has an old state, because
-// another process continued it. It reports whether the agent will read the session again.
-func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
-	proc := r.proxy.agent.current()
-	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
-	return !isStale || r.unload(ctx, proc), nil
 }
 
 // canReplay reports whether the agent can replay the conversation for a load: it cannot

@@ -126,9 +126,6 @@ func (p *process) kill() {
 	}
 }
 
-// terminate asks the whole group to end.
-func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
-
 // isGone reports whether the process has ended.
 func (p *process) isGone() bool {
 	select {

@@ -203,9 +203,15 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 func (t *turn) send(proc *process, id string, line []byte) {
 	t.proc, t.sentAs = proc, id
 	proc.send(t.box, id, line, pending{
-		answer:  func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
-		ended:   func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
-		doubted: func(fail func()) { t.box.add(0, func() { t.doubt(fail) }) },
+		answer: func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
+		ended:  func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
+		doubted: func(fail func()) {
+			t.box.add(0, func() {
+				if t.turn == t && t.doubtTimer == nil {
+					t.watch(1, fail)
+				}
+			})
+		},
 	})
 	if t.cancelled {
 		t.sendCancel()
@@ -215,7 +221,7 @@ func (t *turn) send(proc *process, id string, line []byte) {
 // cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The
 // prompts that wait are cancelled too.
 func (s *session) cancelTurn() {
-	s.cancelReached()
+	s.setCancel(false)
 	for _, m := range s.prompts {
 		s.proxy.result(m, stopReason("cancelled"))
 	}
@@ -371,24 +377,20 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 	s.addEntry(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(bytes.Clone(body))})
 }
 
-// doubt begins to watch a turn, because the agent answered under the id of no request and
-// that may have been the turn's answer. If the agent continues the turn, it was not. Else
-// the turn fails; fail does that.
-func (t *turn) doubt(fail func()) {
-	if t.turn == t && t.doubtTimer == nil {
-		t.watch(1, fail)
-	}
-}
-
-// watch waits for times times the usual wait, then decides.
+// watch watches a turn, because the agent answered under the id of no request and that may
+// have been the turn's answer. If the agent continues the turn, it was not. Else the turn
+// fails; fail does that. watch waits for times times the usual wait, then decides.
 func (t *turn) watch(times time.Duration, fail func()) {
 	activity, id := t.activity, t.sentAs
 	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
+			t.proxy.mu.Lock()
+			isAsked := slices.ContainsFunc(slices.Collect(maps.Values(t.proxy.asked)), func(q *clientRequest) bool { return q.session == t.session })
+			t.proxy.mu.Unlock()
 			isCalling := slices.ContainsFunc(slices.Collect(maps.Values(t.calls)), func(c *call) bool { return !c.ended })
 			switch {
 			case t.turn != t || t.sentAs != id: // it was answered, or sent again
-			case t.awaitsClient():
+			case isAsked:
 				t.watch(times, fail)
 			case t.activity == activity && (times == longDoubt || !isCalling):
 				// If the agent still works on the turn, that work would not be recorded.
@@ -399,13 +401,6 @@ func (t *turn) watch(times time.Duration, fail func()) {
 			}
 		})
 	})
-}
-
-// awaitsClient reports whether the agent waits for an answer of the client in this session.
-func (s *session) awaitsClient() bool {
-	s.proxy.mu.Lock()
-	defer s.proxy.mu.Unlock()
-	return slices.ContainsFunc(slices.Collect(maps.Values(s.proxy.asked)), func(q *clientRequest) bool { return q.session == s })
 }
 
 // stopDoubt stops watch: the turn was answered, or is sent again.

@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude"},
-	"internal/acp":               {"internal/jsonscan"},
+	"internal/acp":               {".", "internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
 	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},

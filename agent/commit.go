@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,16 +32,14 @@ func (r *run) epoch() uint64 {
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	changed, saved := r.values.changes()
 	for _, e := range changed {
-		if err := r.draft(e); err != nil {
-			return err
-		}
+		r.draft(e)
 	}
-	if len(r.entries) == 0 && cp == nil {
-		return nil
+	if r.draftErr != nil || len(r.entries) == 0 && cp == nil {
+		return r.draftErr
 	}
 	if cp != nil {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
-		cp.Members = r.members.get()
+		cp.Members = maps.Clone(r.members)
 		if cp.Kind == segno.CheckpointTurn {
 			cp.Shell, cp.Key = r.shells[r.turn], r.fileTurn
 		}

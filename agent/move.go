@@ -135,25 +135,18 @@ func (r *run) draftLostQuestions(ctx context.Context) error {
 		if s.policy != LostAsk || nextAction(s) != actionAsk {
 			continue
 		}
-		if err := r.draftInterrupt(r.newLostInterrupt(r.withIntentArgs(c, intent), "")); err != nil {
-			return err
+		if intent.Input != nil {
+			c.Args = intent.Input
 		}
+		r.draftRecord(r.newLostInterrupt(c, ""))
 	}
 	return r.commit(ctx, nil)
-}
-
-// withIntentArgs returns a call with the arguments that its intent recorded.
-func (r *run) withIntentArgs(c Call, intent *intentBody) Call {
-	if intent.Input != nil {
-		c.Args = intent.Input
-	}
-	return c
 }
 
 // reaskQuestions asks the open questions again, under other ids, if the thread was moved since
 // or if they expired. Unfinished tasks continue in forks of their threads.
 func (r *run) reaskQuestions(ctx context.Context) error {
-	now, members := r.Now(), r.members.get()
+	now, members := r.Now(), maps.Clone(r.members)
 	for _, old := range slices.Clone(r.state.Interrupts) {
 		if old.Via != "" {
 			continue // its task asks again
@@ -163,9 +156,7 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			return err
 		}
 		if moved || old.Late(now) {
-			if err := r.reask(old); err != nil {
-				return err
-			}
+			r.reask(old)
 		}
 	}
 	if err := r.reaskApprovals(ctx); err != nil {
@@ -179,20 +170,20 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			return err
 		}
 	}
-	if maps.Equal(members, r.members.get()) {
+	if maps.Equal(members, r.members) {
 		return r.commit(ctx, nil)
 	}
 	return r.commit(ctx, r.stepEnd()) // checkpoints contain the members
 }
 
 // reask asks a question under another id.
-func (r *run) reask(old segno.Interrupt) error {
+func (r *run) reask(old segno.Interrupt) {
 	i := old
 	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
 	if !old.Expires.IsZero() {
 		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
 	}
-	return r.draftInterrupt(i)
+	r.draftRecord(i)
 }
 
 // reaskApprovals asks again about calls that were approved and did not begin before the thread
@@ -204,11 +195,11 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 			continue
 		}
 		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
-		if err == nil && moved {
-			err = r.reask(a.Interrupt)
-		}
 		if err != nil {
 			return err
+		}
+		if moved {
+			r.reask(a.Interrupt)
 		}
 	}
 	return nil
@@ -217,9 +208,8 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 // forkTasks gives each unfinished task a thread that begins where the task was at this
 // checkpoint, and asks the task's questions again there.
 func (r *run) forkTasks(ctx context.Context) error {
-	members := r.members.get()
 	for _, c := range r.openCalls() {
-		at := members[c.ID]
+		at := r.members[c.ID]
 		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
 			continue
 		}
@@ -237,9 +227,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		if err := r.reaskTask(ctx, j); err != nil {
 			return fmt.Errorf("fork task: %w", err)
 		}
-		if err := r.draftIntent(&j, true); err != nil {
-			return err
-		}
+		r.draftIntent(&j, true)
 	}
 	return nil
 }
@@ -256,8 +244,9 @@ func (r *run) reaskTask(ctx context.Context, j job) error {
 	if err := child.reaskQuestions(ctx); err != nil {
 		return err
 	}
-	r.members.add(j.ID, child.head.Head)
-	return r.adoptQuestions(j, &waitError{child.state.Interrupts, child.state.Replaced})
+	r.setMember(j.ID, child)
+	r.adoptQuestions(j.ID, &waitError{child.state.Interrupts, child.state.Replaced})
+	return nil
 }
 
 // reaskExpiredTasks asks again the questions of tasks that have expired.

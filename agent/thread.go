@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -132,7 +133,7 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 		if !foundTurn && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
 			foundTurn = true
 			r.open = (c.Kind != segno.CheckpointTurn || c.Interrupted) && !r.isFinished()
-			r.members.set(c.Members)
+			r.members = maps.Clone(c.Members)
 		}
 		if r.open && c.Turn == r.turn && c.Prompt != "" {
 			r.prompt = c.Prompt // the oldest checkpoint of the turn has the whole prompt

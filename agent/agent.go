@@ -155,7 +155,12 @@ func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 		defer close(stop)
 		go func() {
 			r := a.saving(in).newRun(in)
-			r.events = eventSink{out: events, stop: stop}
+			r.send = func(e Event) {
+				select {
+				case events <- e:
+				case <-stop:
+				}
+			}
 			var err error
 			defer func() { done <- err }()
 			panicked = recoverPanic(func() { err = r.execute(ctx) })

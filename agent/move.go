@@ -39,7 +39,7 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 	if a.Timeline != nil {
 		t.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, t, false); err != nil {
+	if _, err := a.storeTimeline().ForkThread(ctx, at, t, false); err != nil {
 		return Status{}, err
 	}
 	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
@@ -58,31 +58,30 @@ func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) {
-		if files, err := r.movesFiles(ctx, request.To); files || err != nil {
+	return a.withThread(ctx, thread, func(r *run) (plan timeline.Plan, err error) {
+		request.Thread = r.thread
+		files, err := r.movesFiles(ctx, request.To)
+		if files && err == nil {
+			request.Scope = timeline.ScopeBoth
+			moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
 			if err != nil {
-				return timeline.Plan{}, err
+				return plan, err
 			}
-			return r.moveFiles(ctx, request)
+			return *moved.Plan, nil
 		}
-		if r.Timeline != nil {
-			if err := r.Timeline.CompletePending(ctx); err != nil {
-				return timeline.Plan{}, err
-			}
+		if r.Timeline != nil && err == nil {
+			err = r.Timeline.CompletePending(ctx)
 		}
-		return timeline.Plan{}, r.movePointers(ctx, request)
+		if err == nil {
+			_, err = r.leased(r.storeTimeline()).MoveHead(ctx, request)
+		}
+		return plan, err
 	})
 }
 
-// movePointers moves a thread without files.
-func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) error {
-	request.Thread = r.thread
-	tl := timeline.Open(timeline.Config{Store: r.Store})
-	if r.lease != nil {
-		tl = tl.WithLease(r.lease.current())
-	}
-	_, err := tl.MoveHead(ctx, request)
-	return err
+// storeTimeline returns a timeline without a workspace, which moves and forks threads alone.
+func (a *Agent) storeTimeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: a.Store})
 }
 
 // movesFiles reports whether a move changes files. to is empty for undo and redo.
@@ -221,7 +220,7 @@ func (r *run) forkTasks(ctx context.Context) error {
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
-		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
+		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.reaskTask(ctx, j); err != nil {

@@ -31,7 +31,7 @@ type callOutcome struct {
 func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMessage) (o callOutcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
-	r.registry.setBegun(r.intentAt(j.ID))
+	r.registry.notBegun.Delete(r.intentAt(j.ID))
 	r.emit(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
 		return callOutcome{result: Result{Text: "accepted"}}

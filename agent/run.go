@@ -24,7 +24,7 @@ type run struct {
 	drafts
 
 	in        Input
-	events    eventSink
+	send      func(Event) // passes an event to the caller of the run
 	state     *segno.State
 	values    *Values
 	members   map[string]segno.CommitID // by call: the heads of its tasks
@@ -68,7 +68,7 @@ type drafts struct {
 
 // newRun returns a run that no caller listens to.
 func (a *Agent) newRun(in Input) *run {
-	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, events: closedSink()}
+	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, send: func(Event) {}}
 }
 
 // execute runs the thread until the turn ends or waits.
@@ -326,31 +326,11 @@ func (r *run) loaded() *Loaded {
 	return &Loaded{Step: r.state.Step, Messages: len(r.msgs), Todos: len(todos), Files: len(r.values.Keys("files/"))}
 }
 
-// eventSink passes events to the caller of a run.
-type eventSink struct {
-	out  chan<- Event
-	stop <-chan struct{} // closed when the caller no longer receives
-}
-
-// closedSink returns a sink that drops events.
-func closedSink() eventSink {
-	stop := make(chan struct{})
-	close(stop)
-	return eventSink{stop: stop}
-}
-
-func (s eventSink) send(e Event) {
-	select {
-	case s.out <- e:
-	case <-s.stop:
-	}
-}
-
 // emit sends a live event.
 func (r *run) emit(e Event) {
 	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
 	e.Agent, e.Time = r.sub, r.Now()
-	r.events.send(e)
+	r.send(e)
 }
 
 // emitCommit sends the events of a commit, except that a subagent is done: the agent's own
@@ -358,7 +338,7 @@ func (r *run) emit(e Event) {
 func (r *run) emitCommit(n *segno.Node) {
 	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
-			r.events.send(e)
+			r.send(e)
 		}
 	}
 }

@@ -90,7 +90,7 @@ func isFinal(err error) bool {
 // runSubagent runs a subagent until its turn ends or waits.
 func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
 	child := r.subagent(s).newRun(Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor})
-	child.sub, child.parent, child.events = s.Name, r, r.events
+	child.sub, child.parent, child.send = s.Name, r, r.send
 	r.emit(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
 	text, err := child.executeTask(ctx, inv)
 	inv.child = child
@@ -278,7 +278,7 @@ func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		raw, ok := to.all[key]
 		if _, kept := files[key]; !kept && ok && segno.HashOf(raw) == given[key] {
-			to.remove(key)
+			to.put(key, nil)
 			changed = append(changed, strings.TrimPrefix(key, "files/")+" deleted")
 		}
 	}

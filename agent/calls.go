@@ -204,21 +204,22 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]callOutcome, len(jobs))
 	before := r.values.snapshot() // each subagent of the step starts with these values
-	var wg sync.WaitGroup
+	var calls sync.WaitGroup
 	slots := make(chan struct{}, max(1, r.Parallel))
-	for i := range jobs {
-		slots <- struct{}{}
-		if ctx.Err() != nil {
-			outcomes[i].notBegun = true
-			<-slots
-			continue
+	r.relayEvents(func() {
+		for i := range jobs {
+			slots <- struct{}{}
+			if outcomes[i].notBegun = ctx.Err() != nil; outcomes[i].notBegun {
+				<-slots
+				continue
+			}
+			calls.Go(func() {
+				outcomes[i] = r.runCall(ctx, jobs[i], before)
+				<-slots
+			})
 		}
-		wg.Go(func() {
-			outcomes[i] = r.runCall(ctx, jobs[i], before)
-			<-slots
-		})
-	}
-	wg.Wait()
+		calls.Wait()
+	})
 	revertUnknown(outcomes)
 	for i := range outcomes {
 		if task := outcomes[i].child; task != nil && task.head.Head != "" {
@@ -227,6 +228,30 @@ func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 		err = cmp.Or(err, r.draftOutcome(&jobs[i], &outcomes[i]), r.takeDraftError())
 	}
 	return err
+}
+
+// relayEvents runs work, whose goroutines may send events, in another goroutine. The caller
+// of the run receives the events in its own goroutine, as an iterator requires.
+func (r *run) relayEvents(work func()) {
+	events, send := make(chan Event), r.send
+	r.send = func(e Event) { events <- e }
+	go func() {
+		defer close(events)
+		work()
+	}()
+	complete := false
+	defer func() {
+		if !complete { // the caller panicked on an event
+			r.abort(nil)
+		}
+		for range events { // until no goroutine sends
+		}
+		r.send = send
+	}()
+	for e := range events {
+		send(e)
+	}
+	complete = true
 }
 
 // draftOutcome drafts what a call led to: a result, a question, or the removal of its intent.

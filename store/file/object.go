@@ -13,15 +13,16 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-type objects struct{ s *Store }
+type objects struct{ s *disk }
 
-// Objects implements [segno.Store].
-func (s *Store) Objects() segno.Objects { return objects{s} }
+// Objects implements [threadlog.Logs].
+func (s *disk) Objects() segno.Objects { return objects{s} }
 
-func (s *Store) objectFile(name segno.Hash) string {
+func (s *disk) objectFile(name segno.Hash) string {
 	text := hex.EncodeToString(name[:])
 	return filepath.Join(s.dir, "objects", text[:2], text)
 }
@@ -35,11 +36,11 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	data, err := os.ReadFile(o.s.objectFile(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, notFound(op, name.String())
+		return nil, segno.NewError(segno.KindNotFound, op, name.String(), nil)
 	case err == nil && segno.HashOf(data) != name:
 		return nil, corrupt(o.s.objectFile(name), errors.New("its bytes do not match its name"))
 	}
-	return data, fail(op, name.String(), err)
+	return data, threadlog.Fail(op, name.String(), err)
 }
 
 // Has implements [segno.Objects].
@@ -49,10 +50,10 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
 		return false, err
 	}
 	found, err := o.s.hasObject(name)
-	return found, fail(op, name.String(), err)
+	return found, threadlog.Fail(op, name.String(), err)
 }
 
-func (s *Store) hasObject(name segno.Hash) (bool, error) {
+func (s *disk) hasObject(name segno.Hash) (bool, error) {
 	_, err := os.Lstat(s.objectFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -63,16 +64,16 @@ func (s *Store) hasObject(name segno.Hash) (bool, error) {
 // Keep implements [segno.Objects].
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	leave, err := o.s.enter(ctx, op, true)
+	_, leave, err := o.s.Enter(ctx, op, true)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	return fail(op, o.s.dir, o.s.keep(staged))
+	return threadlog.Fail(op, o.s.dir, o.s.KeepObjects(staged))
 }
 
-// keep makes staged objects durable. The caller holds the store's lock.
-func (s *Store) keep(staged segno.Staged) error {
+// KeepObjects implements [threadlog.Logs].
+func (s *disk) KeepObjects(staged segno.Staged) error {
 	for _, pack := range staged.Packs {
 		name, ok := packName(pack)
 		if !ok {
@@ -107,7 +108,7 @@ func (s *Store) keep(staged segno.Staged) error {
 
 // keepObject makes an object durable: with create if it does not exist, otherwise by a sync of its
 // name, because the process that created the file may have been killed before it did that.
-func (s *Store) keepObject(name segno.Hash, create func(file string) error) error {
+func (s *disk) keepObject(name segno.Hash, create func(file string) error) error {
 	file := s.objectFile(name)
 	found, err := s.hasObject(name)
 	switch {
@@ -120,7 +121,7 @@ func (s *Store) keepObject(name segno.Hash, create func(file string) error) erro
 		err = create(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return notFound("keep objects", name.String())
+		return segno.NewError(segno.KindNotFound, "keep objects", name.String(), nil)
 	}
 	return err
 }
@@ -133,18 +134,57 @@ func packName(pack string) (name segno.Hash, ok bool) {
 	return name, err == nil && len(random) == 26 && strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// packed returns the names of the objects in packs.
-func packed(packs []string) map[segno.Hash]bool {
-	names := map[segno.Hash]bool{}
+// Missing implements [threadlog.Logs].
+func (s *disk) Missing(names []segno.Hash, packs []string) (segno.Hash, error) {
+	packed := map[segno.Hash]bool{}
 	for _, pack := range packs {
 		if name, ok := packName(pack); ok {
-			names[name] = true
+			packed[name] = true
 		}
 	}
-	return names
+	for _, name := range names {
+		if found, err := s.hasObject(name); err != nil || !found && !packed[name] {
+			return name, err
+		}
+	}
+	return segno.Hash{}, nil
 }
 
-func (s *Store) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
+// Count implements [threadlog.Logs].
+func (s *disk) Count(names map[segno.Hash]bool) (n int, bytes int64, err error) {
+	for name := range names {
+		info, err := os.Stat(s.objectFile(name))
+		switch {
+		case err == nil:
+			n, bytes = n+1, bytes+info.Size()
+		case !errors.Is(err, fs.ErrNotExist):
+			return n, bytes, err
+		}
+	}
+	return n, bytes, nil
+}
+
+// RemoveObjects implements [threadlog.Logs].
+func (s *disk) RemoveObjects(names map[segno.Hash]bool) error {
+	dirs := map[string]bool{}
+	for name := range names {
+		err := s.fs.Remove(s.objectFile(name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil {
+			dirs[filepath.Dir(s.objectFile(name))] = true
+		}
+	}
+	for dir := range dirs {
+		if err := s.fs.SyncDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *disk) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
 
 // Batch implements [segno.Objects].
 func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{objects: o}) }
@@ -173,7 +213,7 @@ func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, e
 			err = k.s.begin(ctx, op)
 		}
 		if err != nil {
-			return nil, fail(op, dir, err)
+			return nil, threadlog.Fail(op, dir, err)
 		}
 		pack := o.Name.String() + "." + rand.Text()
 		k.mu.Lock()
@@ -181,7 +221,7 @@ func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, e
 		k.mu.Unlock()
 		err = vfs.WriteSynced(k.s.fs, k.s.stagedFile(pack), o.Data, 0o600)
 	}
-	return nil, fail(op, dir, err)
+	return nil, threadlog.Fail(op, dir, err)
 }
 
 func (k *sink) Finish(ctx context.Context) ([]string, error) {
@@ -190,7 +230,7 @@ func (k *sink) Finish(ctx context.Context) ([]string, error) {
 	if err == nil && len(k.packs) > 0 {
 		err = k.s.fs.SyncDir(k.s.stagedFile(""))
 	}
-	return k.packs, fail(op, k.s.dir, err)
+	return k.packs, threadlog.Fail(op, k.s.dir, err)
 }
 
 func (k *sink) Drop() (err error) {
@@ -199,5 +239,5 @@ func (k *sink) Drop() (err error) {
 			err = errors.Join(err, e)
 		}
 	}
-	return fail("drop batch", k.s.dir, err)
+	return threadlog.Fail("drop batch", k.s.dir, err)
 }

@@ -20,24 +20,7 @@ const (
 // coder encodes and decodes the values of a store.
 type coder struct {
 	*record.Squeezer
-	seal         *record.Sealer // nil without a key
-	uncompressed bool           // for values that are never written anywhere
-}
-
-// Pack is [record.Squeezer.Pack].
-func (q *coder) Pack(rec []byte) []byte {
-	if q.uncompressed {
-		return append(binary.AppendUvarint([]byte{byte(record.Plain)}, uint64(len(rec))), rec...)
-	}
-	return q.Squeezer.Pack(rec)
-}
-
-// Small is [record.Squeezer.Small] with a new buffer.
-func (q *coder) Small(data []byte) ([]byte, record.Encoding) {
-	if q.uncompressed {
-		return append([]byte{}, data...), record.Plain
-	}
-	return q.Squeezer.Small(nil, data)
+	seal *record.Sealer // nil without a key
 }
 
 func checksum(key string, version byte, content []byte) uint32 {

@@ -177,7 +177,7 @@ func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
 // Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
 func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
 	x := keptObject{size: int64(len(data))}
-	x.data, x.code = k.s.code.Small(data)
+	x.data, x.code = k.s.code.Small(nil, data)
 	o := segno.Object{Name: name, Size: x.size, Data: x.encode()}
 	if len(o.Data) <= maxValue {
 		return o, nil

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -58,6 +59,18 @@ func (st *threadState) encode(q *coder) ([]byte, error) {
 	w.bytes(link)
 	w.byte(byte(st.Phase))
 	return q.Pack(w.b), nil
+}
+
+// putState writes a head key that changes nothing of the thread's log.
+func (s *Store) putState(ctx context.Context, st *threadState, ifRev Rev) error {
+	packed, err := st.encode(s.code)
+	if err != nil {
+		return err
+	}
+	s.states.remove(st.Head.Thread)
+	key := headKey(st.Head.Thread)
+	_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), ifRev)
+	return err
 }
 
 // decodeThreadState decodes the value of a head key.

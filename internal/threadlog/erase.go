@@ -69,7 +69,7 @@ func (s *Store) remove(
 		if err != nil {
 			return done, Fail(op, "", err)
 		}
-		x, leave, err := s.logs.Enter(ctx, op, !p.DryRun)
+		x, leave, err := s.enter(ctx, op, !p.DryRun)
 		if err != nil {
 			return done, err
 		}
@@ -85,13 +85,13 @@ func (s *Store) remove(
 // removeNow carries a removal out, or with dryRun only counts what it would remove.
 func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) (done segno.Collection, err error) {
 	done.Checkpoints = len(reach.Checkpoints(r.gone))
-	if done.Objects, done.Bytes, err = s.logs.Count(objects); err != nil || dryRun {
-		return done, err
+	if !dryRun {
+		err = s.logs.Rewrite(r.threads, r.strip)
 	}
-	if err := s.logs.Rewrite(r.threads, r.strip); err != nil {
-		return done, err
+	if err == nil {
+		done.Objects, done.Bytes, err = s.logs.RemoveObjects(objects, dryRun)
 	}
-	return done, s.logs.RemoveObjects(objects)
+	return done, err
 }
 
 // plan divides the commits into those that stay and those that go.

@@ -9,48 +9,48 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/notify"
 )
 
-// Logs keeps the logs of threads, and the objects and workspaces beside them.
+// Logs keeps the logs of threads, and the objects and workspaces beside them. A [Store] gives the errors
+// of its methods a kind.
 type Logs interface {
 	// Enter returns the index of the logs as they are now. Until the caller calls leave, no other call
 	// uses the index. With write all other writers of the store wait, too.
-	Enter(ctx context.Context, op string, write bool) (x *Index, leave func(), err error)
+	Enter(ctx context.Context, write bool) (x *Index, leave func(), err error)
 	// Check returns an error if the log of a thread has become unreadable since the index read it.
 	Check(t *Thread) error
-	// Open returns the log of a thread, which may be new, for one record. The caller holds the index to
-	// write.
-	Open(t *Thread) (Log, error)
+	// Open reads what the log of a thread, which may be new, has behind the part that the index has read.
+	// The caller holds the index to write.
+	Open(t *Thread) error
+	// Append makes a record of the thread that was opened last durable, and applies it to the index.
+	Append(t *Thread, r *Record, entries []segno.Entry) error
 	// ReadEntries sets the entries of nodes, which are those of path. The caller does not hold the index.
 	ReadEntries(ctx context.Context, path []*Commit, nodes []segno.Node) error
 	// Rewrite passes the commits in the logs of threads to strip, which removes some of their content,
 	// and writes the logs again. A commit without entries afterwards loses them.
 	Rewrite(threads []*Thread, strip func(*CommitRecord)) error
 
-	Objects() segno.Objects
+	// ReadObject returns an object, or an error that is fs.ErrNotExist.
+	ReadObject(name segno.Hash) ([]byte, error)
 	// Missing returns the first of names that is neither stored nor in the packs, or the zero hash.
 	Missing(names []segno.Hash, packs []string) (segno.Hash, error)
 	// KeepObjects makes staged objects durable. The caller holds the index to write.
 	KeepObjects(staged segno.Staged) error
-	// Count returns how many of these objects are stored, and their size.
-	Count(names map[segno.Hash]bool) (n int, bytes int64, err error)
-	RemoveObjects(names map[segno.Hash]bool) error
+	// RemoveObjects removes those of these objects that are stored, and returns how many they are and
+	// their size. With dryRun it only counts them.
+	RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error)
+	NewPacks() Packs
 
 	// Workspaces returns the workspace with an id, or all if id is "", without their states.
 	Workspaces(id segno.WorkspaceID) ([]segno.WorkspaceRecord, error)
 	PutWorkspace(w segno.WorkspaceRecord) error
 
-	Close() error
-}
-
-// Log is the log of one thread.
-type Log interface {
-	// Append makes a record and its entries durable, and applies the record to the index.
-	Append(r *Record, entries []segno.Entry) error
+	// Close waits until no call holds the index.
 	Close() error
 }
 
@@ -60,6 +60,7 @@ type Store struct {
 	logs     Logs
 	clock    func() time.Time
 	pause    func() notify.Pause
+	closed   atomic.Bool
 	notifier notify.Notifier
 }
 
@@ -69,13 +70,35 @@ func New(logs Logs, clock func() time.Time, pause func() notify.Pause) *Store {
 	return &Store{logs: logs, clock: clock, pause: pause}
 }
 
-// Objects implements [segno.Store].
-func (s *Store) Objects() segno.Objects { return s.logs.Objects() }
-
 // Close implements [segno.Store].
 func (s *Store) Close() error {
-	defer s.notifier.NotifyAll()
+	s.closed.Store(true)
+	s.notifier.NotifyAll()
 	return s.logs.Close()
+}
+
+// begin checks that a call may begin.
+func (s *Store) begin(ctx context.Context, op string) error {
+	if s.closed.Load() {
+		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
+	}
+	return Fail(op, "", ctx.Err())
+}
+
+// enter is Enter of the logs for a call that may begin.
+func (s *Store) enter(ctx context.Context, op string, write bool) (x *Index, leave func(), err error) {
+	if err := s.begin(ctx, op); err != nil {
+		return nil, nil, err
+	}
+	x, leave, err = s.logs.Enter(ctx, write)
+	if err != nil {
+		return nil, nil, Fail(op, "", err)
+	}
+	if err := s.begin(ctx, op); err != nil { // Close may have come first
+		leave()
+		return nil, nil, err
+	}
+	return x, leave, nil
 }
 
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and at most a
@@ -86,7 +109,7 @@ func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (s
 
 // view calls read with the index. name is what the call is about.
 func view[T any](ctx context.Context, s *Store, op, name string, read func(*Index) (T, error)) (out T, err error) {
-	x, leave, err := s.logs.Enter(ctx, op, false)
+	x, leave, err := s.enter(ctx, op, false)
 	if err != nil {
 		return out, err
 	}
@@ -128,25 +151,23 @@ func list[T any](ctx context.Context, s *Store, op string, damaged bool, read fu
 func (s *Store) update(
 	ctx context.Context, op string, id segno.ThreadID, anyThread bool, decide func(*Index, *Thread) (*Record, []segno.Entry, error),
 ) (head segno.Head, err error) {
-	x, leave, err := s.logs.Enter(ctx, op, true)
+	x, leave, err := s.enter(ctx, op, true)
 	if err != nil {
 		return head, err
 	}
 	defer leave()
 	defer func() { err = Fail(op, string(id), err) }()
 	t := x.Thread(x.name(id))
-	log, err := s.logs.Open(t)
-	if err != nil {
+	if err := s.logs.Open(t); err != nil {
 		return head, err
 	}
-	defer log.Close() // Append has synced it
 	if !anyThread && (!t.Exists || t.Deleted) {
 		return head, notFound(op, string(id))
 	}
 	r, entries, err := decide(x, t)
 	if err == nil && r != nil {
 		r.N, r.Order = t.Records, x.Order+1
-		err = log.Append(r, entries) // from here on ctx is ignored: a record is written or not
+		err = s.logs.Append(t, r, entries) // from here on ctx is ignored: a record is written or not
 		s.notifier.Notify(id)
 	}
 	return cloneHead(t.Head), err

@@ -61,7 +61,7 @@ func (s *Store) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) error
 	if err := segno.CheckID(op, string(w.ID)); err != nil {
 		return err
 	}
-	_, leave, err := s.logs.Enter(ctx, op, true)
+	_, leave, err := s.enter(ctx, op, true)
 	if err != nil {
 		return err
 	}

@@ -112,7 +112,7 @@ func (s *disk) recover() error {
 	s.complete = true
 	for _, t := range s.index.Threads {
 		log, err := s.openLog(t, os.O_RDONLY)
-		if err == nil {
+		if log != nil {
 			log.Close() // only read
 		}
 		t.Damage = threadlog.Fail("read thread", s.threadDir(t), err)

@@ -56,7 +56,7 @@ func (s *disk) readLog(t *threadlog.Thread, log io.ReaderAt, to int64) (rest []b
 	in := bufio.NewReader(io.NewSectionReader(log, t.Size, to-t.Size))
 	for {
 		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return line, nil
 		}
 		if err != nil {
@@ -81,12 +81,12 @@ func (s *disk) damaged(t *threadlog.Thread, err error) error {
 		WithHint("put the log back from a backup; nothing was changed in it")
 }
 
-// openLog opens a log and adopts the records that are not announced. The file is nil if there is no log
+// openLog opens a log and adopts the records that are not announced. It returns nil if there is no log
 // yet: a process may have been killed while it created the thread.
-func (s *disk) openLog(t *threadlog.Thread, flag int) (*threadFile, error) {
+func (s *disk) openLog(t *threadlog.Thread, flag int) (vfs.File, error) {
 	f, err := s.fs.OpenFile(s.logFile(t), flag, 0)
 	if t.End == 0 && errors.Is(err, fs.ErrNotExist) {
-		return &threadFile{s, t, nil}, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, s.shortened(t, err)
@@ -95,12 +95,13 @@ func (s *disk) openLog(t *threadlog.Thread, flag int) (*threadFile, error) {
 		f.Close()
 		return nil, err
 	}
-	return &threadFile{s, t, f}, nil
+	return f, nil
 }
 
 // Open implements [threadlog.Logs].
-func (s *disk) Open(t *threadlog.Thread) (threadlog.Log, error) {
-	return s.openLog(t, os.O_RDWR|os.O_APPEND)
+func (s *disk) Open(t *threadlog.Thread) (err error) {
+	s.opened, err = s.openLog(t, os.O_RDWR|os.O_APPEND)
+	return err
 }
 
 // adopt reads the rest of a log. If there are records behind its known end, their process did not
@@ -159,24 +160,9 @@ func (s *disk) cutOff(t *threadlog.Thread, log vfs.File, torn []byte) error {
 	return log.Sync()
 }
 
-// threadFile is an open log: [threadlog.Log].
-type threadFile struct {
-	*disk
-	thread *threadlog.Thread
-	file   vfs.File // nil for a thread that has no log yet
-}
-
-func (f *threadFile) Close() error {
-	if f.file == nil {
-		return nil
-	}
-	return f.file.Close()
-}
-
 // Append makes a record durable, announces it and applies it, in that order: other processes must not see
 // a record that a power cut can still take.
-func (f *threadFile) Append(r *threadlog.Record, entries []segno.Entry) error {
-	t := f.thread
+func (s *disk) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
 	if t.Records == 0 {
 		r.Format = version
 	}
@@ -185,33 +171,32 @@ func (f *threadFile) Append(r *threadlog.Record, entries []segno.Entry) error {
 		r, err = decode(line) // a copy, and the proof that the line can be read
 	}
 	if err != nil {
-		return segno.Errorf(segno.KindInvalid, "append record", f.logFile(t), "cannot encode it: %w", err)
+		return segno.Errorf(segno.KindInvalid, "append record", s.logFile(t), "cannot encode it: %w", err)
 	}
-	if f.file == nil {
-		if err := vfs.MkdirAllSynced(f.fs, f.threadDir(t)); err != nil {
+	if s.opened == nil {
+		if err := vfs.MkdirAllSynced(s.fs, s.threadDir(t)); err != nil {
 			return err
 		}
-		if f.file, err = f.fs.OpenFile(f.logFile(t), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-			f.file = nil
+		if s.opened, err = s.fs.OpenFile(s.logFile(t), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 			return err
 		}
 	}
-	if _, err = f.file.Write(line); err == nil {
-		err = f.file.Sync()
+	if _, err = s.opened.Write(line); err == nil {
+		err = s.opened.Sync()
 	}
 	if err == nil && t.Records == 0 {
-		err = f.fs.SyncDir(f.threadDir(t))
+		err = s.fs.SyncDir(s.threadDir(t))
 	}
 	if err != nil {
 		// No caller knows of the record yet. If it cannot be cut off, the next writer adopts it.
-		return errors.Join(err, f.file.Truncate(t.Size))
+		return errors.Join(err, s.opened.Truncate(t.Size))
 	}
 	end := t.Size + int64(len(line))
-	if err := f.announce(change{Dir: t.Name, End: end}); err != nil {
+	if err := s.announce(change{Dir: t.Name, End: end}); err != nil {
 		return err // the record stays: changes may contain the line
 	}
 	t.End = end
-	return f.index.Apply(t, r, end)
+	return s.index.Apply(t, r, end)
 }
 
 // ReadEntries implements [threadlog.Logs].
@@ -238,7 +223,7 @@ func (s *disk) ReadEntries(ctx context.Context, path []*threadlog.Commit, nodes 
 			logs[c.Log] = log
 		}
 		line := make([]byte, c.End-c.At)
-		if _, err := log.ReadAt(line, c.At); err != nil && err != io.EOF {
+		if _, err := log.ReadAt(line, c.At); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		var err error

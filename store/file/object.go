@@ -1,7 +1,6 @@
 package file
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -12,46 +11,17 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 )
-
-type objects struct{ s *disk }
-
-// Objects implements [threadlog.Logs].
-func (s *disk) Objects() segno.Objects { return objects{s} }
 
 func (s *disk) objectFile(name segno.Hash) string {
 	text := hex.EncodeToString(name[:])
 	return filepath.Join(s.dir, "objects", text[:2], text)
 }
 
-// Get implements [segno.Objects].
-func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	const op = "read object"
-	if err := o.s.begin(ctx, op); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(o.s.objectFile(name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, segno.NewError(segno.KindNotFound, op, name.String(), nil)
-	case err == nil && segno.HashOf(data) != name:
-		return nil, corrupt(o.s.objectFile(name), errors.New("its bytes do not match its name"))
-	}
-	return data, threadlog.Fail(op, name.String(), err)
-}
-
-// Has implements [segno.Objects].
-func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	const op = "look for object"
-	if err := o.s.begin(ctx, op); err != nil {
-		return false, err
-	}
-	found, err := o.s.hasObject(name)
-	return found, threadlog.Fail(op, name.String(), err)
-}
+// ReadObject implements [threadlog.Logs].
+func (s *disk) ReadObject(name segno.Hash) ([]byte, error) { return os.ReadFile(s.objectFile(name)) }
 
 func (s *disk) hasObject(name segno.Hash) (bool, error) {
 	_, err := os.Lstat(s.objectFile(name))
@@ -59,17 +29,6 @@ func (s *disk) hasObject(name segno.Hash) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// Keep implements [segno.Objects].
-func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
-	const op = "keep objects"
-	_, leave, err := o.s.Enter(ctx, op, true)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return threadlog.Fail(op, o.s.dir, o.s.KeepObjects(staged))
 }
 
 // KeepObjects implements [threadlog.Logs].
@@ -150,94 +109,74 @@ func (s *disk) Missing(names []segno.Hash, packs []string) (segno.Hash, error) {
 	return segno.Hash{}, nil
 }
 
-// Count implements [threadlog.Logs].
-func (s *disk) Count(names map[segno.Hash]bool) (n int, bytes int64, err error) {
+// RemoveObjects implements [threadlog.Logs].
+func (s *disk) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error) {
+	dirs := map[string]bool{}
 	for name := range names {
-		info, err := os.Stat(s.objectFile(name))
-		switch {
-		case err == nil:
-			n, bytes = n+1, bytes+info.Size()
-		case !errors.Is(err, fs.ErrNotExist):
+		file := s.objectFile(name)
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !dryRun {
+			err = s.fs.Remove(file)
+			dirs[filepath.Dir(file)] = true
+		}
+		if err != nil {
+			return n, bytes, err
+		}
+		n, bytes = n+1, bytes+info.Size()
+	}
+	for dir := range dirs {
+		if err := s.fs.SyncDir(dir); err != nil {
 			return n, bytes, err
 		}
 	}
 	return n, bytes, nil
 }
 
-// RemoveObjects implements [threadlog.Logs].
-func (s *disk) RemoveObjects(names map[segno.Hash]bool) error {
-	dirs := map[string]bool{}
-	for name := range names {
-		err := s.fs.Remove(s.objectFile(name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		if err == nil {
-			dirs[filepath.Dir(s.objectFile(name))] = true
-		}
-	}
-	for dir := range dirs {
-		if err := s.fs.SyncDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (s *disk) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
 
-// Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{objects: o}) }
-
-// sink is the [ledger.Sink] of a batch.
-type sink struct {
-	objects
+// packs are the staged files of one batch: [threadlog.Packs].
+type packs struct {
+	*disk
 	mu    sync.Mutex
-	packs []string
+	names []string
 }
 
-func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
-	err := k.s.begin(ctx, "put object")
-	return segno.Object{Name: name, Size: int64(len(data)), Data: append([]byte{}, data...)}, err
-}
+// NewPacks implements [threadlog.Logs].
+func (s *disk) NewPacks() threadlog.Packs { return &packs{disk: s} }
 
-func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
-	const op = "write packs"
-	dir := k.s.stagedFile("")
-	err := k.s.create()
+func (p *packs) Spill(all []segno.Object) ([]segno.Object, error) {
+	err := p.create()
 	if err == nil {
-		err = vfs.MkdirAllSynced(k.s.fs, dir)
+		err = vfs.MkdirAllSynced(p.fs, p.stagedFile(""))
 	}
 	for _, o := range all {
-		if err == nil {
-			err = k.s.begin(ctx, op)
-		}
 		if err != nil {
-			return nil, threadlog.Fail(op, dir, err)
+			break
 		}
 		pack := o.Name.String() + "." + rand.Text()
-		k.mu.Lock()
-		k.packs = append(k.packs, pack)
-		k.mu.Unlock()
-		err = vfs.WriteSynced(k.s.fs, k.s.stagedFile(pack), o.Data, 0o600)
+		p.mu.Lock()
+		p.names = append(p.names, pack)
+		p.mu.Unlock()
+		err = vfs.WriteSynced(p.fs, p.stagedFile(pack), o.Data, 0o600)
 	}
-	return nil, threadlog.Fail(op, dir, err)
+	return nil, err
 }
 
-func (k *sink) Finish(ctx context.Context) ([]string, error) {
-	const op = "stage objects"
-	err := k.s.begin(ctx, op)
-	if err == nil && len(k.packs) > 0 {
-		err = k.s.fs.SyncDir(k.s.stagedFile(""))
+func (p *packs) Finish() ([]string, error) {
+	if len(p.names) == 0 {
+		return nil, nil
 	}
-	return k.packs, threadlog.Fail(op, k.s.dir, err)
+	return p.names, p.fs.SyncDir(p.stagedFile(""))
 }
 
-func (k *sink) Drop() (err error) {
-	for _, pack := range k.packs {
-		if e := k.s.fs.Remove(k.s.stagedFile(pack)); !errors.Is(e, fs.ErrNotExist) {
+func (p *packs) Drop() (err error) {
+	for _, pack := range p.names {
+		if e := p.fs.Remove(p.stagedFile(pack)); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
-	return threadlog.Fail("drop batch", k.s.dir, err)
+	return err
 }

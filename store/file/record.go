@@ -58,31 +58,22 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 	return slices.Concat([]byte("{"), body, []byte("}")), entries, nil
 }
 
-// encode returns the line of a record and its entries.
+// encode returns the line of a record and its entries, which come last.
 func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
-	fields, err := marshal(*r)
-	if err != nil || len(entries) == 0 {
-		return seal(fields), err
+	all := make([]entryRecord, len(entries))
+	for i, e := range entries {
+		if all[i] = (entryRecord{Entry: e}); !isCompact(e.Body) {
+			all[i].Body, all[i].Text = nil, string(e.Body)
+		}
 	}
-	fields = append(fields[:len(fields)-1], entriesKey...)
-	separator := byte('[')
-	for _, e := range entries {
-		r, body := entryRecord{Entry: e}, e.Body
-		if r.Body = nil; !isCompact(body) {
-			r.Text, body = string(body), nil
-		}
-		entry, err := marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(append(fields, separator), entry...)
-		if len(body) > 0 { // it is valid JSON, so that the encoder need not read it again
-			fields = append(append(fields[:len(fields)-1], `,"body":`...), body...)
-			fields = append(fields, '}')
-		}
-		separator = ','
+	fields, err := marshal(struct {
+		*threadlog.Record
+		Entries []entryRecord `json:"entries,omitempty"`
+	}{r, all})
+	if err != nil {
+		return nil, err
 	}
-	return seal(append(fields, "]}"...)), nil
+	return seal(fields), nil
 }
 
 // isCompact reports whether JSON has no space between its tokens, so that it can be part of a line.

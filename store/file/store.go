@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -33,7 +32,7 @@ type disk struct {
 	fs     vfs.FS
 	wait   time.Duration // for another process's lock, at most
 	writer chan struct{} // has room for the one goroutine of this process that holds the lock
-	closed atomic.Bool
+	opened vfs.File      // the log that the writer has opened, or nil
 
 	mu       sync.Mutex // guards what follows, and all that index leads to
 	index    *threadlog.Index
@@ -71,8 +70,8 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 		return nil, threadlog.Fail(op, dir, err)
 	}
 	s := &disk{dir: dir, fs: o.FS, wait: lockWait, writer: make(chan struct{}, 1), index: threadlog.NewIndex(nameOf[segno.ThreadID])}
-	if err := s.begin(ctx, op); err != nil {
-		return nil, err
+	if err := ctx.Err(); err != nil {
+		return nil, threadlog.Fail(op, "", err)
 	}
 	store := &Store{threadlog.New(s, o.Clock, notify.Poll), s}
 	data, err := os.ReadFile(s.formatFile())
@@ -122,44 +121,40 @@ func (s *disk) create() error {
 	return err
 }
 
-// Close ends all further calls.
+// Close implements [threadlog.Logs].
 func (s *disk) Close() error {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed.Store(true)
 	return nil
 }
 
-// begin checks that a call may begin.
-func (s *disk) begin(ctx context.Context, op string) error {
-	if s.closed.Load() {
-		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
-	}
-	return threadlog.Fail(op, "", ctx.Err())
-}
-
-// Enter returns the index up to date. With write the caller also holds the store's lock.
+// Enter implements [threadlog.Logs]. With write the caller also holds the store's lock.
 //
 // A reader normally takes no lock on the disk, because changes announces durable records only. When the
 // index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
 // it could mistake a record that is being written for one that a crash has left.
-func (s *disk) Enter(ctx context.Context, op string, write bool) (x *threadlog.Index, leave func(), err error) {
-	err = s.begin(ctx, op)
-	if err == nil && write {
-		err = s.create()
-	}
+func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave func(), err error) {
 	unlock := func() {}
-	if err == nil && write {
-		unlock, err = s.lock(ctx)
+	if write {
+		if err = s.create(); err == nil {
+			unlock, err = s.lock(ctx)
+		}
 	}
 	if err != nil {
 		unlock()
-		return nil, nil, threadlog.Fail(op, s.dir, err)
+		return nil, nil, err
 	}
 	s.mu.Lock()
-	leave = func() { s.mu.Unlock(); unlock() }
+	leave = func() {
+		if s.opened != nil {
+			s.opened.Close() // Append has synced it
+			s.opened = nil
+		}
+		s.mu.Unlock()
+		unlock()
+	}
 	err = s.refresh()
 	if err == nil && !s.complete && !write {
 		s.mu.Unlock()
@@ -173,12 +168,9 @@ func (s *disk) Enter(ctx context.Context, op string, write bool) (x *threadlog.I
 	if err == nil && !s.complete {
 		err = s.recover()
 	}
-	if err == nil {
-		err = s.begin(ctx, op) // Close may have come first
-	}
 	if err != nil {
 		leave()
-		return nil, nil, threadlog.Fail(op, s.dir, err)
+		return nil, nil, err
 	}
 	return s.index, leave, nil
 }
@@ -190,5 +182,3 @@ var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version 
 func corrupt(name string, err error) error {
 	return segno.NewError(segno.KindCorrupt, "read store", name, err)
 }
-
-func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }

@@ -38,13 +38,10 @@ func New(clock func() time.Time) *Store {
 // Collect implements [segno.Collector]. Objects that were written or used within an hour stay.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	done, err := threadlog.Collect(ctx, s.Store, p, s.memory.unreached)
-	if err == nil {
-		s.memory.mu.Lock()
-		defer s.memory.mu.Unlock()
-		done.Kept = len(s.memory.objects)
-		if p.DryRun {
-			done.Kept -= done.Objects
-		}
+	s.memory.objectsMu.Lock()
+	defer s.memory.objectsMu.Unlock()
+	if done.Kept = len(s.memory.objects); p.DryRun {
+		done.Kept -= done.Objects
 	}
 	return done, err
 }
@@ -53,12 +50,13 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Colle
 type memory struct {
 	clock func() time.Time
 
-	mu         sync.Mutex // guards what follows
-	closed     bool
+	mu         sync.Mutex // guards what follows; Enter holds it
 	index      *threadlog.Index
 	logs       map[string][]logged // by the names of the threads
 	workspaces map[segno.WorkspaceID]segno.WorkspaceRecord
-	objects    map[segno.Hash]*object
+
+	objectsMu sync.Mutex // guards objects
+	objects   map[segno.Hash]*object
 }
 
 // logged is a record of a log with its entries. A commit's At is the number of its record.
@@ -70,15 +68,8 @@ type logged struct {
 func nameOf(id segno.ThreadID) string { return string(id) }
 
 // Enter implements [threadlog.Logs].
-func (m *memory) Enter(ctx context.Context, op string, _ bool) (x *threadlog.Index, leave func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, threadlog.Fail(op, "", err)
-	}
+func (m *memory) Enter(context.Context, bool) (x *threadlog.Index, leave func(), err error) {
 	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return nil, nil, segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
-	}
 	return m.index, m.mu.Unlock, nil
 }
 
@@ -86,24 +77,13 @@ func (m *memory) Enter(ctx context.Context, op string, _ bool) (x *threadlog.Ind
 func (m *memory) Check(*threadlog.Thread) error { return nil }
 
 // Open implements [threadlog.Logs].
-func (m *memory) Open(t *threadlog.Thread) (threadlog.Log, error) { return log{m, t}, nil }
+func (m *memory) Open(*threadlog.Thread) error { return nil }
 
-// log is the log of one thread: [threadlog.Log].
-type log struct {
-	m *memory
-	t *threadlog.Thread
-}
-
-func (l log) Close() error { return nil }
-
-// Append implements [threadlog.Log].
-func (l log) Append(r *threadlog.Record, entries []segno.Entry) error {
+// Append implements [threadlog.Logs].
+func (m *memory) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
 	x := logged{threadlog.Clone(*r), threadlog.Clone(entries)}
-	if err := l.m.index.Apply(l.t, &x.record, l.t.Size+1); err != nil {
-		return err
-	}
-	l.m.logs[l.t.Name] = append(l.m.logs[l.t.Name], x)
-	return nil
+	m.logs[t.Name] = append(m.logs[t.Name], x)
+	return m.index.Apply(t, &x.record, t.Size+1)
 }
 
 // ReadEntries implements [threadlog.Logs].
@@ -167,6 +147,5 @@ func (m *memory) PutWorkspace(w segno.WorkspaceRecord) error {
 func (m *memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closed = true
 	return nil
 }

@@ -24,7 +24,7 @@ import (
 // [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher]. All methods may be
 // called at once, by many processes on the same file.
 type Store struct {
-	*workspaces
+	*common
 
 	dir     string
 	file    string // the database
@@ -45,7 +45,7 @@ type Store struct {
 	opened  atomic.Int32
 }
 
-type workspaces = sqlstore.Workspaces
+type common = sqlstore.Common
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -156,7 +156,7 @@ func newStore(file string, o Options) (*Store, error) {
 	s := &Store{dir: filepath.Dir(file), file: file, options: o.withDefaults(), packs: newPackFiles(packs),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to list all damage"},
 		writer:  make(chan *conn, 1), readers: make(chan *conn, maxReaders)}
-	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces})
+	s.common = sqlstore.NewCommon(s, database{s}, &s.records, s.dialect())
 	s.watch = s.newWatch()
 	return s, record.CheckKey(o.Key)
 }

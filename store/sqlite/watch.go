@@ -7,7 +7,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/notify"
-	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
 // watch wakes the callers that wait for a commit. Commits of this process wake them at once. For the commits
@@ -86,12 +85,11 @@ func (s *Store) wakeChanged(ctx context.Context, w *changeWatcher) (changed bool
 	if w.newest <= newest {
 		return changed, nil
 	}
-	return changed, w.conn.rows(ctx, "SELECT DISTINCT t.id FROM commits c JOIN threads t ON t.n = c.thread WHERE c.n > ? AND c.n <= ?",
-		[]any{newest, w.newest}, func(r sqlstore.Row) error {
-			var id segno.ThreadID
-			err := r.Scan(&id)
+	var id segno.ThreadID
+	return changed, w.conn.Query(ctx, "SELECT DISTINCT t.id FROM commits c JOIN threads t ON t.n = c.thread WHERE c.n > ? AND c.n <= ?",
+		[]any{newest, w.newest}, []any{&id}, func() error {
 			s.watch.notifier.Notify(id)
-			return err
+			return nil
 		})
 }
 

@@ -158,11 +158,8 @@ func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
 	return true, nil
 }
 
-// HasCheckpoint implements [ledger.Reader]. A commit may pin its own checkpoint.
+// HasCheckpoint implements [ledger.Reader].
 func (t *commitTx) HasCheckpoint(id segno.CommitID) (bool, error) {
-	if id == t.ID {
-		return t.Checkpoint != nil, nil
-	}
 	var one int
 	return t.row(`SELECT 1 FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(id)}, &one), t.err
 }

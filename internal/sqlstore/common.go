@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/phase"
 )
 
@@ -14,6 +15,7 @@ type Common struct {
 	store   segno.Store
 	db      Database
 	records *Records
+	watch   *Watch
 	dialect Dialect
 }
 
@@ -48,6 +50,11 @@ type Dialect struct {
 	Workspaces func(paths [][]byte, device, inode int64) (string, []any)
 	// InodeBits are set in the keyed hash of an inode, so that it is not 0.
 	InodeBits int64
+	// HasChanged reports whether another process may have changed the database since the connection was
+	// last asked; nil means always.
+	HasChanged func(ctx context.Context, q Querier) (bool, error)
+	// Seqs returns id and seq of those of some threads that are not deleted.
+	Seqs func(ids []segno.ThreadID) (string, []any)
 	// Pointers returns two ids: head and tip of each thread that is not deleted and changed in a commit
 	// above ?1, and the commit of each pin, twice. It may also return older ones.
 	Pointers string
@@ -58,9 +65,11 @@ type Dialect struct {
 	Log string
 }
 
-// NewCommon returns the common part of a store.
-func NewCommon(s segno.Store, db Database, r *Records, d Dialect) *Common {
-	return &Common{s, db, r, d}
+// NewCommon returns the common part of a store, and sets the poller of w.
+func NewCommon(s segno.Store, db Database, r *Records, w *Watch, d Dialect) *Common {
+	c := &Common{s, db, r, w, d}
+	w.Poller = notify.NewSharedPoller(c.poll)
+	return c
 }
 
 // Chain implements [segno.Chains]. A link ends when the next link that is not detached starts. The error is

@@ -34,6 +34,9 @@ func (s *Store) dialect() sqlstore.Dialect {
 		},
 		Remember:   s.rememberPhase,
 		Workspaces: workspaceQuery, InodeBits: 1,
+		Seqs: func(ids []segno.ThreadID) (string, []any) {
+			return `SELECT id, seq FROM {}threads WHERE id = ANY($1) AND NOT hidden`, []any{idList(ids)}
+		},
 		Chain: `SELECT l.record, c.id FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
 			WHERE l.thread = (SELECT n FROM {}threads WHERE id = ?1 AND NOT hidden) ORDER BY l.seq`,
 		Pointers: `SELECT head, tip FROM {}threads WHERE NOT hidden AND changed > ?1

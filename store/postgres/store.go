@@ -31,7 +31,7 @@ type Store struct {
 	ownsPool bool
 	records  sqlstore.Records
 	isSealed bool // as the database records
-	watch    *watch
+	watch    sqlstore.Watch
 	calls    sqlstore.Calls
 }
 
@@ -145,8 +145,9 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
-	s.common = sqlstore.NewCommon(s, database{s}, &s.records, s.dialect())
-	s.watch = s.newWatch()
+	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that every other such transaction
+	// of the server waits for (PreCommit_Notify in PostgreSQL's async.c).
+	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s
 }
 
@@ -176,7 +177,7 @@ func (s *Store) writeContext(ctx context.Context) context.Context {
 // Close waits for the calls under way, ends those that wait for a commit, and closes the connections of
 // [Open]. A second Close does nothing.
 func (s *Store) Close() error {
-	if s.calls.Close(s.watch.notifier.NotifyAll) {
+	if s.calls.Close(s.watch.NotifyAll) {
 		s.closePool()
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/notify"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
@@ -33,7 +32,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 		}
 		return err
 	})
-	s.watch.notifier.Notify(thread)
+	s.watch.Notify(thread)
 	return err
 }
 
@@ -57,49 +56,3 @@ func (d database) Lease(ctx context.Context, op string, thread segno.ThreadID) (
 func (database) LeaseOwner(l *sqlstore.LeaseRow) any { return l.Owner }
 
 func (database) VerifyLease(string, *sqlstore.LeaseRow) error { return nil }
-
-// watch wakes the callers that wait for a commit. Commits of this process wake them at once. For the commits
-// of other processes, one waiting caller polls the database for all of them in one query. There is no NOTIFY:
-// a transaction with one takes a lock at its commit that every other such transaction of the server waits
-// for (PreCommit_Notify in PostgreSQL's async.c).
-type watch struct {
-	notifier notify.Notifier
-	poller   *notify.SharedPoller
-}
-
-func (s *Store) newWatch() *watch { return &watch{poller: notify.NewSharedPoller(s.poll)} }
-
-// Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a quarter of a
-// second after a commit of another process.
-func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
-	return s.watch.notifier.Wait(ctx, thread, after, s.Head, s.watch.poller.Pause)
-}
-
-// poll wakes the callers that wait for a thread that has moved or was deleted.
-func (s *Store) poll(ctx context.Context) (soon bool, err error) {
-	var ids [][]byte
-	waiting := s.watch.notifier.Waiting()
-	for id := range waiting {
-		ids = append(ids, []byte(id))
-	}
-	seqs := map[segno.ThreadID]int64{}
-	err = database{s}.Read(ctx, "wait for thread", s.name, func(ctx context.Context, q sqlstore.Querier) error {
-		clear(seqs)
-		var id sqlstore.Text
-		var seq int64
-		return q.Query(ctx, `SELECT id, seq FROM {}threads WHERE id = ANY($1) AND NOT hidden`, []any{ids}, []any{&id, &seq}, func() error {
-			seqs[segno.ThreadID(id)] = seq
-			return nil
-		})
-	})
-	if err != nil {
-		return false, err
-	}
-	for id, after := range waiting {
-		if seq, exists := seqs[id]; !exists || seq > after {
-			s.watch.notifier.Notify(id)
-			soon = true
-		}
-	}
-	return soon, nil
-}

@@ -31,7 +31,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		return err
 	})
 	if err == nil {
-		s.watch.notifier.Notify(c.Thread)
+		s.watch.Notify(c.Thread)
 	}
 	return head, err
 }

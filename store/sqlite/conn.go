@@ -15,6 +15,8 @@ import (
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt
+
+	polledVersion int64 // see hasChanged
 }
 
 // statement returns a query's prepared statement. The number of different queries is small, so statements stay
@@ -102,8 +104,8 @@ func (c *conn) close() error {
 const (
 	// maxReaders is how many connections a store opens for reading, in addition to the writer.
 	maxReaders = 4
-	// maxConns counts all connections: one is that of the changeWatcher.
-	maxConns = maxReaders + 2
+	// maxConns counts all connections.
+	maxConns = maxReaders + 1
 )
 
 // read calls f with a connection outside of a transaction: each statement of f sees the newest commit. A

@@ -8,14 +8,8 @@ import (
 )
 
 // Head implements [segno.Store].
-func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
-	return s.readHead(ctx, thread, s.read)
-}
-
-// readHead reads a head with read or readApart.
-func (s *Store) readHead(ctx context.Context, thread segno.ThreadID,
-	read func(ctx context.Context, op, name string, f func(context.Context, *conn) error) error) (head segno.Head, err error) {
-	err = read(ctx, "read head", string(thread), func(ctx context.Context, c *conn) (err error) {
+func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
+	err = s.read(ctx, "read head", string(thread), func(ctx context.Context, c *conn) error {
 		head, err = s.verifiedHead(ctx, c, thread)
 		return err
 	})
@@ -82,6 +76,6 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 		}
 		return err
 	})
-	s.watch.notifier.Notify(thread)
+	s.watch.Notify(thread)
 	return err
 }

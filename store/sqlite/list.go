@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,6 +21,11 @@ func (s *Store) dialect() sqlstore.Dialect {
 		Threads:     s.threadQuery, VerifyThreads: s.verifyThreads,
 		InPhase: s.phaseQuery, Remember: s.rememberPhase,
 		Workspaces: workspaceQuery,
+		HasChanged: hasChanged,
+		Seqs: func(ids []segno.ThreadID) (string, []any) {
+			list, _ := json.Marshal(ids) // strings have an encoding
+			return `SELECT id, seq FROM threads WHERE id IN (SELECT value FROM json_each(?1)) AND NOT hidden`, []any{string(list)}
+		},
 		Chain: `SELECT l.record, l.n FROM links l WHERE l.thread = (SELECT n FROM threads WHERE id = ?1 AND NOT hidden)
 			ORDER BY l.n`,
 		Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip
@@ -28,6 +34,15 @@ func (s *Store) dialect() sqlstore.Dialect {
 		Operations: `SELECT id, workspace, record FROM operations WHERE ?1 >= 0`,
 		Log:        operationLog,
 	}
+}
+
+// hasChanged implements HasChanged of [sqlstore.Dialect]. SQLite changes the number at each commit of another
+// connection. Commits of this process notify the waiting callers themselves.
+func hasChanged(ctx context.Context, q sqlstore.Querier) (bool, error) {
+	c := q.(*conn)
+	before := c.polledVersion
+	_, err := c.row(ctx, "PRAGMA data_version", nil, &c.polledVersion)
+	return c.polledVersion != before, err
 }
 
 // checkpointQuery returns the query for a page. It starts with the rarest condition; the CROSS JOINs keep

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
 	"store/storetest":            {".", "saver", "timeline", "internal/phase"},
 	"internal/testing/storerig":  {".", "internal/vfs", "internal/testing/faultfs"},
-	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/phase"},
+	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
 	"internal/local":             {".", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude"},

@@ -100,14 +100,10 @@ func (w *Workspaces) PutWorkspace(ctx context.Context, ws segno.WorkspaceRecord)
 	if err := segno.CheckID(op, string(ws.ID)); err != nil {
 		return err
 	}
-	rec, err := record.EncodeWorkspace(&ws)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, op, string(ws.ID), err)
-	}
 	path, device, inode := w.keys(ws.Path, ws.Device, ws.Inode)
-	_, err = w.db.Change(ctx, op, string(ws.ID), `INSERT INTO {}workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
+	_, err := w.db.Change(ctx, op, string(ws.ID), `INSERT INTO {}workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
 		ON CONFLICT (id) DO UPDATE SET path = excluded.path, device = excluded.device, inode = excluded.inode, record = excluded.record`,
-		w.db.ID(string(ws.ID)), path, device, inode, w.records.Sealer.Seal(rec, "workspace", string(ws.ID)))
+		w.db.ID(string(ws.ID)), path, device, inode, w.records.Sealer.Seal(record.EncodeWorkspace(&ws), "workspace", string(ws.ID)))
 	return err
 }
 

@@ -238,13 +238,9 @@ func (s *Store) removeFromThread(ctx context.Context, t *threadLog, x *removal) 
 	}
 	st := *t.state
 	st.info, st.Link, st.linkPos = segno.Thread{ID: id}, segno.Link{}, 0
-	packed, err := st.encode(s.code)
-	if err != nil {
-		return err
-	}
 	s.states.remove(id)
 	key := headKey(id)
-	_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), RevAny)
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, st.encode(s.code)), RevAny)
 	return err
 }
 
@@ -271,9 +267,7 @@ func (s *Store) removeFromRecord(ctx context.Context, e *logRecord, x *removal) 
 // eraseDetails removes what a record of a deleted thread has beside its node.
 func (s *Store) eraseDetails(ctx context.Context, e *logRecord, x *removal) (err error) {
 	if len(e.create) > 0 {
-		if e.create, err = record.EncodeThread(&segno.Thread{ID: e.owner}); err != nil {
-			return err
-		}
+		e.create = record.EncodeThread(&segno.Thread{ID: e.owner})
 	}
 	l, err := e.decodeLink()
 	if err != nil {

@@ -76,14 +76,11 @@ func (m *Memory) Commit(ctx context.Context, c segno.Commit) (head segno.Head, e
 	var state []byte
 	var operation encodedOperation
 	if c.Workspace != nil {
-		state, err = record.EncodeState(c.Workspace)
+		state = record.EncodeState(c.Workspace)
 	}
-	if c.Operation != nil && err == nil {
-		operation = encodedOperation{id: c.Operation.ID, workspace: c.Operation.Workspace, thread: c.Operation.Thread}
-		operation.record, err = record.EncodeOperation(c.Operation)
-	}
-	if err != nil {
-		return head, segno.NewError(segno.KindInvalid, "commit", string(c.ID), err)
+	if c.Operation != nil {
+		operation = encodedOperation{id: c.Operation.ID, workspace: c.Operation.Workspace, thread: c.Operation.Thread,
+			record: record.EncodeOperation(c.Operation)}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,11 +151,8 @@ func (m *Memory) PutWorkspace(ctx context.Context, w segno.WorkspaceRecord) erro
 	if err := segno.CheckID(op, string(w.ID)); err != nil {
 		return err
 	}
-	rec, err := record.EncodeWorkspace(&w)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, op, string(w.ID), err)
-	}
-	_, err = lockedCall(ctx, m, op, string(w.ID), func() (struct{}, error) {
+	rec := record.EncodeWorkspace(&w)
+	_, err := lockedCall(ctx, m, op, string(w.ID), func() (struct{}, error) {
 		m.workspaces[w.ID] = encodedWorkspace{rec, m.workspaces[w.ID].state}
 		return struct{}{}, nil
 	})

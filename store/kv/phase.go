@@ -118,13 +118,9 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 		}
 		next := *st
 		next.Phase = p
-		packed, err := next.encode(s.code)
-		if err != nil {
-			return err
-		}
 		s.states.remove(id)
 		key := headKey(id)
-		_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), st.rev)
+		_, err = s.kv.Put(ctx, key, s.code.frame(key, next.encode(s.code)), st.rev)
 		if isKind(err, segno.KindConflict) {
 			err = nil // the thread has changed
 		}

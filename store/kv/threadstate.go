@@ -28,12 +28,7 @@ type threadState struct {
 // visible reports whether the thread exists and is not deleted.
 func (st *threadState) visible() bool { return st.Exists && !st.Deleted }
 
-func (st *threadState) encode(q *coder) ([]byte, error) {
-	info, errInfo := record.EncodeThread(&st.info)
-	link, errLink := record.EncodeLink(&st.Link)
-	if err := errors.Join(errInfo, errLink); err != nil {
-		return nil, err
-	}
+func (st *threadState) encode(q *coder) []byte {
 	deleted := byte(0)
 	if st.Deleted {
 		deleted = 1
@@ -54,10 +49,10 @@ func (st *threadState) encode(q *coder) ([]byte, error) {
 	w.int(int64(st.turn))
 	w.uint(st.copied)
 	w.int(st.renewed)
-	w.bytes(info)
-	w.bytes(link)
+	w.bytes(record.EncodeThread(&st.info))
+	w.bytes(record.EncodeLink(&st.Link))
 	w.byte(byte(st.Phase))
-	return q.Pack(w.b), nil
+	return q.Pack(w.b)
 }
 
 // decodeThreadState decodes the value of a head key.

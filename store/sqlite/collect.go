@@ -202,12 +202,11 @@ func (x *collection) delete(ctx context.Context, tx *conn) error {
 func (x *collection) eraseThreads(all *statements) {
 	for _, id := range x.Erasure().Threads {
 		row := leaseRow{thread: id, hidden: true}
-		rec, err := x.s.records.ErasedThread(id)
-		if err == nil && all.err == nil {
-			_, err = all.tx.row(all.ctx, `SELECT epoch FROM threads WHERE id = ?`, []any{string(id)}, &row.epoch)
+		if all.err == nil {
+			_, all.err = all.tx.row(all.ctx, `SELECT epoch FROM threads WHERE id = ?`, []any{string(id)}, &row.epoch)
 		}
-		all.err = errors.Join(all.err, err)
-		all.exec(`UPDATE threads SET record = ?, link = 0, owner = ?, expires = 0 WHERE id = ?`, rec, row.column(), string(id))
+		all.exec(`UPDATE threads SET record = ?, link = 0, owner = ?, expires = 0 WHERE id = ?`,
+			x.s.records.ErasedThread(id), row.column(), string(id))
 	}
 	all.exec(`UPDATE commits SET link = 0 WHERE thread IN (SELECT n FROM threads WHERE hidden)`)
 	all.exec(`DELETE FROM links WHERE thread IN (SELECT n FROM threads WHERE hidden)`)

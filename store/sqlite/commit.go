@@ -269,12 +269,8 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 		return nil
 	}
 	if ended, ends := ledger.EndLink(before.Link, &t.Commit.Commit); ends && before.link != 0 {
-		rec, err := record.EncodeLink(&ended)
-		if err != nil {
-			return err
-		}
-		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec),
-			before.link); err != nil {
+		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`,
+			t.s.sealLink(t.Thread, before.link, record.EncodeLink(&ended)), before.link); err != nil {
 			return err
 		}
 	}

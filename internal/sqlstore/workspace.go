@@ -73,14 +73,10 @@ func (c *Common) PutWorkspace(ctx context.Context, ws segno.WorkspaceRecord) err
 	if err := segno.CheckID(op, string(ws.ID)); err != nil {
 		return err
 	}
-	rec, err := record.EncodeWorkspace(&ws)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, op, string(ws.ID), err)
-	}
 	path, device, inode := c.keys(ws.Path, ws.Device, ws.Inode)
-	_, err = c.db.Change(ctx, op, string(ws.ID), `INSERT INTO {}workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
+	_, err := c.db.Change(ctx, op, string(ws.ID), `INSERT INTO {}workspaces (id, path, device, inode, record) VALUES (?1, ?2, ?3, ?4, ?5)
 		ON CONFLICT (id) DO UPDATE SET path = excluded.path, device = excluded.device, inode = excluded.inode, record = excluded.record`,
-		c.db.ID(string(ws.ID)), path, device, inode, c.records.Sealer.Seal(rec, "workspace", string(ws.ID)))
+		c.db.ID(string(ws.ID)), path, device, inode, c.records.Sealer.Seal(record.EncodeWorkspace(&ws), "workspace", string(ws.ID)))
 	return err
 }
 

@@ -68,20 +68,18 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 		return err
 	}
 	key, head := e.at.key(), headKey(e.at.thread)
-	packed, err := next.encode(s.code)
-	if err != nil {
-		return err
-	}
 	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
-	val := s.code.frame(head, packed)
+	val := s.code.frame(head, next.encode(s.code))
 	if s.batcher != nil {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
 	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
 	// made a record at this position, and apply returns KindConflict.
-	if next.rev, err = s.apply(ctx, ownLast(e.at.thread, ops)); err != nil {
+	rev, err := s.apply(ctx, ownLast(e.at.thread, ops))
+	if err != nil {
 		return err
 	}
+	next.rev = rev
 	if s.batcher == nil {
 		// The record exists, so the commit is made. The head key is a hint where to look for the record;
 		// if it is missing or stale a reader takes longer.

@@ -29,9 +29,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 	}
 	p := &pending{Commit: c}
 	head, err := call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
-		if err = s.encode(p, digest); err != nil {
-			return head, err
-		}
+		s.encode(p, digest)
 		err = s.besideErasures(ctx, &c, func() (err error) {
 			head, err = s.commitRetrying(ctx, p)
 			return err
@@ -47,28 +45,21 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) 
 }
 
 // encode hashes, encodes and compresses.
-func (s *Store) encode(p *pending, digest segno.Hash) (err error) {
+func (s *Store) encode(p *pending, digest segno.Hash) {
 	digest = s.code.seal.Hash("commit", digest)
 	copy(p.digest[:], digest[:])
 	if p.Checkpoint != nil {
-		p.checkpoint, err = record.EncodeCheckpoint(p.Checkpoint, len(p.Entries) > 0)
+		p.checkpoint = record.EncodeCheckpoint(p.Checkpoint, len(p.Entries) > 0)
 	}
-	if err == nil && len(p.Entries) > 0 {
-		var rec []byte
-		if rec, err = record.EncodeEntries(p.Entries, p.Checkpoint != nil); err == nil {
-			p.body = s.code.Pack(rec)
-		}
+	if len(p.Entries) > 0 {
+		p.body = s.code.Pack(record.EncodeEntries(p.Entries, p.Checkpoint != nil))
 	}
-	if err == nil && p.Create != nil {
-		p.create, err = record.EncodeThread(p.Create)
+	if p.Create != nil {
+		p.create = record.EncodeThread(p.Create)
 	}
-	if err == nil && p.Link != nil {
-		p.link, err = record.EncodeLink(p.Link)
+	if p.Link != nil {
+		p.link = record.EncodeLink(p.Link)
 	}
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "commit", string(p.ID), err)
-	}
-	return nil
 }
 
 // commitRetrying tries again as long as another writer is faster without moving the head.

@@ -188,9 +188,7 @@ func (s *Store) eraseThread(ctx context.Context, t *threadLog, e *erasure) error
 func (s *Store) eraseRecord(ctx context.Context, r *logRecord, e *erasure) (err error) {
 	before := r.encode(s.code)
 	if len(r.create) > 0 {
-		if r.create, err = record.EncodeThread(&segno.Thread{ID: r.owner}); err != nil {
-			return err
-		}
+		r.create = record.EncodeThread(&segno.Thread{ID: r.owner})
 	}
 	l, err := r.decodeLink()
 	if err == nil && l != nil {

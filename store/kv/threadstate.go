@@ -58,21 +58,16 @@ func (st *threadState) fields(f *fields, info, link *[]byte) {
 	}
 }
 
-func (st *threadState) encode(q *coder) ([]byte, error) {
-	info, errInfo := record.EncodeThread(&st.info)
-	link, errLink := record.EncodeLink(&st.Link)
-	return q.Pack(encodeFields(func(f *fields) { st.fields(f, &info, &link) })), errors.Join(errInfo, errLink)
+func (st *threadState) encode(q *coder) []byte {
+	info, link := record.EncodeThread(&st.info), record.EncodeLink(&st.Link)
+	return q.Pack(encodeFields(func(f *fields) { st.fields(f, &info, &link) }))
 }
 
 // putState writes a head key that changes nothing of the thread's log.
 func (s *Store) putState(ctx context.Context, st *threadState, ifRev Rev) error {
-	packed, err := st.encode(s.code)
-	if err != nil {
-		return err
-	}
 	s.states.remove(st.Head.Thread)
 	key := headKey(st.Head.Thread)
-	_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), ifRev)
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, st.encode(s.code)), ifRev)
 	return err
 }
 

@@ -224,13 +224,9 @@ func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error 
 	}
 	var changes []change
 	for _, id := range x.Erasure().Threads {
-		rec, err := x.s.records.ErasedThread(id)
-		if err != nil {
-			return err
-		}
 		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL
 			WHERE id = $2 AND hidden`,
-			[]any{rec, []byte(id)}})
+			[]any{x.s.records.ErasedThread(id), []byte(id)}})
 	}
 	return x.s.execAll(ctx, tx, append(changes,
 		change{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads WHERE hidden)`, nil},

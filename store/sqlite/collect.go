@@ -172,10 +172,7 @@ func (x *collection) delete(tx *tx) error {
 // eraseThreads deletes what deleted threads leave besides nodes. The id of a thread remains.
 func (x *collection) eraseThreads(tx *tx) error {
 	for _, id := range x.Erasure().Threads {
-		rec, err := x.s.records.ErasedThread(id)
-		if err != nil {
-			return err
-		}
+		rec := x.s.records.ErasedThread(id)
 		l := sqlstore.LeaseRow{Thread: id, Hidden: true}
 		tx.row(`SELECT epoch FROM threads WHERE id = ?`, []any{string(id)}, &l.Epoch)
 		tx.exec(`UPDATE threads SET record = ?, link = 0, owner = ?, expires = 0 WHERE id = ?`, rec, database{x.s}.LeaseOwner(&l), string(id))

@@ -233,11 +233,7 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 		return nil
 	}
 	if ended, ends := ledger.EndLink(before.Link, &t.Commit.Commit); ends && before.link != 0 {
-		rec, err := record.EncodeLink(&ended)
-		if err != nil {
-			return err
-		}
-		t.exec(`UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec), before.link)
+		t.exec(`UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, record.EncodeLink(&ended)), before.link)
 	}
 	// The number must be known before the insertion, because the record is sealed to it.
 	var n int64

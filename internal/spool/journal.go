@@ -24,8 +24,8 @@ func (d *Dir) Lock(ctx context.Context, id segno.WorkspaceID) (func(), error) {
 	return lock(ctx, d.fsys, filepath.Join(d.path, "locks", segno.DerivedID("workspace", string(id))))
 }
 
-// Write makes a plan durable.
-func (d *Dir) Write(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
+// WritePlan makes a plan durable.
+func (d *Dir) WritePlan(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
 	defer annotate(&err, "write journal")
 	name := d.journalFile(id)
 	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
@@ -34,8 +34,8 @@ func (d *Dir) Write(_ context.Context, id segno.WorkspaceID, plan json.RawMessag
 	return vfs.Replace(d.fsys, name, plan, 0o600)
 }
 
-// Read returns the plan, or nil if no move is under way.
-func (d *Dir) Read(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
+// ReadPlan returns the plan, or nil if no move is under way.
+func (d *Dir) ReadPlan(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
 	defer annotate(&err, "read journal")
 	plan, err = os.ReadFile(d.journalFile(id))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +44,8 @@ func (d *Dir) Read(_ context.Context, id segno.WorkspaceID) (plan json.RawMessag
 	return plan, err
 }
 
-// Clear removes the plan.
-func (d *Dir) Clear(_ context.Context, id segno.WorkspaceID) (err error) {
+// ClearPlan removes the plan.
+func (d *Dir) ClearPlan(_ context.Context, id segno.WorkspaceID) (err error) {
 	defer annotate(&err, "clear journal")
 	return d.removeSynced(d.journalFile(id))
 }

@@ -34,7 +34,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Dir implements [timeline.Spool] and [timeline.Journal] in a directory.
+// Dir implements [timeline.Spool] in a directory.
 type Dir struct {
 	path string
 	fsys vfs.FS

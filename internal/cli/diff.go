@@ -112,7 +112,7 @@ func isUnder(path string, paths []string) bool {
 
 // present snapshots the workspace and keeps its objects, so that they can be read.
 func (d *openWorkspace) present(ctx context.Context) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
+	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}

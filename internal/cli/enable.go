@@ -216,7 +216,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 
 // takeBaseline snapshots a workspace and records the snapshot as its last known state.
 func takeBaseline(ctx context.Context, d *openWorkspace) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
+	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}

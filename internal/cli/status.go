@@ -94,7 +94,7 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	s.Waiting = len(waiting)
-	plan, err := d.timeline.Journal.Read(ctx, d.rec.ID)
+	plan, err := d.timeline.Spool.ReadPlan(ctx, d.rec.ID)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -24,10 +23,7 @@ func (a *app) version() *cobra.Command {
 					}
 				}
 			}
-			return a.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, versionLine())
-				return err
-			})
+			return a.print(v, func(p *printer) { p.linef("%s", versionLine()) })
 		},
 	}
 }

@@ -460,6 +460,6 @@ func checkSpool(v *vector) {
 			yield(c.ID)
 		}
 	}), err)
-	plan, err := d.Read(v.t.Context(), "workspace")
+	plan, err := d.ReadPlan(v.t.Context(), "workspace")
 	v.same("journal", strings.TrimSpace(string(plan)), err)
 }

@@ -27,11 +27,25 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
-	a, err := d.newApply(ctx, steps, times)
-	if err != nil {
+	a := &apply{
+		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
+		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
+	}
+	for _, s := range steps {
+		a.byPath[s.Path] = s
+	}
+	if a.writer, err = d.openWriter(); err != nil {
 		return nil, err
 	}
-	defer a.close()
+	defer a.writer.close()
+	root, err := openWritten(a.writer.top)
+	if err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	defer root.close()
+	if a.reader, err = d.newReader(ctx, root); err != nil {
+		return nil, err
+	}
 	for _, s := range steps {
 		if err := a.decide(s); err != nil {
 			return nil, err
@@ -66,51 +80,6 @@ type apply struct {
 // maxSyncEach is up to how many written files are synced one by one. That takes about as
 // long as one sync of the whole file system, which waits for the writes of all processes.
 const maxSyncEach = 64
-
-func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ *apply, err error) {
-	a := &apply{
-		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
-		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
-	}
-	for _, s := range steps {
-		a.byPath[s.Path] = s
-	}
-	if a.writer, err = d.openWriter(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			a.close()
-		}
-	}()
-	root, err := openWritten(a.writer.top)
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	a.reader = &treeReader{root: root, budget: d.budget, guarded: make(map[string]string), listed: make(map[string][]string)}
-	self, err := root.lstat("")
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	a.reader.clock = newClock(root, self)
-	if a.reader.rules, err = d.rules(ctx, root); err != nil {
-		return nil, err
-	}
-	if a.reader.listNames = d.listNames; d.listNames == nil && foldsNames {
-		a.reader.listNames = root.names
-	}
-	if x := d.loadIndex(self); x != nil {
-		a.reader.index = x.top
-	}
-	return a, nil
-}
-
-func (a *apply) close() {
-	if a.reader != nil {
-		a.reader.root.close()
-	}
-	a.writer.close()
-}
 
 // prefetch reads every object that will be written.
 func (a *apply) prefetch(ctx context.Context) error {

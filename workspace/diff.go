@@ -115,12 +115,7 @@ func walk(ctx context.Context, objects getter, r record, visit func(record) bool
 }
 
 // Trace calls visit for each object the snapshot reaches, and descends into those
-// for which it returns true.
-func (d *Dir) Trace(ctx context.Context, s segno.Snapshot, visit func(segno.Hash) bool) error {
-	return Trace(ctx, d.options.Objects, s, visit)
-}
-
-// Trace is [Dir.Trace] without a directory: a store that collects has snapshots
+// for which it returns true. It needs no directory: a store that collects has snapshots
 // of trees that no longer exist.
 func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
 	err := walk(ctx, objects, record{child: s.Tree}, func(r record) bool {

@@ -298,6 +298,11 @@ func (f *fileHandle) Read(p []byte) (n int, err error) {
 	}
 }
 
+// WriteTo implements [io.WriterTo] with large writes.
+func (f *fileHandle) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, struct{ io.Reader }{f}, make([]byte, 4*minHole))
+}
+
 // readFull reads until buf is full or the file ends.
 func readFull(f *fileHandle, buf []byte) (n int, err error) {
 	n, err = io.ReadFull(f, buf)

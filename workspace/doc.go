@@ -9,7 +9,7 @@
 // attributes, empty directories, modification times of files, and names of any
 // bytes. The owner is recorded only for files and directories with setuid or setgid.
 // Other extended attributes and the root directory's own mode are not saved. A file that is
-// nothing but a hole is not read, and a run of 64 KiB of zeros is written as a hole.
+// nothing but a hole is not read, and each 64 KiB block of zeros is written as a hole.
 //
 // A snapshot has a budget: 16 GiB of contents, 2,000 levels of directories and 32 KiB of path.
 // The largest files and the deepest directories beyond it are protected. The snapshot is then

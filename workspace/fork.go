@@ -228,9 +228,5 @@ func (f *fork) setTime(ctx context.Context, times *objectReader, p string, was s
 	if err != nil || !ok || !now.is(typeFile) || now.mtime == mtime {
 		return err
 	}
-	at, name, err := f.to.parent(p)
-	if err != nil {
-		return err
-	}
-	return at.Chtimes(name, time.Time{}, time.Unix(0, mtime))
+	return f.to.in(p, func(at vfs.Root, name string) error { return at.Chtimes(name, time.Time{}, time.Unix(0, mtime)) })
 }

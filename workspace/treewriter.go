@@ -131,40 +131,26 @@ func enter(at vfs.Root, name string) (vfs.Root, error) {
 	return next, nil
 }
 
-// parent opens the directory that contains the path p, and returns the last name of p.
-func (w *treeWriter) parent(p string) (vfs.Root, string, error) {
+// in calls do with the directory that contains the path p, and the last name of p.
+func (w *treeWriter) in(p string, do func(at vfs.Root, name string) error) error {
 	at, err := w.dir(dirOf(p))
-	return at, path.Base(p), err
+	if err != nil {
+		return err
+	}
+	return do(at, path.Base(p))
 }
 
 // removeTemp removes a temporary file, if it still exists.
 func (w *treeWriter) removeTemp(p string) error {
-	at, name, err := w.parent(p)
-	if err == nil {
-		err = at.Remove(name)
+	if err := w.in(p, vfs.Root.Remove); !isAbsent(err) {
+		return err
 	}
-	if isAbsent(err) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // replaceFile replaces a file durably.
 func (w *treeWriter) replaceFile(p string, data []byte, perm fs.FileMode) error {
-	at, name, err := w.parent(p)
-	if err != nil {
-		return err
-	}
-	return vfs.Replace(at, name, data, perm)
-}
-
-// removeAll removes a path and everything below it.
-func (w *treeWriter) removeAll(p string) error {
-	at, name, err := w.parent(p)
-	if err != nil {
-		return err
-	}
-	return removeAll(at, name)
+	return w.in(p, func(at vfs.Root, name string) error { return vfs.Replace(at, name, data, perm) })
 }
 
 // removeAll removes a name in a directory, and everything below it. It enters directories

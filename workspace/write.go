@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -187,11 +188,7 @@ func (a *apply) removeWithTemps(dir string) error {
 			}
 		}
 	}
-	at, name, err := a.writer.parent(dir)
-	if err != nil {
-		return err
-	}
-	return at.Remove(name)
+	return a.writer.in(dir, vfs.Root.Remove)
 }
 
 // makeDir makes a directory that can be filled; finishDir sets its mode.
@@ -303,7 +300,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 		return err
 	}
 	defer f.Close()
-	if err := writeContent(f, content); err != nil {
+	if err := writeContent(f, bytes.NewReader(content)); err != nil {
 		return err
 	}
 	if err := keepOwner(f, s.found.st); err != nil {

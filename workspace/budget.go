@@ -48,9 +48,11 @@ func (v *view) protectLargest() {
 	}
 	var all []sized
 	var total int64
-	v.top.eachFile(func(n *node, e *entry) {
-		all = append(all, sized{n, e})
-		total += e.st.size
+	v.top.each(func(n *node, e *entry) {
+		if e.isFile() {
+			all = append(all, sized{n, e})
+			total += e.st.size
+		}
 	})
 	limit := v.dir.budget.bytes
 	if total <= limit {

@@ -88,25 +88,12 @@ func topmost(paths []string) (out []string) {
 	return out
 }
 
-// count returns how many entries there are at and below n.
-func (n *node) count() int {
-	sum := len(n.entries)
+// each calls visit for the entries at and below n.
+func (n *node) each(visit func(n *node, e *entry)) {
 	for i := range n.entries {
-		if e := &n.entries[i]; e.kind == kindDir {
-			sum += e.child.count()
-		}
-	}
-	return sum
-}
-
-// eachFile calls visit for the files at and below n.
-func (n *node) eachFile(visit func(n *node, e *entry)) {
-	for i := range n.entries {
-		switch e := &n.entries[i]; {
-		case e.kind == kindDir:
-			e.child.eachFile(visit)
-		case e.isFile():
-			visit(n, e)
+		e := &n.entries[i]
+		if visit(n, e); e.kind == kindDir {
+			e.child.each(visit)
 		}
 	}
 }
@@ -126,8 +113,8 @@ type fileName struct {
 func (v *view) findLinks() {
 	groups := make(map[inode][]fileName)
 	collect := func(belongs func(*entry, inode) bool) {
-		v.top.eachFile(func(n *node, e *entry) {
-			if id := (inode{e.st.dev, e.st.ino}); belongs(e, id) {
+		v.top.each(func(n *node, e *entry) {
+			if id := (inode{e.st.dev, e.st.ino}); e.isFile() && belongs(e, id) {
 				groups[id] = append(groups[id], fileName{join(n.path, e.name), n, e})
 			}
 		})

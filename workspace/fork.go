@@ -133,41 +133,30 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 		return err
 	}
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
-	scan := func() (*node, error) {
+	var before []segno.Conflict
+	for {
 		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil)
-		if err != nil {
-			return nil, err
-		}
-		v.close()
-		return v.top, nil
-	}
-	var steps []segno.Change
-	var conflicts, before []segno.Conflict
-	for first := true; first || !slices.Equal(conflicts, before); first = false {
-		now, err := scan()
 		if err != nil {
 			return err
 		}
-		if steps, err = changes(ctx, f.objects, now.tree, s.Tree); err != nil {
+		v.close()
+		steps, err := changes(ctx, f.objects, v.top.tree, s.Tree)
+		if err != nil {
 			return err
 		}
 		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has another one
-		before = conflicts
-		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
+		conflicts, err := d.Apply(ctx, stripAll(steps), s.Times)
+		if err != nil {
 			return err
 		}
-		if len(conflicts) == 0 {
-			return f.setTimes(ctx, now, s)
+		if len(conflicts) == 0 || slices.Equal(conflicts, before) {
+			if err := f.acceptConflicts(steps, conflicts); err != nil {
+				return err
+			}
+			return f.setTimes(ctx, v.top, s)
 		}
+		before = conflicts
 	}
-	if err := f.acceptConflicts(steps, conflicts); err != nil {
-		return err
-	}
-	now, err := scan()
-	if err != nil {
-		return err
-	}
-	return f.setTimes(ctx, now, s)
 }
 
 // stripAll returns changes to a tree without setuid and setgid: a fork belongs to the
@@ -210,7 +199,7 @@ func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict)
 func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err error) {
 	f.to.closeFrom(0) // Apply may have replaced a directory that is still open
 	times := newObjectReader(f.objects, s.Times)
-	now.eachFile(func(n *node, e *entry) {
+	now.each(func(n *node, e *entry) {
 		if err == nil && e.kind == kindFile {
 			err = f.setTime(ctx, times, join(n.path, e.name), e.st)
 		}

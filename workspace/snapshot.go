@@ -228,7 +228,8 @@ func (v *view) saveIndex() error {
 	}
 	x := v.index
 	if x == nil || v.scan.changed.Load() {
-		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
+		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
+		v.top.each(func(*node, *entry) { x.entries++ })
 		if err := saveIndex(v.dir.options.FS, file, x); err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 
 // budget is how much of a tree one snapshot saves at most. It keeps a hostile or broken tree
 // from taking all time and all space. What exceeds it is protected, with the reason.
-// The tree alone determines which paths these are.
+// The choice of paths depends on the tree alone.
 type budget struct {
 	bytes  int64 // of the contents of all files together
 	levels int   // of directories inside each other
@@ -72,7 +72,7 @@ func (v *view) protectLargest() {
 	}
 }
 
-// How much a snapshot lists of what exceeds the budget: each commit contains the list.
+// The most paths and bytes that a snapshot lists as over the budget: each commit contains the list.
 const (
 	maxOverBudget      = 100
 	maxOverBudgetBytes = 64 << 10

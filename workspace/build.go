@@ -10,7 +10,7 @@ import (
 )
 
 // summarize drops the entries that vanished, marks those that turned out to be protected,
-// counts, and lists what could not be read.
+// counts, and lists the unreadable paths.
 func (v *view) summarize(n *node) {
 	dropped := false
 	for i := range n.entries {

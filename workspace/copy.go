@@ -301,7 +301,7 @@ func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error 
 	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
-// copyContent fills dst with the content of src by the cheapest means there is.
+// copyContent fills dst with the content of src by the cheapest means that the file system offers.
 func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 	if c.reflinks.Load() {
 		if err := reflink(dst, src); err == nil {

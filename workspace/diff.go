@@ -10,7 +10,7 @@ import (
 
 // Diff returns the changes that turn tree a into tree b. It reads only directories that
 // differ. It does not compare below a directory that is protected on one side, because
-// that side does not record what the directory contains.
+// that side does not record the entries of the directory.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
 	return changes(ctx, d.cache, a, b)
 }

@@ -21,8 +21,8 @@ import (
 // again. Where the copy differs from s, Fork writes it from the store. The
 // copy is beside dir under a temporary name until it is complete. Nothing in it
 // is a hard link to the source. Protected paths are copied as they are now; without
-// reflinks, those over a gigabyte or a hundred thousand entries are left out, and
-// so is what cannot be copied: sockets, FIFOs, devices, unreadable files. Each .git is
+// reflinks, Fork leaves out those over a gigabyte or a hundred thousand entries. It always
+// leaves out sockets, FIFOs, devices and unreadable files. Each .git is
 // copied and made independent of the source: see makeGitIndependent. No file or directory
 // of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {

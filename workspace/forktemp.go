@@ -107,7 +107,7 @@ func removeForkTemp(fsys vfs.FS, temp string) error {
 	return removeAll(parent, filepath.Base(temp))
 }
 
-// isForkTemp reports whether path can be that of an incomplete copy.
+// isForkTemp reports whether path can be the path of an incomplete copy.
 func isForkTemp(path string) bool {
 	random, ok := strings.CutPrefix(filepath.Base(path), forkPrefix)
 	return ok && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path

@@ -11,7 +11,7 @@ const maxGitConfig = 1 << 20
 
 // setting is one assignment in a git configuration.
 type setting struct {
-	section string // lower case; that of a section with a subsection ends with a dot
+	section string // lower case; with a dot at the end if there is a subsection
 	key     string // lower case
 	value   string
 	from    int // where the assignment begins in the text
@@ -219,7 +219,7 @@ func quoteConfig(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\b", `\b`, "\t", `\t`).Replace(value) + `"`
 }
 
-// dropWorktree drops the settings that make a repository bare, or that of another directory.
+// dropWorktree drops the settings that make a repository bare or assign it to a directory.
 func dropWorktree(s *setting) (string, bool) {
 	return "", s.section == "core" && (s.key == "worktree" || s.key == "bare")
 }

@@ -53,10 +53,10 @@ func (g *gitDir) linkedHead() string {
 	return ""
 }
 
-// repository is a git directory and the one whose files its worktrees share.
+// repository is a git directory, and the common directory of all worktrees of the repository.
 type repository struct {
 	git    *gitDir
-	common *gitDir // git itself, unless that is a linked worktree's
+	common *gitDir // equals git, except in a linked worktree
 }
 
 func (r *repository) close() {
@@ -66,9 +66,8 @@ func (r *repository) close() {
 	}
 }
 
-// commonOf returns the git directory with the files that g shares, which is g itself unless g is
-// that of a linked worktree. It returns an error if that directory does not list g among its
-// worktrees.
+// commonOf returns the common directory of the git directory g. It is g itself, except in a linked
+// worktree. commonOf returns an error if the common directory does not list g among its worktrees.
 func commonOf(g *gitDir) (*gitDir, error) {
 	to, err := g.readLine("commondir")
 	if isGone(err) {
@@ -160,9 +159,9 @@ func (r *repository) claim(base string, owner uint32) error {
 	return nil
 }
 
-// pointsTo reports whether r is the repository of the worktree at base: that of a
-// linked worktree has its .git in the file gitdir, others have it as core.worktree,
-// and a submodule's is in the .git/modules of a directory above.
+// pointsTo reports whether r is the repository of the worktree at base. A linked worktree is named
+// in the file gitdir, any other one in core.worktree. The repository of a submodule may instead be in
+// the .git/modules of a directory above.
 func (r *repository) pointsTo(base string) bool {
 	if r.git != r.common {
 		to, err := r.git.readLine("gitdir")

@@ -39,7 +39,7 @@ func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceR
 	return segno.WorkspaceRecord{}, segno.NewError(segno.KindNotFound, "find workspace", real, nil)
 }
 
-// Register returns the workspace whose root is exactly dir, a new one if there is
+// Register returns the workspace with the root dir, and creates it if there is
 // none. The error has [segno.KindRefused] if limits forbid dir.
 func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
@@ -66,7 +66,7 @@ func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits
 	return r, w.PutWorkspace(ctx, r)
 }
 
-// findAt returns the workspace whose root is the directory real.
+// findAt returns the workspace with the root real.
 func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.WorkspaceRecord, error) {
 	st, err := statDir(real)
 	if err != nil {

@@ -75,7 +75,7 @@ func (l *listing) expect(name []byte) *entry {
 	return &l.old[i]
 }
 
-// differ is called at the first difference. From then on, out collects the entries. It
+// differ records the first difference. From then on, out collects the entries. It
 // starts with the first entries of the index.
 func (l *listing) differ(first int) {
 	if l.same {

@@ -19,7 +19,7 @@ type node struct {
 	times   segno.Hash
 
 	oldXattrs segno.Hash  // xattrs when the objects were made
-	dirty     atomic.Bool // its objects are not what its entries say
+	dirty     atomic.Bool // its entries changed after its objects were made
 	gone      bool        // it vanished while the scan was under way
 	why       string      // it turned out to be protected
 	fresh     bool        // there is no index of it

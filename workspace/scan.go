@@ -219,7 +219,7 @@ func (n *node) chunk(files []int32) []int32 {
 }
 
 // deferFiles adds files to a list of tasks for when the whole tree is known. Until then
-// nothing tells which files fit into the budget, or which ones git ignores.
+// it is unknown which files fit into the budget and which ones git ignores.
 func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
 	if len(files) == 0 {
 		return

@@ -174,7 +174,7 @@ func (r *treeReader) isExact(p string) (bool, error) {
 	return found, nil
 }
 
-// hashFile reads the file called name, whose stat must still be out.st.
+// hashFile reads the file called name. Its stat must still be out.st.
 func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
 	f, err := dir.open(name)
 	if err != nil {

@@ -23,7 +23,7 @@ type treeWriter struct {
 // openedDir is a directory that stays open for the next call.
 type openedDir struct {
 	name string
-	dir  vfs.Root // nil for one far above, which was closed
+	dir  vfs.Root // nil if it is far above and was closed
 }
 
 // maxOpen is how many directories stay open: enough for the way back from almost

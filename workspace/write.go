@@ -281,7 +281,7 @@ func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) 
 	return at.Rename(temp, name)
 }
 
-// writeFile makes the file temp what the path of a step is to be.
+// writeFile creates the file temp with the content and metadata of a step's To.
 func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step) error {
 	content, err := a.objects.content(ctx, s.To.Hash)
 	if err != nil {

@@ -44,7 +44,7 @@ const (
 	maxXattr   = 64 << 10
 )
 
-// enoattr is what macOS returns for an attribute that does not exist.
+// enoattr is the error of macOS for an attribute that does not exist.
 const enoattr = unix.Errno(93)
 
 // readXattrs returns the user extended attributes of an open file, encoded; nil if it has
@@ -84,7 +84,7 @@ func xattrNames(fd int) (names []string, err error) {
 	return names, err
 }
 
-// fill returns what get fills a buffer with. It repeats get with a larger buffer.
+// fill returns the bytes that get writes to a buffer. It repeats get with a larger buffer.
 func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	var small [smallXattr]byte
 	for buf := small[:]; ; {

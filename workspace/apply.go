@@ -90,7 +90,7 @@ func (a *apply) prefetch(ctx context.Context) error {
 		}
 		if isContent(s.To) {
 			contents = append(contents, s.To.Hash)
-			if _, _, err := a.objects.mtime(ctx, s.Path); err != nil {
+			if _, err := a.objects.time(ctx, s.Path); err != nil {
 				return err
 			}
 		}

@@ -86,7 +86,7 @@ func (v *view) listOverBudget() {
 		if bytes += len(path); i == maxOverBudget || i > 0 && bytes > maxOverBudgetBytes {
 			break
 		}
-		v.unread = append(v.unread, path)
+		v.saved.Unread = append(v.saved.Unread, path)
 	}
 }
 

@@ -209,13 +209,13 @@ func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err e
 
 // setTime sets the time of one file, if its time is not the right one already.
 func (f *fork) setTime(ctx context.Context, times *objectReader, p string, was stat) error {
-	mtime, known, err := times.mtime(ctx, p)
-	if err != nil || !known || mtime == was.mtime {
+	saved, err := times.time(ctx, p)
+	if err != nil || saved == nil || !saved.child.IsZero() || saved.mtime == was.mtime {
 		return err
 	}
 	now, ok, err := f.copied.find(p)
-	if err != nil || !ok || !now.is(typeFile) || now.mtime == mtime {
+	if err != nil || !ok || !now.is(typeFile) || now.mtime == saved.mtime {
 		return err
 	}
-	return f.to.in(p, func(at vfs.Root, name string) error { return at.Chtimes(name, time.Time{}, time.Unix(0, mtime)) })
+	return f.to.in(p, func(at vfs.Root, name string) error { return at.Chtimes(name, time.Time{}, time.Unix(0, saved.mtime)) })
 }

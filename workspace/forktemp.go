@@ -31,7 +31,7 @@ func (f *fork) createTemp() (err error) {
 	if err := f.parent.Mkdir(f.name, 0o700); err != nil {
 		return err
 	}
-	top, err := enter(f.parent, f.name)
+	top, err := enter(f.parent, f.name, f.name)
 	if err != nil {
 		return err
 	}

@@ -291,7 +291,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	if err != nil {
 		return err
 	}
-	mtime, known, err := a.objects.mtime(ctx, s.Path)
+	saved, err := a.objects.time(ctx, s.Path)
 	if err != nil {
 		return err
 	}
@@ -312,8 +312,8 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	if err := s.setMode(f); err != nil { // after keepOwner, which may clear setuid
 		return err
 	}
-	if known {
-		if err := at.Chtimes(temp, time.Time{}, time.Unix(0, mtime)); err != nil {
+	if saved != nil && saved.child.IsZero() {
+		if err := at.Chtimes(temp, time.Time{}, time.Unix(0, saved.mtime)); err != nil {
 			return err
 		}
 	}

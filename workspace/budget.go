@@ -22,11 +22,7 @@ func newBudget() budget { return budget{bytes: 16 << 30, levels: 2000, path: 32 
 
 // tooDeep returns why the directory at dir/name is not entered, or "".
 func (b *budget) tooDeep(dir, name string) string {
-	levels := 1
-	if dir != "" {
-		levels = strings.Count(dir, "/") + 2
-	}
-	if levels > b.levels || len(dir)+1+len(name) > b.path {
+	if path := join(dir, name); strings.Count(path, "/")+1 > b.levels || len(path) > b.path {
 		return whyDeep
 	}
 	return ""

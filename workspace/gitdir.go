@@ -2,8 +2,11 @@ package workspace
 
 import (
 	"errors"
+	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/dalsegno/segno"
 )
 
 // maxGitText is the size up to which a small file of git's is read: HEAD, a ref,
@@ -19,12 +22,12 @@ type gitDir struct {
 }
 
 // openGitDir opens the git directory at an absolute path without symlinks.
-func openGitDir(path string) (*gitDir, error) {
-	root, err := openRealDir(path)
+func openGitDir(real string) (*gitDir, error) {
+	root, err := openRealDir(real)
 	if err != nil {
 		return nil, err
 	}
-	return &gitDir{path, root}, nil
+	return &gitDir{real, root}, nil
 }
 
 func (d *dirHandle) isOwnedBy(uid uint32) bool {
@@ -192,3 +195,21 @@ func isDirAt(path, real string) bool {
 // isTrusted reports whether files of owner may be read as git's configuration: owner is
 // this process's user, or owns the tree.
 func isTrusted(owner, tree uint32) bool { return owner == tree || !isForeign(owner) }
+
+// A .git file is in a submodule or a linked worktree and names its repository. A snapshot
+// saves it, so that a restore can write it if it was removed: without it git would treat the
+// files as part of the repository around them. A restore never changes or removes a .git file
+// that exists, and a fork gets another one; see makeGitIndependent.
+
+// isGitFile reports whether an entry is the .git file of a submodule or worktree.
+func isGitFile(name string, st *stat) bool { return name == gitName && st.is(typeFile) }
+
+const gitName = ".git"
+
+// isGitPath reports whether the last name of a path is .git.
+func isGitPath(p string) bool { return path.Base(p) == gitName }
+
+// changesGitFile reports whether a step writes or removes a .git file.
+func changesGitFile(s segno.Change) bool {
+	return isGitPath(s.Path) && (s.From.Type == segno.EntityFile || s.To.Type == segno.EntityFile)
+}

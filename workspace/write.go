@@ -34,14 +34,6 @@ func (a *apply) openParent(s *step) (vfs.Root, string, error) {
 	return at, name, s.checkStat(at, name)
 }
 
-// checkUnchanged checks, right before a path is replaced, that it is still the same.
-func (a *apply) checkUnchanged(at vfs.Root, name string, s *step) error {
-	if err := s.checkStat(at, name); err != nil {
-		return err
-	}
-	return a.checkContent(at, name, s)
-}
-
 // checkContent reads a file again if its content may have changed without a trace in the
 // stat.
 func (a *apply) checkContent(at vfs.Root, name string, s *step) error {
@@ -275,7 +267,10 @@ func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) 
 	if err := write(at, temp); err != nil {
 		return err
 	}
-	if err := a.checkUnchanged(at, name, s); err != nil {
+	if err := s.checkStat(at, name); err != nil {
+		return err
+	}
+	if err := a.checkContent(at, name, s); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)

@@ -212,12 +212,11 @@ func readStateFile(path string, limit int64) ([]byte, error) {
 }
 
 func statStateFile(path string) (stat, error) {
-	dir, err := openRoot(filepath.Dir(path))
+	fi, err := os.Lstat(path)
 	if err != nil {
 		return stat{}, err
 	}
-	defer dir.close()
-	return dir.lstat(filepath.Base(path))
+	return statOf(fi), nil
 }
 
 // saveIndex replaces the index. It does not sync the file: after a crash of the machine the

@@ -16,10 +16,7 @@ import (
 // TestClientKeepsFirstID loses the agent's session twice. The client sees no other id than
 // the first.
 func TestClientKeepsFirstID(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	ask := func(line string) string {
 		return line + " " + acptest.Directive(acptest.Step{Tool: "ledger", Line: line, Ask: true}, acptest.Say("said-"+line))
 	}
@@ -67,10 +64,7 @@ func TestClientKeepsFirstID(t *testing.T) {
 // TestSessionTwiceInChain switches from one session to another and back. The chain has the
 // first one twice.
 func TestSessionTwiceInChain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.write(c, s, "alpha")
 	r.write(c, s, "beta")
 	r.order(c, s, "/undo")
@@ -99,10 +93,7 @@ func TestSessionTwiceInChain(t *testing.T) {
 
 // TestUndoAndRedoKeepSession checks that no new session is made without need.
 func TestUndoAndRedoKeepSession(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	r.say(c, s, "beta")
 	r.segno("undo", "-y")
@@ -118,8 +109,7 @@ func TestUndoAndRedoKeepSession(t *testing.T) {
 // do not.
 func TestListCloseDelete(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		other := r.open(c, "new", "")
 		r.say(c, other, "beta")
@@ -166,10 +156,7 @@ func TestListCloseDelete(t *testing.T) {
 // TestListHasNoReplacedSessions checks that only the session that the client knows is
 // listed.
 func TestListHasNoReplacedSessions(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	r.say(c, s, "beta")
 	r.order(c, s, "/undo")
@@ -188,8 +175,7 @@ func TestResumeUnpromptedSession(t *testing.T) {
 			t.Run(name+" "+method, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				c = r.comeBack(c, method, s)
 				r.say(c, s, "alpha")
 				c = r.comeBack(c, method, s)
@@ -210,8 +196,7 @@ func TestResumeUnpromptedSession(t *testing.T) {
 // conversation continues.
 func TestPromptWithoutLoad(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.write(c, s, "alpha")
 		r.leave(c)
 		c = r.client()
@@ -231,8 +216,7 @@ func TestLoadReplaysInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			first := "alpha " + acptest.Directive(acptest.Say("before"), acptest.Do("one"), acptest.Say("after"))
 			second := "beta " + acptest.Directive(acptest.Do("two"), acptest.Say("end"))
 			r.turn(c, s, first)
@@ -412,8 +396,7 @@ func TestAuthRequired(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, acptest.Full)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			r.leave(c)
 			r.agent.Auth = true

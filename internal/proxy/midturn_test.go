@@ -33,8 +33,7 @@ func TestLoadDuringTurn(t *testing.T) {
 			t.Run(name+" "+method, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				turn, release := r.under(c, s)
 				call, err := c.Go("session/"+method, map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
 				if err != nil {
@@ -66,8 +65,7 @@ func TestCloseDuringTurn(t *testing.T) {
 			t.Run(name+" "+method, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				turn, _ := r.under(c, s)
 				queued := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("gamma-line")))
 				if _, err := c.Call(r.soon(t, 10*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
@@ -91,10 +89,7 @@ func TestCloseDuringTurn(t *testing.T) {
 
 // TestSetModeDuringTurn checks that the choice reaches the agent at once.
 func TestSetModeDuringTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	turn, release := r.under(c, s)
 	r.choose(c, s, "plan")
 	release()
@@ -107,10 +102,7 @@ func TestSetModeDuringTurn(t *testing.T) {
 // TestAnswersKeepIDs checks that an answer has the bytes of the request's id, also after
 // the prompt was sent again.
 func TestAnswersKeepIDs(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for i, id := range []string{`"a\u0062c"`, `-7`, `1.50`, `12345678901234567890`, `"segno:1"`, `"0"`} {
 		text := fmt.Sprintf("turn%d %s", i, acptest.Directive(acptest.Do(fmt.Sprintf("line%d", i)), acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
 		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%s}]}}`+"\n", id, s, acp.Encode(text)))
@@ -152,10 +144,7 @@ func TestDuplicateAnswer(t *testing.T) {
 // TestPromptContents checks that prompts with invalid text, pictures and links are
 // recorded and forwarded byte for byte.
 func TestPromptContents(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	echo := string(acp.Encode(acptest.Directive(acptest.Step{Echo: true}, acptest.Say("ok"))))
 	for i, blocks := range []string{
 		`{"type":"text","text":"lone \ud800 half"}`, `{"type":"text","text":"\u0000 \u001b[31m"}`, "{\"type\":\"text\",\"text\":\"bad \xff\xfe bytes\"}",
@@ -251,8 +240,7 @@ func TestDirectoryThatCannotBeWorkspace(t *testing.T) {
 // again.
 func TestTurnOpensWorkspaceOnce(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		held := filepath.Join(r.home, "go")
 		turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
 			acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))

@@ -34,8 +34,7 @@ func TestOpenInOtherDirectory(t *testing.T) {
 				if err := os.Mkdir(away, 0o755); err != nil {
 					t.Fatal(err)
 				}
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				r.say(c, s, "alpha")
 				c = r.openedIn(c, method, s, away)
 				r.say(c, s, "beta")
@@ -75,8 +74,7 @@ func TestRenamedDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.turn(c, s, "alpha "+acptest.Directive(acptest.Say("said-alpha")))
 			r.write(c, s, "beta")
 			r.leave(c)
@@ -113,8 +111,7 @@ func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 			if err := os.Mkdir(away, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			c = r.openedIn(c, "resume", s, away)
 			r.say(c, s, "alpha")
 			if got := r.sent().Cwd; got != away {
@@ -127,10 +124,7 @@ func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 // TestOpenInMissingDirectory checks that the request is refused and the session does not
 // change.
 func TestOpenInMissingDirectory(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
 	gone := r.project + "-gone"
 	if _, err := c.Open(r.ctx, "load", s, gone); err != nil {
@@ -159,8 +153,7 @@ func TestUndoAfterOpenInOtherDirectory(t *testing.T) {
 	if err := os.Mkdir(away, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	r.say(c, s, "alpha")
 	r.write(c, s, "beta")
 	c = r.openedIn(c, "load", s, away)

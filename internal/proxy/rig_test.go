@@ -123,6 +123,23 @@ func (r *rig) client() *acptest.Client {
 	return c
 }
 
+// session starts a client, which opens a new session.
+func (r *rig) session() (c *acptest.Client, id string) {
+	r.Helper()
+	c = r.client()
+	return c, r.open(c, "new", "")
+}
+
+// startSession lets a test run in parallel with others and starts a client of an agent, which
+// opens a new session.
+func startSession(t *testing.T, agent func(dir string) acptest.Config) (r *rig, c *acptest.Client, id string) {
+	t.Helper()
+	t.Parallel()
+	r = newRig(t, agent)
+	c, id = r.session()
+	return r, c, id
+}
+
 func (r *rig) open(c *acptest.Client, method, from string) string {
 	r.Helper()
 	id, err := c.Open(r.ctx, method, from, r.project)

@@ -339,8 +339,7 @@ func shownOurs(c *acptest.Client, from int) []string {
 // later update, as opencode does. The preamble of the next session has the command.
 func TestCallInSeveralUpdates(t *testing.T) {
 	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	parts := func(more ...string) (steps []acptest.Step) {
 		for _, update := range more {
 			steps = append(steps, acptest.Step{Raw: []byte(`{"toolCallId":"call1",` + update + `}`)})

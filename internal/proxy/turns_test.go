@@ -13,8 +13,7 @@ func TestTurns(t *testing.T) {
 	for name, agent := range map[string]func(string) acptest.Config{"full": acptest.Full, "none": none} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
 			r.turn(c, s, "second "+acptest.Directive(acptest.Do("two"), acptest.Say("done two")))
 			if got := r.ledger(); got != "one two" {
@@ -34,8 +33,7 @@ func TestAgentKilledInTool(t *testing.T) {
 		for _, strike := range []string{"intent", "effect", "recorded", "result"} {
 			t.Run(name+" "+strike, func(t *testing.T) {
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
 				r.turn(c, s, "second "+acptest.Directive(acptest.Do("two"),
 					acptest.Step{Tool: "ledger", Line: "three", Strike: strike, Times: 1}, acptest.Do("four"), acptest.Say("all done")))
@@ -62,8 +60,7 @@ func TestClientReconnects(t *testing.T) {
 		for _, method := range []string{"load", "resume"} {
 			t.Run(name+" "+method, func(t *testing.T) {
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
 				c.CloseStdin()
 				if _, err := c.Wait(r.ctx); err != nil {

@@ -50,7 +50,7 @@ func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string)
 		err = segno.NewError(segno.KindNotFound, "load session", string(id), nil)
 	}
 	if err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	s.setOpen(id, dir)
@@ -63,7 +63,7 @@ func (s *server) loadSession(ctx context.Context, p acp.LoadSessionRequest) (r a
 	if err != nil {
 		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	t := s.newUpdater(p.SessionId, c)
 	messages, places, err := t.loadHistory(ctx)
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *server) forkSession(ctx context.Context, p acp.UnstableForkSessionReque
 	if err != nil {
 		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	id := segno.NewID()
 	if message := forkPoint(p.Meta); message == "" {
 		_, err = c.Fork(ctx, id)

@@ -211,7 +211,7 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 	if !isAnswer(err) || a.proxy.isFinalRefusal(err) {
 		return err
 	}
-	if err == errIncomplete {
+	if errors.Is(err, errIncomplete) {
 		a.unusable[link.Session] = true
 	}
 	a.lost = err.Error()

@@ -125,7 +125,11 @@ func (s *session) relocate(ctx context.Context, from string) error {
 // its session has the whole conversation. It prepares the reader of the replay.
 func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	id := r.proxy.agent.identity()
-	if r.load && !id.Load || !r.load && !id.Resume {
+	canServe := id.Resume
+	if r.load {
+		canServe = id.Load
+	}
+	if !canServe {
 		return false, nil
 	}
 	if r.thread == "" {
@@ -139,17 +143,10 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	if err != nil || st.link == nil {
 		return false, err
 	}
-	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts} {
+	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
 		if ok, err := isPossible(ctx, st); err != nil || !ok {
 			return false, err
 		}
-	}
-	// If another process continued the session, the agent's process has an old state of it. The
-	// agent closes the session, so that it reads it again.
-	proc := r.proxy.agent.current()
-	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
-	if isStale && !r.unload(ctx, proc) {
-		return false, nil
 	}
 	r.proxy.announce(r.session, st.link.Session, nil)
 	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
@@ -161,6 +158,14 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 		r.collecting.promptsOnly = false
 	}
 	return true, nil
+}
+
+// refresh has the agent close a session that another process continued: the agent's process
+// has an old state of it. It reports whether the agent will read the session again.
+func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
+	proc := r.proxy.agent.current()
+	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
+	return !isStale || r.unload(ctx, proc), nil
 }
 
 // canReplay reports whether the agent can replay the conversation for a load: it cannot
@@ -182,7 +187,7 @@ func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) 
 		return true, nil
 	}
 	verified, err := r.verifyTranscript(ctx, st.link.Session, st.turn)
-	if err == errIncomplete {
+	if errors.Is(err, errIncomplete) {
 		return false, nil
 	}
 	if !verified && r.load && err == nil {

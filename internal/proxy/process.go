@@ -65,7 +65,7 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
 	}
 	defer stdout.Close()
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Command[0], c.Command[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

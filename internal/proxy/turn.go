@@ -380,9 +380,9 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 // watch watches a turn, because the agent answered under the id of no request and that may
 // have been the turn's answer. If the agent continues the turn, it was not. Else the turn
 // fails; fail does that. watch waits for times times the usual wait, then decides.
-func (t *turn) watch(times time.Duration, fail func()) {
+func (t *turn) watch(times int, fail func()) {
 	activity, id := t.activity, t.sentAs
-	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
+	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
 			t.proxy.mu.Lock()
 			isAsked := slices.ContainsFunc(slices.Collect(maps.Values(t.proxy.asked)), func(q *clientRequest) bool { return q.session == t.session })

@@ -34,7 +34,7 @@ func (s *session) fork(m acp.Message) error {
 	option := func(path ...string) string { return m.Text(m.Find(m.Params, append([]string{"_meta"}, path...)...)) }
 	f := &forkRequest{session: s, dir: cwd(m), inFlight: s.turn != nil, at: option("segno", "at"), title: option("segno", "name")}
 	inPlace := string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
-	if s.thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
+	if s.record.Thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
 		s.proxy.newSession(m) // only the agent has its turns
 		return nil
 	}
@@ -52,7 +52,7 @@ func (s *session) fork(m acp.Message) error {
 
 // meta is segno's metadata of a fork's result.
 func (f *forkRequest) meta(fork *session) map[string]any {
-	meta := map[string]any{"thread": fork.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
+	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
 		meta["note"] = "a turn was under way; the fork begins after the last complete one"
 	}
@@ -64,7 +64,7 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 func (f *forkRequest) findPoint(ctx context.Context) (err error) {
 	f.dir = cmp.Or(f.dir, f.record.Dir)
 	f.record.Dir = cmp.Or(f.record.Dir, f.dir)
-	if f.thread == "" {
+	if f.record.Thread == "" {
 		if f.record.Foreign {
 			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
 				return err
@@ -109,13 +109,13 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	if err != nil {
 		return err
 	}
-	fork.thread = made.Thread
+	fork.record.Thread = made.Thread
 	if fork.record.Dir != f.record.Dir {
 		fork.record.Dir = made.Dir // the same subdirectory of the new root
 	}
 	_, err = fork.attachLoaded(ctx, string(segno.VerbFork), canFork)
 	fork.id = fork.up
-	fork.record.Client, fork.record.Thread, fork.record.Upstream = fork.id, fork.thread, fork.id
+	fork.record.Client, fork.record.Upstream = fork.id, fork.id
 	if err == nil {
 		err = fork.save()
 	}

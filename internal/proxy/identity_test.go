@@ -3,8 +3,6 @@ package proxy_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -169,27 +167,20 @@ func TestListHasNoReplacedSessions(t *testing.T) {
 
 // TestResumeUnpromptedSession resumes a session that the agent forgot with its process.
 func TestResumeUnpromptedSession(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		for _, method := range []string{"load", "resume"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				c, s := r.session()
-				c = r.comeBack(c, method, s)
-				r.say(c, s, "alpha")
-				c = r.comeBack(c, method, s)
-				r.say(c, s, "beta")
-				r.wantSeen([]string{"alpha", "beta"})
-				if got := r.logged(); got != "beta alpha" {
-					t.Errorf("the log has %q", got)
-				}
-				if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
-					t.Errorf("there is more than one thread:\n%s", out)
-				}
-			})
+	eachMethod(t, kinds(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
+		c, s := r.session()
+		c = r.comeBack(c, method, s)
+		r.say(c, s, "alpha")
+		c = r.comeBack(c, method, s)
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+		if got := r.logged(); got != "beta alpha" {
+			t.Errorf("the log has %q", got)
 		}
-	}
+		if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+			t.Errorf("there is more than one thread:\n%s", out)
+		}
+	})
 }
 
 // TestPromptWithoutLoad prompts a session of an earlier run without loading it. The
@@ -353,16 +344,7 @@ func TestForeignSession(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, acptest.Full)
-			bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := bare.Initialize(r.ctx, nil); err != nil {
-				t.Fatal(err)
-			}
-			s := r.open(bare, "new", "")
-			r.say(bare, s, "alpha")
-			r.leave(bare)
+			s := r.withoutSegno(func(c *acptest.Client, s string) { r.say(c, s, "alpha") })
 			c := r.client()
 			list, err := c.List(r.ctx, r.project)
 			if err != nil || len(list) != 1 || list[0].SessionID != s {
@@ -434,16 +416,7 @@ func TestAuthRequired(t *testing.T) {
 func TestForkOfForeignSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
-	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bare.Initialize(r.ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	s := r.open(bare, "new", "")
-	r.say(bare, s, "alpha")
-	r.leave(bare)
+	s := r.withoutSegno(func(c *acptest.Client, s string) { r.say(c, s, "alpha") })
 	c := r.client()
 	r.open(c, "load", s)
 	fork := r.open(c, "fork", s)

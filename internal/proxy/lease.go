@@ -32,21 +32,21 @@ func isHeld(err error) bool {
 }
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
-// ended.
+// ended, and tries again: another process may have been faster.
 func (l *ledger) acquireLease(ctx context.Context) error {
-	want := segno.Lease{Thread: l.thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
+	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
 		if err == nil {
 			l.lease = got
 			return nil
 		}
-		held, heldErr := l.proxy.store.LeaseOf(ctx, l.thread)
+		held, heldErr := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).
+			return segno.NewError(segno.KindBusy, "prompt", string(l.record.Thread), &heldError{held.Owner}).
 				WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
@@ -79,10 +79,10 @@ func (l *ledger) leaseOwner() string {
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
 func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
-	if l.thread == "" {
+	if l.record.Thread == "" {
 		return false, nil
 	}
-	held, err := l.proxy.store.LeaseOf(ctx, l.thread)
+	held, err := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
 }
 

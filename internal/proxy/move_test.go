@@ -24,37 +24,30 @@ func movers() map[string]func(string) acptest.Config {
 // TestOpenInOtherDirectory continues a thread in another directory and then in the first
 // one.
 func TestOpenInOtherDirectory(t *testing.T) {
-	t.Parallel()
-	for name, agent := range movers() {
-		for _, method := range []string{"load", "resume"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				home, away := r.project, r.project+"-away"
-				if err := os.Mkdir(away, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				c, s := r.session()
-				r.say(c, s, "alpha")
-				c = r.openedIn(c, method, s, away)
-				r.say(c, s, "beta")
-				r.wantSeen([]string{"alpha", "beta"})
-				if got := r.sent().Cwd; got != away {
-					t.Errorf("the agent works in %s", got)
-				}
-				c = r.openedIn(c, method, s, home)
-				r.say(c, s, "gamma")
-				r.wantSeen([]string{"alpha", "beta", "gamma"})
-				if got := r.sent().Cwd; got != home {
-					t.Errorf("the agent works in %s", got)
-				}
-				if got := r.logged(); got != "gamma beta alpha" {
-					t.Errorf("the log has %q", got)
-				}
-				r.segno("check")
-			})
+	eachMethod(t, movers(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
+		home, away := r.project, r.project+"-away"
+		if err := os.Mkdir(away, 0o755); err != nil {
+			t.Fatal(err)
 		}
-	}
+		c, s := r.session()
+		r.say(c, s, "alpha")
+		c = r.openedIn(c, method, s, away)
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+		if got := r.sent().Cwd; got != away {
+			t.Errorf("the agent works in %s", got)
+		}
+		c = r.openedIn(c, method, s, home)
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "beta", "gamma"})
+		if got := r.sent().Cwd; got != home {
+			t.Errorf("the agent works in %s", got)
+		}
+		if got := r.logged(); got != "gamma beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+		r.segno("check")
+	})
 }
 
 // openedIn is a client that comes back and opens a session in a directory.

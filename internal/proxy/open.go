@@ -57,7 +57,7 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 	if err := r.relocate(ctx, from); err != nil {
 		return err
 	}
-	if r.thread != "" {
+	if r.record.Thread != "" {
 		if err := r.closeAbandoned(ctx); err != nil {
 			r.logf("%v", err) // the first prompt has to
 		}
@@ -87,10 +87,10 @@ func (r *openRequest) openHeld(ctx context.Context) error {
 	return nil
 }
 
-// relocate copies the agent's session to the directory in which the client opened it. The
-// copy in the directory before stays.
+// relocate copies the agent's session to the directory in which the client opened it, because
+// agents keep the sessions of a directory apart. The copy in the directory before stays.
 func (s *session) relocate(ctx context.Context, from string) error {
-	if s.thread == "" || from == "" || from == s.record.Dir {
+	if s.record.Thread == "" || from == "" || from == s.record.Dir {
 		return nil
 	}
 	st, err := s.state(ctx)
@@ -132,7 +132,7 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	if !canServe {
 		return false, nil
 	}
-	if r.thread == "" {
+	if r.record.Thread == "" {
 		r.up = r.record.Upstream
 		if r.history = nil; r.load && r.needsHistory() {
 			r.collecting = new(replayReader)
@@ -174,7 +174,7 @@ func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error
 	if !r.load {
 		return true, nil
 	}
-	incomplete, err := find(r.proxy.store.Chain(ctx, r.thread), func(l *segno.Link) bool {
+	incomplete, err := find(r.proxy.store.Chain(ctx, r.record.Thread), func(l *segno.Link) bool {
 		return l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone
 	})
 	return incomplete == nil, err
@@ -224,7 +224,7 @@ func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
 	replayed := r.collecting
 	r.collecting = nil
 	if e := a.Err(); e != nil {
-		if r.record.Foreign && r.thread == "" { // the agent decides about its session
+		if r.record.Foreign && r.record.Thread == "" { // the agent decides about its session
 			r.proxy.forget(r.session)
 			r.answer(a)
 			return
@@ -243,10 +243,10 @@ func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
 	r.nativeOpened(proc)
 }
 
-// showLost compares the agent's replay with the record, and shows the client what the agent
-// has lost.
+// showLost compares the agent's replay with the record, and shows the client the turns that
+// the agent has lost.
 func (r *openRequest) showLost(replayed *replayReader) {
-	if r.thread == "" {
+	if r.record.Thread == "" {
 		r.history = replayed
 		return
 	}
@@ -266,13 +266,13 @@ func (r *openRequest) showLost(replayed *replayReader) {
 	}
 }
 
-// nativeOpened makes the client's choices again: the agent's answer, which the client has
-// received, has the agent's defaults.
+// nativeOpened makes the client's choices again. The client has received the agent's answer
+// with the agent's defaults, and is shown the choices after it.
 func (r *openRequest) nativeOpened(proc *process) {
 	ctx, end := r.wait()
 	defer end()
 	r.proxy.logErr(r.replaySettings(context.WithoutCancel(ctx), proc))
-	if r.preface = nil; r.thread != "" {
+	if r.preface = nil; r.record.Thread != "" {
 		st, err := r.state(ctx)
 		if err == nil {
 			err = r.prefaceInterrupted(ctx, st)
@@ -283,7 +283,8 @@ func (r *openRequest) nativeOpened(proc *process) {
 	r.announceCommands()
 }
 
-// nativeFailed serves a request that the agent refused, or before whose answer it ended.
+// nativeFailed serves the request by the recovery ladder: the agent refused it, or ended
+// before it answered.
 func (r *openRequest) nativeFailed(why error) {
 	r.broken, r.collecting = true, nil
 	if errors.Is(why, errAgentEnded) {
@@ -299,10 +300,10 @@ func (r *openRequest) nativeFailed(why error) {
 func (r *openRequest) openRecovered(ctx context.Context) {
 	defer r.deferReports()()
 	_, err := r.attach(ctx, "resume")
-	if err != nil && r.record.Foreign && r.thread == "" {
+	if err != nil && r.record.Foreign && r.record.Thread == "" {
 		r.proxy.forget(r.session)
 	}
-	if err == nil && r.load && r.thread != "" {
+	if err == nil && r.load && r.record.Thread != "" {
 		err = r.replay(ctx, nil)
 	}
 	if err != nil {

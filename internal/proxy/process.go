@@ -155,8 +155,9 @@ func (p *process) write(box *mailbox, line []byte) {
 }
 
 // expect registers w for the answer to a request and returns the line to write: if another
-// request under the same id has no answer yet, the line has another id. If the process has
-// ended, expect calls w.ended and returns false.
+// request under the same id has no answer yet, the line has another id, and the answer gets
+// the first one again. If the process has ended, expect calls w.ended and returns false. It
+// does so without the lock, because w.ended may send another request.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {

@@ -77,6 +77,35 @@ func eachAgent(t *testing.T, agents map[string]func(string) acptest.Config, test
 	}
 }
 
+// eachMethod runs a test in parallel with each of some agents and each of some methods.
+func eachMethod(t *testing.T, agents map[string]func(string) acptest.Config, methods []string, test func(t *testing.T, r *rig, method string)) {
+	t.Parallel()
+	for _, method := range methods {
+		for name, agent := range agents {
+			t.Run(name+" "+method, func(t *testing.T) {
+				t.Parallel()
+				test(t, newRig(t, agent), method)
+			})
+		}
+	}
+}
+
+// withoutSegno uses the agent without segno: do prompts in a new session, whose id is returned.
+func (r *rig) withoutSegno(do func(c *acptest.Client, session string)) (session string) {
+	r.Helper()
+	c, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		r.Fatal(err)
+	}
+	session = r.open(c, "new", "")
+	do(c, session)
+	r.leave(c)
+	return session
+}
+
 // none is an agent that can do nothing with sessions.
 func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "bare", Version: "1.0.0"} }
 

@@ -94,7 +94,7 @@ func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancell
 // excludes other clients before the session is touched, and the turn's record names the
 // session in which it begins. recordPrompt returns the process that has the session loaded.
 func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
-	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+	if t.record.Thread == "" && t.record.Foreign { // it gets a thread if the agent has it
 		if _, err := t.attach(ctx, reasonRecovery); err != nil {
 			return nil, err
 		}
@@ -115,7 +115,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	var begun timeline.TurnStart
 	if err == nil {
 		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-			PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread,
+			PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.record.Thread,
 			Group: agent.cmd.Process.Pid, GroupStart: agent.start})
 	}
 	if err != nil && begun.Key == "" {
@@ -134,7 +134,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 
 // acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
 func (t *turn) acquireThread(ctx context.Context) error {
-	if t.thread == "" {
+	if t.record.Thread == "" {
 		if err := t.openThread(ctx, t.prompt); err != nil {
 			return err
 		}
@@ -158,7 +158,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return tl.CloseThreadTurns(ctx, t.thread)
+	return tl.CloseThreadTurns(ctx, t.record.Thread)
 }
 
 // skipRecord continues without a record if the user chose that; else it returns the error.

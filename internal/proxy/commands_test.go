@@ -80,7 +80,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// files checks what the project has.
+// files checks the files of the project.
 func (r *rig) files(want map[string]string) {
 	r.Helper()
 	for name, text := range want {

@@ -32,7 +32,7 @@ func forkers() map[string]func(string) acptest.Config {
 		"head only": changed(none, func(c *acptest.Config) { c.Fork = true })}
 }
 
-// forked is what the answer to session/fork says.
+// forked is the result of session/fork.
 type forked struct {
 	SessionID string `json:"sessionId"`
 	Meta      struct {
@@ -276,7 +276,7 @@ func (r *rig) put(name, text string) {
 	}
 }
 
-// read is what a file has.
+// read returns the content of a file.
 func (r *rig) read(dir, name string) string {
 	r.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))

@@ -18,7 +18,7 @@ func (r *rig) foreign() string {
 	})
 }
 
-// readers are agents that show a session's turns, by what else they can do.
+// readers are agents that replay a session's turns, by their other capabilities.
 func readers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{
 		"full": acptest.Full,

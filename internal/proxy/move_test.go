@@ -16,7 +16,7 @@ func keyed(dir string) acptest.Config {
 	return c
 }
 
-// movers are agents by what another directory is to them.
+// movers are agents that treat another directory in different ways.
 func movers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none, "keyed": keyed}
 }

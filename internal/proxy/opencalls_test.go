@@ -32,7 +32,7 @@ func openCalls(c *acptest.Client, from int) (open []string, all int) {
 	return open, len(status)
 }
 
-// announce is a step that announces a call and says nothing more of it.
+// announce is a step that announces a call and does not report its end.
 func announce(id string) acptest.Step {
 	return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"look","kind":"read","status":"in_progress"}`)}
 }

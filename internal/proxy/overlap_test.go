@@ -34,7 +34,7 @@ func (r *rig) ends(turn *acptest.Turn, reason string) acptest.Stop {
 	return stop
 }
 
-// says waits until the agent says something in a turn.
+// says waits for a text of the agent in a turn.
 func (r *rig) says(turn *acptest.Turn, text string) {
 	r.Helper()
 	if _, err := turn.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(m.Content(), text) }); err != nil {

@@ -62,7 +62,7 @@ func TestInvalidRequestID(t *testing.T) {
 }
 
 // script is segno before an agent of three lines of shell: after initialize, at the
-// client's session/new, it does what a test says.
+// client's session/new, it runs the commands of the test.
 func (r *rig) script(then string) *acptest.Client {
 	r.Helper()
 	return r.scripted(then, acptest.ClientOptions{})
@@ -229,7 +229,7 @@ func TestNoticesAreMessages(t *testing.T) {
 	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
 	r.killAgent()
-	r.say(c, s, "beta") // a notice says that the conversation goes on elsewhere
+	r.say(c, s, "beta") // a notice reports that the conversation continues in another session
 	r.order(c, s, "/checkpoints")
 	r.order(c, s, "/undo 9")
 	ids := map[string]bool{}

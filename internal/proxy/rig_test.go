@@ -205,7 +205,7 @@ func (r *rig) segno(args ...string) string {
 	return string(out)
 }
 
-// ledger is what the agent's tools did.
+// ledger returns the lines that the agent's tools wrote.
 func (r *rig) ledger() string {
 	data, err := os.ReadFile(r.agent.LedgerFile())
 	if err != nil && !os.IsNotExist(err) {
@@ -214,7 +214,7 @@ func (r *rig) ledger() string {
 	return strings.Join(strings.Fields(string(data)), " ")
 }
 
-// requests is what the agent's model was sent, one text a request.
+// requests returns the requests that the agent's model received, one text each.
 func (r *rig) requests() []string {
 	r.Helper()
 	f, err := os.Open(r.agent.RequestsFile())

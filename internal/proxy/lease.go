@@ -16,20 +16,8 @@ const (
 	releaseWait = 250 * time.Millisecond // how long an answer to the client waits for the release of a lease
 )
 
-// heldError is the error of a prompt while another client has the thread's lease.
-type heldError struct{ owner string }
-
-func (e *heldError) Error() string {
-	if fields := strings.Fields(e.owner); len(fields) > 1 && fields[0] == "acp" {
-		return "another client works on this thread (process " + fields[1] + ")"
-	}
-	return "another client works on this thread (" + e.owner + ")"
-}
-
-func isHeld(err error) bool {
-	_, held := errors.AsType[*heldError](err)
-	return held
-}
+// errHeld is the error of a prompt while another client has the thread's lease.
+var errHeld = errors.New("another client works on this thread")
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
 // ended, and tries again: another process may have been faster.
@@ -46,7 +34,11 @@ func (l *ledger) acquireLease(ctx context.Context) error {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(l.record.Thread), &heldError{held.Owner}).
+			owner := held.Owner
+			if fields := strings.Fields(owner); len(fields) > 1 && fields[0] == "acp" {
+				owner = "process " + fields[1]
+			}
+			return segno.Errorf(segno.KindBusy, "prompt", string(l.record.Thread), "%w (%s)", errHeld, owner).
 				WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {

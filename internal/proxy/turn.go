@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -100,7 +101,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 		}
 	}
 	if err := t.acquireThread(ctx); err != nil {
-		if isCancelled(err) || isHeld(err) {
+		if isCancelled(err) || errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("record the turn: %w", err)
 		}
 		if err := t.skipRecord(err); err != nil {

@@ -142,7 +142,7 @@ func (h *handler) withStore(ctx context.Context, do func(context.Context, *local
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }() // nothing is open in it
 	return do(ctx, store)
 }
 

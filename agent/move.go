@@ -158,15 +158,9 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			r.reask(old)
 		}
 	}
-	if err := r.reaskApprovals(ctx); err != nil {
-		return err
-	}
-	if err := r.forkTasks(ctx); err != nil {
-		return err
-	}
-	if r.onlyMoves {
-		if err := r.reaskExpiredTasks(ctx); err != nil {
-			return err
+	for _, c := range r.openCalls() {
+		if err := r.reaskCall(ctx, c); err != nil {
+			return fmt.Errorf("ask again: %w", err)
 		}
 	}
 	if maps.Equal(members, r.members) {
@@ -185,14 +179,12 @@ func (r *run) reask(old segno.Interrupt) {
 	r.draftRecord(i)
 }
 
-// reaskApprovals asks again about calls that were approved and did not begin before the thread
-// was moved: on another line they may have run.
-func (r *run) reaskApprovals(ctx context.Context) error {
-	for _, c := range r.openCalls() {
-		a := r.unusedAnswer(c.ID)
-		if a == nil || r.isWaiting(c.ID) || r.tools[c.Name].OnLost == LostRerun {
-			continue
-		}
+// reaskCall asks again about a call that was approved and did not begin before the thread was
+// moved: on another line it may have run. A task that was unfinished when the thread was moved
+// continues in a fork of its thread, which begins where the task was at this checkpoint.
+func (r *run) reaskCall(ctx context.Context, c Call) error {
+	j, intent := job{Call: c, tool: r.tools[c.Name]}, r.intent(c.ID)
+	if a := r.unusedAnswer(c.ID); a != nil && !r.isWaiting(c.ID) && j.tool.OnLost != LostRerun {
 		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
 		if err != nil {
 			return err
@@ -201,32 +193,29 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 			r.reask(a.Interrupt)
 		}
 	}
-	return nil
-}
-
-// forkTasks gives each unfinished task a thread that begins where the task was at this
-// checkpoint, and asks the task's questions again there.
-func (r *run) forkTasks(ctx context.Context) error {
-	for _, c := range r.openCalls() {
-		at := r.members[c.ID]
-		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
-			continue
-		}
-		if moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID); err != nil {
-			return err
-		} else if !moved {
-			continue
-		}
-		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
+	if intent == nil || !j.tool.isTask {
+		return nil
+	}
+	moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID)
+	if err != nil {
+		return err
+	}
+	if at := r.members[c.ID]; moved && at != "" {
+		j.key = segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
 		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
-			return fmt.Errorf("fork task: %w", err)
+			return err
 		}
-		if err := r.reaskTask(ctx, j); err != nil {
-			return fmt.Errorf("fork task: %w", err)
-		}
+		err = r.reaskTask(ctx, j)
 		r.draftIntent(&j, true)
+		return err
+	}
+	now := r.Now()
+	isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
+	if r.onlyMoves && slices.ContainsFunc(r.state.Interrupts, isExpired) {
+		j.key = keyOf(intent)
+		return r.reaskTask(ctx, j)
 	}
 	return nil
 }
@@ -245,21 +234,5 @@ func (r *run) reaskTask(ctx context.Context, j job) error {
 	}
 	r.setMember(j.ID, child)
 	r.adoptQuestions(j.ID, &waitError{child.state.Interrupts, child.state.Replaced})
-	return nil
-}
-
-// reaskExpiredTasks asks again the questions of tasks that have expired.
-func (r *run) reaskExpiredTasks(ctx context.Context) error {
-	now := r.Now()
-	for _, c := range r.openCalls() {
-		intent := r.intent(c.ID)
-		isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
-		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, isExpired) {
-			continue
-		}
-		if err := r.reaskTask(ctx, job{Call: c, tool: r.tools[c.Name], key: keyOf(intent)}); err != nil {
-			return fmt.Errorf("ask again: %w", err)
-		}
-	}
 	return nil
 }

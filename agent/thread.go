@@ -174,7 +174,9 @@ func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) 
 	key := saver.ThreadKey{Thread: thread}
 	load := a.Saver().Load
 	if at != "" {
-		load = func(ctx context.Context, key saver.ThreadKey) (saver.Snapshot, error) { return a.Saver().At(ctx, key, at) }
+		load = func(ctx context.Context, key saver.ThreadKey) (saver.Snapshot, error) {
+			return a.Saver().At(ctx, key, at)
+		}
 	}
 	s, err := load(ctx, key)
 	if err != nil {

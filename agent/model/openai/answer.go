@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
 )
@@ -43,7 +44,7 @@ func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
 	}
 	var e chunk
 	if err := endpoint.Decode(received.Data, &e); err != nil {
-		return c, fmt.Errorf("%w: %w: %s", endpoint.ErrTruncated, err, received.Data)
+		return c, err
 	}
 	if len(e.Error) > 0 && string(e.Error) != "null" {
 		return c, a.Refusal(received.Data, 0).DuringStream()
@@ -153,7 +154,7 @@ func (c *call) arguments() (args json.RawMessage, valid bool) {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text), true
 	}
-	quoted, _ := endpoint.JSON(text) // a string always encodes
+	quoted, _ := segno.Encode(text) // a string always encodes
 	return quoted, false
 }
 

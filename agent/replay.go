@@ -195,7 +195,7 @@ func eventsOf(n *segno.Node, sub string) []Event {
 	if c := n.Checkpoint; c != nil {
 		b.turn, b.step = c.Turn, c.Step
 		if c.Kind == segno.CheckpointBase && n.Parent != "" {
-			b.append(Event{Kind: EventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
+			b.append(Event{Kind: eventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
 		}
 	}
 	for i := range n.Entries {

@@ -72,7 +72,7 @@ func (t *toolEvents) emit(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.closed || !e.Kind.isForTools():
+	case t.closed || e.Kind.isOwn():
 	case e.Kind.isLive():
 		t.run.emit(e)
 	default:

@@ -139,7 +139,7 @@ func (r *run) cleanup(ctx context.Context, err error) error {
 func (r *run) loop(ctx context.Context) error {
 	for {
 		waiting, err := r.finishCalls(ctx)
-		if errors.Is(err, ErrAnswered) && r.fromAnswer {
+		if errors.Is(err, segno.ErrAnswered) && r.fromAnswer {
 			// Another process recorded a decision while Config.Answer was called. It wins.
 			r.drafts = drafts{committed: r.committed}
 			if err := r.reload(ctx); err != nil {

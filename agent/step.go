@@ -29,9 +29,9 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err := r.summarize(ctx); err != nil {
 		return false, err
 	}
-	r.emit(Event{Kind: EventStepStart})
+	r.emit(Event{Kind: eventStepStart})
 	if r.parent != nil {
-		r.parent.emit(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
+		r.parent.emit(Event{Kind: eventSubStep, Path: r.sub, Count: r.steps})
 	}
 	reply, err := r.generate(ctx, r.request())
 	if err != nil {

@@ -97,7 +97,7 @@ func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prom
 	var waits *waitError
 	switch {
 	case err == nil:
-		inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
+		inv.Emit(Event{Kind: eventSubFinish, Text: text, Path: s.Name})
 		return Result{Text: text}, nil
 	case errors.As(err, &waits):
 		return Result{}, err

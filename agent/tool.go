@@ -53,8 +53,9 @@ type Invocation struct {
 	Key string
 	// State is the agent's state. Changes become durable with the step.
 	State *Values
-	// Emit sends an event to the caller of the run. It drops events of the kinds that the agent
-	// sends itself, and events after Run returned.
+	// Emit sends an event to the caller of the run. An event of a kind that ends in "-start" is
+	// live, any other is in the log. Emit drops events of the kinds that the agent sends itself,
+	// and events after Run returned.
 	Emit func(Event)
 
 	run    *run                       // the run that makes the call

@@ -32,6 +32,19 @@ func Deep(dir string, root *os.Root) []agent.Tool {
 	return append(tools, Execute(dir, ExecuteOptions{}))
 }
 
+// The kinds of event of the tools.
+const (
+	eventFileStart   agent.EventKind = "file-write-start" // live: Path
+	EventFileWritten agent.EventKind = "file-written"     // Path, Count bytes
+	EventFileEdited  agent.EventKind = "file-edited"      // Path, Count places
+	eventFileRead    agent.EventKind = "file-read"        // Path, Count lines
+	eventList        agent.EventKind = "ls"               // Path, Count names
+	eventGlob        agent.EventKind = "glob"             // Pattern, Count paths
+	eventGrep        agent.EventKind = "grep"             // Pattern, Count lines
+	eventExecStart   agent.EventKind = "execute-start"    // live: Text is the command
+	EventExecFinish  agent.EventKind = "execute-finish"   // Text is the command, Code
+)
+
 // emit sends an event if the invocation has an Emit.
 func emit(inv *agent.Invocation, ev agent.Event) {
 	if inv.Emit != nil {

@@ -198,7 +198,7 @@ func written(line *segno.Line) int {
 		for _, e := range n.Entries {
 			var event agent.Event
 			if e.Kind == segno.EntryNote && json.Unmarshal(e.Body, &event) == nil &&
-				(event.Kind == agent.EventFileWritten || event.Kind == agent.EventFileEdited) {
+				(event.Kind == tool.EventFileWritten || event.Kind == tool.EventFileEdited) {
 				paths[event.Path] = true
 			}
 		}

@@ -108,7 +108,7 @@ type Outcome struct {
 
 // Run runs a thread until its turn ends, waits for a decision, or fails. Waiting is not an
 // error: the outcome has the interrupts. The error for a lost call of a tool with [LostFail]
-// comes with the interrupts, too. Other errors are those of [Agent.Stream].
+// comes with the interrupts, too. Run otherwise fails as [Agent.Stream] does.
 func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
 	for e, err := range a.Stream(ctx, in) {

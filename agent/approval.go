@@ -45,8 +45,8 @@ func (r *run) newInterrupt(c Call, a Approval) segno.Interrupt {
 	return i
 }
 
-// newLostInterrupt returns the question about a call whose result was lost. failed says why a
-// retry failed, if there was one.
+// newLostInterrupt returns the question about a call whose result was lost. failed is the
+// reason why a retry failed, "" without a retry.
 func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	if failed != "" {
 		failed = "; a retry failed: " + failed

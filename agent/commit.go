@@ -26,7 +26,7 @@ func (r *run) epoch() uint64 {
 }
 
 // commit makes the drafted entries and the changed values durable and then emits their events.
-// It completes even if the run was cancelled, because it records what has happened. If other
+// It completes even if the run was cancelled, because it records calls that have run. If other
 // processes recorded decisions meanwhile, the run adopts them; any other commit on the thread
 // is a conflict.
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {

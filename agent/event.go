@@ -46,7 +46,7 @@ type RunEvent struct {
 	Stop       Stop              `json:"stop,omitempty"`   // done: length or refusal, if that cut the answer short
 }
 
-// Loaded counts what a thread contains.
+// Loaded counts the contents of a thread.
 type Loaded struct {
 	Step     int `json:"step"`
 	Messages int `json:"messages"`

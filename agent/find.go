@@ -128,7 +128,7 @@ func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	}
 }
 
-// inspect returns what a candidate is doing. The messages of savers' and of other agents'
+// inspect returns the phase and the open questions of a candidate. The messages of savers' and of other agents'
 // threads have other formats, so inspect reads only the commits of those.
 func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	f := Found{Thread: c.Thread}

@@ -46,8 +46,8 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 }
 
 // Reask records the questions that the thread's next run would ask: those that are open at a
-// checkpoint that another process moved the thread to, and those about calls whose results
-// were lost, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
+// checkpoint that another process moved the thread to, and questions about calls with lost
+// results, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
 // running. It returns [segno.KindConflict] during a run.
 func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.draftLostQuestions(ctx) })
@@ -122,7 +122,7 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	return s, nil
 }
 
-// draftLostQuestions drafts and commits questions about calls whose results were lost. At a
+// draftLostQuestions drafts and commits questions about calls with lost results. At a
 // head below the tip it does nothing, because a commit would end redo.
 func (r *run) draftLostQuestions(ctx context.Context) error {
 	if r.head.Head != r.head.Tip {
@@ -180,8 +180,7 @@ func (r *run) reask(old segno.Interrupt) {
 }
 
 // reaskCall asks again about a call that was approved and did not begin before the thread was
-// moved: on another line it may have run. A task that was unfinished when the thread was moved
-// continues in a fork of its thread, which begins where the task was at this checkpoint.
+// moved, because it may have run on another line, and about an unfinished task.
 func (r *run) reaskCall(ctx context.Context, c Call) error {
 	j, intent := job{Call: c, tool: r.tools[c.Name]}, r.intent(c.ID)
 	if a := r.unusedAnswer(c.ID); a != nil && !r.isWaiting(c.ID) && j.tool.OnLost != LostRerun {
@@ -196,12 +195,19 @@ func (r *run) reaskCall(ctx context.Context, c Call) error {
 	if intent == nil || !j.tool.isTask {
 		return nil
 	}
-	moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID)
+	return r.moveTask(ctx, j, intent)
+}
+
+// moveTask asks the questions of an unfinished task again, if the thread was moved or if they
+// expired. After a move the task continues in a fork of its thread, which begins where the task
+// was at this checkpoint.
+func (r *run) moveTask(ctx context.Context, j job, intent *intentBody) error {
+	moved, err := r.isMoved(ctx, segno.EntryIntent, j.ID)
 	if err != nil {
 		return err
 	}
-	if at := r.members[c.ID]; moved && at != "" {
-		j.key = segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)
+	if at := r.members[j.ID]; moved && at != "" {
+		j.key = segno.DerivedID("moved", string(r.thread), string(r.head.Head), j.ID)
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
 		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
@@ -212,7 +218,7 @@ func (r *run) reaskCall(ctx context.Context, c Call) error {
 		return err
 	}
 	now := r.Now()
-	isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
+	isExpired := func(x segno.Interrupt) bool { return x.Via == j.ID && x.Late(now) }
 	if r.onlyMoves && slices.ContainsFunc(r.state.Interrupts, isExpired) {
 		j.key = keyOf(intent)
 		return r.reaskTask(ctx, j)

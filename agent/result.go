@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// callOutcome is what running a call led to.
+// callOutcome is the outcome of a call that a run made.
 type callOutcome struct {
 	result   Result
 	notes    []Event // durable events of the tool

@@ -56,7 +56,7 @@ type position struct {
 	forked bool // the thread was forked or moved, and nothing was committed since
 }
 
-// drafts is what the next commit contains. Drafting methods return no error: commit returns
+// drafts are the contents of the next commit. Drafting methods return no error: commit returns
 // the first one.
 type drafts struct {
 	entries    []segno.Entry

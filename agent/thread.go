@@ -113,7 +113,7 @@ func (r *run) load(ctx context.Context) error {
 	return nil
 }
 
-// loadCheckpoints sets what the line's checkpoints say about the position and the turn.
+// loadCheckpoints reads the position and the turn from the line's checkpoints.
 func (r *run) loadCheckpoints(line *segno.Line) {
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
 	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""

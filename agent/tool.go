@@ -24,7 +24,7 @@ type Tool struct {
 	isTask bool // it runs a subagent, which continues where it stopped
 }
 
-// OnLost is a tool's policy for a call that began and whose result was lost. All
+// OnLost is a tool's policy for a call that began and has no recorded result. All
 // policies but [LostRerun] commit an intent before the call and the result after it.
 type OnLost string
 

@@ -11,7 +11,7 @@
 // reserved for evicted results: every file system reads them from the state, and no tool
 // writes them.
 //
-// The model receives an error as one line that says what to do next.
+// The model receives an error as one line with advice.
 package tool
 
 import (

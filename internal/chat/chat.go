@@ -221,8 +221,8 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 }
 
 // Pending returns the question that an id or its prefix names: an open one, else one that was
-// answered or replaced, else the id itself, which may be a subagent's. The run reports what
-// became of the latter.
+// answered or replaced, else the id itself, which may be a subagent's. The run then
+// reports the state of that question.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
 	_, state, err := c.state(ctx)
 	if err != nil {

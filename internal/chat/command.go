@@ -22,7 +22,7 @@ type Reply struct {
 	Continue bool // run the session, with Prompt if it is set
 	Prompt   string
 	Switched bool // to another session or another place in this one: the screen shows the old one
-	// Conflicts, Kept and Lost are those of [agent.Status].
+	// Conflicts, Kept and Lost have the meaning that they have in [agent.Status].
 	Conflicts []segno.Conflict
 	Kept      []segno.Conflict
 	Lost      bool

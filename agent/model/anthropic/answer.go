@@ -208,8 +208,8 @@ func (a *answer) Refusal(body []byte, status int) *endpoint.StatusError {
 	return e
 }
 
-// refusesThinking reports whether the API refused a request because of the thinking in it,
-// which depends on all earlier messages, or because of thinking that is missing.
+// refusesThinking reports whether the API refused a request because of thinking that is in it
+// or that is missing. Thinking depends on all earlier messages.
 func refusesThinking(err error) bool {
 	var refused *endpoint.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {

@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	"internal/hook":              {".", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
 	"internal/cli":               {".", "internal/idprefix", "internal/local", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
-	"internal/tui":               {".", "agent", "internal/chat"},
+	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
 	"internal/chat":              {".", "internal/idprefix", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel": {},

@@ -18,8 +18,8 @@ import (
 
 // OpenTimeline makes a directory the workspace of an agent's threads, for Config.Timeline: its
 // files become part of the checkpoints, and undo moves them. The store must keep workspaces,
-// as all but store/kv do, and must be outside the directory. stateDir contains what must
-// survive the process beside the store, such as the journal of a move. Every process that
+// as all but store/kv do, and must be outside the directory. stateDir contains files that
+// must survive the process beside the store, for example the journal of a move. Every process that
 // works on the directory must use the same stateDir.
 func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
@@ -66,16 +65,6 @@ func TestStore(t *testing.T) {
 				o.Size = nil // a fork is a copy there
 			}
 			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kvtest.NewMap(clock.Now))) }, o)
-		})
-	}
-}
-
-func TestLedgerCases(t *testing.T) {
-	for name, abilities := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
-		t.Run(name, func(t *testing.T) {
-			ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
-				return mustOpen(t, abilities(kvtest.NewMap(nil)), kv.Options{Clock: time.Now})
-			}, false)
 		})
 	}
 }

@@ -58,8 +58,9 @@ var langGraph = map[string]string{
 	"none: a state is loaded as a whole":                                             "history_empty_channels_returns_empty",
 	"none: a value has no version, the checkpoint that set it has an id; scheduler data is ordinary State": `
 		put_preserves_channel_versions put_preserves_versions_seen put_preserves_versions_seen_values`,
-	"none: a value has one format; files of older versions are tested in each store": "history_migration_plain_value_as_seed",
-	"none: an omitted namespace and an empty one are the same Go value":              "put_default_namespace",
+	"none: a value has one format; files of older versions are tested in each store": `
+		history_migration_plain_value_as_seed`,
+	"none: an omitted namespace and an empty one are the same Go value": "put_default_namespace",
 }
 
 // TestLangGraph requires that each of the 89 tests has a test here that exists, or a reason.

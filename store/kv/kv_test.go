@@ -16,14 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bare hides a KV's abilities.
+// withoutAbilities hides that a KV is a Batcher.
 type withoutAbilities struct{ kv.KV }
-
-// reader is a KV with one ability of two.
-type reader struct {
-	kv.KV
-	kv.Getter
-}
 
 func plain(m *kvtest.Map) kv.KV { return withoutAbilities{m} }
 func able(m *kvtest.Map) kv.KV  { return m }
@@ -33,10 +27,9 @@ func TestStore(t *testing.T) {
 		able func(*kvtest.Map) kv.KV
 		ttl  time.Duration
 	}{
-		"plain":  {able: plain},
-		"reader": {able: func(m *kvtest.Map) kv.KV { return reader{m, m} }},
-		"batch":  {able: able},
-		"ttl":    {able: able, ttl: 1000 * time.Hour},
+		"plain": {able: plain},
+		"batch": {able: able},
+		"ttl":   {able: able, ttl: 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()

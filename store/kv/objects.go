@@ -124,7 +124,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	ttl := s.objectTTL()
 	for _, h := range ledger.Objects(c) {
-		ops = append(ops, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
+		ops = append(ops, Op{Key: s.objectKey(h), If: RevSome, TTL: ttl})
 	}
 	for _, o := range c.Staged.Objects {
 		if key := s.objectKey(o.Name); o.Data != nil {

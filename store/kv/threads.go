@@ -49,7 +49,7 @@ func (s *Store) listThreads(ctx context.Context, group string) ([]listedThread, 
 // readStates reads the states of threads, in one round trip if the head keys are exact.
 func (s *Store) readStates(ctx context.Context, all []listedThread) ([]*threadState, error) {
 	vals := make([][]byte, len(all))
-	if s.batcher != nil {
+	if s.exact {
 		keys := make([]string, len(all))
 		for i, x := range all {
 			keys[i] = headKey(x.id)

@@ -287,18 +287,16 @@ func (s *Store) remember(st *threadState) {
 
 // observeStamp makes later stamps greater than stamp.
 func (s *Store) observeStamp(stamp int64) {
-	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = max(s.lastStamp, stamp)
 }
 
 // nextStamp returns a time after all that this store has seen. It orders lists across threads and
 // nothing else.
 func (s *Store) nextStamp() int64 {
-	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
-}
-
-func (s *Store) advanceStamp(next func(last int64) int64) int64 {
 	s.stampMu.Lock()
 	defer s.stampMu.Unlock()
-	s.lastStamp = next(s.lastStamp)
+	s.lastStamp = max(s.options.Clock().UnixNano(), s.lastStamp+1)
 	return s.lastStamp
 }

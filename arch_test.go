@@ -41,7 +41,7 @@ var allowed = map[string][]string{
 	"store/kv/redis":             {".", "store/kv"},
 	"store/sqlite":               {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
 	"store/postgres":             {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
-	"store/storetest":            {".", "saver", "timeline", "internal/phase"},
+	"store/storetest":            {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest"},
 	"internal/testing/storerig":  {".", "internal/vfs", "internal/testing/faultfs"},
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},

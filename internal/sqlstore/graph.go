@@ -49,8 +49,8 @@ type Erasure struct {
 }
 
 // NewGraph returns an empty graph. If erase is true, it also finds what an erasure removes.
-func (c *Common) NewGraph(o segno.Objects, p *segno.CollectPolicy, erase bool) *Graph {
-	g := &Graph{records: c.records, dialect: &c.dialect, objects: o, policy: p, nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{},
+func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
+	g := &Graph{records: c.records, dialect: &c.dialect, objects: c.store.Objects(), policy: p, nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{},
 		reached: map[segno.Hash]struct{}{}}
 	if erase {
 		g.erasure = &Erasure{objects: map[segno.Hash]bool{}}

@@ -41,7 +41,7 @@ func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, 
 	}
 	defer s.calls.End()
 	now := s.options.now()
-	x := &collection{s: s, Graph: s.NewGraph(s.Objects(), p, erase),
+	x := &collection{s: s, Graph: sqlstore.NewGraph(s.common, p, erase),
 		old: now.Add(-minAge).Unix(), start: now.Unix()}
 	err := x.run(ctx, p)
 	if err == nil && !p.DryRun {

@@ -61,7 +61,7 @@ type packUse struct {
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
-	x := &collection{Graph: s.NewGraph(s.Objects(), p, erase), s: s, now: s.options.Clock()}
+	x := &collection{Graph: sqlstore.NewGraph(s.common, p, erase), s: s, now: s.options.Clock()}
 	var known int64 // commits up to this number are in the graph
 	err := s.readApart(ctx, op, "", func(queryCtx context.Context, c *conn) error {
 		if _, err := c.row(queryCtx, `SELECT coalesce(max(n), 0) FROM commits`, nil, &known); err != nil {

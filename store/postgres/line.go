@@ -51,7 +51,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		err = s.missingCommit(ctx, op, at)
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes)
+		err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
 		return nil, err

@@ -36,18 +36,16 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool,
 	deleteBodies func(*collection) error) (segno.Collection, error) {
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return segno.Collection{}, err
-	}
-	defer s.calls.End()
 	now := s.options.now()
-	x := &collection{s: s, Graph: sqlstore.NewGraph(s.common, p, erase),
-		old: now.Add(-minAge).Unix(), start: now.Unix()}
-	err := x.run(ctx, p)
-	if err == nil && !p.DryRun {
-		err = deleteBodies(x)
-	}
-	return x.Collection, s.fail(ctx, op, s.name, err)
+	x := &collection{s: s, Graph: sqlstore.NewGraph(s.common, p, erase), old: now.Add(-minAge).Unix(), start: now.Unix()}
+	err := s.once(ctx, op, s.name, func(ctx context.Context) error {
+		err := x.run(ctx, p)
+		if err == nil && !p.DryRun {
+			err = deleteBodies(x)
+		}
+		return err
+	})
+	return x.Collection, err
 }
 
 // collection is a run of Collect or Erase.

@@ -152,8 +152,8 @@ func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 func (s *Store) deleteBodies(ctx context.Context, op string, names []string) error {
 	var name string
 	var unnamed []string
-	err := querier{s, s.pool}.Query(ctx, `SELECT x FROM unnest($1::text[]) x WHERE x <> '' AND NOT EXISTS (SELECT FROM {}objects WHERE body = x)
-		AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`, []any{names}, []any{&name}, func() error {
+	err := querier{s, s.pool}.Query(ctx, `SELECT x FROM unnest($1::text[]) x WHERE x <> ''
+		AND NOT EXISTS (SELECT FROM {}objects WHERE body = x) AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`, []any{names}, []any{&name}, func() error {
 		unnamed = append(unnamed, name)
 		return nil
 	})

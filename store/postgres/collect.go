@@ -166,7 +166,7 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 			terms, termNumbers = append(terms, term), append(termNumbers, n.Row)
 		}
 	}
-	if x.Erasure() != nil {
+	if x.Erasure != nil {
 		if err := x.erase(ctx, tx, numbers); err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2
 		RETURNING name, coalesce(body, '')`, []any{names, since}, []any{&name, &body}, func() error {
 		isDeleted[segno.Hash(name)] = true
-		if x.Erasure() != nil {
+		if x.Erasure != nil {
 			x.bodies = append(x.bodies, body)
 		}
 		return nil
@@ -221,7 +221,7 @@ func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error 
 		return err
 	}
 	var changes []change
-	for _, id := range x.Erasure().Threads {
+	for _, id := range x.Erasure.Threads {
 		rec, err := x.s.records.ErasedThread(id)
 		if err != nil {
 			return err
@@ -232,8 +232,8 @@ func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error 
 	}
 	return x.s.execAll(ctx, tx, append(changes,
 		change{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads WHERE hidden)`, nil},
-		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Operations)}},
-		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Workspaces)}}))
+		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Operations)}},
+		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Workspaces)}}))
 }
 
 // change is a statement and its arguments.

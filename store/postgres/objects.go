@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -25,7 +26,8 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	var data []byte
 	var body *string
 	stored := o.s.records.ObjectName(name)
-	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{stored[:]}, &size, &data, &body)
+	err := sqlstore.ReadRow(ctx, database{o.s}, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`,
+		[]any{stored[:]}, &size, &data, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +45,8 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
 	stored := o.s.records.ObjectName(name)
-	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{stored[:]}, &ok)
+	err = sqlstore.ReadRow(ctx, database{o.s}, "look for object", name.String(),
+		`SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{stored[:]}, &ok)
 	return ok, err
 }
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -222,17 +221,6 @@ func (s *Store) once(ctx context.Context, op, name string, f func(context.Contex
 // call is once that calls f again if a lost connection interrupted it.
 func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
 	return s.once(ctx, op, name, func(ctx context.Context) error { return s.withRetry(ctx, f) })
-}
-
-// row reads one row. The error is [segno.KindNotFound] if there is none.
-func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
-	return s.call(ctx, op, name, func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, s.sql(query), args...).Scan(dest...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = notFound(op, name)
-		}
-		return err
-	})
 }
 
 // database implements [sqlstore.Database].

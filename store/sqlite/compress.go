@@ -158,7 +158,8 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 // repack compresses the objects for which the database uses pack n, except for those in drop, into a new pack. The
 // result is nil if there are none. A damaged object remains in its pack, for Check to find, if skipDamaged is
 // true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
-func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow, skipDamaged bool) (to *packWriter, err error) {
+func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
+	skipDamaged bool) (to *packWriter, err error) {
 	const op = "repack"
 	x, err := s.packs.index(op, name)
 	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {

@@ -250,7 +250,7 @@ func hasTag(record []byte, tag string) bool {
 	return len(record) >= sumLength && string(record[:len(tag)]) == tag
 }
 
-// encoder returns a codec that encodes the message of a record.
+// encoder returns a codec that encodes the message of a record. It has room for the checksum.
 func encoder() codec { return codec{encoding: true, out: make([]byte, sumLength, 256)} }
 
 // record returns the record of an encoded message.
@@ -277,4 +277,19 @@ func (c *codec) decodeRecord(record []byte, fields func()) error {
 	c.in = record[sumLength:]
 	c.decode(fields)
 	return c.err
+}
+
+// encode encodes a record that is the only one of its kind. Checkpoints and entries are many; their functions do
+// the same without moving the codec to the heap, where the calls through fields would move it.
+func encode[T any](x *T, fields func(*codec, *T)) []byte {
+	c := encoder()
+	fields(&c, x)
+	return c.record(false)
+}
+
+// decode is the counterpart of encode. It sets the fields of x.
+func decode[T any](x T, record []byte, fields func(*codec, *T)) (T, error) {
+	var c codec
+	err := c.decodeRecord(record, func() { fields(&c, &x) })
+	return x, err
 }

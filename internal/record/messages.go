@@ -111,16 +111,10 @@ func (c *codec) entries(list *[]segno.Entry) {
 	})
 }
 
-func EncodeThread(x *segno.Thread) []byte {
-	c := encoder()
-	c.thread(x)
-	return c.record(false)
-}
+func EncodeThread(x *segno.Thread) []byte { return encode(x, (*codec).thread) }
 
 func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
-	x, c := segno.Thread{ID: id}, codec{}
-	err := c.decodeRecord(record, func() { c.thread(&x) })
-	return x, err
+	return decode(segno.Thread{ID: id}, record, (*codec).thread)
 }
 
 func (c *codec) thread(x *segno.Thread) {
@@ -133,16 +127,10 @@ func (c *codec) thread(x *segno.Thread) {
 	text(c, 7, &x.Name)
 }
 
-func EncodeLink(x *segno.Link) []byte {
-	c := encoder()
-	c.link(x)
-	return c.record(false)
-}
+func EncodeLink(x *segno.Link) []byte { return encode(x, (*codec).link) }
 
-func DecodeLink(record []byte) (x segno.Link, err error) {
-	var c codec
-	err = c.decodeRecord(record, func() { c.link(&x) })
-	return x, err
+func DecodeLink(record []byte) (segno.Link, error) {
+	return decode(segno.Link{}, record, (*codec).link)
 }
 
 func (c *codec) link(x *segno.Link) {
@@ -160,16 +148,10 @@ func (c *codec) link(x *segno.Link) {
 	c.flag(12, &x.Detached)
 }
 
-func EncodeOperation(x *segno.Operation) []byte {
-	c := encoder()
-	c.operation(x)
-	return c.record(false)
-}
+func EncodeOperation(x *segno.Operation) []byte { return encode(x, (*codec).operation) }
 
 func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
-	x, c := segno.Operation{ID: id, Workspace: workspace}, codec{}
-	err := c.decodeRecord(record, func() { c.operation(&x) })
-	return x, err
+	return decode(segno.Operation{ID: id, Workspace: workspace}, record, (*codec).operation)
 }
 
 func (c *codec) operation(x *segno.Operation) {
@@ -196,16 +178,10 @@ func (c *codec) pointers(x *segno.Pointers) {
 	c.hash(4, &x.Tree)
 }
 
-func EncodeWorkspace(x *segno.WorkspaceRecord) []byte {
-	c := encoder()
-	c.workspace(x)
-	return c.record(false)
-}
+func EncodeWorkspace(x *segno.WorkspaceRecord) []byte { return encode(x, (*codec).workspace) }
 
 func DecodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
-	x, c := segno.WorkspaceRecord{ID: id}, codec{}
-	err := c.decodeRecord(record, func() { c.workspace(&x) })
-	return x, err
+	return decode(segno.WorkspaceRecord{ID: id}, record, (*codec).workspace)
 }
 
 func (c *codec) workspace(x *segno.WorkspaceRecord) {
@@ -216,16 +192,10 @@ func (c *codec) workspace(x *segno.WorkspaceRecord) {
 	number(c, 5, &x.Inode)
 }
 
-func EncodeState(x *segno.WorkspaceState) []byte {
-	c := encoder()
-	c.state(x)
-	return c.record(false)
-}
+func EncodeState(x *segno.WorkspaceState) []byte { return encode(x, (*codec).state) }
 
 func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
-	x, c := segno.WorkspaceState{Workspace: id}, codec{}
-	err := c.decodeRecord(record, func() { c.state(&x) })
-	return x, err
+	return decode(segno.WorkspaceState{Workspace: id}, record, (*codec).state)
 }
 
 func (c *codec) state(x *segno.WorkspaceState) {

@@ -89,10 +89,10 @@ func (l *lineReader) all() iter.Seq[line] {
 // end returns the error that ended the reading, nil for the end of the file,
 // and how many bytes follow the last newline.
 func (l *lineReader) end() (torn int, err error) {
-	if l.err != nil && l.err != io.EOF {
-		return len(l.partial), l.err
+	if l.err == io.EOF { //nolint:errorlint // an error of a store may wrap the EOF of a connection
+		return len(l.partial), nil
 	}
-	return len(l.partial), nil
+	return len(l.partial), l.err
 }
 
 // readAhead is a blockReader that reads and hashes in a goroutine, a few blocks in front

@@ -145,7 +145,7 @@ func (t *capture) store(ctx context.Context) error {
 	case t.of != nil:
 		at, err = t.derive(ctx, w, sum)
 	case t.from > 0:
-		w.log, w.size = t.prev.Log, t.from
+		w.node = logNode{prev: t.prev.Log, size: t.from}
 	}
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (t *capture) store(ctx context.Context) error {
 
 // storeTo stores the next bytes of r, up to p's offset, and completes p.
 func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
-	for left := p.Offset - w.end(); left > 0; {
+	for left := p.Offset - w.node.size; left > 0; {
 		piece := block[:min(int64(len(block)), left)]
 		if _, err := io.ReadFull(r, piece); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errRewritten

@@ -48,7 +48,7 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 		} else if len(m.keep) > maxRanges || logs.filters() == maxFilters || logs.stored() > 2*t.to+blockSize {
 			break
 		}
-		w.log, w.size, w.session, w.keep = t.of.Log, m.end, t.src.Session, m.keep
+		w.node = logNode{prev: t.of.Log, size: m.end, session: t.src.Session, keep: m.keep}
 		t.hash = m.hash
 		return m.end, nil
 	}

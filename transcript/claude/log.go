@@ -157,13 +157,8 @@ func splitRows(data []byte, head string) ([]string, error) {
 
 // logWriter appends bytes to a log.
 type logWriter struct {
-	batch  segno.Batch
-	log    segno.Hash // the newest object
-	size   int64      // of all bytes up to its end
-	chunks []chunk    // the bytes behind it
-
-	session segno.SessionID // whose id the bytes of log get; "" leaves them as they are
-	keep    []lineRange     // the lines of log that count; nil for all
+	batch segno.Batch
+	node  logNode // the next log; its size counts all bytes so far
 }
 
 // put stores one block.
@@ -172,25 +167,22 @@ func (w *logWriter) put(ctx context.Context, block []byte) error {
 	if err != nil {
 		return fmt.Errorf("store transcript: %w", err)
 	}
-	w.chunks = append(w.chunks, chunk{name, int64(len(block))})
+	w.node.chunks = append(w.node.chunks, chunk{name, int64(len(block))})
+	w.node.size += int64(len(block))
 	return nil
 }
-
-// end is the number of bytes written so far, those of earlier logs included.
-func (w *logWriter) end() int64 { return w.size + logNode{chunks: w.chunks}.own() }
 
 // close stores a log of the blocks and returns its name, zero if there are no bytes. The
 // blocks of the next log may follow.
 func (w *logWriter) close(ctx context.Context) (segno.Hash, error) {
-	if len(w.chunks) == 0 && w.session == "" {
-		return w.log, nil
+	if len(w.node.chunks) == 0 && w.node.session == "" {
+		return w.node.prev, nil
 	}
-	n := logNode{prev: w.log, session: w.session, keep: w.keep, chunks: w.chunks, size: w.end()}
-	name, err := w.batch.Put(ctx, n.encode())
+	name, err := w.batch.Put(ctx, w.node.encode())
 	if err != nil {
 		return segno.Hash{}, fmt.Errorf("store transcript: %w", err)
 	}
-	*w = logWriter{batch: w.batch, log: name, size: n.size}
+	w.node = logNode{prev: name, size: w.node.size}
 	return name, nil
 }
 

@@ -8,6 +8,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -75,10 +76,8 @@ func Find(data []byte, in Span, path ...string) Span {
 
 // KeyIs reports whether key, as [Members] passes it, is the text want.
 func KeyIs(key []byte, want string) bool {
-	for _, c := range key {
-		if c == '\\' {
-			return Unescape(key) == want
-		}
+	if bytes.IndexByte(key, '\\') >= 0 {
+		return Unescape(key) == want
 	}
 	return string(key) == want
 }

@@ -104,11 +104,11 @@ func (k *cut) check() error {
 // reads their graph on the way.
 func (k *cut) copyAll(ctx context.Context) (copySource, error) {
 	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "neither the agent's files nor the store have its bytes"))
-	for _, from := range k.c.copies(&k.p, k.objects) {
+	for _, from := range k.c.copies(opCut, &k.p, k.objects) {
 		k.graph = newGraph(k.path)
 		k.graph.isWhole = true
 		var r record
-		readErr, writeErr := k.eachLine(ctx, from, func(l line) error {
+		readErr, writeErr := from.eachLine(ctx, func(l line) error {
 			k.graph.parse(&r, l)
 			return r.writeAs(k.out, k.to.Session)
 		})
@@ -127,34 +127,6 @@ func (k *cut) copyAll(ctx context.Context) (copySource, error) {
 		}
 	}
 	return copySource{}, err
-}
-
-// eachLine calls do for each of p's lines in a copy. It returns the error of do separately,
-// because after another error the caller may try another copy.
-func (k *cut) eachLine(ctx context.Context, from copySource, do func(line) error) (readErr, doErr error) {
-	in, err := from.open(ctx)
-	if err != nil {
-		return err, nil
-	}
-	defer in.Close()
-	a := newReadAhead(ctx, io.LimitReader(in, k.p.Offset))
-	defer a.close()
-	l := a.lines()
-	for at := range l.all() {
-		if err := do(at); err != nil {
-			return nil, err
-		}
-	}
-	torn, err := l.end()
-	switch {
-	case err != nil:
-		return err, nil
-	case !a.is(&k.p):
-		return segno.NewError(segno.KindCorrupt, opCut, from.name, errStale), nil
-	case torn > 0:
-		return segno.Errorf(segno.KindCorrupt, opCut, from.name, "the position is in the middle of a line"), nil
-	}
-	return nil, nil
 }
 
 // selectLine makes sure that the agent will continue from p.Leaf. If it would continue all
@@ -329,7 +301,7 @@ func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 // copy has other bytes by now.
 func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, line) error) error {
 	var r record
-	readErr, doErr := k.eachLine(ctx, from, func(l line) error {
+	readErr, doErr := from.eachLine(ctx, func(l line) error {
 		if r.parse(l.bytes) != nil {
 			return nil
 		}

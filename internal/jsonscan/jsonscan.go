@@ -3,8 +3,7 @@
 // and keep every other byte as it was.
 //
 // The functions accept exactly what encoding/json accepts, including bytes that are not
-// UTF-8 in strings, and nest at most 10,000 deep. They never read behind the input,
-// whatever it holds. Callers that want all of a document decoded use encoding/json.
+// UTF-8 in strings, and nest at most 10,000 deep. They never read behind the input. Callers that want all of a document decoded use encoding/json.
 package jsonscan
 
 import (

@@ -9,7 +9,7 @@ import (
 // maxDepth is how deep objects and arrays may nest, as in encoding/json.
 const maxDepth = 10_000
 
-// The functions below step over what begins at b[i]. They return the place behind it, or
+// The functions below step over the token that begins at b[i]. They return the place behind it, or
 // the place of the error and false.
 
 // scanValue steps over a value. depth is how many objects and arrays are around it.

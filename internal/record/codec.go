@@ -29,7 +29,7 @@ type codec struct {
 	encoding bool
 	out      []byte // the encoded fields
 
-	in     []byte           // what follows the present field
+	in     []byte           // the bytes after the present field
 	number protowire.Number // of the present field; 0 at the end
 	form   protowire.Type
 	varint uint64
@@ -225,7 +225,7 @@ func pairs[V ~string](c *codec, n protowire.Number, m *map[string]V) {
 	}
 }
 
-// allocated returns what *p points to, after it has allocated that if *p is nil.
+// allocated returns *p, after it has set a nil *p to a new value.
 func allocated[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)

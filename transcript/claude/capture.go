@@ -21,7 +21,7 @@ const maxAttempts = 3
 
 var errRewritten = errors.New("the transcript was rewritten while it was read")
 
-// Capture stores what the transcript has beyond prev and the session's
+// Capture stores the bytes of the transcript after prev, and the session's
 // sidecars. It reads the new bytes only, unless the file was rewritten, the user
 // went back to an older record, or prev is nil or its log is gone. Bytes after the last
 // newline are left for the next capture. The position's Digest is the state of the running
@@ -55,7 +55,7 @@ type capture struct {
 	isKnown func(string) bool // nil knows nothing
 	file    *os.File
 
-	of      *segno.Position // what the session was cut from, nil if that does not matter
+	of      *segno.Position // the session was cut from it; nil for Capture
 	objects segno.Objects   // with of's bytes
 
 	from  int64 // where the new bytes begin
@@ -108,8 +108,8 @@ func (t *capture) try(ctx context.Context) error {
 	return t.finish(ctx)
 }
 
-// findNew decides where the new bytes begin. The first log of a file begins at 0; so does
-// one whose predecessor is not in the store any more.
+// findNew decides where the new bytes begin. The first log of a file begins at 0. So does
+// a log if the store has lost the log before it.
 func (t *capture) findNew(ctx context.Context) error {
 	t.from, t.hash = 0, sha256.New()
 	if t.prev == nil {
@@ -191,8 +191,8 @@ func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block 
 	return err
 }
 
-// dir returns the directory the session runs in: the first one that is known whose slug is
-// the name of the file's directory, else the first one that is known.
+// dir returns the directory the session runs in. Of the known directories it prefers one
+// with a slug that is the name of the file's directory.
 func (t *capture) dir() string {
 	slug, first := filepath.Base(filepath.Dir(t.src.Path)), ""
 	candidates := []string{t.src.Dir, t.graph.dir}
@@ -256,7 +256,8 @@ func countLines(ctx context.Context, r io.Reader) (int, error) {
 // tailSize is how much before an offset a digest checks.
 const tailSize = 4 << 10
 
-// digest returns what a later capture needs to continue at offset.
+// digest returns the state of h and a hash of the bytes before offset. A later capture
+// continues with them.
 func digest(f io.ReaderAt, h hash.Hash, offset int64) ([]byte, error) {
 	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {

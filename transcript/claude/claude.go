@@ -6,12 +6,12 @@
 // A session is one file of JSON lines, projects/SLUG/SESSION.jsonl, where SLUG is made of
 // the working directory (see [Slug]). User, assistant, attachment and system records form
 // a tree by uuid and parentUuid; file order is not causal order. The agent finds the head
-// of the tree when it loads the file and walks up from there to the root: the records on
-// that path are what the model sees. A cut therefore keeps lines byte for byte, selects
+// of the tree when it loads the file and walks up from there to the root: the model sees
+// the records on that path. A cut therefore keeps lines byte for byte, selects
 // them by ancestry, and applies the agent's own rules to check where the result ends.
 //
 // Sidecars are the session's other files: transcripts of subagents, large tool results,
-// the task list, backups of files and what hooks exported. They are captured and copied
+// the task list, backups of files and exports of hooks. They are captured and copied
 // with the transcript.
 //
 // # Objects

@@ -63,7 +63,7 @@ func (k *cut) writeTranscript(ctx context.Context) error {
 	return k.setTime()
 }
 
-// check refuses what cannot be cut, and decides where the files are.
+// check returns an error if the position cannot be cut, and sets the paths of the files.
 func (k *cut) check() error {
 	invalid := func(why string) error {
 		return segno.Errorf(segno.KindInvalid, opCut, string(k.p.Session), "%s", why)
@@ -269,7 +269,7 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 }
 
 // writeLine writes the transcript again with only the records that the line to leaf needs,
-// and replaces the graph by that of those records.
+// and replaces the graph by the graph of those records.
 func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 	keep := k.graph.ancestry(leaf)
 	messages, err := k.messages(ctx, from)
@@ -316,7 +316,8 @@ func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, 
 	return doErr
 }
 
-// message is what a record's message shows of its place among others.
+// message connects a record with other records: with the blocks of the same answer, or with
+// the calls of tools.
 type message struct {
 	id             string // of the agent's answer; each of its blocks is a separate record
 	hasToolResults bool

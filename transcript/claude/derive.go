@@ -16,7 +16,7 @@ import (
 // most.
 const maxRanges = 4096
 
-// overlap is what a transcript has in common with the one it was cut from.
+// overlap is the part of a transcript that is also in the transcript it was cut from.
 type overlap struct {
 	keep  []lineRange // the lines of that one it has
 	lines int         // how many lines that one has

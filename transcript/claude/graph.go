@@ -40,7 +40,7 @@ type preserved struct {
 	anchor     string
 	uuids      []string
 	all        []string
-	head, tail string // what older versions write instead of uuids
+	head, tail string // written by older versions instead of uuids
 }
 
 // graph is the conversation in a piece of a transcript.
@@ -87,7 +87,7 @@ func newGraph(path string) *graph {
 	return &graph{byUUID: map[string]int{}, skip: map[string]string{}, newest: none, slug: filepath.Base(filepath.Dir(path))}
 }
 
-// newTurnGraph returns an empty graph that also reads what each record says.
+// newTurnGraph returns an empty graph that also reads the parts of turns.
 func newTurnGraph(path string) *graph {
 	g := newGraph(path)
 	g.readTurns = true

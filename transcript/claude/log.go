@@ -20,7 +20,7 @@ type chunk struct {
 // logNode is one log object: the chunks of one capture, and the log before it.
 type logNode struct {
 	prev    segno.Hash      // zero for the first
-	session segno.SessionID // whose id the bytes of prev get; "" leaves them as they are
+	session segno.SessionID // replaces the ids in the bytes of prev; "" leaves them
 	keep    []lineRange     // the lines of prev that count; nil for all
 	size    int64           // of all bytes up to and including its own
 	chunks  []chunk
@@ -68,9 +68,9 @@ func (n logNode) own() (sum int64) {
 	return sum
 }
 
-// decodeLog decodes what encode returned. The error has [segno.KindCorrupt], or
-// [segno.KindNewer] for a version this program does not know. The comparison with
-// encode rejects what the lines below read too leniently.
+// decodeLog is the inverse of encode. The error has [segno.KindCorrupt], or
+// [segno.KindNewer] for a version this program does not know. The lines below read
+// leniently; the comparison with encode rejects every other form.
 func decodeLog(data []byte) (logNode, error) {
 	const op = "read log"
 	var n logNode

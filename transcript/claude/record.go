@@ -67,7 +67,7 @@ type syntaxError int
 
 func (e syntaxError) Error() string { return fmt.Sprintf("not JSON from byte %d on", int(e)) }
 
-// parse reads a line into r, whose slices then point into line. The line may end
+// parse reads a line into r. The slices of r then point into line. The line may end
 // in a newline and begin with a byte order mark. After an error r has the line only.
 func (r *record) parse(line []byte) error {
 	*r = record{line: line, sessions: r.sessions[:0]}
@@ -207,7 +207,7 @@ func hasToolResult(content []byte) (found bool) {
 	return found
 }
 
-// turnPart is what a record says, as far as the division into turns depends on it.
+// turnPart is the content of a record on which the division into turns depends.
 type turnPart struct {
 	role   role
 	text   string // of a prompt, as the user typed it
@@ -215,7 +215,7 @@ type turnPart struct {
 	source string // the record's uuid in the session it was copied from
 }
 
-// role is what a record does in a turn.
+// role is the function of a record in a turn.
 type role uint8
 
 const (
@@ -226,7 +226,7 @@ const (
 	roleNotice       // words that the program wrote as the agent's: an error, "No response requested."
 )
 
-// turnPartOf returns what r says, nil for nothing.
+// turnPartOf returns the part of r, nil if the division does not depend on r.
 func turnPartOf(r *record) *turnPart {
 	out := &turnPart{key: jsonscan.Unescape(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
 	switch {
@@ -271,7 +271,7 @@ func beginsWithTag(words string) bool {
 	return len(words) > 1 && words[0] == '<' && words[1] >= 'a' && words[1] <= 'z'
 }
 
-// typedCommand turns the tags of a slash command into what the user typed.
+// typedCommand turns the tags of a slash command into the text that the user typed.
 func typedCommand(words string) string {
 	name := element(words, "command-name")
 	if name == "" {

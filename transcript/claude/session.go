@@ -102,7 +102,7 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 
 // readDir returns the directory that the session at path runs in. Each record has the
 // directory the agent was in at that time, which may be a subdirectory. The newest
-// directory whose slug is the name of the file's directory counts, else the newest one.
+// directory with a slug that is the name of the file's directory counts, else the newest one.
 // The end of the file is searched first.
 func readDir(ctx context.Context, path string) (string, error) {
 	f, err := openRegular(path)

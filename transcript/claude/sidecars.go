@@ -189,7 +189,7 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 	return decodeSidecars(data)
 }
 
-// decodeSidecars decodes what encodeSidecars returned. Errors are those of
+// decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
 // [decodeLog]. No path of the result leads out of its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
@@ -239,8 +239,8 @@ func decodeSidecar(row string) (s sidecar, err error) {
 	return s, nil
 }
 
-// Trace calls visit for each object p reaches. visit returns false for an object whose
-// references it already knows.
+// Trace calls visit for each object p reaches. visit returns false if it
+// already knows the references of an object.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
 	if err := traceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
 		return err

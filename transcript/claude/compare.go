@@ -52,7 +52,7 @@ func endsAt(ctx context.Context, f *os.File, p *segno.Position) (bool, error) {
 	a := newReadAhead(ctx, io.LimitReader(f, p.Offset))
 	defer a.close()
 	g := newGraph(f.Name())
-	n, err := g.read(ctx, a.lines())
+	n, err := g.read(ctx, newLineReader(a, 0))
 	if err != nil {
 		return false, err
 	}

@@ -105,7 +105,7 @@ func (s copySource) eachLine(ctx context.Context, do func(line) error) (readErr,
 	defer in.Close()
 	a := newReadAhead(ctx, io.LimitReader(in, s.p.Offset))
 	defer a.close()
-	l := a.lines()
+	l := newLineReader(a, 0)
 	for at := range l.all() {
 		if err := do(at); err != nil {
 			return nil, err

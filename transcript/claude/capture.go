@@ -128,8 +128,8 @@ func (t *capture) findNew(ctx context.Context) error {
 
 // readGraph reads the whole lines between two offsets.
 func (t *capture) readGraph(ctx context.Context, from, to int64) error {
-	t.graph = newTurnGraph(t.src.Path)
-	t.graph.isWhole = from == 0
+	t.graph = newGraph(t.src.Path)
+	t.graph.readTurns, t.graph.isWhole = true, from == 0
 	n, err := t.graph.read(ctx, newLineReader(io.NewSectionReader(t.file, from, to-from), from))
 	t.to = from + n
 	return err

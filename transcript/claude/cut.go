@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -54,13 +55,13 @@ type cut struct {
 
 func (k *cut) writeTranscript(ctx context.Context) error {
 	from, err := k.copyAll(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = k.selectLine(ctx, from)
 	}
-	if err := k.selectLine(ctx, from); err != nil {
-		return err
+	if err == nil && k.to.Yield {
+		err = k.setTime()
 	}
-	return k.setTime()
+	return err
 }
 
 // check returns an error if the position cannot be cut, and sets the paths of the files.
@@ -74,17 +75,13 @@ func (k *cut) check() error {
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
 		return invalid("the position names no bytes")
 	}
-	if err := checkSession(opCut, k.p.Session); err != nil {
+	if err := cmp.Or(checkSession(opCut, k.p.Session), checkNewSession(opCut, k.to.Session)); err != nil {
 		return err
 	}
-	if err := checkNewSession(opCut, k.to.Session); err != nil {
-		return err
-	}
-	path, err := k.c.path(k.to.Session, k.to.Dir)
-	if err != nil {
+	var err error
+	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
 		return invalid(err.Error())
 	}
-	k.path = path
 	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && k.p.Path == "" {
 		k.p.Path = paths[0]
 	}
@@ -93,7 +90,7 @@ func (k *cut) check() error {
 		return err
 	}
 	for _, other := range existing {
-		if other != path || k.to.Session == k.p.Session {
+		if other != k.path || k.to.Session == k.p.Session {
 			return k.conflict(other, fs.ErrExist)
 		}
 	}
@@ -138,16 +135,15 @@ func (k *cut) selectLine(ctx context.Context, from copySource) error {
 		return segno.Errorf(segno.KindCorrupt, opCut, string(k.p.Session), "record %s is missing%s", k.p.Leaf, k.graph.firstDamage())
 	}
 	v := k.graph.load()
-	if head := v.continuesFrom(leaf); head != none && !v.gone[leaf] {
-		return v.checkChain(head)
+	head := v.continuesFrom(leaf)
+	if v.gone[leaf] {
+		head = none
 	}
-	if err := k.writeLine(ctx, from, leaf); err != nil {
-		return err
-	}
-	v = k.graph.load()
-	head := v.continuesFrom(k.graph.index(k.p.Leaf))
-	if head == none {
-		if err := k.writePointer(); err != nil {
+	for _, write := range []func() error{func() error { return k.writeLine(ctx, from, leaf) }, k.writePointer} {
+		if head != none {
+			break
+		}
+		if err := write(); err != nil {
 			return err
 		}
 		v = k.graph.load()
@@ -211,11 +207,8 @@ func (v *loaded) losesMessage(chain []int, lost int) bool {
 	return false
 }
 
-// setTime makes the new transcript older than its source if the target wants that.
+// setTime makes the new transcript older than its source.
 func (k *cut) setTime() error {
-	if !k.to.Yield {
-		return nil
-	}
 	paths, _ := k.c.files(k.p.Session)
 	for _, path := range append(paths, k.p.Path) {
 		fi, err := os.Stat(path)
@@ -310,10 +303,7 @@ func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, 
 	if errors.Is(readErr, errStale) {
 		return segno.NewError(segno.KindBusy, opCut, from.name, errRewritten)
 	}
-	if readErr != nil {
-		return readErr
-	}
-	return doErr
+	return cmp.Or(readErr, doErr)
 }
 
 // message connects a record with other records: with the blocks of the same answer, or with

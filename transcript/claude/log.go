@@ -277,7 +277,8 @@ func openLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) 
 		}
 		if n.session != "" || n.keep != nil {
 			tail = &chunkReader{ctx: ctx, objects: o}
-			r = io.MultiReader(newLineFilter(r, n.keep, n.session), tail)
+			lines := &lineFilter{in: newLineReader(r, 0), all: n.keep == nil, keep: n.keep, session: n.session}
+			r = io.MultiReader(lines, tail)
 		}
 		tail.chunks = append(tail.chunks, n.chunks...)
 	}
@@ -338,11 +339,6 @@ type lineFilter struct {
 	rest   []byte // of the current line
 	buf    bytes.Buffer
 	record record
-}
-
-// newLineFilter returns a reader of the lines keep, nil for all.
-func newLineFilter(r io.Reader, keep []lineRange, session segno.SessionID) *lineFilter {
-	return &lineFilter{in: newLineReader(r, 0), all: keep == nil, keep: keep, session: session}
 }
 
 func (f *lineFilter) Read(p []byte) (int, error) {

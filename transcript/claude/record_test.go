@@ -145,7 +145,8 @@ func FuzzLineFilter(f *testing.F) {
 			return
 		}
 		read := func(data []byte, keep []lineRange, session segno.SessionID) []byte {
-			out, err := io.ReadAll(iotest.OneByteReader(newLineFilter(bytes.NewReader(data), keep, session)))
+			f := &lineFilter{in: newLineReader(bytes.NewReader(data), 0), all: keep == nil, keep: keep, session: session}
+			out, err := io.ReadAll(iotest.OneByteReader(f))
 			if err != nil {
 				t.Fatal(err)
 			}

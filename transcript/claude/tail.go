@@ -36,11 +36,10 @@ func readTail(f *os.File, offset int64, visit func(*record) bool) (int64, error)
 
 // tailOffset is where the tail of an open transcript begins.
 func tailOffset(f *os.File) int64 {
-	fi, err := f.Stat()
-	if err != nil {
-		return 0
+	if fi, err := f.Stat(); err == nil {
+		return max(0, fi.Size()-tailLength)
 	}
-	return max(0, fi.Size()-tailLength)
+	return 0
 }
 
 // poll calls check until it returns true or an error, or until ctx ends.

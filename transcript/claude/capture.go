@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -29,7 +30,10 @@ var errRewritten = errors.New("the transcript was rewritten while it was read")
 // [segno.KindNotFound] if there is no transcript and [segno.KindBusy] if it kept
 // changing other than by growing.
 func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
-	t := &capture{c: c, op: "capture session", src: src, prev: prev, batch: b, isKnown: known}
+	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, batch: b, isKnown: known}
+	if prev != nil {
+		t.prev = *prev
+	}
 	err := t.run(ctx)
 	return t.out, err
 }
@@ -40,7 +44,7 @@ func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno
 // be read, if src has less than half of the bytes that would have to be read for it, or
 // if too many logs of the chain already leave out lines. Errors are those of Capture.
 func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
-	t := &capture{c: c, op: "read session that was cut", src: src, batch: b, of: &of, objects: o}
+	t := &capture{c: c, op: "read session that was cut", src: src, isFirst: true, batch: b, of: &of, objects: o}
 	err := t.run(ctx)
 	return t.out.Position, err
 }
@@ -50,7 +54,8 @@ type capture struct {
 	c       *Transcripts
 	op      string
 	src     segno.Source
-	prev    *segno.Position
+	prev    segno.Position // the position of the capture before
+	isFirst bool           // there is none
 	batch   segno.Batch
 	isKnown func(string) bool // nil knows nothing
 	file    *os.File
@@ -112,10 +117,7 @@ func (t *capture) try(ctx context.Context) error {
 // a log if the store has lost the log before it.
 func (t *capture) findNew(ctx context.Context) error {
 	t.from, t.hash = 0, sha256.New()
-	if t.prev == nil {
-		return nil
-	}
-	h, ok := resumeHash(t.file, t.prev)
+	h, ok := resumeHash(t.file, &t.prev)
 	if !ok || t.prev.Offset == 0 {
 		return nil
 	}
@@ -182,10 +184,7 @@ func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block 
 		}
 		left -= int64(len(piece))
 	}
-	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, t.graph.version
-	if p.Version == "" && t.prev != nil {
-		p.Version = t.prev.Version
-	}
+	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, cmp.Or(t.graph.version, t.prev.Version)
 	t.hash.Sum(p.SHA256[:0])
 	p.Log, err = w.close(ctx)
 	return err
@@ -195,11 +194,7 @@ func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block 
 // with a slug that is the name of the file's directory.
 func (t *capture) dir() string {
 	slug, first := filepath.Base(filepath.Dir(t.src.Path)), ""
-	candidates := []string{t.src.Dir, t.graph.dir}
-	if t.prev != nil {
-		candidates = append(candidates, t.prev.Dir)
-	}
-	for _, dir := range append(candidates, t.graph.cwdText()) {
+	for _, dir := range []string{t.src.Dir, t.graph.dir, t.prev.Dir, t.graph.cwdText()} {
 		switch {
 		case dir == "":
 		case Slug(dir) == slug:
@@ -213,11 +208,7 @@ func (t *capture) dir() string {
 
 // finish adds the sidecars and the damage.
 func (t *capture) finish(ctx context.Context) error {
-	var before segno.Hash
-	if t.prev != nil {
-		before = t.prev.Sidecars
-	}
-	name, skipped, err := t.c.captureSidecars(ctx, t.src, before, t.batch)
+	name, skipped, err := t.c.captureSidecars(ctx, t.src, t.prev.Sidecars, t.batch)
 	if err != nil {
 		return err
 	}

@@ -101,6 +101,7 @@ func (c *codec) message(n protowire.Number, isSet bool, fields func()) {
 	}
 }
 
+// text is for any bytes: paths and messages need not be UTF-8.
 func text[T ~string](c *codec, n protowire.Number, p *T) {
 	switch {
 	case c.encoding && *p != "":
@@ -122,6 +123,7 @@ func (c *codec) alias(n protowire.Number, p *[]byte) {
 	}
 }
 
+// hash is for 32 bytes. A field of another length is damage.
 func (c *codec) hash(n protowire.Number, p *segno.Hash) {
 	switch {
 	case c.encoding && !p.IsZero():
@@ -194,6 +196,7 @@ func repeated[T any](c *codec, n protowire.Number, list *[]T, fields func(*T)) {
 	}
 }
 
+// texts is for a list of texts, also of empty ones.
 func (c *codec) texts(n protowire.Number, list *[]string) {
 	for i := range *list {
 		if c.encoding {

@@ -22,6 +22,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/workspace"
@@ -416,7 +417,7 @@ func checkFile(v *vector) {
 }
 
 func checkKV(v *vector) {
-	m := kv.NewMap(nil)
+	m := kvtest.NewMap(nil)
 	for _, p := range v.pairs {
 		if key, ok := strings.CutPrefix(p[0], "key "); ok {
 			if _, err := m.Put(v.t.Context(), key, v.hex(p[0]), kv.RevNone); err != nil {
@@ -459,6 +460,6 @@ func checkSpool(v *vector) {
 			yield(c.ID)
 		}
 	}), err)
-	plan, err := d.Read(v.t.Context(), "workspace")
+	plan, err := d.ReadPlan(v.t.Context(), "workspace")
 	v.same("journal", strings.TrimSpace(string(plan)), err)
 }

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -139,7 +137,7 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 }
 
 // Stream is Run that yields the events. The caller may stop at any time and loses only the
-// step in progress.
+// step in progress. While the caller handles an event, the run waits; calls of tools continue.
 //
 // The last event is done, interrupted or error; an error is also the sequence's. Errors are
 // [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a [segno.ConflictError] if
@@ -149,38 +147,16 @@ func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		events, done, stop := make(chan Event), make(chan error, 1), make(chan struct{})
-		var panicked *panicError
-		exited := true // until execute returns or panics
-		defer close(stop)
-		go func() {
-			r := a.saving(in).newRun(in)
-			r.events = eventSink{out: events, stop: stop}
-			var err error
-			defer func() { done <- err }()
-			panicked = recoverPanic(func() { err = r.execute(ctx) })
-			exited = false
-		}()
+		r := a.saving(in).newRun(in)
 		receiving := true
-		for {
-			select {
-			case e := <-events:
-				if receiving && !yield(e, nil) {
-					receiving = false
-					cancel(segno.NewError(segno.KindCancelled, "run agent", "", nil))
-				}
-			case err := <-done:
-				if panicked != nil {
-					panic(panicked)
-				}
-				if exited {
-					runtime.Goexit() // a callback called it
-				}
-				if err != nil && receiving {
-					yield(a.errorEvent(in, err), err)
-				}
-				return
+		r.send = func(e Event) {
+			if receiving && !yield(e, nil) {
+				receiving = false
+				cancel(segno.NewError(segno.KindCancelled, "run agent", "", nil))
 			}
+		}
+		if err := r.execute(ctx); err != nil && receiving {
+			yield(a.errorEvent(in, err), err)
 		}
 	}
 }
@@ -203,31 +179,6 @@ func (a *Agent) errorEvent(in Input, err error) Event {
 		e.Interrupts = lost.open
 	}
 	return e
-}
-
-// panicError is a panic of a model or a callback in the run's goroutine. Stream raises it in
-// the caller's goroutine, where the caller can recover it.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
-
-// Unwrap returns the value of the panic, if it was an error.
-func (p *panicError) Unwrap() error {
-	err, _ := p.value.(error)
-	return err
-}
-
-func recoverPanic(f func()) (p *panicError) {
-	defer func() {
-		if v := recover(); v != nil {
-			p = &panicError{value: v, stack: debug.Stack()}
-		}
-	}()
-	f()
-	return nil
 }
 
 // check returns an error for a config that no run can use.

@@ -80,13 +80,7 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := r.checkEdit(i, &d); err != nil {
 			return err
 		}
-		e, err := d.Entry()
-		if err != nil {
-			return err
-		}
-		if err := r.draft(e); err != nil {
-			return err
-		}
+		r.draftRecord(d)
 		if r.deciding == nil {
 			r.deciding = map[string]bool{}
 		}
@@ -189,15 +183,6 @@ func (r *run) isTaskResumable(call string) bool {
 	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool { return i.Via == call && i.Late(r.Now()) })
 }
 
-// draftInterrupt drafts a question.
-func (r *run) draftInterrupt(i segno.Interrupt) error {
-	e, err := i.Entry()
-	if err != nil {
-		return err
-	}
-	return r.draft(e)
-}
-
 // Decide records decisions and runs nothing: [Agent.Stream] without a prompt then acts on
 // them. It works at any time and from any process, also during a run of the thread; that run
 // continues with the decisions. All decisions are recorded or none. Repeating a recorded
@@ -231,7 +216,7 @@ func (a *Agent) decideOnce(ctx context.Context, thread string, decisions []segno
 				WithHint("run the thread without a prompt and answer the question that it asks then")
 		}
 	}
-	if err := r.decide(decisions); err != nil || len(r.entries) == 0 {
+	if err := cmp.Or(r.decide(decisions), r.draftErr); err != nil || len(r.entries) == 0 {
 		return err
 	}
 	_, err := r.commitWithRetry(ctx, r.newCommit(nil))

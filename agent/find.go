@@ -104,27 +104,25 @@ type candidate struct {
 	phase segno.Phase
 }
 
-// merge merges two ordered sequences.
+// merge merges two sequences that are ordered by id. An error ends it.
 func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	return func(yield func(candidate, error) bool) {
-		nextX, stopX := iter.Pull2(x)
-		defer stopX()
-		nextY, stopY := iter.Pull2(y)
-		defer stopY()
-		a, errA, okA := nextX()
-		b, errB, okB := nextY()
-		for okA || okB {
-			if !okB || okA && (errA != nil || errB == nil && a.ID <= b.ID) {
-				if !yield(a, errA) || errA != nil {
+		nextY, stop := iter.Pull2(y)
+		defer stop()
+		b, errB, more := nextY()
+		for a, errA := range x {
+			for more && errA == nil && (errB != nil || b.ID < a.ID) {
+				if !yield(b, errB) || errB != nil {
 					return
 				}
-				a, errA, okA = nextX()
-				continue
+				b, errB, more = nextY()
 			}
-			if !yield(b, errB) || errB != nil {
+			if !yield(a, errA) || errA != nil {
 				return
 			}
-			b, errB, okB = nextY()
+		}
+		for more && yield(b, errB) && errB == nil {
+			b, errB, more = nextY()
 		}
 	}
 }

@@ -104,7 +104,7 @@ func (r *run) emitOutcome(end *segno.Node) {
 		if end.Thread != r.thread {
 			e.Seq, e.Thread = 0, r.thread // the turn ended before this fork began
 		}
-		r.events.send(e)
+		r.send(e)
 	}
 }
 

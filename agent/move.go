@@ -39,7 +39,7 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 	if a.Timeline != nil {
 		t.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, t, false); err != nil {
+	if _, err := a.storeTimeline().ForkThread(ctx, at, t, false); err != nil {
 		return Status{}, err
 	}
 	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
@@ -58,31 +58,30 @@ func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) {
-		if files, err := r.movesFiles(ctx, request.To); files || err != nil {
+	return a.withThread(ctx, thread, func(r *run) (plan timeline.Plan, err error) {
+		request.Thread = r.thread
+		files, err := r.movesFiles(ctx, request.To)
+		if files && err == nil {
+			request.Scope = timeline.ScopeBoth
+			moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
 			if err != nil {
-				return timeline.Plan{}, err
+				return plan, err
 			}
-			return r.moveFiles(ctx, request)
+			return *moved.Plan, nil
 		}
-		if r.Timeline != nil {
-			if err := r.Timeline.CompletePending(ctx); err != nil {
-				return timeline.Plan{}, err
-			}
+		if r.Timeline != nil && err == nil {
+			err = r.Timeline.CompletePending(ctx)
 		}
-		return timeline.Plan{}, r.movePointers(ctx, request)
+		if err == nil {
+			_, err = r.leased(r.storeTimeline()).MoveHead(ctx, request)
+		}
+		return plan, err
 	})
 }
 
-// movePointers moves a thread without files.
-func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) error {
-	request.Thread = r.thread
-	tl := timeline.Open(timeline.Config{Store: r.Store})
-	if r.lease != nil {
-		tl = tl.WithLease(r.lease.current())
-	}
-	_, err := tl.MoveHead(ctx, request)
-	return err
+// storeTimeline returns a timeline without a workspace, which moves and forks threads alone.
+func (a *Agent) storeTimeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: a.Store})
 }
 
 // movesFiles reports whether a move changes files. to is empty for undo and redo.
@@ -135,25 +134,18 @@ func (r *run) draftLostQuestions(ctx context.Context) error {
 		if s.policy != LostAsk || nextAction(s) != actionAsk {
 			continue
 		}
-		if err := r.draftInterrupt(r.newLostInterrupt(r.withIntentArgs(c, intent), "")); err != nil {
-			return err
+		if intent.Input != nil {
+			c.Args = intent.Input
 		}
+		r.draftRecord(r.newLostInterrupt(c, ""))
 	}
 	return r.commit(ctx, nil)
-}
-
-// withIntentArgs returns a call with the arguments that its intent recorded.
-func (r *run) withIntentArgs(c Call, intent *intentBody) Call {
-	if intent.Input != nil {
-		c.Args = intent.Input
-	}
-	return c
 }
 
 // reaskQuestions asks the open questions again, under other ids, if the thread was moved since
 // or if they expired. Unfinished tasks continue in forks of their threads.
 func (r *run) reaskQuestions(ctx context.Context) error {
-	now, members := r.Now(), r.members.get()
+	now, members := r.Now(), maps.Clone(r.members)
 	for _, old := range slices.Clone(r.state.Interrupts) {
 		if old.Via != "" {
 			continue // its task asks again
@@ -163,9 +155,7 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			return err
 		}
 		if moved || old.Late(now) {
-			if err := r.reask(old); err != nil {
-				return err
-			}
+			r.reask(old)
 		}
 	}
 	if err := r.reaskApprovals(ctx); err != nil {
@@ -179,20 +169,20 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			return err
 		}
 	}
-	if maps.Equal(members, r.members.get()) {
+	if maps.Equal(members, r.members) {
 		return r.commit(ctx, nil)
 	}
 	return r.commit(ctx, r.stepEnd()) // checkpoints contain the members
 }
 
 // reask asks a question under another id.
-func (r *run) reask(old segno.Interrupt) error {
+func (r *run) reask(old segno.Interrupt) {
 	i := old
 	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
 	if !old.Expires.IsZero() {
 		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
 	}
-	return r.draftInterrupt(i)
+	r.draftRecord(i)
 }
 
 // reaskApprovals asks again about calls that were approved and did not begin before the thread
@@ -204,11 +194,11 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 			continue
 		}
 		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
-		if err == nil && moved {
-			err = r.reask(a.Interrupt)
-		}
 		if err != nil {
 			return err
+		}
+		if moved {
+			r.reask(a.Interrupt)
 		}
 	}
 	return nil
@@ -217,9 +207,8 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 // forkTasks gives each unfinished task a thread that begins where the task was at this
 // checkpoint, and asks the task's questions again there.
 func (r *run) forkTasks(ctx context.Context) error {
-	members := r.members.get()
 	for _, c := range r.openCalls() {
-		at := members[c.ID]
+		at := r.members[c.ID]
 		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
 			continue
 		}
@@ -231,15 +220,13 @@ func (r *run) forkTasks(ctx context.Context) error {
 		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
-		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
+		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
 			return fmt.Errorf("fork task: %w", err)
 		}
 		if err := r.reaskTask(ctx, j); err != nil {
 			return fmt.Errorf("fork task: %w", err)
 		}
-		if err := r.draftIntent(&j, true); err != nil {
-			return err
-		}
+		r.draftIntent(&j, true)
 	}
 	return nil
 }
@@ -256,8 +243,9 @@ func (r *run) reaskTask(ctx context.Context, j job) error {
 	if err := child.reaskQuestions(ctx); err != nil {
 		return err
 	}
-	r.members.add(j.ID, child.head.Head)
-	return r.adoptQuestions(j, &waitError{child.state.Interrupts, child.state.Replaced})
+	r.setMember(j.ID, child)
+	r.adoptQuestions(j.ID, &waitError{child.state.Interrupts, child.state.Replaced})
+	return nil
 }
 
 // reaskExpiredTasks asks again the questions of tasks that have expired.

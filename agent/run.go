@@ -24,15 +24,15 @@ type run struct {
 	drafts
 
 	in        Input
-	events    eventSink
+	send      func(Event) // passes an event to the caller of the run
 	state     *segno.State
 	values    *Values
-	members   membership
-	onlyMoves bool                    // it moves the thread and asks its questions, and runs no call
-	noTool    []segno.Answer          // approvals of calls whose tools this agent lacks
-	abort     context.CancelCauseFunc // ends the run
-	parent    *run                    // of a subagent's run
-	sub       string                  // the subagent's name
+	members   map[string]segno.CommitID // by call: the heads of its tasks
+	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
+	noTool    []segno.Answer            // approvals of calls whose tools this agent lacks
+	abort     context.CancelCauseFunc   // ends the run
+	parent    *run                      // of a subagent's run
+	sub       string                    // the subagent's name
 }
 
 // turnState is the turn that a run works on.
@@ -56,9 +56,11 @@ type position struct {
 	forked bool // the thread was forked or moved, and nothing was committed since
 }
 
-// drafts is what the next commit contains.
+// drafts is what the next commit contains. Drafting methods return no error: commit returns
+// the first one.
 type drafts struct {
 	entries    []segno.Entry
+	draftErr   error
 	deciding   map[string]bool // questions that the drafted decisions answer
 	fromAnswer bool            // the drafted decisions come from Config.Answer
 	committed  bool            // the run has committed something
@@ -66,7 +68,7 @@ type drafts struct {
 
 // newRun returns a run that no caller listens to.
 func (a *Agent) newRun(in Input) *run {
-	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, events: closedSink()}
+	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, send: func(Event) {}}
 }
 
 // execute runs the thread until the turn ends or waits.
@@ -139,7 +141,7 @@ func (r *run) loop(ctx context.Context) error {
 		waiting, err := r.finishCalls(ctx)
 		if errors.Is(err, ErrAnswered) && r.fromAnswer {
 			// Another process recorded a decision while Config.Answer was called. It wins.
-			r.entries, r.deciding, r.fromAnswer = nil, nil, false
+			r.drafts = drafts{committed: r.committed}
 			if err := r.reload(ctx); err != nil {
 				return err
 			}
@@ -263,13 +265,11 @@ func (r *run) beginTurn(ctx context.Context) error {
 		}
 	}
 	r.turn, r.prompt, r.open = r.head.Turn+1, r.in.Prompt, true
-	r.members.set(nil)
+	r.members = nil
 	if err := r.saveOutputSchema(); err != nil {
 		return err
 	}
-	if err := r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
-		return err
-	}
+	r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()})
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
 }
 
@@ -288,9 +288,7 @@ func (r *run) interruptTurn(ctx context.Context) error {
 		return err
 	}
 	for _, c := range r.openCalls() {
-		if err := r.draftResult(c, Result{Text: "not run: the turn was interrupted before", Error: true}); err != nil {
-			return err
-		}
+		r.draftResult(c, Result{Text: "not run: the turn was interrupted before", Error: true})
 	}
 	return r.commit(ctx, r.turnEnd(true))
 }
@@ -328,31 +326,11 @@ func (r *run) loaded() *Loaded {
 	return &Loaded{Step: r.state.Step, Messages: len(r.msgs), Todos: len(todos), Files: len(r.values.Keys("files/"))}
 }
 
-// eventSink passes events to the caller of a run.
-type eventSink struct {
-	out  chan<- Event
-	stop <-chan struct{} // closed when the caller no longer receives
-}
-
-// closedSink returns a sink that drops events.
-func closedSink() eventSink {
-	stop := make(chan struct{})
-	close(stop)
-	return eventSink{stop: stop}
-}
-
-func (s eventSink) send(e Event) {
-	select {
-	case s.out <- e:
-	case <-s.stop:
-	}
-}
-
 // emit sends a live event.
 func (r *run) emit(e Event) {
 	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
 	e.Agent, e.Time = r.sub, r.Now()
-	r.events.send(e)
+	r.send(e)
 }
 
 // emitCommit sends the events of a commit, except that a subagent is done: the agent's own
@@ -360,54 +338,79 @@ func (r *run) emit(e Event) {
 func (r *run) emitCommit(n *segno.Node) {
 	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
-			r.events.send(e)
+			r.send(e)
 		}
 	}
 }
 
 // draft adds an entry to the next commit and applies it to the state.
-func (r *run) draft(e segno.Entry) error {
+func (r *run) draft(e segno.Entry) {
 	e.Turn = r.turn
 	if e.Time.IsZero() {
 		e.Time = r.Now()
 	}
 	if err := r.state.Apply(&e); err != nil {
-		return err
+		r.failDraft(err)
+		return
 	}
 	r.countShell(&e)
 	r.entries = append(r.entries, e)
-	return nil
+}
+
+// draftBody drafts an entry with v as its body.
+func (r *run) draftBody(e segno.Entry, v any) {
+	var err error
+	if e.Body, err = segno.Encode(v); err != nil {
+		r.failDraft(segno.NewError(segno.KindInvalid, "record "+string(e.Kind), e.ID, err))
+		return
+	}
+	r.draft(e)
+}
+
+// draftRecord drafts the entry of a question or a decision.
+func (r *run) draftRecord(x interface{ Entry() (segno.Entry, error) }) {
+	e, err := x.Entry()
+	if err != nil {
+		r.failDraft(err)
+		return
+	}
+	r.draft(e)
+}
+
+// failDraft records why the next commit fails.
+func (r *run) failDraft(err error) { r.draftErr = cmp.Or(r.draftErr, err) }
+
+// takeDraftError returns the error of the drafts, and forgets it.
+func (r *run) takeDraftError() error {
+	err := r.draftErr
+	r.draftErr = nil
+	return err
 }
 
 // draftMessage drafts a message and adds it to the conversation.
-func (r *run) draftMessage(m Message) error {
-	if m.ID == "" {
-		m.ID = segno.NewID()
-	}
+func (r *run) draftMessage(m Message) {
+	m.ID = cmp.Or(m.ID, segno.NewID())
 	if m.Time.IsZero() {
 		m.Time = r.Now()
 	}
-	body, err := segno.Encode(m)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
-	}
 	// The model sees the message as the log has it, so that a restart changes nothing.
 	var logged Message
-	if err := json.Unmarshal(body, &logged); err != nil {
-		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
+	body, err := segno.Encode(m)
+	if err == nil {
+		err = json.Unmarshal(body, &logged)
+	}
+	if err != nil {
+		r.failDraft(segno.NewError(segno.KindInvalid, "record message", m.ID, err))
+		return
 	}
 	r.add(logged)
 	r.show(logged)
-	return r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
+	r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
 }
 
 // draftNote drafts a note.
-func (r *run) draftNote(name string, v any) error {
-	body, err := segno.Encode(v)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "record "+name, "", err)
-	}
-	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: name, Body: body})
+func (r *run) draftNote(name string, v any) {
+	r.draftBody(segno.Entry{Kind: segno.EntryNote, Name: name}, v)
 }
 
 // The names of notes, which the log stores.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -68,12 +69,8 @@ func (r *run) createThread(ctx context.Context) (segno.Head, error) {
 }
 
 // headOf reads a thread's head.
-func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
-	err = a.retry(ctx, func() (err error) {
-		head, err = a.Store.Head(ctx, thread)
-		return err
-	})
-	return head, err
+func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
+	return retry(ctx, a, busyTries, func() (segno.Head, error) { return a.Store.Head(ctx, thread) })
 }
 
 // reload reads the thread's head and line.
@@ -132,7 +129,7 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 		if !foundTurn && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
 			foundTurn = true
 			r.open = (c.Kind != segno.CheckpointTurn || c.Interrupted) && !r.isFinished()
-			r.members.set(c.Members)
+			r.members = maps.Clone(c.Members)
 		}
 		if r.open && c.Turn == r.turn && c.Prompt != "" {
 			r.prompt = c.Prompt // the oldest checkpoint of the turn has the whole prompt
@@ -141,12 +138,8 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 }
 
 // loadLine loads a line.
-func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (line *segno.Line, err error) {
-	err = a.retry(ctx, func() (err error) {
-		line, err = a.Store.Load(ctx, at, w)
-		return err
-	})
-	return line, err
+func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	return retry(ctx, a, busyTries, func() (*segno.Line, error) { return a.Store.Load(ctx, at, w) })
 }
 
 // isMoved reports whether the thread was moved after a question was asked or answered, or

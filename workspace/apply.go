@@ -161,14 +161,32 @@ func (a *apply) execute(ctx context.Context) (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := p.do(ctx, s); isDenied(err) {
-				s.refuse(cause(err))
+			if up := a.byPath[dirOf(s.Path)]; up != nil && up.why == whySpelling {
+				s.refuse(whySpelling)
+			} else if err := p.do(ctx, s); isDenied(err) {
+				s.refuse(a.whyDenied(s, err))
 			} else if err != nil {
 				return pathError("restore", s.Path, err)
 			}
 		}
 	}
 	return a.sync()
+}
+
+// whySpelling is the conflict about a path that a case-sensitive file system had beside another
+// spelling of it. Writing it would replace the other one.
+const whySpelling = "the file system treats its name as equal to another name in the directory"
+
+// whyDenied returns why a step failed with err. If there was nothing at the path at first and now
+// its directory does not list it, another step made a path that differs only in spelling.
+func (a *apply) whyDenied(s *step, err error) string {
+	if errors.Is(err, errMoved) && s.found.Type == segno.EntityNone {
+		clear(a.reader.listed)
+		if exact, err := a.reader.isExact(s.Path); err == nil && !exact {
+			return whySpelling
+		}
+	}
+	return cause(err)
 }
 
 // In which phases a step takes part.

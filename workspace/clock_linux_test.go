@@ -41,8 +41,7 @@ func TestConcurrentWriteIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := func() *view {
-		s := newScratchObjects(nothing{})
-		v, err := d.scanTree(t.Context(), s, s, nil)
+		v, err := d.scanTree(t.Context(), objectWriter{cache: newObjectCache(nothing{})}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

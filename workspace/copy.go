@@ -126,24 +126,7 @@ func (l *copyList) addAll(other *copyList) {
 // copyPresent copies the tree as it is now to the fork's temporary place.
 func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	all := newCopyList()
-	reasons := make(map[string]string)
-	view.top.addReasons(reasons)
-	var guarded []copyItem
-	keep := func(p string, st *stat) bool {
-		why := reasons[p]
-		switch {
-		case isGitPath(p) && !st.is(typeDir):
-			all.gits = append(all.gits, p) // makeGitIndependent writes another one
-		case why != "":
-			guarded = append(guarded, copyItem{path: p, st: *st, note: why})
-		default:
-			return true
-		}
-		return false
-	}
-	if err := all.addBelow(view.root, "", keep, f.leaveOut); err != nil {
-		return nil, err
-	}
+	guarded := all.addScanned(view.top, nil)
 	c := &copier{from: view.root, to: f.to.top, leaveOut: f.leaveOut}
 	if err := c.probe(all.files); err != nil {
 		return nil, err
@@ -155,23 +138,36 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	for _, g := range guarded {
 		f.addGuarded(view.root, all, g, c.reflinks.Load())
 	}
+	links := linkCheck{fork: f, from: view.root, base: f.from.root}
 	var err error
-	if all.symlinks, err = f.checkGitLinks(view.root, all.symlinks); err != nil {
+	if all.symlinks, err = links.checkAll(all.symlinks); err != nil {
 		return nil, err
 	}
 	return all, c.copyAll(ctx, all)
 }
 
-// addReasons adds the protected paths below n and why they are protected.
-func (n *node) addReasons(reasons map[string]string) {
+// addScanned adds the entries at and below n, and appends the protected ones to guarded instead.
+func (l *copyList) addScanned(n *node, guarded []copyItem) []copyItem {
 	for i := range n.entries {
-		switch e := &n.entries[i]; e.kind {
-		case kindProtected:
-			reasons[join(n.path, e.name)] = e.note
-		case kindDir:
-			e.child.addReasons(reasons)
+		e := &n.entries[i]
+		item := copyItem{path: join(n.path, e.name), st: e.st, note: e.note}
+		switch {
+		case e.name == gitName && !e.st.is(typeDir):
+			l.gits = append(l.gits, item.path) // makeGitIndependent writes another one
+		case e.kind == kindProtected:
+			guarded = append(guarded, item)
+		case e.kind == kindDir:
+			l.dirs = append(l.dirs, item)
+			guarded = l.addScanned(e.child, guarded)
+		case e.kind == kindSymlink:
+			l.symlinks = append(l.symlinks, item)
+		case e.kind == kindHardLink:
+			l.links = append(l.links, item)
+		default:
+			l.files = append(l.files, item)
 		}
 	}
+	return guarded
 }
 
 func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
@@ -240,7 +236,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 			return err
 		}
 	}
-	if err := inParallel(ctx, l.files, func() (func(copyItem) error, func()) {
+	if err := newQueue(l.files).run(ctx, func() (func(copyItem) error, func()) {
 		to := &treeWriter{top: c.to}
 		return func(p copyItem) error { return c.copyFile(to, p) }, func() { to.closeFrom(0) }
 	}); err != nil {

@@ -59,7 +59,7 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 	for len(before) > 0 || len(after) > 0 {
 		from, to := nextPair(&before, &after)
 		at := join(path, max(from.name, to.name)) // equal, or one is empty
-		if differ(from.Entity, to.Entity) && !sameGitFile(at, from.Entity, to.Entity) {
+		if differ(from.Entity, to.Entity) {
 			if err := visit(at, from, to); err != nil {
 				return err
 			}

@@ -116,12 +116,6 @@ func (d *dirHandle) openPart(at int, part string, onTheWay bool) (int, error) {
 	return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
-// fstatat returns the stat of a name in d, a symlink as such; "." is d itself.
-func (d *dirHandle) fstatat(name string) (sys unix.Stat_t, err error) {
-	err = unix.Fstatat(d.fd, name, &sys, unix.AT_SYMLINK_NOFOLLOW)
-	return sys, err
-}
-
 // lstat returns the stat of the path rel, a symlink as such; "" is d itself.
 func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if strings.Contains(rel, "/") {
@@ -136,7 +130,7 @@ func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if rel == "" {
 		err = unix.Fstat(d.fd, &sys)
 	} else {
-		sys, err = d.fstatat(rel)
+		err = unix.Fstatat(d.fd, rel, &sys, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err == nil {
 		st.from(&sys)
@@ -151,12 +145,6 @@ func (d *dirHandle) find(rel string) (st stat, ok bool, err error) {
 		return stat{}, false, nil
 	}
 	return st, err == nil, err
-}
-
-// owner returns the user id of the owner of a name in d, "." being d itself.
-func (d *dirHandle) owner(name string) (uint32, error) {
-	sys, err := d.fstatat(name)
-	return sys.Uid, err
 }
 
 // exists reports whether there is something at rel.

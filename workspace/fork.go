@@ -36,7 +36,7 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 			return segno.ForkReport{}, err
 		}
 	}
-	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newScratchObjects(d.options.Objects)}
+	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newObjectCache(d.options.Objects)}
 	f.temp = filepath.Join(filepath.Dir(target), f.name)
 	err = f.run(ctx, s)
 	if cleanupErr := f.cleanup(err != nil); err == nil {
@@ -91,13 +91,13 @@ type fork struct {
 	to      *treeWriter // of the copy
 	copied  *dirHandle  // the copy, for reading
 	target  string
-	objects *scratchObjects
+	objects *objectCache
 	how     string
 	leftOut []string
 }
 
 func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.scanTree(ctx, f.objects, f.objects, nil)
+	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 	}
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
 	scan := func() (*node, error) {
-		v, err := d.scanTree(ctx, f.objects, f.objects, nil)
+		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,7 @@ import (
 
 // makeGitIndependent makes sure that no .git of the fork leads back to the source's:
 //
-//   - A .git directory was copied whole, except symlinks out of it: see checkGitLinks. Its
+//   - A .git directory was copied whole, except symlinks out of it: see linkCheck. Its
 //     registered worktrees inside the tree are changed to the fork's; those outside are
 //     dropped, since they belong to the source.
 //   - A .git file or symlink to a path in the tree is changed to that path in the fork.
@@ -27,12 +27,12 @@ import (
 // Every file of a .git is read and written through directory handles that follow no
 // symlink. Nothing of the source is written.
 func (f *fork) makeGitIndependent(ctx context.Context, from *dirHandle, gits []string) error {
-	owner, err := from.owner(".")
+	self, err := from.lstat("")
 	if err != nil {
 		return err
 	}
 	for _, at := range gits {
-		if err := f.makeOneIndependent(ctx, from, owner, at); err != nil && !isGone(err) {
+		if err := f.makeOneIndependent(ctx, from, self.uid, at); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -46,17 +46,13 @@ func (f *fork) makeOneIndependent(ctx context.Context, from *dirHandle, owner ui
 		return err
 	}
 	defer dir.close()
-	uid, err := dir.owner(gitName)
+	st, err := dir.lstat(gitName)
 	if err != nil {
 		return err
 	}
 	source := filepath.Join(f.from.root, at)
-	if !isTrusted(uid, owner) {
+	if !isTrusted(st.uid, owner) {
 		return refuseGit(source, errors.New("it belongs to another user"), "remove it or make it yours with chown, then fork again")
-	}
-	st, err := dir.lstat(gitName)
-	if err != nil {
-		return err
 	}
 	if st.is(typeDir) {
 		return f.adjust(at, source)
@@ -202,7 +198,7 @@ func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(stri
 	if err := all.addBelow(g.dirHandle, "", keep, func(string) {}); err != nil {
 		return err
 	}
-	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at}
+	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at, isGit: true}
 	if all.symlinks, err = links.checkAll(all.symlinks); err != nil {
 		return err
 	}

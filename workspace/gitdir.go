@@ -27,6 +27,11 @@ func openGitDir(path string) (*gitDir, error) {
 	return &gitDir{path, root}, nil
 }
 
+func (d *dirHandle) isOwnedBy(uid uint32) bool {
+	st, err := d.lstat("")
+	return err == nil && st.uid == uid
+}
+
 // readLine returns the content of a file that has one line.
 func (d *dirHandle) readLine(rel string) (string, error) {
 	text, err := d.readFile(rel, maxGitText)
@@ -140,11 +145,11 @@ func followGitPointer(dir *dirHandle, base, real string) (_ *repository, err err
 			g.close()
 		}
 	}()
-	owner, err := dir.owner(gitName)
+	st, err := dir.lstat(gitName)
 	if err != nil {
 		return nil, errLeadsNowhere
 	}
-	if uid, err := g.owner("."); err != nil || uid != owner {
+	if !g.isOwnedBy(st.uid) {
 		return nil, errOtherOwner
 	}
 	if !g.hasHead() {
@@ -154,7 +159,7 @@ func followGitPointer(dir *dirHandle, base, real string) (_ *repository, err err
 	if err != nil {
 		return nil, err
 	}
-	if err = r.claimedBy(base, owner); err != nil {
+	if err = r.claimedBy(base, st.uid); err != nil {
 		if r.common != g {
 			r.common.close()
 		}
@@ -168,7 +173,7 @@ func (r *repository) claimedBy(base string, owner uint32) error {
 	if !r.isComplete() {
 		return errNoRepository
 	}
-	if uid, err := r.common.owner("."); err != nil || uid != owner {
+	if !r.common.isOwnedBy(owner) {
 		return errOtherOwner
 	}
 	if !r.pointsTo(base) {

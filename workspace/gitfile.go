@@ -19,13 +19,6 @@ const gitName = ".git"
 // isGitPath reports whether the last name of a path is .git.
 func isGitPath(p string) bool { return path.Base(p) == gitName }
 
-// sameGitFile reports whether two states of a .git differ only because a snapshot of
-// an earlier version did not save it.
-func sameGitFile(p string, from, to segno.Entity) bool {
-	old := func(e segno.Entity) bool { return e.Type == segno.EntityProtected && e.Why == whyGit }
-	return isGitPath(p) && (old(from) && to.Type == segno.EntityFile || from.Type == segno.EntityFile && old(to))
-}
-
 // changesGitFile reports whether a step writes or removes a .git file.
 func changesGitFile(s segno.Change) bool {
 	return isGitPath(s.Path) && (s.From.Type == segno.EntityFile || s.To.Type == segno.EntityFile)

@@ -183,7 +183,7 @@ func (l *listing) classify(e, before *entry) {
 	}
 	switch e.st.mode & typeMask {
 	case typeDir:
-		if why := l.scan.budget.tooDeep(l.n.path, e.name); why != "" {
+		if why := l.scan.dir.budget.tooDeep(l.n.path, e.name); why != "" {
 			e.protect(why)
 			return
 		}

@@ -30,9 +30,10 @@ const (
 // whyStripped is the conflict about a file or directory that belongs to another owner now.
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// lendsTo reports whether the setuid and setgid of e may be set for this owner.
-func lendsTo(e segno.Entity, uid, gid uint32) bool {
-	return e.Owner == segno.Owner{Known: true, UID: uid, GID: gid}
+// lendsTo reports whether the setuid and setgid of e may be set on the file of st: the snapshot
+// recorded that owner.
+func lendsTo(e segno.Entity, st *stat) bool {
+	return e.Owner == segno.Owner{Known: true, UID: st.uid, GID: st.gid}
 }
 
 // strip returns e without setuid and setgid.
@@ -76,7 +77,7 @@ func (a *apply) decide(s *step) error {
 			s.verdict = verdictSkip
 		}
 		return err
-	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, now.uid, now.gid):
+	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, &now.st):
 		s.refuse(whyStripped)
 	case equal(now.Entity, s.From) || isHalfway(now.Entity, s.From, s.To):
 		s.verdict = verdictWrite

@@ -13,9 +13,8 @@ import (
 // present is the state of a path right now.
 type present struct {
 	segno.Entity
-	st       stat // zero if there is nothing
-	uid, gid uint32
-	suspect  bool // its content may change while its stat stays
+	st      stat // zero if there is nothing
+	suspect bool // its content may change while its stat stays
 }
 
 // treeReader finds out the present state of paths. It reads every file: a file that is about
@@ -48,18 +47,14 @@ func (r *treeReader) look(p string) (present, error) {
 	}
 	defer dir.close()
 	name := path.Base(p)
-	sys, err := dir.fstatat(name)
-	if isGone(err) {
-		return present{}, nil
-	}
-	if err != nil {
+	st, exists, err := dir.find(name)
+	if err != nil || !exists {
 		return present{}, err
 	}
 	if exact, err := r.isExact(p); err != nil || !exact {
 		return present{}, err
 	}
-	out := present{uid: sys.Uid, gid: sys.Gid}
-	out.st.from(&sys)
+	out := present{st: st}
 	if why := r.protects(dir, p, &out.st); why != "" {
 		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
 		return out, nil

@@ -242,7 +242,7 @@ func (s *step) setMode(f vfs.File) error {
 		if err != nil {
 			return err
 		}
-		if sys := sysStat(fi); !lendsTo(s.To, sys.Uid, sys.Gid) {
+		if st := statOf(fi); !lendsTo(s.To, &st) {
 			mode, s.stripped = mode&^setIDs, true
 		}
 	}
@@ -306,7 +306,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	if err := writeContent(f, content); err != nil {
 		return err
 	}
-	if err := keepOwner(f, s.found); err != nil {
+	if err := keepOwner(f, s.found.st); err != nil {
 		return err
 	}
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
@@ -329,15 +329,15 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 }
 
 // keepOwner gives a file the owner of the one that it replaces, if this process may.
-func keepOwner(f vfs.File, was present) error {
-	if was.st.ino == 0 || os.Geteuid() != 0 {
+func keepOwner(f vfs.File, was stat) error {
+	if was.ino == 0 || os.Geteuid() != 0 {
 		return nil
 	}
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if now := sysStat(fi); now.Uid == was.uid && now.Gid == was.gid {
+	if now := statOf(fi); now.uid == was.uid && now.gid == was.gid {
 		return nil
 	}
 	return unix.Fchown(int(f.Fd()), int(was.uid), int(was.gid))

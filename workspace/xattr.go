@@ -21,22 +21,21 @@ func encodeXattrs(all []xattr) []byte {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b xattr) int { return strings.Compare(a.name, b.name) })
-	b := []byte(xattrMagic)
-	for _, x := range all {
-		b = appendString(appendString(b, x.name), x.value)
-	}
-	return b
+	return encodeList(xattrMagic, all, (*codec).xattr)
 }
 
 // decodeXattrs reads the object of a file's attributes.
 func decodeXattrs(data []byte) ([]xattr, error) {
-	return decodeAll(data, xattrMagic, func(d *decoder) (xattr, string) {
-		x := xattr{name: d.string(), value: d.string()}
-		if !strings.HasPrefix(x.name, xattrPrefix) || len(x.name) == len(xattrPrefix) || strings.IndexByte(x.name, 0) >= 0 {
-			d.fail("an attribute that is not a user's")
-		}
-		return x, x.name
-	})
+	out, err := decodeList(data, xattrMagic, (*codec).xattr)
+	return out, notEmpty(out, err)
+}
+
+// xattr codes one attribute.
+func (c *codec) xattr(x *xattr) {
+	c.key(&x.name)
+	c.text(&x.value)
+	isUser := strings.HasPrefix(x.name, xattrPrefix) && len(x.name) > len(xattrPrefix)
+	c.check(isUser && strings.IndexByte(x.name, 0) < 0, "an attribute that is not a user's")
 }
 
 // The buffers for attributes: most are small, and the kernel has none above 64 KiB.

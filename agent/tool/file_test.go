@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -354,13 +352,28 @@ func TestAFileSystemOfOnesOwn(t *testing.T) {
 // broken is a file system whose reads fail.
 type broken struct{ tool.FileSystem }
 
-func (broken) List(context.Context, *agent.Values, string) ([]tool.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: "/secret/place", Err: fs.ErrPermission}
+func (b broken) FS(state *agent.Values) fs.FS { return brokenFS{b.FileSystem.FS(state)} }
+
+type brokenFS struct{ fs.FS }
+
+func (b brokenFS) Stat(name string) (fs.FileInfo, error) {
+	if name == "a" {
+		return nil, &fs.PathError{Op: "open", Path: "/secret/place", Err: fs.ErrPermission}
+	}
+	return fs.Stat(b.FS, name)
 }
 
-func (broken) Open(context.Context, *agent.Values, string) (io.ReadCloser, error) {
-	return io.NopCloser(iotest.ErrReader(errors.New("boom"))), nil
+func (b brokenFS) Open(name string) (fs.File, error) {
+	f, err := b.FS.Open(name)
+	if name == "a" {
+		return brokenFile{f}, err
+	}
+	return f, err
 }
+
+type brokenFile struct{ fs.File }
+
+func (brokenFile) Read([]byte) (int, error) { return 0, errors.New("boom") }
 
 func writeFile(t *testing.T, name, data string) {
 	t.Helper()

@@ -24,7 +24,7 @@ func glob(files FileSystem) agent.Tool {
 			}
 			var b strings.Builder
 			n := 0
-			for name, err := range files.Walk(ctx, inv.State, base) {
+			for name, err := range walk(ctx, files.FS(inv.State), base) {
 				if err != nil && name == "" {
 					return "", fileError(base, err)
 				}

@@ -42,8 +42,8 @@ func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision
 	d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
 	var r acp.RequestPermissionResponse
 	if !isStopped(ctx) {
-		var err error
-		if r, err = t.server.conn.RequestPermission(ctx, t.permission(i)); err == nil && r.Outcome.Selected == nil {
+		err := t.server.conn.call(ctx, acp.ClientMethodSessionRequestPermission, t.permission(i), &r)
+		if err == nil && r.Outcome.Selected == nil {
 			t.stop()
 		}
 		if err != nil && !isStopped(ctx) {

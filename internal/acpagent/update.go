@@ -37,7 +37,7 @@ func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
 // send sends an update, also during cancellation.
 func (t *updater) send(u acp.SessionUpdate) {
 	if t.err == nil {
-		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
+		t.err = t.server.conn.notify(acp.ClientMethodSessionUpdate, acp.SessionNotification{SessionId: t.session, Update: u})
 	}
 }
 

@@ -14,9 +14,8 @@ import (
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// transcriptWriter writes a transcript the way Claude Code does: it appends
-// records, and each names the one before as its parent. The demo's agent and the stand-ins
-// of tests use it.
+// transcriptWriter writes a transcript in the format of Claude Code: it appends records, and each
+// record names the previous one as its parent. The demo and the scripted agents of tests use it.
 type transcriptWriter struct {
 	session, promptID string
 	cwd               string
@@ -79,16 +78,6 @@ func (r *transcriptWriter) user(text string) {
 func (r *transcriptWriter) assistant(text string) {
 	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
 		"content": []any{map[string]string{"type": "text", "text": text}}, "stop_reason": "end_turn"}, nil)
-}
-
-func (r *transcriptWriter) toolUse(id string, name, input any) {
-	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
-		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}}}, nil)
-}
-
-func (r *transcriptWriter) toolResult(id, out string, failed bool) {
-	r.append("user", map[string]any{"role": "user", "content": []any{
-		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
 }
 
 // append adds a record.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/dalsegno/segno"
 )
 
 // readParent finds the record the next one hangs from: the last one, or the one
@@ -56,4 +58,14 @@ func (r *transcriptWriter) boundary() {
 		"compactMetadata": map[string]any{"trigger": "manual", "preTokens": 100}})
 	r.append("user", map[string]any{"role": "user", "content": "This session continues: so far"},
 		map[string]any{"isCompactSummary": true})
+}
+
+func (r *transcriptWriter) toolUse(id string, name, input any) {
+	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
+		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}}}, nil)
+}
+
+func (r *transcriptWriter) toolResult(id, out string, failed bool) {
+	r.append("user", map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
 }

@@ -11,15 +11,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// usageError is a command line that segno cannot run. helped names the help of its verb.
+// usageError is a command line that segno cannot run. withHelpHint adds the verb's help.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usage(err error) error {
-	if err == nil {
-		return nil
-	}
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 

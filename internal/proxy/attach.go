@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,11 +45,11 @@ func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool)
 		return proc, s.attachUnprompted(ctx, proc)
 	}
 	if s.turn == nil || !s.turn.begun {
-		if err := s.closeAbandoned(ctx); err != nil && (!s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled) {
+		err := s.closeAbandoned(ctx)
+		if err != nil && (!s.proxy.BestEffort || isCancelled(err)) {
 			return nil, err
-		} else if err != nil {
-			s.proxy.logErr(err)
 		}
+		s.proxy.logErr(err)
 		if reason == reasonRecovery {
 			reason = "resume" // no turn is left behind
 		}
@@ -244,7 +245,7 @@ func (a *attachment) rebuild(ctx context.Context) error {
 		return err
 	}
 	link, err := tl.RebuildSession(ctx, a.state.at.ID, a.record.Dir)
-	if segno.KindOf(err) == segno.KindCancelled {
+	if isCancelled(err) {
 		return err
 	}
 	if err != nil {
@@ -317,10 +318,7 @@ func (a *attachment) startNew(ctx context.Context) error {
 
 // reportNew tells the user why the conversation continues in a new session.
 func (a *attachment) reportNew() {
-	why := a.lost
-	if why == "" {
-		why = "the agent has no session at this point of the conversation"
-	}
+	why := cmp.Or(a.lost, "the agent has no session at this point of the conversation")
 	if a.state.link != nil {
 		why = strings.ReplaceAll(why, string(a.state.link.Session), string(a.id)) // the id that the user knows
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -88,35 +87,22 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
-		i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
-		if i < 0 {
-			return nil, notFound
+	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }); i >= 0 {
+		return all[i], nil
+	}
+	pinned := map[segno.CommitID]bool{}
+	for c, err := range l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
 		}
+		pinned[c.ID] = slices.Contains(segno.PinNames(c.Label), name)
+	}
+	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return pinned[c.ID] }); i >= 0 {
 		return all[i], nil
 	}
-	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
-		return slices.Contains(segno.PinNames(c.Label), name)
-	})
-	if err != nil {
-		return nil, err
-	}
-	isPinned := func(c *segno.Checkpoint) bool {
-		return slices.ContainsFunc(pinned, func(pin segno.Checkpoint) bool { return pin.ID == c.ID })
-	}
-	if i := slices.IndexFunc(all, isPinned); i >= 0 {
-		return all[i], nil
-	}
-	return byPrefix(all, name, notFound)
-}
-
-// byPrefix returns the checkpoint with this id or, if name has enough letters, the only one with
-// this prefix.
-func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
 	query := idprefix.Query{What: "checkpoint", Name: name}
 	found, err := idprefix.Find(query, idprefix.Values(all), func(c *segno.Checkpoint) string { return string(c.ID) })
-	switch {
-	case segno.KindOf(err) == segno.KindNotFound, len(name) < minPrefix && (err != nil || string(found.ID) != name):
+	if segno.KindOf(err) == segno.KindNotFound || len(name) < minPrefix && (err != nil || string(found.ID) != name) {
 		return nil, notFound
 	}
 	return found, err

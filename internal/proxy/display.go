@@ -39,9 +39,18 @@ func (o *openCalls) observe(kind, id, status string) {
 // failOpenCalls shows the open calls as failed: the agent that made them has stopped. Their
 // results are unknown.
 func (s *session) failOpenCalls() {
+	s.endCalls(map[string]any{"_meta": map[string]any{"segno": map[string]any{"outcome": "unknown"}}})
+}
+
+// endReplayedCalls ends the calls of a turn that has no result of them.
+func (s *session) endReplayedCalls() {
+	s.endCalls(map[string]any{"content": toolText("The turn ended before this call did. Its result is not recorded.")})
+}
+
+// endCalls shows the open calls as failed.
+func (s *session) endCalls(fields map[string]any) {
 	for _, id := range s.openCalls {
-		meta := map[string]any{"segno": map[string]any{"outcome": "unknown"}}
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"_meta": meta}))
+		s.notify(callUpdate("tool_call_update", id, "failed", fields))
 	}
 	s.openCalls = nil
 }
@@ -193,15 +202,6 @@ func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 		s.openCalls.observe("", e.ID, status)
 	}
 	s.notify(update)
-}
-
-// endReplayedCalls ends the calls of a turn that has no result of them.
-func (s *session) endReplayedCalls() {
-	for _, id := range s.openCalls {
-		text := toolText("The turn ended before this call did. Its result is not recorded.")
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"content": text}))
-	}
-	s.openCalls = nil
 }
 
 // toolText is a text as the content of a tool call.

@@ -1,9 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -62,12 +62,8 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 // findPoint finds the checkpoint at which the fork begins. The session gets a thread if it
 // has none.
 func (f *forkRequest) findPoint(ctx context.Context) (err error) {
-	if f.dir == "" {
-		f.dir = f.record.Dir
-	}
-	if f.record.Dir == "" {
-		f.record.Dir = f.dir
-	}
+	f.dir = cmp.Or(f.dir, f.record.Dir)
+	f.record.Dir = cmp.Or(f.record.Dir, f.dir)
 	if f.thread == "" {
 		if f.record.Foreign {
 			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
@@ -98,11 +94,8 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	fork := newSession(f.proxy)
 	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
 	now := f.proxy.Place.Now()
-	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: f.record.Settings,
-		IncompleteHistory: f.record.IncompleteHistory}
-	if fork.record.Title == "" {
-		fork.record.Title = f.record.Title
-	}
+	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: cmp.Or(f.title, f.record.Title), Opened: now, Used: now,
+		Settings: f.record.Settings, IncompleteHistory: f.record.IncompleteHistory}
 	defer f.proxy.beginOpening()()
 	maps.Copy(fork.replaced, f.replaced)
 	if f.inFlight {
@@ -182,15 +175,14 @@ func prepareForkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")
 	}
-	d, err := os.Open(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	names, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		err = os.MkdirAll(filepath.Dir(dir), 0o755)
-	} else if err == nil {
-		defer d.Close()
-		if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
-			return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").
-				WithHint("give a directory that is empty or does not exist; the checkpoint's files are written to it")
-		}
+	case len(names) > 0:
+		return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").
+			WithHint("give a directory that is empty or does not exist; the checkpoint's files are written to it")
+	case err == nil:
 		err = os.Remove(dir)
 	}
 	if err != nil {

@@ -44,7 +44,9 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	if turn.Session == nil || turn.Session.Agent != s.record.Agent || s.unusable[turn.Session.Session] {
 		return "", errUnsupported
 	}
-	newest, err := s.newestTurnOf(ctx, turn.Session.Session)
+	newest, err := find(s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: turn.Session.Session}), func(c *segno.Checkpoint) bool {
+		return c.Kind == segno.CheckpointTurn
+	})
 	if err != nil {
 		return "", err
 	}

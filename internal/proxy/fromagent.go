@@ -62,7 +62,8 @@ func (p *proxy) fromAgent(proc *process) {
 func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
-		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && isClientMethod(m.MethodName()) {
+		_, isExpected := proc.lookup(m.IDText())
+		if i < pure || m.IsResponse() && isExpected || m.IsRequest() && isClientMethod(m.MethodName()) {
 			p.handleAgent(proc, m, true)
 		}
 	}
@@ -121,7 +122,10 @@ func (p *proxy) watchSilence(proc *process, waiting []string) {
 	}
 	lines := proc.lines.Load()
 	time.AfterFunc(cmp.Or(p.strayWait, answerWait), func() {
-		waiting = slices.DeleteFunc(waiting, func(id string) bool { return !proc.expects(id) })
+		waiting = slices.DeleteFunc(waiting, func(id string) bool {
+			_, isOpen := proc.lookup(id)
+			return !isOpen
+		})
 		switch {
 		case p.ctx.Err() != nil:
 		case proc.lines.Load() != lines:

@@ -33,7 +33,7 @@ func (p *proxy) initialize(m acp.Message) {
 // succeeds, the agent keeps the request for the next processes, and the client's answer also
 // offers what the proxy can do.
 func (p *proxy) sendInitialize(proc *process, m acp.Message) {
-	proc.send(m.IDText(), m.Line, pending{
+	proc.send(nil, m.IDText(), m.Line, pending{
 		ended: func() {
 			outcome, _ := proc.outcome.Load().(string)
 			p.fail(m, segno.Errorf(segno.KindIO, "start agent", p.Command[0], "it ended before it answered (%s)", outcome).

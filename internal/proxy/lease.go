@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -28,8 +27,8 @@ func (e *heldError) Error() string {
 }
 
 func isHeld(err error) bool {
-	var held *heldError
-	return errors.As(err, &held)
+	_, held := errors.AsType[*heldError](err)
+	return held
 }
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
@@ -98,52 +97,33 @@ func ownerGone(owner string) bool {
 	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
-// renewal renews the lease of a turn, whatever the session's goroutine waits for.
-type renewal struct {
-	mu      sync.Mutex
-	timer   *time.Timer
-	ended   bool
-	renewed segno.Lease // the newest; zero if it was not renewed yet
-}
-
-// startRenewal renews a lease until stop is called. It does not use the session's goroutine,
-// which may wait for the agent longer than the lease is valid.
-func startRenewal(p *proxy, l segno.Lease) *renewal {
-	const every = leaseTime / 3
-	r := &renewal{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(every, func() {
-		l.Expires = p.Place.Now().Add(leaseTime)
-		got, err := p.store.Acquire(p.ctx, l)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		switch {
-		case r.ended && err == nil:
-			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst the lease expires
-		case r.ended:
-		case err != nil:
-			p.logf("renew the lease: %v", err) // a commit under it will fail
-			r.timer.Reset(every)
-		default:
-			l, r.renewed = got, got // a lease that had expired gets another epoch
-			r.timer.Reset(every)
+// startRenewal renews a lease until stop is called, which returns the newest lease: one that
+// had expired gets another epoch. It does not use the session's goroutine, which may wait for
+// the agent longer than the lease is valid.
+func startRenewal(p *proxy, l segno.Lease) (stop func() segno.Lease) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	tick := time.NewTicker(leaseTime / 3)
+	ended := make(chan struct{})
+	p.work.Go(func() {
+		defer close(ended)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			l.Expires = p.Place.Now().Add(leaseTime)
+			if renewed, err := p.store.Acquire(ctx, l); err == nil {
+				l = renewed
+			} else if ctx.Err() == nil {
+				p.logf("renew the lease: %v", err) // a commit under it will fail
+			}
 		}
 	})
-	return r
-}
-
-// stop ends the renewal and returns the newest lease, or first if it was not renewed.
-func (r *renewal) stop(first segno.Lease) segno.Lease {
-	if r == nil {
-		return first
+	return func() segno.Lease {
+		cancel()
+		<-ended
+		return l
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-	r.timer.Stop()
-	if r.renewed.Epoch != 0 {
-		return r.renewed
-	}
-	return first
 }

@@ -21,7 +21,8 @@ type ledger struct {
 
 	inTurn     bool // a turn is under way: its timeline is opened once
 	unrecorded bool // that turn could not be recorded, and the user chose to continue
-	opened     openedTimeline
+	opened     *timeline.Timeline
+	openedRoot os.FileInfo // of the workspace of opened, when it was opened
 
 	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
 	storyAt    segno.CommitID
@@ -54,7 +55,7 @@ func (l *ledger) load(id segno.SessionID) error {
 // foreignRecord is the record of a session that the index does not have.
 func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
 	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
-	t, err := first(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	if err != nil {
 		return r, err
 	}
@@ -75,31 +76,16 @@ func (l *ledger) touch() {
 	l.proxy.logErr(l.save())
 }
 
-// openedTimeline is the timeline of the turn under way.
-type openedTimeline struct {
-	*timeline.Timeline
-	root os.FileInfo // the directory when it was opened; nil if that could not be read
-}
-
-// isCurrent reports whether the workspace's directory is still the one that was opened.
-func (o *openedTimeline) isCurrent() bool {
-	if o.root == nil {
-		return false
-	}
-	now, err := os.Stat(o.Workspace.Root())
-	return err == nil && os.SameFile(o.root, now)
-}
-
-// beginTurn and endTurn enclose a turn, in which the timeline is opened once.
-func (l *ledger) beginTurn() { l.inTurn = true }
-
-func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened = false, false, openedTimeline{} }
+// endTurn forgets the timeline of the turn and that the turn was not recorded.
+func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened, l.openedRoot = false, false, nil, nil }
 
 // timeline returns the timeline of the workspace at the session's directory. Within a turn
 // it is opened once, or again if another directory has replaced the workspace's.
 func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
-	if l.opened.isCurrent() {
-		return l.opened.WithLease(l.lease), nil
+	if l.openedRoot != nil {
+		if now, err := os.Stat(l.opened.Workspace.Root()); err == nil && os.SameFile(l.openedRoot, now) {
+			return l.opened.WithLease(l.lease), nil
+		}
 	}
 	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
@@ -110,8 +96,8 @@ func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
 		return nil, err
 	}
 	if l.inTurn {
-		root, _ := os.Stat(tl.Workspace.Root()) // without it the next use opens it again
-		l.opened = openedTimeline{tl, root}
+		l.opened = tl
+		l.openedRoot, _ = os.Stat(tl.Workspace.Root()) // without it the next use opens it again
 	}
 	return tl.WithLease(l.lease), nil
 }

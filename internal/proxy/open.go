@@ -63,17 +63,13 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 		}
 	}
 	native, err := r.prepareNative(ctx)
-	if !native {
-		r.collecting = nil
-	}
-	switch {
-	case err != nil:
-		return err
-	case native:
+	if native && err == nil {
 		return r.openNative(ctx)
 	}
-	r.openRecovered(ctx)
-	return nil
+	if r.collecting = nil; err == nil {
+		r.openRecovered(ctx)
+	}
+	return err
 }
 
 // openHeld opens a thread on which another client's turn is under way. The client is shown
@@ -143,10 +139,17 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	if err != nil || st.link == nil {
 		return false, err
 	}
-	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
+	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts} {
 		if ok, err := isPossible(ctx, st); err != nil || !ok {
 			return false, err
 		}
+	}
+	// If another process continued the session, the agent's process has an old state of it. The
+	// agent closes the session, so that it reads it again.
+	proc := r.proxy.agent.current()
+	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
+	if isStale && !r.unload(ctx, proc) {
+		return false, nil
 	}
 	r.proxy.announce(r.session, st.link.Session, nil)
 	r.known, r.fromPreamble = st.turnID(), st.link.Fidelity == segno.FidelityPreamble
@@ -158,14 +161,6 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 		r.collecting.promptsOnly = false
 	}
 	return true, nil
-}
-
-// refresh has the agent close a session of which its process has an old state, because
-// another process continued it. It reports whether the agent will read the session again.
-func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
-	proc := r.proxy.agent.current()
-	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
-	return !isStale || r.unload(ctx, proc), nil
 }
 
 // canReplay reports whether the agent can replay the conversation for a load: it cannot
@@ -204,7 +199,7 @@ func (r *openRequest) openNative(ctx context.Context) error {
 		return err
 	}
 	r.proxy.announce(r.session, r.up, nil)
-	proc.sendFrom(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
+	proc.send(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
 		answer: func(a acp.Message) {
 			if !r.box.add(len(a.Line), func() { r.nativeAnswered(proc, a) }) {
 				r.proxy.toClient(a.Line) // the session was forgotten
@@ -250,19 +245,17 @@ func (r *openRequest) showLost(replayed *replayReader) {
 		r.history = replayed
 		return
 	}
-	interrupted := r.interrupted
-	if !replayed.isComplete() {
+	complete := replayed.isComplete()
+	if !complete {
 		r.logf("session %s no longer has all of its turns", r.up)
 		r.broken, r.unusable[r.up] = true, true // the next prompt uses another session
 		if err := r.replay(r.proxy.ctx, replayed); err != nil {
 			r.logf("show the turns that the agent has lost: %v", err)
 		}
-		if interrupted != nil && !replayed.hasPrompt(interrupted.Prompt) {
-			interrupted = nil // it was shown with the others
-		}
 	}
-	if interrupted != nil {
-		if err := r.replayMissing(r.proxy.ctx, interrupted, replayed); err != nil {
+	// If the agent did not replay its prompt, replay has shown the interrupted turn.
+	if turn := r.interrupted; turn != nil && (complete || replayed.hasPrompt(turn.Prompt)) {
+		if err := r.replayMissing(r.proxy.ctx, turn, replayed); err != nil {
 			r.logf("show the interrupted turn: %v", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,24 +77,12 @@ func launch(ctx context.Context, n int, c Config) (*process, error) {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			kind = segno.KindNotFound
 		}
-		return nil, segno.NewError(kind, "start agent", c.Command[0], startCause(err)).
+		cause := cmp.Or(errors.Unwrap(err), err) // without the command's name
+		return nil, segno.NewError(kind, "start agent", c.Command[0], cause).
 			WithHint("give the agent's command after --, with its whole path if the editor has a different PATH")
 	}
 	return &process{n: n, cmd: cmd, start: proc.Start(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
-}
-
-// startCause strips the command's name from an error, because the error around it has it.
-func startCause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // reap waits for the process and kills the rest of its group; its output then ends. If the
@@ -137,12 +126,6 @@ func (p *process) kill() {
 	}
 }
 
-// terminate asks the whole group to end.
-func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
-
-// group returns the process group, and when the process that leads it started.
-func (p *process) group() (int, string) { return p.cmd.Process.Pid, p.start }
-
 // isGone reports whether the process has ended.
 func (p *process) isGone() bool {
 	select {
@@ -153,25 +136,21 @@ func (p *process) isGone() bool {
 	}
 }
 
-// send writes a request and registers w for its answer.
-func (p *process) send(id string, line []byte, w pending) {
+// send writes a request and registers w for its answer. The goroutine of a session passes
+// its mailbox, see write.
+func (p *process) send(box *mailbox, id string, line []byte, w pending) {
 	if line, ok := p.expect(id, line, w); ok {
-		_ = p.in.Write(line) // the reader notices a broken pipe
+		p.write(box, line)
 	}
 }
 
-// sendFrom is send for the goroutine of a session, see writeFrom.
-func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
-	if line, ok := p.expect(id, line, w); ok {
-		p.writeFrom(box, line)
+// write writes a line. The goroutine of a session passes its mailbox, others pass nil. While
+// the write waits for the agent to read, the mailbox takes any number of messages: the agent
+// may not read before its output was read.
+func (p *process) write(box *mailbox, line []byte) {
+	if box != nil {
+		defer box.liftLimit()()
 	}
-}
-
-// writeFrom writes a line for the goroutine of a session. While it waits for the agent to
-// read, the mailbox takes any number of messages: the agent may not read before its output
-// was read.
-func (p *process) writeFrom(box *mailbox, line []byte) {
-	defer box.liftLimit()()
 	_ = p.in.Write(line) // the reader notices a broken pipe
 }
 
@@ -204,12 +183,6 @@ func (p *process) lookup(id string) (pending, bool) {
 	defer p.mu.Unlock()
 	w, ok := p.pending[acp.CanonicalID(id)]
 	return w, ok
-}
-
-// expects reports whether a request has no answer yet.
-func (p *process) expects(id string) bool {
-	_, ok := p.lookup(id)
-	return ok
 }
 
 // take is lookup, and ends the wait for the answer.

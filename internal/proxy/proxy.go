@@ -190,9 +190,6 @@ func (p *proxy) refuse(ctx context.Context, why error) {
 // the other direction ends the run.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
-// flushClient writes the updates that were kept back to be written together.
-func (p *proxy) flushClient() { _ = p.client.Flush() }
-
 // fail answers a request of the client with an error of the proxy.
 func (p *proxy) fail(m acp.Message, err error) { p.failWith(m, clientError(err)) }
 
@@ -240,11 +237,8 @@ func clientError(err error) *acp.Error {
 	if hint := segno.HintOf(err); hint != "" {
 		data["hint"] = hint
 	}
-	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams,
-		segno.KindCancelled: acp.CodeCancelled}
-	code := cmp.Or(codes[segno.KindOf(err)], acp.CodeInternal)
-	var answer *acp.Error
-	if errors.As(err, &answer) && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
+	code := acp.CodeOf(segno.KindOf(err))
+	if answer, ok := errors.AsType[*acp.Error](err); ok && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
 		code = answer.Code // clients act on these
 	}
 	return &acp.Error{Code: code, Message: "segno: " + err.Error(), Data: acp.Encode(map[string]any{"segno": data})}
@@ -263,8 +257,8 @@ func agentEnded() *acp.Error {
 
 // isAnswer reports whether an error is an answer of the agent.
 func isAnswer(err error) bool {
-	var answer *acp.Error
-	return errors.As(err, &answer)
+	_, ok := errors.AsType[*acp.Error](err)
+	return ok
 }
 
 // session returns the session of a client's id, nil if it is not open.
@@ -366,6 +360,6 @@ func (p *proxy) beginOpening() (end func()) {
 
 // hasThread reports whether a thread has used a session of the agent.
 func (p *proxy) hasThread(id segno.SessionID) bool {
-	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	return err == nil && t != nil
 }

@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -31,7 +33,7 @@ type session struct {
 }
 
 func newSession(p *proxy) *session {
-	return &session{proxy: p, box: newMailbox(p.flushClient),
+	return &session{proxy: p, box: newMailbox(func() { _ = p.client.Flush() }),
 		ledger: ledger{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
 }
 
@@ -70,7 +72,7 @@ func (s *session) serve(m acp.Message) error {
 		if strings.HasPrefix(method, "_segno/") {
 			return s.extension(m)
 		}
-		return s.forward(m, nil)
+		return s.forward(m, nil, false)
 	}
 	return nil
 }
@@ -158,7 +160,7 @@ func (s *session) answer(a acp.Message) { s.proxy.toClient(a.Splice(s.toClientEd
 func (s *session) update(m acp.Message) {
 	s.observe(m)
 	if commands := m.Find(m.Params, "update", "availableCommands"); !commands.IsZero() {
-		s.commands = append(json.RawMessage(nil), commands.Of(m.Line)...)
+		s.commands = bytes.Clone(commands.Of(m.Line))
 	}
 	_ = s.proxy.client.WriteLater(m.Splice(s.toClientEdits(m)...)) // see toClient
 }
@@ -181,24 +183,18 @@ func (s *session) updateNow(m acp.Message) (rest step) {
 }
 
 // forward forwards a message that the proxy does not serve. onAnswer, if not nil, sees the
-// agent's answer before the client does.
-func (s *session) forward(m acp.Message, onAnswer func(acp.Message)) error {
-	return s.forwardOnce(m, onAnswer, false)
-}
-
-// forwardOnce is forward. If the agent has lost the session, the message is forwarded once
-// more in another one; isRetry reports that this is that time.
-func (s *session) forwardOnce(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
+// agent's answer before the client does. If the agent has lost the session, the message is
+// forwarded once more, in another session; isRetry reports that this is the second time.
+func (s *session) forward(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
 	proc, err := s.ready()
 	if err != nil {
 		return err
 	}
-	line := m.Splice(s.toAgentEdits(m)...)
-	if !m.IsRequest() {
-		proc.writeFrom(s.box, line)
-		return nil
+	if line := m.Splice(s.toAgentEdits(m)...); m.IsRequest() {
+		proc.send(s.box, m.IDText(), line, s.forwarded(m, onAnswer, isRetry))
+	} else {
+		proc.write(s.box, line)
 	}
-	proc.sendFrom(s.box, m.IDText(), line, s.forwarded(m, onAnswer, isRetry))
 	return nil
 }
 
@@ -219,18 +215,17 @@ func (s *session) forwardNow(m acp.Message) (rest step) {
 	if proc.in.TryWrite(line) {
 		return step{}
 	}
-	return step{do: func() { proc.writeFrom(s.box, line) }}
+	return step{do: func() { proc.write(s.box, line) }}
 }
 
-// forwarded runs in the goroutine that reads the agent. An answer that needs no more than
-// forwarding is written there if the mailbox is idle. It handles the answer to a message
-// that was forwarded. onAnswer and isRetry are those of forwardOnce.
+// forwarded handles the answer to a message that forward wrote to the agent. The goroutine
+// that reads the agent writes an answer that only needs forwarding, if the mailbox is idle.
 func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry bool) pending {
 	return pending{ended: func() { s.proxy.failWith(m, agentEnded()) }, answer: func(a acp.Message) {
 		handle := step{size: len(a.Line), do: func() {
 			if e := a.Err(); e != nil && !isRetry && s.turn == nil && s.proxy.meaningOf(m.MethodName(), e).Session == failure.Lost {
 				s.broken = true
-				if err := s.forwardOnce(m, onAnswer, true); err != nil {
+				if err := s.forward(m, onAnswer, true); err != nil {
 					s.proxy.fail(m, err)
 				}
 				return
@@ -288,7 +283,7 @@ func (s *session) close(m acp.Message) {
 	}
 	// If the agent has lost the session, or ended, the session is closed too.
 	closed := func() { s.proxy.result(m, struct{}{}) }
-	proc.sendFrom(s.box, m.IDText(), m.Splice(s.toAgentEdits(m)...), pending{ended: closed, answer: func(a acp.Message) {
+	proc.send(s.box, m.IDText(), m.Splice(s.toAgentEdits(m)...), pending{ended: closed, answer: func(a acp.Message) {
 		if a.Err() != nil {
 			closed()
 			return
@@ -328,17 +323,16 @@ func (s *session) deleteUpstream() error {
 	if err != nil {
 		return err
 	}
-	ids := map[segno.SessionID]bool{}
-	if s.thread == "" {
-		ids[s.record.Upstream] = true
-	} else {
+	ids := []segno.SessionID{s.record.Upstream}
+	if s.thread != "" {
+		ids = nil
 		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
-			if err == nil && l.Agent == s.record.Agent {
-				ids[l.Session] = true
+			if err == nil && l.Agent == s.record.Agent && !slices.Contains(ids, l.Session) {
+				ids = append(ids, l.Session)
 			}
 		}
 	}
-	for id := range ids {
+	for _, id := range ids {
 		_, err := s.proxy.agent.call(ctx, proc, "session/delete", acp.Encode(map[string]any{"sessionId": id}), nil)
 		if err != nil && !isAnswer(err) {
 			return err

@@ -109,14 +109,6 @@ func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segn
 	}
 }
 
-// newestTurnOf returns the newest turn that ended in a session of the agent, nil if none
-// did.
-func (l *ledger) newestTurnOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
-	return find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}), func(c *segno.Checkpoint) bool {
-		return c.Kind == segno.CheckpointTurn
-	})
-}
-
 // entriesOf returns the commits of one turn with their entries.
 func (l *ledger) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
 	line, err := l.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})

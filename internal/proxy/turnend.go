@@ -34,7 +34,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finishCancelled(meaning)
 		return
 	}
-	if t.mayRecover(meaning) {
+	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load() {
 		if t.recoveries++; t.recoveries <= maxRecoveries {
 			t.recover(meaning)
 			return
@@ -45,18 +45,13 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
 		return
 	}
-	t.proxy.agent.worked()
+	t.proxy.agent.fails.Store(0) // if the process ends, the next one is started without delay
 	edits := t.toClientEdits(a)
 	if t.sentAs != t.m.IDText() {
 		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
 	}
 	t.stopped = a
 	t.finish(a.Splice(edits...), meaning)
-}
-
-// mayRecover reports whether a failed turn may be sent again.
-func (t *turn) mayRecover(meaning failure.Meaning) bool {
-	return (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load()
 }
 
 // outcome describes the turn to package failure.
@@ -86,7 +81,9 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 // and the client receives the answer. finish makes the turn's end durable, then sends the
 // client the answer line, then runs the next prompt that waits.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
-	t.lease = t.renewal.stop(t.lease)
+	if t.stopRenewal != nil {
+		t.lease = t.stopRenewal()
+	}
 	if t.cancelTimer != nil {
 		t.cancelTimer.Stop()
 	}

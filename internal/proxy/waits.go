@@ -37,21 +37,14 @@ func (s *session) wait() (ctx context.Context, end func()) {
 	}
 }
 
-// cancelSoon cancels the present wait, and those that begin before cancelReached. Any
-// goroutine may call it.
-func (w *waits) cancelSoon() {
+// setCancel cancels the present wait, and those that begin before the session's goroutine
+// handles the cancel and calls setCancel(false). Any goroutine may call it.
+func (w *waits) setCancel(cancelled bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cancelled = true; w.cancel != nil {
+	if w.cancelled = cancelled; cancelled && w.cancel != nil {
 		w.cancel()
 	}
-}
-
-// cancelReached records that the session's goroutine handles the cancel.
-func (w *waits) cancelReached() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cancelled = false
 }
 
 // setCancelled records that the cancel of a request is in the mailbox, or has been handled.

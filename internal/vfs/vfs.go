@@ -76,8 +76,10 @@ func (osFS) Symlink(target, name string) error                 { return os.Symli
 func (osFS) Chmod(name string, mode fs.FileMode) error         { return os.Chmod(name, mode) }
 func (osFS) Chtimes(name string, atime, mtime time.Time) error { return os.Chtimes(name, atime, mtime) }
 
-func (osFS) SyncDir(name string) error {
-	d, err := os.Open(name)
+func (osFS) SyncDir(name string) error { return syncOpened(os.Open(name)) }
+
+// syncOpened syncs and closes a directory.
+func syncOpened(d *os.File, err error) error {
 	if err != nil {
 		return err
 	}
@@ -103,14 +105,7 @@ func (r rootFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) 
 	return f, nil
 }
 
-func (r rootFS) SyncDir(name string) error {
-	d, err := r.Root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+func (r rootFS) SyncDir(name string) error { return syncOpened(r.Root.Open(name)) }
 
 func (r rootFS) OpenRoot(name string) (Root, error) {
 	sub, err := r.Root.OpenRoot(name)

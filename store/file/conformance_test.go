@@ -21,15 +21,15 @@ func TestStore(t *testing.T) {
 		Clock: clock,
 		Reopen: func(t *testing.T, s segno.Store) segno.Store {
 			closeStore(t, s.(*Store))
-			return open(t, s.(*Store).dir, o)
+			return open(t, s.(*Store).Path(), o)
 		},
-		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
+		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).Path(), o) },
 		Full: func(*testing.T, segno.Store) func() {
 			disk.Full.Store(true)
 			return func() { disk.Full.Store(false) }
 		},
-		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
-		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
+		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).Path()) },
+		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).Path()) },
 	})
 }
 

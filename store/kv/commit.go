@@ -23,18 +23,12 @@ type pending struct {
 // last: then a commit is one round trip. A conflict with that assumption is no error; the thread is
 // read again.
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	head, _, err := s.commit(ctx, c)
-	return head, err
-}
-
-// commit is Commit. repeated reports that an earlier call made the commit.
-func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, repeated bool, err error) {
 	digest, err := ledger.Prepare(&c)
 	if err != nil {
-		return head, false, err
+		return segno.Head{}, err
 	}
 	p := &pending{Commit: c}
-	head, err = call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
+	head, err := call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
 		s.encode(p, digest)
 		err = s.besideErasures(ctx, &c, func() (err error) {
 			head, err = s.commitRetrying(ctx, p)
@@ -44,10 +38,10 @@ func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, re
 	})
 	if err != nil {
 		s.states.remove(c.Thread)
-		return segno.Head{}, false, err
+		return segno.Head{}, err
 	}
 	s.notifier.Notify(c.Thread)
-	return head, p.repeated, nil
+	return head, nil
 }
 
 // encode hashes, encodes and compresses.
@@ -142,9 +136,8 @@ func (a *admission) HasCheckpoint(id segno.CommitID) (bool, error) {
 	return e != nil && e.checkpoint != nil, err
 }
 
-func (a *admission) HasOperation(id segno.OperationID) (bool, error) {
-	return a.s.hasOperation != nil && a.s.hasOperation(id), nil
-}
+// HasOperation returns false, because the store keeps no operations.
+func (a *admission) HasOperation(segno.OperationID) (bool, error) { return false, nil }
 
 func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
 	return a.s.missingObject(a.ctx, names)

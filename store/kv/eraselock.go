@@ -19,16 +19,15 @@ const (
 )
 
 func (s *Store) putTime(ctx context.Context, key string, ifRev Rev) error {
-	var w writer
-	w.int(s.options.Clock().UnixNano())
-	_, err := s.kv.Put(ctx, key, s.code.frame(key, w.b), ifRev)
+	now := s.options.Clock().UnixNano()
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, encodeFields(func(f *fields) { signed(f, &now) })), ifRev)
 	return err
 }
 
 // isRecent reports whether a key was written less than life ago.
 func (s *Store) isRecent(key string, val []byte, life time.Duration) (bool, error) {
 	var written int64
-	err := s.code.decode(key, val, func(r *reader) { written = r.int() })
+	err := s.code.decode(key, val, func(f *fields) { signed(f, &written) })
 	return err == nil && s.options.Clock().UnixNano()-written < int64(life), err
 }
 

@@ -74,11 +74,9 @@ func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.L
 	if err != nil || val == nil {
 		return l, rev, err
 	}
+	l.Thread = thread
 	var expires []byte
-	err = s.code.decode(key, val, func(r *reader) {
-		l = segno.Lease{Thread: thread, Owner: r.text(), Epoch: r.uint()}
-		expires = r.bytes()
-	})
+	err = s.code.decode(key, val, func(f *fields) { leaseFields(f, &l, &expires) })
 	if err == nil {
 		if err = l.Expires.UnmarshalBinary(expires); err != nil {
 			err = damaged(key, errors.New("its time does not decode"))
@@ -87,17 +85,20 @@ func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.L
 	return l, rev, err
 }
 
+func leaseFields(f *fields, l *segno.Lease, expires *[]byte) {
+	text(f, &l.Owner)
+	unsigned(f, &l.Epoch)
+	text(f, expires)
+}
+
 func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 	expires, err := l.Expires.MarshalBinary()
 	if err != nil {
 		return segno.NewError(segno.KindInvalid, "", "", err)
 	}
 	key := leaseKey(l.Thread)
-	var w writer
-	w.text(l.Owner)
-	w.uint(l.Epoch)
-	w.bytes(expires)
-	_, err = s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, w.b), If: rev, TTL: s.options.TTL}})
+	val := encodeFields(func(f *fields) { leaseFields(f, &l, &expires) })
+	_, err = s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, val), If: rev, TTL: s.options.TTL}})
 	return err
 }
 

@@ -118,9 +118,7 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 		}
 		next := *st
 		next.Phase = p
-		s.states.remove(id)
-		key := headKey(id)
-		_, err = s.kv.Put(ctx, key, s.code.frame(key, next.encode(s.code)), st.rev)
+		err = s.putState(ctx, &next, st.rev)
 		if isKind(err, segno.KindConflict) {
 			err = nil // the thread has changed
 		}

@@ -38,8 +38,6 @@ type Store struct {
 	batcher Batcher // nil if the KV is none
 	options Options
 	code    *coder
-	// hasOperation reports whether the store has an operation; nil if it keeps none.
-	hasOperation func(segno.OperationID) bool
 
 	notifier notify.Notifier
 	calls    sync.RWMutex // held shared by each call under way
@@ -120,12 +118,8 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 
 // sequence yields what one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
-	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
-}
-
-func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		all, err := list()
+		all, err := call(ctx, s, op, name, list)
 		for _, x := range all {
 			if !yield(x, nil) {
 				return

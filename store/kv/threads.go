@@ -20,27 +20,24 @@ type listedThread struct {
 	Item
 }
 
-// listOp writes a thread's key in one of the two groups.
-func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
-	key := group + escape(string(id))
-	var w writer
-	w.text(string(id))
-	if group == openGroup {
-		w.uint(pos)
+func (x *listedThread) fields(f *fields) {
+	text(f, &x.id)
+	if Group(x.Key) == openGroup {
+		unsigned(f, &x.pos)
 	}
-	w.int(s.options.Clock().UnixNano())
-	return Op{Key: key, Val: s.code.frame(key, w.b), If: RevAny}
+	signed(f, &x.since)
 }
 
-func (s *Store) decodeListed(item Item) (x listedThread, err error) {
-	x.Item = item
-	return x, s.code.decode(item.Key, item.Val, func(r *reader) {
-		x.id = segno.ThreadID(r.text())
-		if Group(item.Key) == openGroup {
-			x.pos = r.uint()
-		}
-		x.since = r.int()
-	})
+// listOp writes a thread's key in one of the two groups.
+func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
+	x := listedThread{id: id, pos: pos, since: s.options.Clock().UnixNano(), Item: Item{Key: group + escape(string(id))}}
+	return Op{Key: x.Key, Val: s.code.frame(x.Key, encodeFields(x.fields)), If: RevAny}
+}
+
+func (s *Store) decodeListed(item Item) (listedThread, error) {
+	x := listedThread{Item: item}
+	err := s.code.decode(item.Key, item.Val, x.fields)
+	return x, err
 }
 
 // listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out

@@ -1,6 +1,7 @@
 package segno
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"strings"
@@ -9,18 +10,8 @@ import (
 // Check reports whether a store may apply c at all, whatever it holds. The error
 // has [KindInvalid].
 func (c *Commit) Check() error {
-	const op = "commit"
-	ids := []string{string(c.ID), string(c.Thread)}
-	if c.Workspace != nil {
-		ids = append(ids, string(c.Workspace.Workspace))
-	}
-	if c.Operation != nil {
-		ids = append(ids, string(c.Operation.ID), string(c.Operation.Workspace))
-	}
-	for _, id := range ids {
-		if err := CheckID(op, id); err != nil {
-			return err
-		}
+	if err := c.checkIDs(); err != nil {
+		return err
 	}
 	var why errText
 	switch {
@@ -30,16 +21,35 @@ func (c *Commit) Check() error {
 		why = "the thread it creates is not its thread"
 	case c.Create != nil && c.Expect != "":
 		why = "a new thread has no head to expect"
-	case c.Move != nil && (c.Move.Head == "" || c.Move.Tip == ""):
+	case c.Move.has(""):
 		why = "a move names a head and a tip"
-	case c.Move != nil && !c.IsNode() && (c.Move.Head == Self || c.Move.Tip == Self):
+	case c.Move.has(Self) && !c.IsNode():
 		why = "it moves to itself and is no node"
 	case c.Pin != nil && c.Pin.Checkpoint == "":
 		why = "the pin names no checkpoint"
 	default:
 		return nil
 	}
-	return NewError(KindInvalid, op, string(c.ID), why)
+	return NewError(KindInvalid, "commit", string(c.ID), why)
+}
+
+// has reports whether one of the pointers that m sets is id.
+func (m *Move) has(id CommitID) bool { return m != nil && (m.Head == id || m.Tip == id) }
+
+func (c *Commit) checkIDs() error {
+	ids := []string{string(c.ID), string(c.Thread)}
+	if c.Workspace != nil {
+		ids = append(ids, string(c.Workspace.Workspace))
+	}
+	if c.Operation != nil {
+		ids = append(ids, string(c.Operation.ID), string(c.Operation.Workspace))
+	}
+	for _, id := range ids {
+		if err := CheckID("commit", id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Digest is a hash of c's content: two commits of one ID are the same if their digests are
@@ -108,11 +118,11 @@ func (c *Checkpoint) Refs() []Hash {
 // Matches reports whether q chooses c, as far as c itself can tell: Pinned and
 // Limit are the store's to judge.
 func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
-	pos, snap := c.Session, c.Workspace
+	pos, snap := cmp.Or(c.Session, &Position{}), cmp.Or(c.Workspace, &Snapshot{})
 	return (q.Thread == "" || c.Thread == q.Thread) &&
-		(q.Workspace == "" || snap != nil && snap.Workspace == q.Workspace) &&
-		(q.Session == "" || pos != nil && pos.Session == q.Session) &&
-		(q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
+		(q.Workspace == "" || snap.Workspace == q.Workspace) &&
+		(q.Session == "" || pos.Session == q.Session) &&
+		(q.Leaf == "" || pos.Leaf == q.Leaf) &&
 		(q.Key == "" || c.Key == q.Key) &&
 		(q.Step == 0 || c.Step == q.Step) &&
 		hasAll(c.Meta, q.Meta) &&

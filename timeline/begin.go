@@ -13,19 +13,15 @@ import (
 
 // Prompt is the beginning of a turn.
 type Prompt struct {
-	Key      segno.TurnKey // the agent's id of the prompt; "" if it has none
-	Agent    string
-	Source   segno.Source
-	Text     string
-	Task     string         // the background task that the prompt reports on; "" if a user wrote it
-	PID      int            // of the agent, 0 if not known
-	PIDStart string         // see [OpenTurn]
-	Queued   bool           // see [OpenTurn]
-	Owner    string         // of the lease on the thread, if the caller holds one
-	Thread   segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
-
-	Group      int // see [OpenTurn]
-	GroupStart string
+	Key    segno.TurnKey // the agent's id of the prompt; "" if it has none
+	Agent  string
+	Source segno.Source
+	Text   string
+	Task   string         // the background task that the prompt reports on; "" if a user wrote it
+	Queued bool           // see [OpenTurn]
+	Owner  string         // of the lease on the thread, if the caller holds one
+	Thread segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
+	Process
 }
 
 // TurnStart is what the agent or its user should hear at the beginning of a turn.
@@ -64,22 +60,9 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
-		Prompt: p.Text, Before: &snap, Start: tx.Now(), PID: p.PID, PIDStart: p.PIDStart,
-		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
-	if turn.Thread == "" {
-		if turn.Thread, err = tx.threadOf(ctx, p.Source.Session); err != nil {
-			return TurnStart{}, fmt.Errorf("find thread: %w", err)
-		}
-	}
-
-	begun, isShared := TurnStart{Key: p.Key}, false
-	if turn.Thread == "" {
-		// The transcript shows at the turn's end to which thread this session belongs. Until
-		// then the open turn keeps the snapshot.
-		err = tx.keepOrHold(ctx, staged, &turn)
-	} else {
-		isShared, err = tx.beginOn(ctx, &turn, staged, &begun)
-	}
+		Prompt: p.Text, Before: &snap, Start: tx.Now(), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+	begun := TurnStart{Key: p.Key}
+	isShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {
 		return TurnStart{}, err
 	}
@@ -92,10 +75,20 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	return begun, tx.stuck
 }
 
-// beginOn brings the thread of a turn up to the present: the session of the prompt becomes
-// its head session, and changes made outside turns become an external checkpoint.
+// beginOnThread finds the thread of a turn and brings it up to the present: the session of the
+// prompt becomes its head session, and changes made outside turns become an external checkpoint.
 // It reports whether the newest turn of the thread is shared, so that the user knows already.
-func (tx *txn) beginOn(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+	if turn.Thread == "" {
+		if turn.Thread, err = tx.threadOf(ctx, turn.Source.Session); err != nil {
+			return false, fmt.Errorf("find thread: %w", err)
+		}
+	}
+	if turn.Thread == "" {
+		// The transcript shows at the turn's end to which thread this session belongs. Until
+		// then the open turn keeps the snapshot.
+		return false, tx.keepOrHold(ctx, staged, turn)
+	}
 	snap := *turn.Before
 	head, at, err := tx.headAndCheckpoint(ctx, turn.Thread)
 	if err != nil {

@@ -191,6 +191,21 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 			rivals = append(rivals, s)
 		}
 	}
+	open, err := tx.openOverlappingTurns(ctx, turn, own)
+	if err != nil {
+		return nil, err
+	}
+	rivals = append(rivals, open...)
+	for _, r := range rivals {
+		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
+			return nil, err
+		}
+	}
+	return rivals, nil
+}
+
+// openOverlappingTurns is overlappingTurns for turns that are still open.
+func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (open []*timeSpan, err error) {
 	for _, t := range tx.turns {
 		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
 			continue
@@ -201,14 +216,9 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		}
 		s := tx.newSpan(entries, time.Time{})
 		s.start, s.end, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
-		rivals = append(rivals, s)
+		open = append(open, s)
 	}
-	for _, r := range rivals {
-		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
-			return nil, err
-		}
-	}
-	return rivals, nil
+	return open, nil
 }
 
 // changedInBoth returns the paths that changed while two turns were both at work: from

@@ -173,18 +173,22 @@ func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 func (s *toolCall) ownerOf(change segno.Change, root string, touched time.Time) owner {
 	gone := change.To.Type == segno.EntityNone
 	names := mentions(s.text, root, change.Path) && !(gone && s.keeps)
-	during := !touched.Before(s.from.Add(-clockGrain)) && (s.lost || !touched.After(s.to))
-	switch {
-	case names && !s.content.IsZero() && s.content == change.To.Hash:
-		return ownTurn // the content is what the tool wrote
-	case names && gone && s.deletes() && !s.from.After(touched):
-		return ownTurn
-	case names && during && !s.lost && !gone:
-		return ownTurn
-	case names, during && !s.confined:
+	switch during := s.workedAt(touched); {
+	case !names && during && !s.confined:
 		return ownDoubt
+	case !names:
+		return ownOther
+	case !s.content.IsZero() && s.content == change.To.Hash:
+		return ownTurn // the file has the content that the tool wrote
+	case gone && s.deletes() && !s.from.After(touched), !gone && during && !s.lost:
+		return ownTurn
 	}
-	return ownOther
+	return ownDoubt
+}
+
+// workedAt reports whether the call may have worked at a time.
+func (s *toolCall) workedAt(at time.Time) bool {
+	return !at.Before(s.from.Add(-clockGrain)) && (s.lost || !at.After(s.to))
 }
 
 // deletes reports whether a call can remove the paths that it names.

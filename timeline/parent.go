@@ -140,6 +140,11 @@ func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.Thread
 	if turn.Start.IsZero() {
 		return false, nil
 	}
+	return tx.endedSince(ctx, turn, own)
+}
+
+// endedSince reports whether a turn of another thread in the workspace ended after turn began.
+func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity) (bool, error) {
 	const most = 16 // older ones to examine: a deferred commit has an older time than its neighbours
 	older := 0
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: turn.Workspace}) {
@@ -147,7 +152,7 @@ func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.Thread
 			return false, err
 		}
 		if c.Time.After(turn.Start) {
-			if c.Kind == segno.CheckpointTurn && c.Thread != thread && !own.sameAs(identityOf(&c)) {
+			if c.Kind == segno.CheckpointTurn && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
 				return true, nil
 			}
 		} else if older++; older == most {

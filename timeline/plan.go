@@ -57,13 +57,8 @@ type Plan struct {
 	Restore bool           `json:"restore,omitempty"`
 	Label   string         `json:"label,omitempty"`
 
-	Steps     []segno.Change   `json:"steps,omitempty"`
-	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
-	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
-	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
-	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
-	Git       string           `json:"git,omitempty"`       // the command to run if HEAD moved between the two, or ""
+	FilePlan
+	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
 
 	// Session is the position to which the conversation moves, nil if it stays. Link is the
 	// session that ends there, once it is written.
@@ -73,13 +68,23 @@ type Plan struct {
 	// Finishes is the operation whose conflicts are overwritten, "" for a move of
 	// turns.
 	Finishes segno.OperationID `json:"finishes,omitempty"`
+}
+
+// FilePlan is the part of a plan about files.
+type FilePlan struct {
+	Steps     []segno.Change   `json:"steps,omitempty"`
+	Times     segno.Hash       `json:"times,omitzero"`
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
+	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
+	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 
 	goals  []segno.Hash // the trees that the steps come from
 	hidden []string     // paths to write that the present only records as protected
 }
 
 // Complete reports whether no path of a plan is a conflict and none is lost.
-func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
+func (p *FilePlan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // currentState is the state of a thread and the workspace when a move begins.
 type currentState struct {

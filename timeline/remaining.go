@@ -173,7 +173,7 @@ func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.O
 // dropSettled drops the conflicts that the move wrote all the same, and those with the state
 // that it would have written. after has the changes from the plan's present to the end
 // of its move, and since those until now.
-func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
+func (p *FilePlan) dropSettled(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced
 	p.Forced = nil

@@ -42,7 +42,7 @@ func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, tex
 	defer store.Close()
 	return h.withTimeline(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
 		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
-			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
+			Process: before.Process, Queued: true})
 		return err
 	})
 }

@@ -170,7 +170,7 @@ func (t *turn) skipRecord(err error) error {
 // describePrompt describes the turn to the timeline.
 func (t *turn) describePrompt(agent *process) timeline.Prompt {
 	p := timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread}
+		Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid())}, Owner: t.lease.Owner, Thread: t.thread}
 	p.Group, p.GroupStart = agent.group()
 	return p
 }

@@ -93,7 +93,7 @@ func (b *Builder) Text(o Options) string {
 			end = closingOpen
 		}
 	}
-	if _, count := b.turnsBefore(open); count == 0 && b.isEmpty() && end == closing {
+	if b.turnsBefore(open).count == 0 && b.isEmpty() && end == closing {
 		return ""
 	}
 	l := newLayout(size, opening, openTurnLead, end)

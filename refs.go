@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
@@ -72,19 +73,16 @@ func (c Commit) Digest() (Hash, error) {
 
 // Refs are the objects that must exist once c is in, each once.
 func (c *Commit) Refs() []Hash {
-	all := append(append([]Hash(nil), c.Needs...), c.Checkpoint.Refs()...)
+	all := slices.Concat(c.Needs, c.Checkpoint.Refs())
 	if c.Workspace != nil && c.Workspace.Snapshot != nil {
 		all = append(all, c.Workspace.Snapshot.Tree, c.Workspace.Snapshot.Times)
 	}
-	refs := all[:0]
 	seen := map[Hash]bool{{}: true}
-	for _, h := range all {
-		if !seen[h] {
-			seen[h] = true
-			refs = append(refs, h)
-		}
-	}
-	return refs
+	return slices.DeleteFunc(all, func(h Hash) bool {
+		again := seen[h]
+		seen[h] = true
+		return again
+	})
 }
 
 // Refs are the objects that c names directly. The Trace of each tier finds those that they name.
@@ -93,26 +91,19 @@ func (c *Checkpoint) Refs() []Hash {
 		return nil
 	}
 	var refs []Hash
-	add := func(names ...Hash) {
-		for _, h := range names {
-			if !h.IsZero() {
-				refs = append(refs, h)
-			}
-		}
-	}
 	if c.Workspace != nil {
-		add(c.Workspace.Tree, c.Workspace.Times)
+		refs = append(refs, c.Workspace.Tree, c.Workspace.Times)
 	}
 	if c.Session != nil {
-		add(c.Session.Log, c.Session.Sidecars)
+		refs = append(refs, c.Session.Log, c.Session.Sidecars)
 	}
 	if c.State != nil {
-		add(c.State.Data)
+		refs = append(refs, c.State.Data)
 	}
 	if c.World != nil {
-		add(c.World.Data)
+		refs = append(refs, c.World.Data)
 	}
-	return refs
+	return slices.DeleteFunc(refs, Hash.IsZero)
 }
 
 // Matches reports whether q chooses c, as far as c itself can tell: Pinned and

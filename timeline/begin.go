@@ -24,7 +24,7 @@ type Prompt struct {
 	Process
 }
 
-// TurnStart is what the agent or its user should hear at the beginning of a turn.
+// TurnStart has the messages for the agent and its user at the beginning of a turn.
 type TurnStart struct {
 	Key  segno.TurnKey
 	Tell string // for the agent: one sentence about a move since its last turn, or ""
@@ -33,7 +33,7 @@ type TurnStart struct {
 
 // BeginTurn opens a turn. If the files changed since the thread's head, BeginTurn commits
 // an external checkpoint first. On return the open turn is durable. Turns of the same
-// session, and of agents whose process is gone, are closed as interrupted. A prompt that
+// session, and of agents that have exited, are closed as interrupted. A prompt that
 // belongs to an open turn is added to that turn.
 func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
@@ -255,8 +255,8 @@ func (tx *txn) closeStale(ctx context.Context, session segno.SessionID) (others 
 	return others, nil
 }
 
-// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace whose agent's
-// process is gone, and applies deferred commits, so that their changes are recorded before
+// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace if their agents
+// have exited, and applies deferred commits, so that their changes are recorded before
 // another agent continues.
 func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	turns, err := tl.Spool.Turns(ctx)
@@ -308,7 +308,7 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	return tx.stuck
 }
 
-// closeInterrupted ends a turn whose agent will not end it. A turn that cannot be recorded
+// closeInterrupted ends a turn that its agent will not end. A turn that cannot be recorded
 // is set aside, so that it does not block later turns.
 func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := tx.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {

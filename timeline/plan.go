@@ -65,8 +65,7 @@ type Plan struct {
 	Session *segno.Position   `json:"session,omitempty"`
 	Link    *segno.Link       `json:"link,omitempty"`
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
-	// Finishes is the operation whose conflicts are overwritten, "" for a move of
-	// turns.
+	// Finishes is the operation that left the conflicts which this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
 }
 
@@ -182,8 +181,8 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	return now, err
 }
 
-// closeOrRefuse closes open turns whose agent is gone and refuses to move files
-// under an agent that is at work.
+// closeOrRefuse closes open turns of agents that have exited, and refuses to move files while an
+// agent works.
 func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	for _, t := range tx.turns {
 		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && !t.InBackground() {

@@ -14,7 +14,7 @@ import (
 const forced = " --force"
 
 // Remaining returns the thread's newest move as it was planned. Its Conflicts and Forced
-// are those that still differ from what the move would have written. The plan is nil
+// are the paths that still differ from the result that the move would have had. The plan is nil
 // if the thread moved on since.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
 	tx, err := tl.lockForMove(ctx)

@@ -69,7 +69,7 @@ type OpenTurn struct {
 	Source    segno.Source      `json:"source"`
 	Workspace segno.WorkspaceID `json:"workspace"`
 	Prompt    string            `json:"prompt"`
-	Before    *segno.Snapshot   `json:"before,omitempty"` // what the workspace held when it began
+	Before    *segno.Snapshot   `json:"before,omitempty"` // the workspace when it began
 	Staged    segno.Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to take them
 	Start     time.Time         `json:"start"`
 	Note      string            `json:"note,omitempty"` // the note that the agent got at its beginning
@@ -78,7 +78,7 @@ type OpenTurn struct {
 	Owner string `json:"owner,omitempty"`
 	Process
 
-	// Ended is the checkpoint of a turn that has ended while its Tasks go on. Awake is set
+	// Ended is the checkpoint of a turn that has ended while its Tasks still run. Awake is set
 	// while the agent answers a report of a task. The report came under a separate key, one
 	// of Also. Noted is how many of the turn's entries the checkpoint has.
 	Ended segno.CommitID  `json:"ended,omitempty"`

@@ -139,7 +139,7 @@ func bounded(name string) string {
 	return strings.ToValidUTF8(name[:head], "") + "… " + segno.HashOf([]byte(name)).String()
 }
 
-// result is what a result entry keeps of a tool call.
+// result is the part of a tool call's result that an entry keeps.
 type result struct {
 	Response   json.RawMessage `json:"response,omitempty"`
 	Error      json.RawMessage `json:"error,omitempty"`

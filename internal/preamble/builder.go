@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Builder collects what a thread did, for [Builder.Text]. The zero Builder is ready to use.
+// Builder collects the words and calls of a thread, for [Builder.Text]. The zero Builder is ready to use.
 // Its size is bounded, whatever the thread's length. It is not for concurrent use.
 type Builder struct {
-	task          string // what the user said first
+	task          string // the first words of the user
 	turns         turns
 	done          callList
 	begun         callList // calls whose outcome is unknown

@@ -66,7 +66,7 @@ func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 	l.add(partDoneNow, l.room-left, "You have already done this for it, oldest first; do not repeat it.\n", b.done.textOf)
 }
 
-// addPast writes what happened before the open turn. It leaves out the calls of the open
+// addPast writes the history before the open turn. It leaves out the calls of the open
 // turn that now has.
 //
 // Each part has a limit, so that a long list of one kind does not displace the others: calls

@@ -15,7 +15,7 @@ const (
 	briefSize      = 160      // of one of them, once it is shortened
 )
 
-// turn is what the user and the agent said in one turn.
+// turn has the words of the user and the agent in one turn.
 type turn struct {
 	number        int
 	isFirst       bool

@@ -116,8 +116,8 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	var begun timeline.TurnStart
 	if err == nil {
 		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-			PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.record.Thread,
-			Group: agent.cmd.Process.Pid, GroupStart: agent.start})
+			Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
+				Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
 	}
 	if err != nil && begun.Key == "" {
 		return agent, t.skipRecord(err)

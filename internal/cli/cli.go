@@ -70,7 +70,7 @@ type app struct {
 
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use: "segno", Version: release,
+		Use: "segno", Version: buildVersion(),
 		Short: "checkpoints for AI agents",
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
@@ -118,6 +118,7 @@ func (a *app) addVerbs(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "completion" {
+			c.Short = "print the completion script of a shell"
 			c.Args = cobra.NoArgs
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}

@@ -42,7 +42,7 @@ the difference between its present content and what --force would write.`,
 			case len(args) > 2:
 				return segno.NewError(segno.KindInvalid, "diff", "", usageError{fmt.Errorf("unexpected argument %q", args[2])}).WithHint("give paths after --")
 			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
-				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other form"))
+				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other flags of diff"))
 			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):
 				return usage(errors.New("--names, --stat and --binary exclude each other"))
 			case flags.conflicts:
@@ -68,7 +68,7 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return segno.Errorf(segno.KindNotFound, "diff", name, "the files were not recorded then")
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files")
 		}
 		if i == 0 {
 			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {

@@ -31,18 +31,18 @@ var exitTable = [...]struct {
 	text string
 }{
 	{exitOK, "done"},
-	{exitInternal, "segno's own mistake, or an error of no other kind"},
-	{exitUsage, "the command line cannot be meant"},
+	{exitInternal, "an internal error, or an error that has no other code"},
+	{exitUsage, "the command line is not valid"},
 	{exitNotFound, "the named object does not exist"},
-	{exitConflict, "done, with conflicts: paths that were changed since were left as they are, or a path was not stored and cannot be brought back"},
-	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
+	{exitConflict, "done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
+	{exitRefused, "refused: not safe now (a turn is open, the directory is too wide), or no terminal to ask on"},
 	{exitDamaged, "something in the store or a transcript is damaged"},
-	{exitBusy, "a lock was not to be had in time; try again"},
+	{exitBusy, "another process held a lock for too long; try again"},
 	{exitNewer, "the store was written by a newer segno"},
 	{exitIO, "the disk or the operating system failed"},
 	{exitCancelled, "interrupted"},
 	{exitWaits, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
-	{exitLate, "nothing was done: another writer was first, or a thing of that name exists already"},
+	{exitLate, "nothing was done: another process changed the thread first, or the name is already in use"},
 }
 
 var exitCodes = map[segno.Kind]int{

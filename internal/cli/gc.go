@@ -68,7 +68,7 @@ func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
 func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
 	res.Threads = []segno.ThreadID{}
 	if f.days < 0 || f.turns < 0 {
-		return res, usage(errors.New("--keep-days and --keep-turns are not negative"))
+		return res, usage(errors.New("--keep-days and --keep-turns must not be negative"))
 	}
 	const most = 100 * 365 // a Duration has at most 292 years
 	rules := timeline.Retention{KeepFor: time.Duration(min(f.days, most)) * 24 * time.Hour, KeepTurns: f.turns}

@@ -198,7 +198,7 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 	}
 	for range len(name) - len(base) {
 		if c = h.byID[c.Parent]; c == nil {
-			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread begins after it").WithHint(logHint)
+			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread has no earlier checkpoint").WithHint(logHint)
 		}
 	}
 	return c, nil

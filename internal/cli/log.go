@@ -25,8 +25,8 @@ agent, the prompt, files modified, added and deleted, and shell calls. Of the st
 segno's own agent it shows only the head and those where a turn was interrupted or waits;
 --json shows all.
 
-  @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
-  ×  interrupted or incomplete   ·  changed, but not by a turn`,
+    @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
+    ×  interrupted or incomplete   ·  changed, but not by a turn`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -244,7 +244,7 @@ func (h *history) coverage(c *segno.Checkpoint) string {
 	if len(held) == 0 {
 		return ""
 	}
-	return "still recorded, though a rule protects it: " + abbreviated(held)
+	return "still recorded although a rule protects it: " + abbreviated(held)
 }
 
 // abbreviated names the first of several paths and counts the others.

@@ -122,7 +122,7 @@ func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res m
 	a.writeSummary(p, res.Changes)
 	a.writeUnwritten(p, res, planLines)
 	if plan.Session != nil && plan.Session.Leaf != "" {
-		p.linef("%s", p.dim("  the conversation goes with it"))
+		p.linef("%s", p.dim("  the conversation moves too"))
 	}
 }
 

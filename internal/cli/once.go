@@ -188,7 +188,7 @@ func (t *eventPrinter) print(e agent.Event) error {
 			text = cleanLines(text)
 		}
 		if _, err := fmt.Fprintln(t.app.Stdout, strings.TrimSuffix(text, "\n")); err != nil {
-			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("it is saved: 'segno show' has it")
+			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("the answer is saved; 'segno show' prints it")
 		}
 		fallthrough
 	default:
@@ -239,7 +239,7 @@ func (o *oneShot) listWaiting(ctx context.Context) error {
 	}
 	if len(open) == 0 {
 		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
-			o.notef("nothing, but the last turn was interrupted; %s continues it", o.command("--continue"))
+			o.notef("no call waits, but the last turn was interrupted; %s continues it", o.command("--continue"))
 		}
 	}
 	return o.print(append([]segno.Interrupt{}, open...), func(p *printer) {

@@ -109,7 +109,7 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 		if id := string(head.Link.Session); id != "" {
 			hint += ", where it is session " + id
 		}
-		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "an ACP client has the conversation").WithHint(hint)
+		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "the conversation belongs to an ACP client").WithHint(hint)
 	}
 	if head.Head != at {
 		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").

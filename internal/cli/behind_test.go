@@ -48,8 +48,8 @@ func TestAgentBehindTheProxyForks(t *testing.T) {
 	}
 }
 
-// TestAgentBehindTheProxyIsUndone: after an undo, a redo and a restore the agent knows
-// what stands, and does what the next prompt says.
+// TestAgentBehindTheProxyIsUndone checks that the agent knows the present files after an undo, a
+// redo and a restore, and executes the next prompt.
 func TestAgentBehindTheProxyIsUndone(t *testing.T) {
 	e := newEditor(t, "acp", "--", "segno", "agent")
 	id := e.open("new", "")

@@ -140,7 +140,7 @@ func textOf(e ast.Expr) (string, bool) {
 var (
 	verb    = regexp.MustCompile(`%[-+#0-9.*]*[a-zA-Z]`)
 	word    = regexp.MustCompile(`\pL{3}`)
-	queries = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE FROM|CREATE|WHERE|ORDER BY|PRAGMA|BEGIN|COMMIT|ROLLBACK|ANALYZE|JOIN|VALUES|UNION)\b`)
+	queries = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE FROM|CREATE|WHERE|ORDER BY|PRAGMA|BEGIN|COMMIT|ROLLBACK|ANALYZE|JOIN|VALUES|UNION|RETURNING|LOCK TABLE|NOT hidden|ON CONFLICT)\b|\$\d|= \?|= %s|coalesce\(|\w = \w+\(`)
 )
 
 // isMessage reports whether a string is a text for a person: it has a word and a space, and is not

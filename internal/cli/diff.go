@@ -60,6 +60,8 @@ the difference between its present content and what --force would write.`,
 	return c
 }
 
+// runDiff compares the trees of two checkpoints, or of one checkpoint and the present. Comparing with
+// the present takes a snapshot, because a difference needs the contents of both sides.
 func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []string, flags diffFlags) error {
 	trees := make([]segno.Hash, 2)
 	for i, name := range append(args, "@")[:max(1, len(args))] {
@@ -107,6 +109,7 @@ func isUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
+// writeDiff writes one patch after the other, so that a large difference needs no memory.
 func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, whole bool) error {
 	for _, c := range changes {
 		change, err := patchOf(ctx, d, c, whole)

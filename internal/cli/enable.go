@@ -136,6 +136,8 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	return a.print(res, func(p *printer) { writeEnabled(p, res) })
 }
 
+// writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
+// directory contains and leaves out.
 func writeEnabled(p *printer, res enableResult) {
 	if res.Changed {
 		p.linef("claude is enabled: %s", inline(res.File))

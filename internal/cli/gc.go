@@ -64,7 +64,9 @@ func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
 	})
 }
 
-// collect deletes the threads that expired and collects.
+// collect deletes the threads that expired, except those with an open turn, and then collects what
+// nothing reaches. A dry run deletes nothing, so the objects of expired threads still count as
+// reachable in it.
 func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
 	res.Threads = []segno.ThreadID{}
 	if f.days < 0 || f.turns < 0 {

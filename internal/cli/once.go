@@ -36,10 +36,10 @@ func (o *oneShot) command(args ...string) string {
 		run = append(run, "--model", o.flags.model)
 	}
 	line := commandLine(append(run, args...))
-	if strings.Contains(line, "'") {
-		return line
+	if !strings.Contains(line, "'") {
+		line = "'" + line + "'"
 	}
-	return "'" + line + "'"
+	return line
 }
 
 // run makes one run. The answer goes to standard output, and other events to standard error.
@@ -136,7 +136,8 @@ func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply
 	return reply, err
 }
 
-// decisions are the answers of the command line.
+// decisions makes decisions from the answers of the command line. Several answers go to the agent
+// together; one call cannot have two.
 func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err error) {
 	seen := map[string]bool{}
 	for _, w := range o.flags.answers {
@@ -223,6 +224,7 @@ func (o *oneShot) approvalError(ctx context.Context) error {
 	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint("run " + approve + ", or use --reject, --edit or --respond")
 }
 
+// waitingLine describes a call that waits for approval, beginning with the id to answer it by.
 func waitingLine(i segno.Interrupt) string {
 	line := fmt.Sprintf("waiting %s: %s %s", short(i.ID), clean(i.Tool), clean(string(i.Args)))
 	if i.Question != "" {

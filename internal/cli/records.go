@@ -24,6 +24,7 @@ type transcriptWriter struct {
 	lines             bytes.Buffer
 }
 
+// open sets the file: Claude Code derives its path from the directory of the session.
 func (r *transcriptWriter) open(config, dir, session string) {
 	r.file = filepath.Join(config, "projects", claude.Slug(dir), session+".jsonl")
 }
@@ -62,15 +63,6 @@ func readRecords(file string) (all []record, err error) {
 	return all, err
 }
 
-// readLastRecord makes the last record of the file the parent of the next one.
-func (r *transcriptWriter) readLastRecord() error {
-	all, err := readRecords(r.file)
-	if len(all) > 0 {
-		r.parent = all[len(all)-1].UUID
-	}
-	return err
-}
-
 func (r *transcriptWriter) user(text string) {
 	r.append("user", map[string]any{"role": "user", "content": text}, nil)
 }
@@ -80,7 +72,7 @@ func (r *transcriptWriter) assistant(text string) {
 		"content": []any{map[string]string{"type": "text", "text": text}}, "stop_reason": "end_turn"}, nil)
 }
 
-// append adds a record.
+// append buffers a record with the fields that Claude Code writes. more has further fields.
 func (r *transcriptWriter) append(kind string, message, more map[string]any) {
 	uuid := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
 	rec := map[string]any{"type": kind, "uuid": uuid, "parentUuid": nil, "isSidechain": false, "sessionId": r.session,
@@ -105,6 +97,7 @@ func (r *transcriptWriter) append(kind string, message, more map[string]any) {
 	r.lines.Write(append(data, '\n'))
 }
 
+// flush appends the buffered records to the file.
 func (r *transcriptWriter) flush() error {
 	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readParent finds the record the next one hangs from: the last one, or the one
-// that the n-th prompt hangs from.
+// readParent finds the parent of the next record: the last record, or the parent of the n-th
+// prompt.
 func (r *transcriptWriter) readParent(n int) error {
 	if n == 0 {
 		return r.readLastRecord()
@@ -29,8 +29,7 @@ func (r *transcriptWriter) readParent(n int) error {
 	return cmp.Or(err, fmt.Errorf("rewind: the session has %d prompts", prompts))
 }
 
-// copyFrom makes the transcript what --fork-session makes: the other one's
-// records, with the new id.
+// copyFrom copies the records of another session with the new id, as --fork-session does.
 func (r *transcriptWriter) copyFrom(session string) error {
 	source := filepath.Join(filepath.Dir(r.file), session+".jsonl")
 	data, err := os.ReadFile(source)
@@ -49,8 +48,7 @@ func (r *transcriptWriter) apiError(why string) {
 		map[string]any{"isApiErrorMessage": true, "error": why})
 }
 
-// boundary writes what /compact leaves: nothing before it hangs together with
-// anything after.
+// boundary writes the records of /compact. The records after it have no parent before it.
 func (r *transcriptWriter) boundary() {
 	before := r.parent
 	r.parent = ""
@@ -68,4 +66,13 @@ func (r *transcriptWriter) toolUse(id string, name, input any) {
 func (r *transcriptWriter) toolResult(id, out string, failed bool) {
 	r.append("user", map[string]any{"role": "user", "content": []any{
 		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
+}
+
+// readLastRecord makes the last record of the file the parent of the next one.
+func (r *transcriptWriter) readLastRecord() error {
+	all, err := readRecords(r.file)
+	if len(all) > 0 {
+		r.parent = all[len(all)-1].UUID
+	}
+	return err
 }

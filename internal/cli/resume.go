@@ -64,14 +64,11 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 // to dir first if that is another directory.
 func (a *app) runIn(dir string, command []string) string {
 	line := commandLine(command)
-	wd, err := a.Getwd()
-	if dir == "" || err == nil && dir == wd {
+	wd, _ := a.Getwd() // without it the command names the directory
+	here, hereErr := os.Stat(wd)
+	there, thereErr := os.Stat(dir)
+	if dir == "" || dir == wd || hereErr == nil && thereErr == nil && os.SameFile(here, there) {
 		return line
-	}
-	if here, err := os.Stat(wd); err == nil {
-		if there, err := os.Stat(dir); err == nil && os.SameFile(here, there) {
-			return line
-		}
 	}
 	return "cd " + shellQuote(dir) + " && " + line
 }

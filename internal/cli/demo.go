@@ -77,11 +77,10 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w := &transcriptWriter{session: "demo-" + segno.NewID()[:8], cwd: d.rec.Path}
-	w.open(d.store.Place().DemoHome(), d.rec.Path, w.session)
+	transcript := newDemoTranscript(d.store.Place().DemoHome(), d.rec.Path)
 	for i, t := range demoScript {
 		a.printf("turn %d: %q", i+1, t.prompt)
-		if err := a.demoTurn(ctx, d, w, t); err != nil {
+		if err := a.demoTurn(ctx, d, transcript, t); err != nil {
 			d.Close()
 			return fmt.Errorf("turn %d: %w", i+1, err)
 		}
@@ -96,9 +95,8 @@ func (a *app) runDemo(ctx context.Context) error {
 
 // demoTurn records a turn as hooks do: it begins the turn, appends an entry before and after each
 // call, and ends the turn.
-func (a *app) demoTurn(ctx context.Context, d *openWorkspace, w *transcriptWriter, t demoTurn) error {
-	w.promptID = segno.NewID()
-	src := segno.Source{Session: segno.SessionID(w.session), Path: w.file, Dir: d.rec.Path}
+func (a *app) demoTurn(ctx context.Context, d *openWorkspace, transcript *demoTranscript, t demoTurn) error {
+	src := transcript.src
 	begun, err := d.timeline.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.prompt})
 	if err != nil {
 		return err
@@ -126,9 +124,7 @@ func (a *app) demoTurn(ctx context.Context, d *openWorkspace, w *transcriptWrite
 			return err
 		}
 	}
-	w.user(t.prompt)
-	w.assistant(t.answer)
-	if err := w.flush(); err != nil {
+	if err := transcript.append(t); err != nil {
 		return err
 	}
 	_, err = d.timeline.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.answer})
@@ -225,17 +221,14 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	if err != nil {
 		return err
 	}
-	all, err := readRecords(src.Path)
+	err = readDemo(src.Path, func(role, text string) {
+		if role == "user" {
+			text = "> " + text
+		}
+		a.printf("%s", inline(text))
+	})
 	if err != nil {
 		return segno.NewError(segno.KindIO, "read session", string(session), err)
-	}
-	for _, r := range all {
-		switch text := inline(r.text()); {
-		case text != "" && r.Type == "user":
-			a.printf("> %s", text)
-		case text != "":
-			a.printf("%s", text)
-		}
 	}
 	return nil
 }

@@ -39,6 +39,30 @@ type Store interface {
 	io.Closer
 }
 
+// Ancestors yields the commit at and its ancestors, newest first. It loads w.Last commits
+// and then ever larger windows, because most callers need only the newest ones.
+func Ancestors(ctx context.Context, s Store, at CommitID, w Window) iter.Seq2[*Node, error] {
+	return func(yield func(*Node, error) bool) {
+		seen := 0
+		for ; ; w.Last *= 8 {
+			w.Last = max(w.Last, 1)
+			line, err := s.Load(ctx, at, w)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := len(line.Commits) - 1 - seen; i >= 0; i-- {
+				if !yield(&line.Commits[i], nil) {
+					return
+				}
+			}
+			if seen = len(line.Commits); seen < w.Last {
+				return
+			}
+		}
+	}
+}
+
 // Line is a path of commits, oldest first.
 type Line struct {
 	Commits []Node

@@ -29,7 +29,7 @@ func without(names, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(gone, n) })
 }
 
-// pin changes the names of a checkpoint. It holds the site's lock, so that two processes
+// pin changes the names of a checkpoint. It holds the workspace's lock, so that two processes
 // that pin the same checkpoint both succeed.
 func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
 	tx, err := tl.lockForMove(ctx)
@@ -59,6 +59,8 @@ func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []st
 	}
 	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
 	op.Pin = &segno.Pin{Checkpoint: c.ID, Name: label}
-	_, err = tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
+	commit := newCommit(head)
+	commit.Pin, commit.Operation = op.Pin, op
+	_, err = tx.commitRetryingCAS(ctx, commit)
 	return err
 }

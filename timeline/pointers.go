@@ -20,7 +20,8 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 	if err := tx.planVerb(ctx, ask, currentState{head: head}, p); err != nil {
 		return head, err
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Move: &segno.Move{Head: p.Landing, Tip: p.Tip}}
+	c := newCommit(head)
+	c.Move = &segno.Move{Head: p.Landing, Tip: p.Tip}
 	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
 		c.Epoch = tl.Lease.Epoch
 	}
@@ -67,23 +68,17 @@ func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.
 	return head, err
 }
 
-// relativeTo is the checkpoint that a fork begins with: at itself, or the newest below it.
+// forkBase returns the checkpoint that a fork begins with: at itself, or the newest below it.
 func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit bool) (*segno.Checkpoint, error) {
-	for last := 1; ; last *= 8 {
-		line, err := tl.Store.Load(ctx, at, segno.Window{Last: last})
-		if err != nil {
+	for n, err := range segno.Ancestors(ctx, tl.Store, at, segno.Window{}) {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			if c := line.Commits[i].Checkpoint; c != nil {
-				return c, nil
-			}
-			if !anyCommit {
-				return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
-			}
-		}
-		if len(line.Commits) < last {
-			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
+		case n.Checkpoint != nil:
+			return n.Checkpoint, nil
+		case !anyCommit:
+			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
 		}
 	}
+	return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
 }

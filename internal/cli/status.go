@@ -65,7 +65,7 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 	if err := s.readSpool(ctx, d); err != nil {
 		return err
 	}
-	plan, err := d.timeline.Journal.Read(ctx, d.rec.ID)
+	plan, err := d.timeline.Spool.ReadPlan(ctx, d.rec.ID)
 	if err != nil {
 		return err
 	}

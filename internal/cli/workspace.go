@@ -200,7 +200,7 @@ func threadByID(ctx context.Context, store *local.Store, id segno.ThreadID) (seg
 
 // present snapshots the workspace and keeps its objects, so that the caller can read them.
 func (d *openWorkspace) present(ctx context.Context) (snap segno.Snapshot, err error) {
-	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
+	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
 	if err != nil {
 		return snap, err
 	}

@@ -28,9 +28,9 @@ const (
 var parts = [...]string{"checkpoint", "entries"}
 
 // Arrange sorts the nodes of a line by depth and verifies that the line ends at a commit, has no gap, and
-// reaches its root unless a window cuts it. It sets the parent of each node but the first if setParents is
-// true; otherwise it verifies the parents.
-func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents bool) ([]Node, error) {
+// reaches its root unless a window cuts it. A node without the id of its parent gets it from the node before it.
+// Then Arrange unpacks the records.
+func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node) ([]Node, error) {
 	corrupt := func(name segno.CommitID, text string) ([]Node, error) {
 		return nil, r.Corrupt("load", string(name), errors.New(text))
 	}
@@ -40,7 +40,7 @@ func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents 
 	}
 	for i := 1; i < len(nodes); i++ {
 		n, up := &nodes[i], &nodes[i-1]
-		if setParents {
+		if n.Parent == "" && !n.IsRoot {
 			n.Parent = up.ID
 		}
 		if n.Parent != up.ID || n.Thread == up.Thread && n.Seq <= up.Seq {
@@ -54,7 +54,7 @@ func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents 
 	if first.IsRoot != (first.Depth == 0) || first.IsRoot != (first.Parent == "") || !first.IsRoot && (last == 0 || len(nodes) < last) {
 		return corrupt(at, "the line has no beginning")
 	}
-	return nodes, nil
+	return nodes, r.open(nodes)
 }
 
 // byDepth sorts nodes by depth. A query returns the segments of a line in any order, but most lines have one
@@ -79,8 +79,8 @@ func byDepth(nodes []Node) (sorted []Node, ok bool) {
 	return sorted, true
 }
 
-// Open unpacks the records of nodes, on all processors: that is most of the time of loading a long line.
-func (r *Records) Open(nodes []Node) error {
+// open unpacks the records of nodes, on all processors: that is most of the time of loading a long line.
+func (r *Records) open(nodes []Node) error {
 	return inParallel(nodes, func(share []Node, _ int) error {
 		for i := range share {
 			if err := r.openNode(&share[i]); err != nil {
@@ -104,6 +104,14 @@ func (r *Records) openNode(n *Node) error {
 	}
 	n.isOpen = true
 	return nil
+}
+
+// DecodeOne returns one node, with its entries.
+func (r *Records) DecodeOne(n Node) (decoded segno.Node, err error) {
+	if err = r.openNode(&n); err == nil {
+		err = r.decodeNode(&n, &decoded, n.Records[Entries], true)
+	}
+	return decoded, err
 }
 
 // Decode returns open nodes as a line, with entries if entries is true. The bodies of entries are copies if
@@ -135,7 +143,7 @@ func (r *Records) Decode(nodes []Node, entries, isShared bool) (*segno.Line, err
 }
 
 func (r *Records) decodeNode(n *Node, to *segno.Node, its []byte, entries bool) (err error) {
-	if err := r.Verify(n, entries); err != nil {
+	if err := r.verify(n, entries); err != nil {
 		return err
 	}
 	*to = n.Node
@@ -152,9 +160,9 @@ func (r *Records) decodeNode(n *Node, to *segno.Node, its []byte, entries bool) 
 	return r.Corrupt("read entries", string(n.ID), err)
 }
 
-// Verify checks that an open node has both of its records. Each record says whether the commit has the
+// verify checks that an open node has both of its records. Each record says whether the commit has the
 // other one, and each commit has at least one. entries says whether entries were read.
-func (r *Records) Verify(n *Node, entries bool) error {
+func (r *Records) verify(n *Node, entries bool) error {
 	checkpoint, its := n.Records[Checkpoint], n.Records[Entries]
 	switch {
 	case checkpoint == nil && (its == nil && (entries || n.Body == nil) || its != nil && record.HasOther(its)):

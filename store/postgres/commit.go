@@ -36,7 +36,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 		head, err = s.execute(ctx, w)
 	}
 	if err == nil {
-		s.watch.notifier.Notify(c.Thread)
+		s.watch.Notify(c.Thread)
 	}
 	return head, s.fail(ctx, op, string(c.ID), err)
 }

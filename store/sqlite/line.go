@@ -64,10 +64,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		err = notFound(op, string(at))
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes, false)
-	}
-	if err == nil {
-		err = s.records.Open(nodes)
+		nodes, err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
 		return nil, err
@@ -107,14 +104,11 @@ func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.Commi
 
 // nodes reads the rows of a query for nodes.
 func (c *conn) nodes(ctx, queryCtx context.Context, query string, args ...any) (found []sqlstore.Node, err error) {
-	err = c.rows(queryCtx, query, args, func(r sqlstore.Row) error {
-		var n sqlstore.Node
-		var parent int64
-		var isID *bool
-		if err := r.Scan(&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Thread,
-			&parent, &n.Parent, &isID); err != nil {
-			return err
-		}
+	var n sqlstore.Node
+	var parent int64
+	var isID *bool
+	err = c.Query(queryCtx, query, args, []any{&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint],
+		&n.Records[sqlstore.Entries], &n.Thread, &parent, &n.Parent, &isID}, func() error {
 		if isID == nil || !*isID {
 			return corrupt("load", string(n.ID), sqlstore.ErrID)
 		}

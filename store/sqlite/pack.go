@@ -206,19 +206,32 @@ type packIndex struct {
 	entries []packEntry
 }
 
+// readPackHead returns when a pack was started.
+func readPackHead(f io.ReaderAt) (born time.Time, err error) {
+	head := make([]byte, packHead)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return born, err
+	}
+	if string(head[:len(packMagic)]) != packMagic {
+		return born, errPack
+	}
+	return time.Unix(int64(binary.LittleEndian.Uint64(head[len(packMagic):])), 0), nil
+}
+
 // readPackIndex reads the index of a pack. The error is errPack for a pack that was not finished or is damaged.
 func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	if size < int64(packHead+packTail) {
 		return nil, errPack
 	}
-	head, tail := make([]byte, packHead), make([]byte, packTail)
-	if _, err := f.ReadAt(head, 0); err != nil {
+	born, err := readPackHead(f)
+	if err != nil {
 		return nil, err
 	}
+	tail := make([]byte, packTail)
 	if _, err := f.ReadAt(tail, size-int64(packTail)); err != nil {
 		return nil, err
 	}
-	if string(head[:len(packMagic)]) != packMagic || string(tail[packTail-len(packMagic):]) != packMagic {
+	if string(tail[packTail-len(packMagic):]) != packMagic {
 		return nil, errPack
 	}
 	at, count := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint64(tail[8:])
@@ -233,8 +246,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	if sum := sha256.Sum256(index); !bytes.Equal(sum[:], tail[16:16+sha256.Size]) {
 		return nil, errPack
 	}
-	x := &packIndex{size: size, born: time.Unix(int64(binary.LittleEndian.Uint64(head[len(packMagic):])), 0)}
-	var err error
+	x := &packIndex{size: size, born: born}
 	x.entries, err = parsePackIndex(index, int(count), int64(at))
 	return x, err
 }

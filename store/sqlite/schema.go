@@ -175,8 +175,8 @@ func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed b
 }
 
 // addPhases upgrades version 1 to version 2. All phases are unknown until a query needs them.
-func addPhases(ctx context.Context, c *conn) error {
-	version, isSealed, err := c.version(ctx)
+func addPhases(tx *tx) error {
+	version, isSealed, err := tx.c.version(tx.ctx)
 	if err != nil || version != 1 {
 		return err // another process was first
 	}
@@ -184,7 +184,7 @@ func addPhases(ctx context.Context, c *conn) error {
 	if isSealed {
 		version |= sealedVersion
 	}
-	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
+	_, err = tx.c.sql.ExecContext(tx.ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
 		FROM threads WHERE NOT hidden;
 		PRAGMA user_version=%d;`, version))
 	return err
@@ -197,8 +197,8 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
 		return err
 	}
-	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {
-		_, err := s.isEmpty(ctx, c)
+	if err := c.transaction(ctx, func(tx *tx) error {
+		_, err := s.isEmpty(tx.ctx, c)
 		return err
 	}); err != nil {
 		return err
@@ -206,7 +206,8 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
 		return err
 	}
-	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
+	return c.transaction(ctx, func(tx *tx) error {
+		ctx := tx.ctx
 		isEmpty, err := s.isEmpty(ctx, c)
 		if err != nil {
 			return err

@@ -24,7 +24,7 @@ import (
 // [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher]. All methods may be
 // called at once, by many processes on the same file.
 type Store struct {
-	*workspaces
+	*common
 
 	dir     string
 	file    string // the database
@@ -34,7 +34,7 @@ type Store struct {
 	records sqlstore.Records
 	packs   *packFiles
 	lines   cache
-	watch   *watch
+	watch   sqlstore.Watch
 	calls   sqlstore.Calls
 
 	hasPhases   bool // false for a store of version 1 that was opened read-only
@@ -45,7 +45,7 @@ type Store struct {
 	opened  atomic.Int32
 }
 
-type workspaces = sqlstore.Workspaces
+type common = sqlstore.Common
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -156,8 +156,7 @@ func newStore(file string, o Options) (*Store, error) {
 	s := &Store{dir: filepath.Dir(file), file: file, options: o.withDefaults(), packs: newPackFiles(packs),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to list all damage"},
 		writer:  make(chan *conn, 1), readers: make(chan *conn, maxReaders)}
-	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces})
-	s.watch = s.newWatch()
+	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s, record.CheckKey(o.Key)
 }
 
@@ -259,14 +258,14 @@ func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Cont
 // Close waits for the calls under way, ends those that wait for a commit, and closes the store. Batches that
 // were not staged are lost. A second Close does nothing.
 func (s *Store) Close() error {
-	if !s.calls.Close(s.watch.notifier.NotifyAll) {
+	if !s.calls.Close(s.watch.NotifyAll) {
 		return nil
 	}
 	var errs []error
 	for n := s.opened.Load(); n > 0; n-- {
 		errs = append(errs, (<-s.readers).close())
 	}
-	errs = append(errs, (<-s.writer).close(), s.watch.close(), s.closeDB(), s.packs.close())
+	errs = append(errs, (<-s.writer).close(), s.closeDB(), s.packs.close())
 	return fail("close store", s.dir, errors.Join(errs...))
 }
 

@@ -1,4 +1,4 @@
-package kv_test
+package kvtest_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 
 func TestMap(t *testing.T) {
 	clock := storetest.NewClock()
-	kvtest.Test(t, func(*testing.T) kv.KV { return kv.NewMap(clock.Now) }, kvtest.Options{
+	kvtest.Test(t, func(*testing.T) kv.KV { return kvtest.NewMap(clock.Now) }, kvtest.Options{
 		Another: func(_ *testing.T, of kv.KV) kv.KV { return of },
 		Pass:    func(_ *testing.T, _ kv.KV, d time.Duration) { clock.Advance(d) },
 	})

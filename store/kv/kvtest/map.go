@@ -1,4 +1,4 @@
-package kv
+package kvtest
 
 import (
 	"context"
@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/kv"
 )
 
-// Map is a [KV] in memory with the abilities [Getter] and [Batcher]. It is the shortest
-// implementation of the three interfaces. One lock guards all of it.
+// Map is a [kv.KV] in memory that is also a [kv.Batcher]. It is the shortest implementation of the two
+// interfaces. One lock guards all of it.
 type Map struct {
 	clock func() time.Time
 
@@ -26,19 +27,13 @@ type Map struct {
 // mapGroup is one group of keys. It is dropped with its last key.
 type mapGroup struct {
 	keys    []string // sorted
-	items   map[string]mapItem
+	items   map[string]kv.Item
 	expires time.Time // zero if it does not expire
 }
 
-type mapItem struct {
-	Item
-	written time.Time // last put, or checked by a Batch
-}
-
 var (
-	_ KV      = (*Map)(nil)
-	_ Getter  = (*Map)(nil)
-	_ Batcher = (*Map)(nil)
+	_ kv.KV      = (*Map)(nil)
+	_ kv.Batcher = (*Map)(nil)
 )
 
 // NewMap returns an empty Map. Groups expire by clock; nil is time.Now.
@@ -67,20 +62,20 @@ func (m *Map) group(name string) *mapGroup {
 		g = nil
 	}
 	if g == nil {
-		g = &mapGroup{items: map[string]mapItem{}}
+		g = &mapGroup{items: map[string]kv.Item{}}
 	}
 	return g
 }
 
-func (m *Map) item(key string) (mapItem, bool) {
-	x, exists := m.group(Group(key)).items[key]
+func (m *Map) item(key string) (kv.Item, bool) {
+	x, exists := m.group(kv.Group(key)).items[key]
 	x.Val = append([]byte{}, x.Val...)
 	return x, exists
 }
 
 // check returns an error unless a condition holds.
-func (m *Map) check(o Op) error {
-	g := m.group(Group(o.Key))
+func (m *Map) check(o kv.Op) error {
+	g := m.group(kv.Group(o.Key))
 	x, exists := g.items[o.Key]
 	others := len(g.items)
 	if exists {
@@ -89,33 +84,30 @@ func (m *Map) check(o Op) error {
 	switch {
 	case o.Alone && others > 0:
 		return segno.Errorf(segno.KindConflict, "write key", o.Key, "its group has other keys")
-	case o.If == RevAny, o.If == RevSome && exists, o.If == RevNone && !exists, exists && x.Rev == o.If:
+	case o.If == kv.RevAny, o.If == kv.RevSome && exists, o.If == kv.RevNone && !exists, exists && x.Rev == o.If:
 		return nil
 	}
 	return segno.NewError(segno.KindConflict, "write key", o.Key, nil)
 }
 
 // apply makes one change, whose condition holds.
-func (m *Map) apply(o Op) (rev Rev) {
-	name := Group(o.Key)
+func (m *Map) apply(o kv.Op) (rev kv.Rev) {
+	name := kv.Group(o.Key)
 	g := m.group(name)
 	wasEmpty := len(g.items) == 0
-	x, exists := g.items[o.Key]
+	_, exists := g.items[o.Key]
 	at, _ := slices.BinarySearch(g.keys, o.Key)
 	switch {
-	case o.Do == ActPut:
+	case o.Val != nil:
 		if !exists {
 			g.keys = slices.Insert(g.keys, at, o.Key)
 		}
 		m.puts++
-		rev = Rev(strconv.FormatUint(m.puts, 10))
-		g.items[o.Key] = mapItem{Item{Key: o.Key, Val: append([]byte{}, o.Val...), Rev: rev}, m.clock()}
-	case exists && o.Do == ActDelete:
+		rev = kv.Rev(strconv.FormatUint(m.puts, 10))
+		g.items[o.Key] = kv.Item{Key: o.Key, Val: append([]byte{}, o.Val...), Rev: rev}
+	case exists && o.Delete:
 		g.keys = slices.Delete(g.keys, at, at+1)
 		delete(g.items, o.Key)
-	case exists:
-		x.written = m.clock()
-		g.items[o.Key] = x
 	}
 	if len(g.items) == 0 {
 		delete(m.groups, name)
@@ -128,8 +120,8 @@ func (m *Map) apply(o Op) (rev Rev) {
 	return rev
 }
 
-// Get implements [KV].
-func (m *Map) Get(ctx context.Context, key string) ([]byte, Rev, error) {
+// Get implements [kv.KV].
+func (m *Map) Get(ctx context.Context, key string) ([]byte, kv.Rev, error) {
 	end, err := m.begin(ctx)
 	if err != nil {
 		return nil, "", err
@@ -142,34 +134,34 @@ func (m *Map) Get(ctx context.Context, key string) ([]byte, Rev, error) {
 	return x.Val, x.Rev, nil
 }
 
-// Put implements [KV].
-func (m *Map) Put(ctx context.Context, key string, val []byte, ifRev Rev) (Rev, error) {
-	revs, err := m.Batch(ctx, []Op{{Key: key, Val: val, If: ifRev}})
+// Put implements [kv.KV].
+func (m *Map) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
+	revs, err := m.Batch(ctx, []kv.Op{{Key: key, Val: val, If: ifRev}})
 	if err != nil {
 		return "", err
 	}
 	return revs[0], nil
 }
 
-// Delete implements [KV].
-func (m *Map) Delete(ctx context.Context, key string, ifRev Rev) error {
-	_, err := m.Batch(ctx, []Op{{Do: ActDelete, Key: key, If: ifRev}})
+// Delete implements [kv.KV].
+func (m *Map) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
+	_, err := m.Batch(ctx, []kv.Op{{Delete: true, Key: key, If: ifRev}})
 	return err
 }
 
-// List implements [KV]. It yields the keys that existed when it began.
-func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[Item, error] {
-	return func(yield func(Item, error) bool) {
+// List implements [kv.KV]. It yields the keys that existed when it began.
+func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
+	return func(yield func(kv.Item, error) bool) {
 		end, err := m.begin(ctx)
 		if err != nil {
-			yield(Item{}, err)
+			yield(kv.Item{}, err)
 			return
 		}
-		var found []Item
+		var found []kv.Item
 		for _, key := range m.keys(prefix) {
 			if key > after && strings.HasPrefix(key, prefix) && (limit <= 0 || len(found) < limit) {
 				x, _ := m.item(key)
-				found = append(found, x.Item)
+				found = append(found, x)
 			}
 		}
 		end()
@@ -183,7 +175,7 @@ func (m *Map) List(ctx context.Context, prefix, after string, limit int) iter.Se
 
 // keys returns the keys of the groups that may have keys with a prefix, sorted.
 func (m *Map) keys(prefix string) (keys []string) {
-	if name := Group(prefix); strings.HasSuffix(name, "}") {
+	if name := kv.Group(prefix); strings.HasSuffix(name, "}") {
 		return m.group(name).keys
 	}
 	for _, name := range slices.Collect(maps.Keys(m.groups)) {
@@ -193,7 +185,7 @@ func (m *Map) keys(prefix string) (keys []string) {
 	return keys
 }
 
-// GetAll implements [Getter].
+// GetAll implements [kv.Batcher].
 func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	end, err := m.begin(ctx)
 	if err != nil {
@@ -209,8 +201,8 @@ func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	return vals, nil
 }
 
-// Batch implements [Batcher]. All changes are made together.
-func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
+// Batch implements [kv.Batcher]. All changes are made together.
+func (m *Map) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	end, err := m.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -221,22 +213,9 @@ func (m *Map) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 			return nil, err
 		}
 	}
-	revs := make([]Rev, len(ops))
+	revs := make([]kv.Rev, len(ops))
 	for i, o := range ops {
 		revs[i] = m.apply(o)
 	}
 	return revs, nil
-}
-
-// written returns the keys with a prefix and a suffix, and when each was last put or checked.
-func (m *Map) written(prefix, suffix string) map[string]time.Time {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := map[string]time.Time{}
-	for _, key := range m.keys(prefix) {
-		if strings.HasPrefix(key, prefix) && strings.HasSuffix(key, suffix) {
-			found[key] = m.group(Group(key)).items[key].written
-		}
-	}
-	return found
 }

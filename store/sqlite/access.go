@@ -1,5 +1,3 @@
-//go:build unix
-
 package sqlite
 
 import "golang.org/x/sys/unix"

@@ -53,7 +53,7 @@ var allowed = map[string][]string{
 	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
 	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
-	"internal/hook":              {".", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
+	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
 	"internal/cli":               {".", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},

@@ -159,7 +159,8 @@ func (c *connection) start(m wire.Message) {
 func (c *connection) answer(ctx context.Context, m wire.Message) []byte {
 	serve := c.handlers[m.MethodName()]
 	if serve == nil {
-		return wire.Failure(m.IDText(), &wire.Error{Code: wire.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())})
+		missing := fmt.Sprintf("%q: Method not found", m.MethodName())
+		return wire.Failure(m.IDText(), &wire.Error{Code: wire.CodeMethodNotFound, Message: missing})
 	}
 	result, err := serve(ctx, m)
 	var data []byte

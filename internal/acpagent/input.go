@@ -42,8 +42,8 @@ func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 func (in input) withNotes() agent.Input {
 	all := in.Input
 	if len(in.notes) > 0 {
-		record := preamble.AsAttachment(strings.Join(in.notes, "\n\n"))
-		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
+		record := []byte(preamble.AsAttachment(strings.Join(in.notes, "\n\n")))
+		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: record}})
 	}
 	return all
 }
@@ -69,7 +69,8 @@ func (in input) isIn(messages []agent.Message) bool {
 
 // encodeParts encodes the user's parts of a message as the log does.
 func encodeParts(parts []agent.Part) []byte {
-	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }))
+	isRecord := func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }
+	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), isRecord))
 	if err != nil {
 		panic("acpagent: internal error: a message does not encode: " + err.Error())
 	}

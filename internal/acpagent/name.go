@@ -105,7 +105,8 @@ func (t *updater) loadNames(ctx context.Context, messages []agent.Message) (map[
 // turnOf returns the checkpoint that ends the turn of a message.
 func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, error) {
 	ends := func(cp *segno.Checkpoint) bool {
-		return cp != nil && cp.Kind == segno.CheckpointTurn && strings.HasPrefix(message, messagePlace{thread: cp.Thread, turn: cp.Turn}.messages())
+		return cp != nil && cp.Kind == segno.CheckpointTurn &&
+			strings.HasPrefix(message, messagePlace{thread: cp.Thread, turn: cp.Turn}.messages())
 	}
 	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: segno.ThreadID(c.Session)}) {
 		if err != nil || ends(&cp) {

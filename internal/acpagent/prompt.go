@@ -50,7 +50,8 @@ func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptR
 	if t.truncated {
 		reason = acp.StopReasonMaxTokens
 	}
-	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, err
 }
 

@@ -31,7 +31,8 @@ type updater struct {
 }
 
 func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
-	return &updater{server: s, session: id, chat: c, announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
+	return &updater{server: s, session: id, chat: c,
+		announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
 // send sends an update, also during cancellation.

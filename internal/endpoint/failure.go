@@ -89,7 +89,8 @@ func (s *Server) refused(x *exchange, e *StatusError) error {
 	}
 	switch {
 	case e.NoCredit:
-		f.Err = segno.NewError(segno.KindRefused, "", "", f.Err).WithHint("add credit to the account of the key, or use another key or model")
+		f.Err = segno.NewError(segno.KindRefused, "", "", f.Err).
+			WithHint("add credit to the account of the key, or use another key or model")
 	case e.Status == 0:
 		f.Err = segno.NewError(segno.KindInvalid, "", "", f.Err)
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:

@@ -55,7 +55,8 @@ func (s *session) fork(m acp.Message) error {
 
 // meta is segno's metadata of a fork's result.
 func (f *forkRequest) meta(fork *session) map[string]any {
-	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
+	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn,
+		"fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
 		meta["note"] = "a turn was under way; the fork begins after the last complete one"
 	}
@@ -257,9 +258,8 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	if turn.Session == nil || turn.Session.Agent != s.record.Agent || s.unusable[turn.Session.Session] {
 		return "", errUnsupported
 	}
-	newest, err := find(s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: turn.Session.Session}), func(c *segno.Checkpoint) bool {
-		return c.Kind == segno.CheckpointTurn
-	})
+	query := segno.CheckpointQuery{Session: turn.Session.Session}
+	newest, err := find(s.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn })
 	if err != nil {
 		return "", err
 	}

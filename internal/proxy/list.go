@@ -83,7 +83,8 @@ func (p *proxy) listSessions(m acp.Message) {
 	if cur.Agent != "" {
 		agents = acp.Encode(cur.Agent)
 	}
-	proc.send(nil, m.IDText(), m.Splice(acp.Edit{At: at, With: agents}), pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+	line := m.Splice(acp.Edit{At: at, With: agents})
+	proc.send(nil, m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
 		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return

@@ -358,7 +358,8 @@ func permissionBody(m acp.Message) json.RawMessage {
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")),
+			"title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permissionID is the id of the entry of a request for permission: it names the call.
@@ -386,8 +387,9 @@ func (t *turn) watch(times int, fail func()) {
 	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
 			t.proxy.mu.Lock()
-			isAsked := slices.ContainsFunc(slices.Collect(maps.Values(t.proxy.asked)), func(q *clientRequest) bool { return q.session == t.session })
+			asked := slices.Collect(maps.Values(t.proxy.asked))
 			t.proxy.mu.Unlock()
+			isAsked := slices.ContainsFunc(asked, func(q *clientRequest) bool { return q.session == t.session })
 			isCalling := slices.ContainsFunc(slices.Collect(maps.Values(t.calls)), func(c *call) bool { return !c.ended })
 			switch {
 			case t.turn != t || t.sentAs != id: // it was answered, or sent again

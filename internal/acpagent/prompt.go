@@ -58,7 +58,9 @@ func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptR
 // errWaiting reports that a run waits for decisions that the client did not make.
 var errWaiting = errors.New("a call waits for approval")
 
-// turn does what a prompt asks for: it runs a command, begins a turn, or continues one.
+// turn runs a command, begins a turn, or continues one, depending on the prompt. A prompt that
+// the proxy repeats continues its turn if that has not ended. If it has ended, the client lost
+// the answer, and turn sends the answer again.
 func (t *updater) turn(ctx context.Context, in input) error {
 	at, err := t.chat.Status(ctx)
 	if err != nil {

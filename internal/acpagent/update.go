@@ -42,6 +42,7 @@ func (t *updater) send(u acp.SessionUpdate) {
 	}
 }
 
+// sendText sends a text that is not part of a message of the model, such as a command's reply.
 func (t *updater) sendText(text string) {
 	if text != "" {
 		t.send(acp.UpdateAgentMessageText(text))

@@ -126,6 +126,8 @@ func followSymlinks(path string) string {
 	return path
 }
 
+// readSettings reads the present settings for an edit. A file that does not exist is not an error:
+// the edit creates it.
 func readSettings(p local.Place, settings string) (Edit, error) {
 	e := Edit{File: followSymlinks(settings)}
 	e.Backup = backupFile(p, e.File)

@@ -29,6 +29,8 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	return h.withStore(ctx, h.beginTurn)
 }
 
+// beginTurn opens the turn of the event's prompt, unless another process records the session. A
+// warning about other turns goes to the user, and the text about a move to the model.
 func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
@@ -158,6 +160,8 @@ func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.Wor
 	return rec, tl, err
 }
 
+// workspace returns a workspace by its id. Without an id it is the one around the event's directory,
+// which is registered if it is new.
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
 		return store.RegisterRoot(ctx, h.dir())

@@ -61,6 +61,8 @@ func commands() []command {
 	}
 }
 
+// findCommand returns the command with a name, nil if there is none. Some commands can only be
+// sent as methods and cannot be typed.
 func findCommand(name string, typed bool) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name && (c.text != "" || !typed) }); i >= 0 {

@@ -232,6 +232,7 @@ var forkPoints = [...]struct{ agent, since string }{
 	{segnoAgent, "0"},
 }
 
+// supportsForkPoint reports whether an agent can fork at a message.
 func supportsForkPoint(id identity) bool {
 	for _, p := range forkPoints {
 		if strings.Contains(id.Name, p.agent) {

@@ -18,10 +18,10 @@ var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork"
 // announceCommands sends the list of commands, once per session. It reports whether it did.
 func (t *updater) announceCommands() bool {
 	t.server.mu.Lock()
-	told := t.server.announced[t.session]
+	isAnnounced := t.server.announced[t.session]
 	t.server.announced[t.session] = true
 	t.server.mu.Unlock()
-	if told {
+	if isAnnounced {
 		return false
 	}
 	list := []acp.AvailableCommand{}

@@ -26,12 +26,12 @@ type input struct {
 
 // addText adds a text block. segno acp marks its notes in the block's metadata.
 func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
-	ours, _ := text.Meta["segno"].(map[string]any)
-	if told, _ := ours["told"].(bool); !told {
+	meta, _ := text.Meta["segno"].(map[string]any)
+	if isNote, _ := meta["note"].(bool); !isNote {
 		return append(words, text.Text)
 	}
-	in.isRepeat, _ = ours["again"].(bool)
-	if in.wasAnswered, _ = ours["heard"].(bool); text.Text != "" {
+	in.isRepeat, _ = meta["repeated"].(bool)
+	if in.wasAnswered, _ = meta["answered"].(bool); text.Text != "" {
 		in.notes = append(in.notes, text.Text)
 	}
 	return words

@@ -24,7 +24,7 @@ const listPageSize = 100
 // sessions of the index that the agent does not list.
 type cursor struct {
 	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
-	Index  bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
+	Index  bool            `json:"index,omitempty"` // the page begins within the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
 	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }

@@ -187,7 +187,7 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	block := map[string]any{"type": "text", "text": strings.Join(s.preface, "\n\n")}
 	if s.proxy.agent.identity().isSegno() {
 		if meta == nil {
-			meta = map[string]any{"told": true, "again": false, "heard": false}
+			meta = map[string]any{"note": true, "repeated": false, "answered": false}
 		}
 		block["_meta"] = map[string]any{"segno": meta}
 	}
@@ -312,7 +312,7 @@ func (t *turn) recordPartSoon() {
 
 // addEntry adds an entry to the turn under way, if there is one and it is recorded. The
 // entry is durable on return, unless the disk is full: then it waits in unwritten, and the
-// user is told once. The oldest entries are dropped when too many wait.
+// user receives one report. The oldest entries are dropped when too many wait.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {

@@ -50,6 +50,9 @@ func (in input) withNotes() agent.Input {
 
 const recordName = "record.txt"
 
+// isEmpty reports whether the prompt is empty.
+func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
+
 // isIn reports whether the prompt is the newest prompt of a conversation. It compares the encoded
 // parts, because the log has them encoded. The record that withNotes adds does not count.
 func (in input) isIn(messages []agent.Message) bool {

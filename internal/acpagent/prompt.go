@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	acp "github.com/coder/acp-go-sdk"
 
@@ -69,7 +68,7 @@ func (t *updater) turn(ctx context.Context, in input) error {
 	}
 	t.since = at.Seq
 	name := in.command()
-	unfinished, continues := isUnfinished(at), name == "/continue" || len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == ""
+	unfinished, continues := isUnfinished(at), in.isEmpty() || name == "/continue"
 	var messages []agent.Message
 	var places map[string]messagePlace
 	if unfinished || continues || in.isRepeat {
@@ -87,10 +86,15 @@ func (t *updater) turn(ctx context.Context, in input) error {
 	case unfinished:
 		return t.run(ctx, agent.Input{}, false)
 	}
+	t.sendLastAnswer(messages, places)
+	return t.err
+}
+
+// sendLastAnswer sends the answer of a turn that has ended, in case the client lost it.
+func (t *updater) sendLastAnswer(messages []agent.Message, places map[string]messagePlace) {
 	if n := len(messages); n > 0 && messages[n-1].Role == agent.Assistant {
 		t.sendMessageText(places[messages[n-1].ID], messages[n-1].Text())
 	}
-	return t.err
 }
 
 // isUnfinished reports whether the last turn waits for decisions or stopped before its end.

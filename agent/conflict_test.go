@@ -117,7 +117,7 @@ func TestOfTwoProcessesOnAThreadOneGetsAConflict(t *testing.T) {
 	r.answers("waited")
 }
 
-func TestAProcessThatEndsInPeaceLeavesTheThread(t *testing.T) {
+func TestExitingProcessReleasesThread(t *testing.T) {
 	dir := t.TempDir()
 	cmd := start(t, "hold", dir, order{})
 	in, err := cmd.StdinPipe()
@@ -157,9 +157,9 @@ func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 	r.answers("paid rent")
 }
 
-// TestACommitOfSomebodyElseEndsTheRun has another writer move the thread's head under
+// TestForeignCommitEndsRun has another writer move the thread's head under
 // a run, as one without leases would.
-func TestACommitOfSomebodyElseEndsTheRun(t *testing.T) {
+func TestForeignCommitEndsRun(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		meddle := agent.NewTool("meddle", "commits beside the run", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 			head, err := r.store.Head(ctx, thread)

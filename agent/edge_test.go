@@ -38,9 +38,9 @@ func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	})
 }
 
-// TestWhoAnswersTooLateIsAskedAnew has a person think for longer than an answer
+// TestLateAnswerIsAskedAgain has a person think for longer than an answer
 // counts.
-func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
+func TestLateAnswerIsAskedAgain(t *testing.T) {
 	now, asked := time.Unix(1e9, 0), 0
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Now = func() time.Time { return now }
@@ -109,7 +109,7 @@ func (gives) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, err
 	return nil
 }
 
-func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
+func TestGoexitOfModelEndsCaller(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) { c.Model = gives{} })
 	done, went := make(chan struct{}), false
 	go func() {
@@ -123,7 +123,7 @@ func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
 	}
 }
 
-func TestAPanicOfAModelIsTheCallersToRecover(t *testing.T) {
+func TestCallerRecoversPanicOfModel(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say hi")
 	func() {
@@ -145,7 +145,7 @@ func TestOddNumbersOfASummaryDoNoHarm(t *testing.T) {
 	r.prompt("say hi again")
 }
 
-func TestAMoveOfNoThreadSaysSo(t *testing.T) {
+func TestMoveOfMissingThreadIsNotFound(t *testing.T) {
 	r := newRig(t)
 	_, err := r.agent.Undo(r.ctx, "none", 1)
 	r.wants(err, segno.KindNotFound, "the thread does not exist")
@@ -211,9 +211,9 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestTwoCallsThatWereLostAreTakenBackInOrder has two calls change one value and be cut
+// TestTwoLostCallsAreRevertedInOrder has two calls change one value and be cut
 // short at once.
-func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
+func TestTwoLostCallsAreRevertedInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{}, 2)
 	count := agent.NewTool("count", "", agent.LostRerun, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {

@@ -37,7 +37,7 @@ func (all told) own() (some told) {
 	return some
 }
 
-func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
+func TestDurableEventsAreNumbered(t *testing.T) {
 	live := map[agent.EventKind]bool{agent.EventLoaded: true, "step-start": true, agent.EventText: true, agent.EventThinking: true,
 		agent.EventRetry: true, agent.EventToolStart: true, "file-write-start": true, "execute-start": true, agent.EventSubStart: true,
 		"subagent-step": true, agent.EventInterrupted: true, agent.EventError: true}
@@ -66,7 +66,7 @@ func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
 	})
 }
 
-func TestEventsComeAgainAsTheyWere(t *testing.T) {
+func TestEventsAreReplayedUnchanged(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
 		live := append(r.prompt(eventful), r.finish(approve(r.question()))...).own().numbered()
@@ -112,7 +112,7 @@ func TestASubagentsEventsComeAgainFromItsThread(t *testing.T) {
 	}
 }
 
-func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
+func TestEventNumbersIncreaseAcrossLines(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking()
 		var newest int64
@@ -152,7 +152,7 @@ func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldIsInTheStore(t *testing.T) {
+func TestEventsAreDurableBeforeTheyAreYielded(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
 		var durable sync.Map // of commits
@@ -195,7 +195,7 @@ func TestWhatIsToldIsInTheStore(t *testing.T) {
 	})
 }
 
-func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
+func TestUnsavedStepYieldsNoEvents(t *testing.T) {
 	whole := newRig(t)
 	g := whole.watched(nil, nil)
 	whole.prompt("write a.txt: one\n" + askMail + "\nwrite b.txt: two")
@@ -233,7 +233,7 @@ func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
 // leaving is a turn with a bit of everything, and no subagent.
 const leaving = "say hello ; write a.txt: one\n" + askMail + " ; todo x\nread a.txt"
 
-func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
+func TestBreakAtAnyEventLosesAtMostOneStep(t *testing.T) {
 	whole := newRig(t)
 	n := len(whole.prompt(leaving))
 	want := outline(whole.messages(thread, ""))
@@ -281,7 +281,7 @@ func outline(messages []agent.Message) (lines []string) {
 	return lines
 }
 
-func TestACallerThatLeavesEndsTheRun(t *testing.T) {
+func TestBreakEndsRun(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	slow := agent.NewTool("slow", "waits", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 		close(began)
@@ -307,7 +307,7 @@ func TestACallerThatLeavesEndsTheRun(t *testing.T) {
 	r.ok(err)
 }
 
-func TestWhereAThreadBeganIsTold(t *testing.T) {
+func TestForkYieldsItsBase(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say one")
 	at := r.heads(thread)[0].ID
@@ -351,7 +351,7 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNewIsReadFromTheEndOfALongThread(t *testing.T) {
+func TestNewEventsAreReadFromTheEndOfALongThread(t *testing.T) {
 	r := newRig(t)
 	var all told
 	for i := range 60 {

@@ -214,7 +214,7 @@ func (r *rig) first(at segno.CommitID) int64 {
 	return line.Commits[0].Seq * perCommit
 }
 
-func TestAFollowerWhoWasAwayHearsThatItMoved(t *testing.T) {
+func TestLateFollowerReceivesMoved(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say one")
 	r.prompt("say two")
@@ -230,9 +230,9 @@ func TestAFollowerWhoWasAwayHearsThatItMoved(t *testing.T) {
 	}
 }
 
-// TestAFollowerHoldsWhatIsTold moves a thread at random, and has its follower leave and
+// TestFollowerHasTheEventsOfEvents moves a thread at random, and has its follower leave and
 // come back at random: what he holds is what Events tells, after every move.
-func TestAFollowerHoldsWhatIsTold(t *testing.T) {
+func TestFollowerHasTheEventsOfEvents(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 0))

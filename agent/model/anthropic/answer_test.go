@@ -73,7 +73,7 @@ func TestReasonsToStop(t *testing.T) {
 	}
 }
 
-func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
+func TestTruncatedCallIsDropped(t *testing.T) {
 	whileCalling := []string{
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"I delete"}}`,
 		`{"type":"content_block_stop","index":0}`,

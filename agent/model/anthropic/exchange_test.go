@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
-func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
+func TestWholeDocumentIsAccepted(t *testing.T) {
 	s := newServer(t, modelrig.Document(`{"id":"m","type":"message","role":"assistant","model":"claude-test","content":[
 		{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hello"},
 		{"type":"tool_use","id":"a","name":"ls","input":{"x": 12345678901234567890}}],
@@ -33,7 +33,7 @@ func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
+func TestNonStreamAnswersHaveReasons(t *testing.T) {
 	page := "<!DOCTYPE html>\n<html>log in</html>"
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -82,7 +82,7 @@ func TestAStreamOfAnotherNameIsRead(t *testing.T) {
 	}
 }
 
-func TestTheKeyGoesWhereItBelongs(t *testing.T) {
+func TestKeyIsSentToTrustedHostsOnly(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "environment-token")
 	s := newServer(t, whole("end_turn", text("ok")...))
@@ -116,7 +116,7 @@ func TestTheKeyGoesWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsNotSentOn(t *testing.T) {
+func TestKeyIsNotRedirected(t *testing.T) {
 	other := newServer(t, whole("end_turn", text("ok")...))
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
@@ -127,7 +127,7 @@ func TestTheKeyIsNotSentOn(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsTold(t *testing.T) {
+func TestErrorsContainNoSecret(t *testing.T) {
 	said := "bad key secret-key, or sk-ant-0123456789_abc, or sk-ab***********xyz"
 	failing := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -153,7 +153,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatAServerSaysIsOneLine(t *testing.T) {
+func TestServerErrorIsOneLine(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(500)
 		fmt.Fprint(w, "<html>\n"+strings.Repeat("<p>long</p>\n", 500))
@@ -164,7 +164,7 @@ func TestWhatAServerSaysIsOneLine(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNone(t *testing.T) {
+func TestInvalidAddress(t *testing.T) {
 	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
 		_, _, err := modelrig.Ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: address}), modelrig.Hello())
 		var me *agent.ModelError
@@ -198,7 +198,7 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
+func TestConnectionErrorNamesHostOnce(t *testing.T) {
 	s := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	m := anthropic.New("m", anthropic.Options{Key: "k", BaseURL: s.URL + "/v1?api-key=secret-in-query", HTTPClient: s.Client()})
 	_, _, err := modelrig.Ask(t, m, modelrig.Hello())
@@ -211,7 +211,7 @@ func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestAnEmptyAnswerMayPass(t *testing.T) {
+func TestEmptyAnswerIsTransient(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"nothing": whole("end_turn"),
 		"a space": whole("end_turn", text(`\n\n`)...),
@@ -233,9 +233,9 @@ func TestAnEmptyAnswerMayPass(t *testing.T) {
 	}
 }
 
-// TestNothingToAddIsAnAnswer has a model say nothing after the results of its calls, as
+// TestEmptyAnswerAfterResultsIsValid has a model say nothing after the results of its calls, as
 // one does whose work is done.
-func TestNothingToAddIsAnAnswer(t *testing.T) {
+func TestEmptyAnswerAfterResultsIsValid(t *testing.T) {
 	s := newServer(t, whole("end_turn"))
 	r := agent.Request{Messages: []agent.Message{agent.Text("hello"),
 		{Role: agent.Assistant, Parts: []agent.Part{{Call: &agent.Call{ID: "1", Name: "ls", Args: json.RawMessage(`{}`)}}}},
@@ -245,7 +245,7 @@ func TestNothingToAddIsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAQuestionWithoutWordsIsNotSent(t *testing.T) {
+func TestBlankConversationIsNotSent(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
 	_, _, err := modelrig.Ask(t, s.model(), agent.Request{System: "be brief", Messages: []agent.Message{agent.Text(" ")}})
 	if segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {

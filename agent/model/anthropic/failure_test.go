@@ -29,7 +29,7 @@ func fails(status int, kind string, headers ...string) http.HandlerFunc {
 	}
 }
 
-func TestErrorsSayWhetherToTryAgain(t *testing.T) {
+func TestErrorsTellWhetherToRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   agent.ModelError
@@ -64,7 +64,7 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestADateToWaitFor(t *testing.T) {
+func TestRetryAfterDate(t *testing.T) {
 	s := newServer(t, fails(503, "api_error", "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
 	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
@@ -73,7 +73,7 @@ func TestADateToWaitFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
+func TestTruncatedAnswerIsTransient(t *testing.T) {
 	begun := append([]string{start}, text("half an ans")[:2]...)
 	for name, answer := range map[string]http.HandlerFunc{
 		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
@@ -106,7 +106,7 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	_, _, err := modelrig.Ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: gone.URL}), modelrig.Hello())
@@ -115,7 +115,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestNoKeyDoesNotPass(t *testing.T) {
+func TestMissingKeyIsPermanent(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "")
 	t.Setenv("HOME", t.TempDir())
@@ -131,7 +131,7 @@ func TestNoKeyDoesNotPass(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsAnAnswer(t *testing.T) {
+func TestContextEndsAnswer(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(append([]string{start}, text("half")[:2]...)...)(w, r)
 		<-r.Context().Done()
@@ -150,7 +150,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatStopsHangsUp(t *testing.T) {
+func TestBreakClosesConnection(t *testing.T) {
 	gone := make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(append([]string{start}, text("half")[:2]...)...)(w, r)
@@ -246,7 +246,7 @@ func TestAConversation(t *testing.T) {
 	}
 }
 
-func TestAnAccountWithoutCreditSaysSo(t *testing.T) {
+func TestAccountWithoutCredit(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}`))
@@ -257,9 +257,9 @@ func TestAnAccountWithoutCreditSaysSo(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// TestSilentStreamTimesOut has a server send the beginning of an answer and then
 // nothing, with the connection open.
-func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(start, text("hello")[0], text("hello")[1])(w, r)
 		<-r.Context().Done()

@@ -108,7 +108,7 @@ func TestThoughtsOfOtherModelsStayBehind(t *testing.T) {
 	}
 }
 
-func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
+func TestBlocksAreReturnedUnchanged(t *testing.T) {
 	blocks := []string{
 		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"is 1 < 2 & \"so\"?"}}`,
@@ -280,7 +280,7 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
+func TestOddToolNameIsRestored(t *testing.T) {
 	r := agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}}
 	tools := read(t, sent(t, r)).Tools
 	odd, plain := tools[0].Name, tools[1].Name
@@ -361,7 +361,7 @@ func TestThinkingIsAskedForWhereItMayBe(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+func TestInvalidSchemaIsReported(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
 	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
 	if modelrig.IsTransient(err) || segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {

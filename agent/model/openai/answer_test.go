@@ -105,7 +105,7 @@ func TestReasonsToStop(t *testing.T) {
 	}
 }
 
-func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
+func TestTruncatedCallIsDropped(t *testing.T) {
 	for _, args := range []string{``, `{\"path\":\"/tmp`} {
 		s := newServer(t, whole("length", `{"content":"I delete"}`,
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`,
@@ -120,7 +120,7 @@ func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsWholeOnceItSaysWhyItEnds(t *testing.T) {
+func TestAnswerIsCompleteWithFinishReason(t *testing.T) {
 	without := events(delta(ok), `{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	for name, answer := range map[string]http.HandlerFunc{
 		"no usage, no [DONE]": without,

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
-func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
+func TestWholeDocumentIsAccepted(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
 		want string
@@ -48,7 +48,7 @@ func TestAnAnswerInOnePieceIsTaken(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNoStreamSaysWhy(t *testing.T) {
+func TestNonStreamAnswersHaveReasons(t *testing.T) {
 	page := "<!DOCTYPE html>\n<html>log in</html>"
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
@@ -90,7 +90,7 @@ func TestAStreamOfAnotherNameIsRead(t *testing.T) {
 	}
 }
 
-func TestTheKeyGoesWhereItBelongs(t *testing.T) {
+func TestKeyIsSentToTrustedHostsOnly(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-environment-key")
 	t.Setenv("OPENAI_ORG_ID", "org-environment")
 	t.Setenv("OPENAI_CUSTOM_HEADERS", "X-Token: environment-token")
@@ -123,7 +123,7 @@ func TestTheKeyGoesWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestNoSecretIsTold(t *testing.T) {
+func TestErrorsContainNoSecret(t *testing.T) {
 	said := "bad key secret-key, or sk-proj-0123456789_abc, or sk-ab***********xyz"
 	for name, answer := range map[string]http.HandlerFunc{
 		"status":   fails(400, `{"error":{"message":"`+said+`"}}`),
@@ -141,7 +141,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatAServerSaysIsOneLine(t *testing.T) {
+func TestServerErrorIsOneLine(t *testing.T) {
 	s := newServer(t, fails(500, "<html>\n"+strings.Repeat("<p>long</p>\n", 500)))
 	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	if text := err.Error(); strings.Contains(text, "\n") || len([]rune(text)) > 300+len("status 500: ") || !strings.HasSuffix(text, "…") {
@@ -149,7 +149,7 @@ func TestWhatAServerSaysIsOneLine(t *testing.T) {
 	}
 }
 
-func TestAnAddressThatIsNone(t *testing.T) {
+func TestInvalidAddress(t *testing.T) {
 	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
 		_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: address}), modelrig.Hello())
 		var me *agent.ModelError
@@ -183,7 +183,7 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
+func TestConnectionErrorNamesHostOnce(t *testing.T) {
 	s := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	m := openai.New("m", openai.Options{BaseURL: s.URL + "/v1?api-key=secret-in-query", HTTPClient: s.Client()})
 	_, _, err := modelrig.Ask(t, m, modelrig.Hello())
@@ -196,7 +196,7 @@ func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestAnEmptyAnswerMayPass(t *testing.T) {
+func TestEmptyAnswerIsTransient(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
 		"nothing":       whole("stop"),
 		"a space":       whole("stop", `{"content":"\n\n"}`),
@@ -217,9 +217,9 @@ func TestAnEmptyAnswerMayPass(t *testing.T) {
 	}
 }
 
-// TestNothingToAddIsAnAnswer has a model say nothing after the results of its calls, as
+// TestEmptyAnswerAfterResultsIsValid has a model say nothing after the results of its calls, as
 // one does whose work is done.
-func TestNothingToAddIsAnAnswer(t *testing.T) {
+func TestEmptyAnswerAfterResultsIsValid(t *testing.T) {
 	s := newServer(t, whole("stop"))
 	r := agent.Request{Messages: []agent.Message{agent.Text("hello"),
 		{Role: agent.Assistant, Parts: []agent.Part{{Call: &agent.Call{ID: "1", Name: "ls", Args: json.RawMessage(`{}`)}}}},
@@ -229,7 +229,7 @@ func TestNothingToAddIsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAQuestionWithoutWordsIsNotSent(t *testing.T) {
+func TestBlankConversationIsNotSent(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
 	_, _, err := modelrig.Ask(t, s.model(), agent.Request{System: "be brief", Messages: []agent.Message{agent.Text(" ")}})
 	if segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {

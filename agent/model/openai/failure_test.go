@@ -33,7 +33,7 @@ func scripted(kind string) string {
 	return `{"error":{"message":"as\n scripted","type":"` + kind + `","param":null,"code":"` + kind + `"}}`
 }
 
-func TestErrorsSayWhetherToTryAgain(t *testing.T) {
+func TestErrorsTellWhetherToRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   agent.ModelError
@@ -74,7 +74,7 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNotAcceptedIsNotTold(t *testing.T) {
+func TestRejectedKeyIsNotRepeated(t *testing.T) {
 	s := newServer(t, fails(401, `{"error":{"message":"Incorrect API key provided: secret-key","type":"invalid_request_error","code":"invalid_api_key"}}`))
 	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
@@ -83,7 +83,7 @@ func TestAKeyThatIsNotAcceptedIsNotTold(t *testing.T) {
 	}
 }
 
-func TestADateToWaitFor(t *testing.T) {
+func TestRetryAfterDate(t *testing.T) {
 	s := newServer(t, fails(503, scripted("server_error"), "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
 	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
@@ -92,7 +92,7 @@ func TestADateToWaitFor(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
+func TestTruncatedAnswerIsTransient(t *testing.T) {
 	begun := []string{delta(`{"content":"half an ans"}`)}
 	for name, answer := range map[string]http.HandlerFunc{
 		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: gone.URL}), modelrig.Hello())
@@ -129,7 +129,7 @@ func TestNobodyThere(t *testing.T) {
 	}
 }
 
-func TestNoKeyDoesNotPass(t *testing.T) {
+func TestMissingKeyIsPermanent(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	t.Setenv("OPENAI_BASE_URL", "")
 	_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{}), modelrig.Hello())
@@ -139,7 +139,7 @@ func TestNoKeyDoesNotPass(t *testing.T) {
 	}
 }
 
-func TestTheContextEndsAnAnswer(t *testing.T) {
+func TestContextEndsAnswer(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"content":"half"}`))(w, r)
 		<-r.Context().Done()
@@ -158,7 +158,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatStopsHangsUp(t *testing.T) {
+func TestBreakClosesConnection(t *testing.T) {
 	gone := make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"content":"half"}`))(w, r)
@@ -171,9 +171,9 @@ func TestAConsumerThatStopsHangsUp(t *testing.T) {
 	<-gone
 }
 
-// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// TestSilentStreamTimesOut has a server send the beginning of an answer and then
 // nothing, with the connection open.
-func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"role":"assistant","content":"hello"}`))(w, r)
 		<-r.Context().Done()

@@ -226,7 +226,7 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
+func TestOddToolNameIsRestored(t *testing.T) {
 	tools := []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}
 	r := agent.Request{Messages: modelrig.Hello().Messages, Tools: tools}
 	var got struct {
@@ -261,12 +261,12 @@ func TestNoCallsNow(t *testing.T) {
 	}
 }
 
-func TestAnEmptyAnswerLeavesOneQuestion(t *testing.T) {
+func TestEmptyAnswerJoinsUserMessages(t *testing.T) {
 	modelrig.SameJSON(t, sent(t, agent.Request{Messages: []agent.Message{agent.Text("hi"), {Role: agent.Assistant}, agent.Text("again")}}),
 		`{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [{"role": "user", "content": "hi\nagain"}]}`)
 }
 
-func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+func TestInvalidSchemaIsReported(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
 	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
 	if modelrig.IsTransient(err) || segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {

@@ -41,14 +41,14 @@ func rejectedNever(r *rig) {
 	r.asking().prompt(askMail)
 	d := reject(r.question(), "bob is on leave")
 	d.Actor = "ann"
-	told := r.one(r.finish(d), agent.EventDecision).Decision
+	received := r.one(r.finish(d), agent.EventDecision).Decision
 	r.sent()
 	res := r.results(thread)[0]
 	if !res.Error || !contains(res.Text, "rejected", "ann", "bob is on leave") {
 		r.Errorf("the model was told %+v", res)
 	}
-	if told.Kind != segno.Reject || told.Actor != "ann" || told.Text != "bob is on leave" {
-		r.Errorf("the log has %+v", told)
+	if received.Kind != segno.Reject || received.Actor != "ann" || received.Text != "bob is on leave" {
+		r.Errorf("the log has %+v", received)
 	}
 }
 

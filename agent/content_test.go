@@ -144,7 +144,7 @@ func summaryKeepsOriginal(r *rig) {
 		return reply, err
 	}
 	r.summarizing().with(func(c *agent.Config) { c.Model = seen })
-	var summaries told
+	var summaries eventList
 	for i := range 6 {
 		all := r.prompt("remember n" + string(rune('0'+i)) + " is " + strings.Repeat("x", 100) +
 			"\nwrite a.txt: one ; write b.txt: two ; write c.txt: three ; write d.txt: four\nread a.txt ; read b.txt")

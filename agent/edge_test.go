@@ -92,25 +92,25 @@ func TestALateAnswerRenamesNoOtherQuestion(t *testing.T) {
 	}
 }
 
-// falls is a model that panics.
-type falls struct{}
+// panickingModel is a model that panics.
+type panickingModel struct{}
 
-func (falls) Name() string { return "test/falls" }
+func (panickingModel) Name() string { return "test/panickingModel" }
 
-func (falls) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+func (panickingModel) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
 	panic("a bug of the adapter")
 }
 
-// gives is a model that ends its goroutine, as t.Fatal does.
-type gives struct{ falls }
+// exitingModel is a model that ends its goroutine, as t.Fatal does.
+type exitingModel struct{ panickingModel }
 
-func (gives) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+func (exitingModel) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
 	runtime.Goexit()
 	return nil
 }
 
 func TestGoexitOfModelEndsCaller(t *testing.T) {
-	r := newRig(t).with(func(c *agent.Config) { c.Model = gives{} })
+	r := newRig(t).with(func(c *agent.Config) { c.Model = exitingModel{} })
 	done, went := make(chan struct{}), false
 	go func() {
 		defer close(done)
@@ -132,7 +132,7 @@ func TestCallerRecoversPanicOfModel(t *testing.T) {
 				t.Errorf("recovered %v", v)
 			}
 		}()
-		r.with(func(c *agent.Config) { c.Model = falls{} })
+		r.with(func(c *agent.Config) { c.Model = panickingModel{} })
 		r.prompt("go")
 	}()
 	r.with(func(c *agent.Config) { c.Model = replies(says("on")) })

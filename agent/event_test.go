@@ -18,7 +18,7 @@ const eventful = "think hm\nsay hello ; write a.txt: one ; todo x\nread a.txt ; 
 	`edit a.txt: one -> two ; task helper: write b.txt: three` + "\n" + `call send_email {"to":"bob"}` + "\nsay done"
 
 // replayed are the events that the thread tells again.
-func (r *rig) replayed(id string, since int64) (all told) {
+func (r *rig) replayed(id string, since int64) (all eventList) {
 	r.Helper()
 	for e, err := range r.agent.Events(r.ctx, id, since) {
 		r.ok(err)
@@ -28,7 +28,7 @@ func (r *rig) replayed(id string, since int64) (all told) {
 }
 
 // own are the events of the thread itself, without those of its subagents.
-func (all told) own() (some told) {
+func (all eventList) own() (some eventList) {
 	for _, e := range all {
 		if e.Agent == "" {
 			some = append(some, e)
@@ -95,7 +95,7 @@ func TestEventsAreReplayedUnchanged(t *testing.T) {
 func TestASubagentsEventsComeAgainFromItsThread(t *testing.T) {
 	r := newRig(t).helped()
 	all := r.prompt("task scout: write a.txt: hello")
-	var live told
+	var live eventList
 	for _, e := range all.numbered() {
 		if e.Agent == "scout" {
 			live = append(live, e)
@@ -116,7 +116,7 @@ func TestEventNumbersIncreaseAcrossLines(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking()
 		var newest int64
-		grows := func(what string, all told) {
+		grows := func(what string, all eventList) {
 			r.Helper()
 			for _, e := range all.numbered() {
 				if e.Seq <= newest {
@@ -223,8 +223,8 @@ func TestUnsavedStepYieldsNoEvents(t *testing.T) {
 				return
 			}
 			stored := r.replayed(thread, 0)
-			if told := all.numbered(); len(told) != len(stored) || len(told) > 0 && !reflect.DeepEqual(told.kinds(), stored.kinds()) {
-				t.Errorf("told %v, stored %v", told.kinds(), stored.kinds())
+			if received := all.numbered(); len(received) != len(stored) || len(received) > 0 && !reflect.DeepEqual(received.kinds(), stored.kinds()) {
+				t.Errorf("told %v, stored %v", received.kinds(), stored.kinds())
 			}
 		})
 	}
@@ -353,7 +353,7 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 
 func TestNewEventsAreReadFromTheEndOfALongThread(t *testing.T) {
 	r := newRig(t)
-	var all told
+	var all eventList
 	for i := range 60 {
 		all = append(all, r.prompt(fmt.Sprint("write a.txt: ", i)).numbered()...)
 	}

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -191,7 +192,7 @@ func TestAnApproverLooksAtTheArguments(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Approve = func(_ context.Context, call agent.Call) *agent.Approval {
 			var m mail
-			if (&agent.Invocation{Call: call}).Decode(&m) == nil && m.To == "boss" {
+			if json.Unmarshal(call.Args, &m) == nil && m.To == "boss" {
 				return &agent.Approval{Question: "write to the boss?", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}}
 			}
 			return nil

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,30 +16,29 @@ type TurnEnd struct {
 	Key         segno.TurnKey
 	Interrupted bool
 	Message     string // the agent's last words, or ""
-	// Late says that the turn ended some time ago, without an event: what changed since
-	// then is derived from what the turn did. Ended is when at the latest, if that is
-	// known.
+	// Late is set if the turn ended some time ago without an event. Later changes are then
+	// told apart by the turn's tool calls. Ended is the latest possible end, or zero.
 	Late  bool
 	Ended time.Time
 	// Tasks are the turn's background tasks that are still running.
 	Tasks []Task
-	// Queued is how many of the messages that the user added wait in the agent's queue:
-	// they are the next turn's.
+	// Queued is how many of the messages that the user added wait in the agent's queue.
+	// They belong to the next turn.
 	Queued int
-	// Source replaces the open turn's when the agent has said more of it since.
+	// Source replaces the open turn's source, if the agent reported more about it since.
 	Source segno.Source
 	Agent  string
 	// Settle, if set, is called once the files are scanned and before the
 	// transcript is read. It waits until the agent has written its last line,
 	// somewhere after the offset since.
 	Settle func(ctx context.Context, src segno.Source, since int64)
-	// Warn, if set, is called with what the user should know of the recorded turn.
+	// Warn, if set, is called with a warning for the user about the recorded turn.
 	Warn func(text string)
 }
 
 // EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
 // new head durable, and the open turn is deleted from the spool after that. A second end of
-// the same turn amends it. A turn whose beginning was not recorded begins with the newest
+// the same turn amends it. A turn without a recorded beginning begins with the newest
 // known state of the workspace; if its agent was not prompted since its newest turn, there
 // is no such turn, and EndTurn returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
@@ -50,7 +50,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 		return nil, err
 	}
 	defer tx.unlock()
-	turn, err := tx.openTurn(ctx, e)
+	turn, err := tx.turnToEnd(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -61,23 +61,19 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	return c, err
 }
 
-// openTurn returns the open turn that e ends, or a turn whose beginning was not recorded.
-func (tx *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return OpenTurn{}, err
-	}
-	for _, t := range turns {
+// turnToEnd returns the open turn that e ends, or makes one if its beginning was not recorded.
+func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
+	for _, t := range tx.turns {
 		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
 			return t, nil
 		}
 	}
-	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID()}
-	if t.Thread, err = tx.threadWithDeferred(ctx, e.Source.Session); err != nil {
+	thread, err := tx.threadOf(ctx, e.Source.Session)
+	if err != nil {
 		return OpenTurn{}, err
 	}
-	t.Before, err = tx.lastSnapshot(ctx)
-	return t, err
+	state, err := tx.workspaceState(ctx)
+	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: state.Snapshot}, err
 }
 
 // turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
@@ -88,7 +84,7 @@ type turnEnd struct {
 	done  *segno.Checkpoint // of an earlier end of the same turn, or nil
 	batch segno.Batch
 
-	after   segno.Snapshot  // what the turn left
+	after   segno.Snapshot  // the workspace at the end of the turn
 	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	prev    *segno.Position // where the newest capture of the session ended
@@ -105,13 +101,11 @@ type turnEnd struct {
 func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
 	switch {
 	case turn.commitsSteps():
-		return nil, tx.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
+		return nil, tx.closeTurn(ctx, turn.Key) // its steps have its changes, and the turn may continue
 	case turn.Ended != "":
 		return tx.endBackground(ctx, e, turn)
 	}
-	if e.Source.Session != "" {
-		turn.Source = e.Source
-	}
+	turn.Source = cmp.Or(e.Source, turn.Source)
 	w := &turnEnd{TurnEnd: e, turn: turn, batch: tx.Store.Objects().Batch()}
 	defer w.batch.Close()
 	if recorded, err := tx.findEarlierEnd(ctx, w); err != nil || recorded {
@@ -129,7 +123,7 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		}
 	}
 	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
-		return w.done, tx.Spool.Close(ctx, turn.Key)
+		return w.done, tx.closeTurn(ctx, turn.Key)
 	}
 	if err := tx.resolveParent(ctx, w); err != nil {
 		return nil, err
@@ -144,23 +138,21 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 // findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
 // closes the turn and returns true.
 func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
-	w.done, err = tx.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
-	if err != nil {
-		return false, fmt.Errorf("look for the turn: %w", err)
+	// The key alone is not enough, because it comes from the agent.
+	w.done, err = tx.newest(ctx, segno.CheckpointQuery{Key: w.turn.Key, Session: w.turn.Source.Session})
+	if err != nil || w.done == nil {
+		return false, err
 	}
-	if w.done == nil {
-		return false, nil
-	}
-	// The first is a process that ended between its commit and the deletion from the spool.
+	// A process may have ended between its commit and the deletion from the spool.
 	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
 	if committed || w.Interrupted && !w.done.Interrupted {
-		return true, tx.Spool.Close(ctx, w.turn.Key)
+		return true, tx.closeTurn(ctx, w.turn.Key)
 	}
 	return false, nil
 }
 
 // assignThread finds the thread of a turn that began without one. After an
-// interruption it also finds the turn's background tasks, which go on.
+// interruption it also finds the turn's background tasks, which continue.
 func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
 	if err := tx.resolveThread(ctx, &w.turn); err != nil {
 		return err
@@ -199,16 +191,11 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	if !w.Late || w.turn.Before == nil || w.turn.Start.IsZero() {
 		return nil
 	}
-	var doubt []string
 	known, err := tx.activityOf(ctx, w.turn, w.Ended)
-	if err == nil {
-		w.after, doubt, err = tx.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
-	}
 	if err != nil {
-		return fmt.Errorf("separate the turn's changes from later ones: %w", err)
+		return err
 	}
-	w.doubt = append(doubt, w.doubt...)
-	return nil
+	return tx.splitChanges(ctx, w, known)
 }
 
 // captureTranscript waits until the agent has written its last line, and stages the new records.
@@ -223,8 +210,10 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 		}
 		w.Settle(ctx, w.turn.Source, since)
 	}
-	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
-	return err
+	if w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch); err != nil {
+		return err
+	}
+	return tx.loadTurns(ctx) // w.Settle may have waited for seconds
 }
 
 // stageAndCollect stages the objects and collects the turn's entries.
@@ -238,18 +227,18 @@ func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
-// not hold.
+// commitLaterChanges commits the changes that others made after a turn ended. The turn's
+// checkpoint does not have them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
 	if err != nil || at.ID != made.ID {
 		return err // the turn is on another line than the present is
 	}
 	c, err := tx.externalCommit(ctx, head, at, w.present, w.turn.Key)
-	if err != nil {
-		return err
+	if err == nil {
+		_, _, err = tx.commitOrDefer(ctx, head, c)
 	}
-	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
+	if err != nil {
 		return fmt.Errorf("commit changes after the turn: %w", err)
 	}
 	return nil
@@ -258,7 +247,8 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 // isUnchanged reports whether a second end of a turn has nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
-	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
+	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree &&
+		d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
 // isDuplicateEnd reports whether another process has recorded the turn already: its beginning
@@ -296,11 +286,11 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
 	}
 	var err error
-	if cp.Shared, err = tx.shared(ctx, w); err != nil {
+	if cp.Shared, err = tx.isShared(ctx, &w.turn, w.head.Thread); err != nil {
 		return nil, err
 	}
 	if cp.Files, err = tx.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
+		return nil, err
 	}
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
@@ -329,9 +319,9 @@ func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link
 		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }
 
-// hasAllResults reports whether each call of a turn has a result if it was made: hooks report
-// both ends of a call before the agent goes on, and end says whether the turn
-// ended as it should. Of an agent that the caller watches by other means that is not known.
+// hasAllResults reports whether each call of a turn that was made has a result. Hooks report
+// both ends of a call before the agent continues, so this is true if the turn ended normally.
+// It is not known of an agent that the caller observes by other means.
 func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }

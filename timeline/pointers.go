@@ -8,8 +8,8 @@ import (
 
 // MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and
 // restore in the same way and then moves the thread's pointers in one commit. Nothing is
-// deleted. The error has [segno.KindNotFound] if there is less to undo or redo than ask
-// says, and then nothing moves.
+// deleted. The error has [segno.KindNotFound] if there are fewer turns to undo or redo than ask
+// names. Then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
 	tx := tl.begin()
 	head, err := tx.Store.Head(ctx, ask.Thread)
@@ -20,7 +20,8 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 	if err := tx.planVerb(ctx, ask, currentState{head: head}, p); err != nil {
 		return head, err
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Move: &segno.Move{Head: p.Landing, Tip: p.Tip}}
+	c := newCommit(head)
+	c.Move = &segno.Move{Head: p.Landing, Tip: p.Tip}
 	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
 		c.Epoch = tl.Lease.Epoch
 	}
@@ -67,23 +68,17 @@ func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.
 	return head, err
 }
 
-// relativeTo is the checkpoint that a fork begins with: at itself, or the newest below it.
+// forkBase returns the checkpoint that a fork begins with: at itself, or the newest below it.
 func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit bool) (*segno.Checkpoint, error) {
-	for last := 1; ; last *= 8 {
-		line, err := tl.Store.Load(ctx, at, segno.Window{Last: last})
-		if err != nil {
+	for n, err := range segno.Ancestors(ctx, tl.Store, at, segno.Window{}) {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			if c := line.Commits[i].Checkpoint; c != nil {
-				return c, nil
-			}
-			if !anyCommit {
-				return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
-			}
-		}
-		if len(line.Commits) < last {
-			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
+		case n.Checkpoint != nil:
+			return n.Checkpoint, nil
+		case !anyCommit:
+			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
 		}
 	}
+	return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
 }

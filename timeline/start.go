@@ -30,7 +30,7 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 	var origin *segno.Checkpoint
 	if w.got.Origin != nil {
 		var err error
-		// What an earlier try of this end made is no origin.
+		// A checkpoint that an earlier try of this end made is no origin.
 		origin, err = tx.turnAt(ctx, w.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Thread != id })
 		if err != nil {
 			return segno.Head{}, nil, err
@@ -57,9 +57,9 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 	return tx.adopt(ctx, w, head, at)
 }
 
-// turnAt returns the newest turn that ends at a record of a transcript, among those
-// that may be; other checkpoints that pin the same position count only if no turn
-// does: their files are another moment's.
+// turnAt returns the newest turn that ends at a record of a transcript, among those that may
+// returns true for. Other checkpoints with the same position count only if there is no such
+// turn, because their files are of another moment.
 func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
 	var found *segno.Checkpoint
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
@@ -73,13 +73,13 @@ func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoi
 	return found, nil
 }
 
-// threadOfSession is the id of the thread that begins with a session; see
-// [Opening.Name].
+// threadOfSession is the id of the thread that begins with a session. See [Adoption] for name.
 func threadOfSession(agent string, session segno.SessionID, name string) segno.ThreadID {
+	parts := []string{"thread", agent, string(session)}
 	if name != "" {
-		return segno.ThreadID(segno.DerivedID("thread", agent, string(session), name))
+		parts = append(parts, name)
 	}
-	return segno.ThreadID(segno.DerivedID("thread", agent, string(session)))
+	return segno.ThreadID(segno.DerivedID(parts...))
 }
 
 // baseID is the id of the commit a thread begins with.
@@ -104,10 +104,7 @@ func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Sn
 // session tier only, and pins the files as the first seen turn found them.
 func (tx *txn) adopt(ctx context.Context, w *turnEnd, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
 	for i, t := range w.got.Earlier {
-		key := t.Key
-		if key == "" {
-			key = segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))
-		}
+		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
 		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.startTime(tx.Now()), Agent: w.turn.Agent,

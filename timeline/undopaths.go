@@ -3,12 +3,13 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/dalsegno/segno"
 )
 
 // undoPaths limits the plan of an undo to some paths. The thread and the conversation
-// stay where they are; a new checkpoint on the head has the result. Paths that are
+// stay. A new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
 func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
 	before, err := tx.treeAt(ctx, p.Landing)
@@ -22,16 +23,12 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}
-	changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, before)
+	changes, err := tx.diff(ctx, now.snap.Tree, before)
 	if err != nil {
-		return fmt.Errorf("compare workspace: %w", err)
+		return err
 	}
 	chosen := entities(filterPaths(changes, ask.Paths))
-	for name := range back.want {
-		if _, ok := chosen[name]; !ok {
-			delete(back.want, name)
-		}
-	}
+	maps.DeleteFunc(back.files, func(name string, _ *reversal) bool { _, ok := chosen[name]; return !ok })
 	p.Args = fmt.Sprintf("t%d%s --", p.Turns[len(p.Turns)-1], ask.force())
 	for _, path := range ask.Paths {
 		p.Args += " " + segno.QuotePath(path)

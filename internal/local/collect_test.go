@@ -79,7 +79,7 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
+		unlock, err := site.Spool.Lock(ctx, site.Workspace.ID())
 		if err != nil {
 			return err
 		}

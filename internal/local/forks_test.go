@@ -127,7 +127,7 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 		}
 		before := left()
 		err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-			unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
+			unlock, err := site.Spool.Lock(ctx, site.Workspace.ID())
 			if err != nil {
 				return err
 			}

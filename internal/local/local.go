@@ -252,7 +252,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		return nil, err
 	}
 	sp := s.place.Spool()
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Now: s.place.Now, Alive: proc.Alive,
 		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 

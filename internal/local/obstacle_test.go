@@ -79,10 +79,10 @@ func (failingWorkspace) Apply(context.Context, []segno.Change, segno.Hash) ([]se
 	return nil, errors.New("read-only file system")
 }
 
-// failingJournal is a journal whose process is killed before it clears a plan.
-type failingJournal struct{ timeline.Journal }
+// failingSpool is a journal whose process is killed before it clears a plan.
+type failingSpool struct{ timeline.Spool }
 
-func (failingJournal) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
+func (failingSpool) ClearPlan(context.Context, segno.WorkspaceID) error { return errKilled }
 
 // TestATurnOpenedWithoutItsThread ends a turn whose beginning found a busy workspace. The spool has
 // neither its thread nor its parent. EndTurn resolves both.
@@ -131,7 +131,7 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	}
 	odd := segno.Source{Session: "a;b", Dir: g.project}
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", Process: timeline.Process{PID: 99999999}})
 		return err
 	})
 	if err != nil && segno.KindOf(err) != segno.KindInvalid {
@@ -212,7 +212,7 @@ func TestACommittedMoveIsNotAppliedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Journal = failingJournal{site.Journal}
+		site.Spool = failingSpool{site.Spool}
 		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})

@@ -18,7 +18,7 @@ import (
 )
 
 func turn(key string) timeline.OpenTurn {
-	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), Process: timeline.Process{PID: 7}}
 }
 
 func entry(id string) segno.Entry {
@@ -270,15 +270,15 @@ func TestEveryFailureIsReported(t *testing.T) {
 		"open":  func(ctx context.Context, d *Dir) error { return d.Open(ctx, turn("k")) },
 		"close": func(ctx context.Context, d *Dir) error { return d.Close(ctx, "old") },
 		"defer": func(ctx context.Context, d *Dir) error { return d.Defer(ctx, []segno.Commit{{ID: "c"}}) },
-		"write": func(ctx context.Context, d *Dir) error { return d.Write(ctx, "w", json.RawMessage(`"new"`)) },
-		"clear": func(ctx context.Context, d *Dir) error { return d.Clear(ctx, "w") },
+		"write": func(ctx context.Context, d *Dir) error { return d.WritePlan(ctx, "w", json.RawMessage(`"new"`)) },
+		"clear": func(ctx context.Context, d *Dir) error { return d.ClearPlan(ctx, "w") },
 	}
 	for name, verb := range verbs {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; ; n++ {
 				ctx, dir := t.Context(), t.TempDir()
 				sound := New(dir, vfs.OS)
-				if err := errors.Join(sound.Open(ctx, turn("old")), sound.Write(ctx, "w", json.RawMessage(`"old"`))); err != nil {
+				if err := errors.Join(sound.Open(ctx, turn("old")), sound.WritePlan(ctx, "w", json.RawMessage(`"old"`))); err != nil {
 					t.Fatal(err)
 				}
 				faults := faultfs.FailAt(n)
@@ -287,7 +287,7 @@ func TestEveryFailureIsReported(t *testing.T) {
 					t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace())
 				}
 				turns, turnErr := sound.Turns(ctx)
-				plan, planErr := sound.Read(ctx, "w")
+				plan, planErr := sound.ReadPlan(ctx, "w")
 				if turnErr != nil || planErr != nil {
 					t.Fatal(turnErr, planErr)
 				}

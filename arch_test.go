@@ -63,6 +63,7 @@ var allowed = map[string][]string{
 	"internal/testing/agentrig":  {},
 	"internal/testing/serverrig": {},
 	"internal/testing/retryrig":  {".", "agent"},
+	"internal/testing/modelrig":  {"agent"},
 	"agent":                      {".", "store/memory", "workspace", "internal/proc", "internal/spool", "internal/vfs", "timeline", "saver"},
 	"agent/tool":                 {".", "agent"},
 	"agent/model/offline":        {"agent"},

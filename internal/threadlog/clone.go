@@ -10,7 +10,7 @@ import (
 // Clone returns a copy that shares nothing with v.
 func Clone[T any](v T) T { return CloneText(v, nil) }
 
-// cloneHead is Clone for a head, most of which have nothing to share.
+// cloneHead is Clone for a head. Most heads share nothing, and those are returned at once.
 func cloneHead(h segno.Head) segno.Head {
 	if h.Link.Position == nil {
 		return h
@@ -25,7 +25,7 @@ func CloneText[T any](v T, text func(string) string) T {
 	return v
 }
 
-// cloneInPlace replaces all that v shares with other values by copies. v is addressable.
+// cloneInPlace replaces pointers, slices and maps in v by copies. v is addressable.
 func cloneInPlace(v reflect.Value, text func(string) string) {
 	switch kind := v.Kind(); {
 	case v.Type() == reflect.TypeFor[time.Time]():

@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno/internal/reach"
 )
 
-// removal is what an erasure or a collection removes.
+// removal is the plan of an erasure or a collection.
 type removal struct {
 	erase   bool      // also remove what deleted threads have beside nodes
-	threads []*Thread // whose logs change
+	threads []*Thread // their logs are written again
 	deleted map[segno.ThreadID]bool
 	pins    map[segno.CommitID]string // that stay
 	gone    map[segno.CommitID]reach.Node
@@ -22,7 +22,8 @@ type removal struct {
 
 // Erase implements [segno.Eraser]. It removes the content of deleted threads that no other thread, pin
 // or operation reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's
-// log. Erase does nothing while a log is damaged, because what that thread reaches is not known.
+// log. Erase does nothing while a log is damaged, because the commits that this thread reaches are not
+// known.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.remove(ctx, "erase", &p, true, func(r *removal) (func() map[segno.Hash]bool, error) {
 		only, err := reach.Objects(ctx, s.Objects(), &p, r.kept, r.lost)
@@ -161,8 +162,9 @@ func dropAbandoned(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.Node) 
 	}
 }
 
-// strip removes from a commit what goes. Its id and digest stay, so that the commit is not made again. A
-// workspace's state stays as a record without content, because it replaces older states.
+// strip removes the content of a commit that the removal drops. The commit's id and digest stay, so that
+// a writer cannot make the commit again. A workspace's state stays without content, because it replaces
+// older states.
 func (r *removal) strip(c *CommitRecord) {
 	if _, gone := r.gone[c.ID]; gone {
 		c.Checkpoint, c.Entries, c.Needs = nil, 0, nil

@@ -1,5 +1,5 @@
-// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents whose
-// threads need not survive. It shares all but the logs themselves with store/file.
+// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents with
+// threads that need not survive. It shares all but the logs themselves with store/file.
 //
 //	store := memory.New(nil)
 //	defer store.Close()
@@ -50,7 +50,7 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Colle
 type memory struct {
 	clock func() time.Time
 
-	mu         sync.Mutex // guards what follows; Enter holds it
+	mu         sync.Mutex // guards the next three fields; Enter holds it
 	index      *threadlog.Index
 	logs       map[string][]logged // by the names of the threads
 	workspaces map[segno.WorkspaceID]segno.WorkspaceRecord

@@ -265,7 +265,7 @@ func pattern(text string) string {
 // busy matches the errors of a server that cannot answer yet.
 var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
 
-// fail returns an error of the kind that fits what the client or the server reported.
+// fail gives an error of the client or the server a kind.
 func fail(op, key string, err error) error {
 	kind := segno.KindIO
 	switch {

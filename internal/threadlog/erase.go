@@ -51,16 +51,16 @@ func Collect(
 	})
 }
 
-// remove plans a removal and carries it out. While it finds out which objects go other calls may commit;
-// after a commit it plans again.
+// remove plans a removal and carries it out. The policy's Trace reads many objects, so remove does not hold
+// the index while it chooses the objects. If another call has appended a record meanwhile, the plan may be
+// wrong: that commit may refer to a node or an object that would go. Then remove plans again.
 func (s *Store) remove(
 	ctx context.Context, op string, p *segno.CollectPolicy, erase bool, choose func(*removal) (objects func() map[segno.Hash]bool, err error),
 ) (done segno.Collection, err error) {
 	for {
-		var used *Index
 		var order int64
 		r, err := view(ctx, s, op, "", func(x *Index) (*removal, error) {
-			used, order = x, x.Order
+			order = x.Order
 			return x.plan(p, erase), errors.Join(x.damage()...)
 		})
 		if err != nil {
@@ -70,12 +70,13 @@ func (s *Store) remove(
 		if err != nil {
 			return done, Fail(op, "", err)
 		}
-		x, leave, err := s.enter(ctx, op, !p.DryRun)
+		write := !p.DryRun && (!erase || len(r.threads) > 0) // without a deleted thread there is nothing to erase
+		x, leave, err := s.enter(ctx, op, write)
 		if err != nil {
 			return done, err
 		}
-		if x == used && x.Order == order {
-			done, err = s.removeNow(r, objects(), p.DryRun)
+		if x.Order == order {
+			done, err = s.removeNow(r, objects(), !write)
 			leave()
 			return done, Fail(op, "", err)
 		}
@@ -95,7 +96,9 @@ func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) 
 	return done, err
 }
 
-// plan divides the commits into those that stay and those that go.
+// plan divides the commits into those that stay and those that go. A commit stays if its thread is not
+// deleted, or if a head, a tip, a pin, an operation, a member or the policy reaches it. A collection also
+// drops commits of threads that are not deleted, see [dropAbandoned].
 func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	r := &removal{erase: erase, deleted: map[segno.ThreadID]bool{}, pins: map[segno.CommitID]string{}}
 	nodes := map[segno.CommitID]reach.Node{}
@@ -128,19 +131,23 @@ func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	if !erase {
 		dropAbandoned(p, nodes)
 	}
-	var kept []*segno.Checkpoint
-	kept, r.gone = reach.Split(p, nodes, roots)
+	r.kept, r.gone = reach.Split(p, nodes, roots)
 	r.lost = reach.Checkpoints(r.gone)
+	x.planStates(r)
+	return r
+}
+
+// planStates adds the snapshots of the workspaces to r. A collection keeps all of them. An erasure drops
+// those that deleted threads have left: the next capture of such a workspace scans it again.
+func (x *Index) planStates(r *removal) {
 	for _, w := range x.states {
 		c := &segno.Checkpoint{Workspace: w.value.Snapshot}
-		if erase && r.deleted[w.value.Thread] {
+		if r.erase && r.deleted[w.value.Thread] {
 			r.lost = append(r.lost, c)
 		} else {
-			kept = append(kept, c)
+			r.kept = append(r.kept, c)
 		}
 	}
-	r.kept = kept
-	return r
 }
 
 // dropAbandoned treats the nodes that another node amends, and those that the policy does not retain, as

@@ -82,8 +82,11 @@ func (m *memory) Open(*threadlog.Thread) error { return nil }
 // Append implements [threadlog.Logs].
 func (m *memory) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
 	x := logged{threadlog.Clone(*r), threadlog.Clone(entries)}
+	if err := m.index.Apply(t, &x.record, t.Size+1); err != nil {
+		return err
+	}
 	m.logs[t.Name] = append(m.logs[t.Name], x)
-	return m.index.Apply(t, &x.record, t.Size+1)
+	return nil
 }
 
 // ReadEntries implements [threadlog.Logs].

@@ -1,4 +1,4 @@
-// Package reach finds what only deleted threads reach, for stores that erase them.
+// Package reach finds the commits and objects that only deleted threads reach, for stores that erase them.
 package reach
 
 import (
@@ -14,7 +14,7 @@ type Node struct {
 	Checkpoint *segno.Checkpoint // nil for a commit of entries alone
 }
 
-// NeedsOthers reports whether c names what an erasure may be removing: objects, or commits
+// NeedsOthers reports whether c names records that an erasure may be removing: objects, or commits
 // other than its thread's head.
 func NeedsOthers(c *segno.Commit) bool {
 	return len(c.Refs()) > 0 || !c.Staged.IsZero() || c.Parent != c.Expect || c.Move != nil || c.Pin != nil || c.Operation != nil

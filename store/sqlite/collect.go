@@ -17,12 +17,12 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
-// Most of the work is done beside other writers: finding what is reached, and writing the used part of a pack
-// that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
+// Collect does most of the work beside other writers: it finds the objects to keep, and writes the used part of
+// a pack that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
 // removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
@@ -169,7 +169,7 @@ func (x *collection) delete(tx *tx) error {
 	return nil
 }
 
-// eraseThreads deletes what deleted threads leave besides nodes. The id of a thread remains.
+// eraseThreads deletes the records of deleted threads except for their nodes. The id of a thread remains.
 func (x *collection) eraseThreads(tx *tx) error {
 	for _, id := range x.Erasure.Threads {
 		rec, err := x.s.records.ErasedThread(id)

@@ -69,37 +69,29 @@ func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept,
 	if p.Trace == nil {
 		return only, nil
 	}
-	for _, part := range []struct {
-		of    []*segno.Checkpoint
-		visit func(segno.Hash) bool
-	}{
-		{kept, func(h segno.Hash) bool {
-			first := !reached[h]
-			reached[h] = true
-			return first
-		}},
-		{gone, func(h segno.Hash) bool {
-			first := !reached[h] && !only[h]
-			only[h] = only[h] || first
-			return first
-		}},
-	} {
-		for _, c := range part.of {
-			if err := ctx.Err(); err != nil {
-				return nil, err
+	trace := func(all []*segno.Checkpoint, to map[segno.Hash]bool) error {
+		visit := func(h segno.Hash) bool {
+			if reached[h] || to[h] {
+				return false
 			}
-			if err := p.Trace(ctx, o, *c, part.visit); err != nil {
-				return nil, err
+			to[h] = true
+			return true
+		}
+		for _, c := range all {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if err := p.Trace(ctx, o, *c, visit); err != nil {
+				return err
 			}
 			for _, h := range c.Refs() {
-				part.visit(h)
+				visit(h)
 			}
 		}
+		return nil
 	}
-	for h, first := range only {
-		if !first {
-			delete(only, h)
-		}
+	if err := trace(kept, reached); err != nil {
+		return nil, err
 	}
-	return only, nil
+	return only, trace(gone, only)
 }

@@ -118,24 +118,10 @@ func (z *Sealer) Seal(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
 	}
-	var nonce [xaesNonce]byte
-	rand.Read(nonce[:])
-	return z.seal(nonce[:], plain, place)
-}
-
-// Same is Seal with a nonce that depends on plain and place, so that a database can compare the results.
-// A reader without the key learns which values of a place are equal.
-func (z *Sealer) Same(plain []byte, place ...string) []byte {
-	if z == nil {
-		return plain
-	}
-	h := z.sum("nonce", append(appendParts([]byte{byte(len(place))}, place), plain...))
-	return z.seal(h[:xaesNonce], plain, place)
-}
-
-func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
-	out := make([]byte, 0, 1+xaesNonce+len(plain)+xaesTag)
-	out = append(append(out, byte(Sealed)), nonce...)
+	out := make([]byte, 1+xaesNonce, 1+xaesNonce+len(plain)+xaesTag)
+	out[0] = byte(Sealed)
+	nonce := out[1:]
+	rand.Read(nonce)
 	var buf [256]byte
 	out, err := z.cipher.seal(out, nonce, plain, appendParts(buf[:0], place))
 	if err != nil {

@@ -160,7 +160,6 @@ func TestFirstVersion(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	for what, x := range map[string][2]string{
-		"same": {hex.EncodeToString(z.Same([]byte("owner"), "lease", "thread")), "0322f2a2e2a453ae4f295c67c6f2c834f24be2c68d631f113806dbb0c56b608e6b3abc56e973b032b7cabe028a1c"},
 		"term": {fmt.Sprint(z.Term("session", "s")), "-8761798947675412410"},
 		"name": {z.Name("session", "s"), "cefehqvazrvnudvuzc6e2ugvyvozaxw2"},
 		"hash": {z.Hash("object", segno.HashOf(nil)).String(), "6ba3339f1daa51ba5a9b0c8c3cd465fdd6c2c06873a18d4c19053904fce62cf9"},
@@ -172,31 +171,11 @@ func TestFirstVersion(t *testing.T) {
 	}
 }
 
-// TestSame compares the results of Same for equal and different values and places.
-func TestSame(t *testing.T) {
-	z := testSealer(t)
-	sealed := z.Same([]byte("owner"), "lease", "thread")
-	if got, err := z.Open(sealed, "lease", "thread"); err != nil || string(got) != "owner" {
-		t.Fatalf("%q, %v", got, err)
-	}
-	if !bytes.Equal(sealed, z.Same([]byte("owner"), "lease", "thread")) {
-		t.Fatal("not the same twice")
-	}
-	for _, other := range [][]byte{z.Same([]byte("ownes"), "lease", "thread"), z.Same([]byte("owner"), "lease", "threae"), testSealer(t).Same([]byte("owner"), "lease", "thread")} {
-		if bytes.Equal(sealed[:1+xaesNonce], other[:1+xaesNonce]) {
-			t.Fatal("others have its nonce")
-		}
-	}
-}
-
 // TestNoSealer calls the methods of a nil Sealer, which return everything unchanged.
 func TestNoSealer(t *testing.T) {
 	var z *Sealer
 	data := []byte("as it is")
 	if got := z.Seal(data, "x"); &got[0] != &data[0] || len(got) != len(data) {
-		t.Fatal("sealed")
-	}
-	if got := z.Same(data, "x"); &got[0] != &data[0] {
 		t.Fatal("sealed")
 	}
 	if got, err := z.Open(data, "y"); err != nil || &got[0] != &data[0] {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Graph is the tree of all threads and the objects that it reaches: what a collection keeps. It only
+// Graph is the tree of all threads and the objects that it reaches: a collection keeps both. The graph only
 // grows. A collection reads and traces most of it beside other writers, then keeps writers out and reads
 // their commits since. No later commit makes an earlier node unreachable.
 type Graph struct {
@@ -39,17 +39,17 @@ type GraphNode struct {
 	isReachable bool
 }
 
-// Erasure is what an erasure of deleted threads removes in addition to what a collection removes.
+// Erasure lists the records that an erasure of deleted threads removes and a collection keeps.
 type Erasure struct {
 	Threads    []segno.ThreadID    // the deleted threads
 	Operations []segno.OperationID // of deleted threads
-	Workspaces []segno.WorkspaceID // whose state is that of a deleted thread
+	Workspaces []segno.WorkspaceID // their state belongs to a deleted thread
 
 	objects map[segno.Hash]bool // stored names of the objects that only deleted threads reach
 	states  []*segno.Snapshot   // of those workspaces
 }
 
-// NewGraph returns an empty graph. If erase is true, it also finds what an erasure removes.
+// NewGraph returns an empty graph. If erase is true, it also finds the records that an erasure removes.
 func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
 	g := &Graph{records: c.records, dialect: &c.dialect, objects: c.store.Objects(), policy: p,
 		nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{}, reached: map[segno.Hash]bool{}}

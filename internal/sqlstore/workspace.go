@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// ErrID is the cause of errors about a row whose id differs from the id in the index.
+// ErrID is the cause of an error about a row with another id than its index has.
 var ErrID = errors.New("its id is not the one in the index")
 
 // Workspace implements [segno.Workspaces].
@@ -55,7 +55,7 @@ func (c *Common) FindWorkspaces(ctx context.Context, paths []string, device, ino
 	})
 }
 
-// keys returns the values by which the database finds a workspace. In a sealed store they are a keyed hash
+// keys returns the values that find a workspace in the database. In a sealed store they are a keyed hash
 // of the path, and one of device and inode together.
 func (c *Common) keys(path string, device, inode uint64) (at []byte, dev, ino int64) {
 	at, dev, ino = []byte(c.records.Sealer.Name("path", path)), int64(device), int64(inode)

@@ -12,9 +12,9 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
 // It reads and traces beside other writers, then locks them out for a moment. If they brought nothing that
 // must be traced, it deletes the rest; otherwise it traces that and locks them out again. It deletes bodies
@@ -208,7 +208,7 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	return err
 }
 
-// erase deletes what deleted threads leave besides nodes, and notes the bodies of nodes that are about to be
+// erase deletes the records of deleted threads except for their nodes, and notes the bodies of nodes that are about to be
 // deleted. The id of a thread remains.
 func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
 	var body string

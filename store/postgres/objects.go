@@ -166,8 +166,8 @@ const (
 	stagedBody   = 1 // the name of a body follows
 )
 
-// stagedObjects returns the new objects of a batch, sorted by name. expired is one whose body may have been
-// deleted, because it was staged too long ago.
+// stagedObjects returns the new objects of a batch, sorted by name. expired is an object that was
+// staged so long ago that its body may have been deleted.
 func (s *Store) stagedObjects(staged segno.Staged) (brought []stagedObject, expired segno.Hash, err error) {
 	const op = "read staged objects"
 	if len(staged.Packs) > 0 {

@@ -88,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, record.CheckKey(o.Key)
 }
 
-// now returns the time by which objects age.
+// now returns the time for the age of objects.
 func (o *Options) now() time.Time {
 	if o.Clock == nil {
 		return time.Now()
@@ -144,8 +144,8 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
-	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that every other such transaction
-	// of the server waits for (PreCommit_Notify in PostgreSQL's async.c).
+	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that all others with NOTIFY
+	// wait for (PreCommit_Notify in PostgreSQL's async.c).
 	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s
 }
@@ -159,7 +159,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
-// cancelQuery makes the server cancel a statement whose context ends, and waits for the server's answer.
+// cancelQuery makes the server cancel a statement when its context ends, and waits for the server's answer.
 // The server may still execute a statement that the client only stops waiting for.
 func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}

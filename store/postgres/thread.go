@@ -35,7 +35,7 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	return err
 }
 
-// Lease implements [sqlstore.Database]. The time is that of Options.Clock, and otherwise the server's.
+// Lease implements [sqlstore.Database]. Options.Clock gives the time, or else the server.
 func (d database) Lease(ctx context.Context, op string, thread segno.ThreadID) (l sqlstore.LeaseRow, now time.Time, err error) {
 	l.Thread = thread
 	var exists bool

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// twoStores is two Stores on one database, in which random commits lengthen, branch, move, delete and collect
+// twoStores is two Stores on one database. Random commits lengthen, branch, move, delete and collect
 // lines.
 type twoStores struct {
 	*testing.T

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,12 +18,12 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
-// Most of the work is done beside other writers: finding what is reached, and writing the used part of a pack
-// that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
+// Collect does most of the work beside other writers: it finds the objects to keep, and writes the used part of
+// a pack that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
 // removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
@@ -58,6 +59,7 @@ type packUse struct {
 	name         string
 	born         int64
 	used, unused int64 // bytes
+	copies       int   // objects that the database has elsewhere
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
@@ -113,7 +115,7 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 	_, x.Checkpoints = x.Unreachable()
 	var n int64
 	var use packUse
-	err := c.Query(queryCtx, `SELECT n, name, born FROM packs`, nil, []any{&n, &use.name, &use.born}, func() error {
+	err := c.Query(queryCtx, `SELECT n, name, born, objects FROM packs`, nil, []any{&n, &use.name, &use.born, &use.copies}, func() error {
 		found := use
 		x.packs[n] = &found
 		return nil
@@ -130,6 +132,7 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 			if use == nil {
 				use = new(packUse) // the object is in the database
 			}
+			use.copies--
 			if stored := segno.Hash(name); x.Drops(stored, born <= x.now.Add(-minAge).Unix()) {
 				x.Objects++
 				x.Bytes += o.storedBytes()
@@ -148,10 +151,17 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 func (x *collection) delete(tx *tx) error {
 	tx.exec(`PRAGMA secure_delete = ON`)
 	nodes, _ := x.Unreachable()
-	for _, n := range nodes {
-		tx.exec(`UPDATE commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL WHERE n = ?`, n.Row)
-		tx.exec(`DELETE FROM terms WHERE n = ?`, n.Row)
+	rows := make([]int64, len(nodes))
+	for i, n := range nodes {
+		rows[i] = n.Row
 	}
+	numbers, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	tx.exec(`UPDATE commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL
+		WHERE n IN (SELECT value FROM json_each(?))`, string(numbers))
+	tx.exec(`DELETE FROM terms WHERE n IN (SELECT value FROM json_each(?))`, string(numbers)) // reads all terms once
 	for name, o := range x.drop {
 		tx.exec(`DELETE FROM objects WHERE name = ?`, name[:])
 		if o.pack == 0 {
@@ -169,7 +179,7 @@ func (x *collection) delete(tx *tx) error {
 	return nil
 }
 
-// eraseThreads deletes what deleted threads leave besides nodes. The id of a thread remains.
+// eraseThreads deletes the records of deleted threads except for their nodes. The id of a thread remains.
 func (x *collection) eraseThreads(tx *tx) error {
 	for _, id := range x.Erasure.Threads {
 		rec := x.s.records.ErasedThread(id)
@@ -209,11 +219,12 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 }
 
 // rewritePacks writes the used part of each pack that is mostly unused to a new pack. An erasure does so for
-// each pack with anything unused. Nothing refers to the new packs yet.
+// each pack with an unused object or a copy: the object may be erased where the database has it. Nothing refers to the new packs yet.
 func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err error) {
 	for n, use := range x.packs {
 		isMostlyUnused := use.unused > use.used && x.now.Unix()-use.born >= int64(minAge/time.Second)
-		if use.used == 0 || use.unused == 0 || !isMostlyUnused && x.Erasure == nil {
+		hasAnyUnused := use.unused > 0 || use.copies > 0
+		if use.used == 0 || !isMostlyUnused && (x.Erasure == nil || !hasAnyUnused) {
 			continue
 		}
 		to, err := x.s.repack(ctx, n, use.name, x.drop, false)

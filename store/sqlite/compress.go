@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ const plainPackSize = 4 << 20
 // writes to a different pack, so that none waits for the disk writes of another. The zero value is ready to
 // use.
 type plainPacks struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	all       []*packWriter
 	idle      []*packWriter // not full, and not in use
 	finishing int           // packs that are finished in the background
@@ -69,7 +71,7 @@ func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
 	return pack, err
 }
 
-// finishLocked finishes a pack in the background. Its error is that of the next take, or of finish.
+// finishLocked finishes a pack in the background. The next take, or finish, returns its error.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -160,43 +162,31 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 // true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
 func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
 	skipDamaged bool) (to *packWriter, err error) {
-	const op = "repack"
-	x, err := s.packs.index(op, name)
+	x, err := s.packs.index("repack", name)
 	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {
 		return nil, nil
+	}
+	if err == nil {
+		err = s.removeUnused(ctx, n, x, drop)
+	}
+	if err == nil {
+		to, err = s.createPack(packID(name) + "-" + newPackName())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if to, err = s.createPack(packID(name) + "-" + newPackName()); err != nil {
-		return nil, err
-	}
-	err = s.readApart(ctx, op, name, func(queryCtx context.Context, c *conn) error {
-		for _, e := range x.entries {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			var one int
-			isUsed, err := c.row(queryCtx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
-			if _, isDropped := drop[e.name]; err != nil || isDropped || !isUsed {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
-			if err != nil && skipDamaged {
-				continue
-			}
-			if err == nil {
-				err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
-			}
-			if err != nil {
-				return err
-			}
+	for _, e := range x.entries {
+		data, fetchErr := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
+		if fetchErr != nil && skipDamaged {
+			continue
 		}
-		return nil
-	})
+		if err = cmp.Or(fetchErr, ctx.Err()); err == nil {
+			err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
+		}
+		if err != nil {
+			break
+		}
+	}
 	if err == nil && len(to.entries) > 0 {
 		err = to.finish()
 	}
@@ -204,6 +194,21 @@ func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno
 		return nil, errors.Join(err, to.remove())
 	}
 	return to, nil
+}
+
+// removeUnused removes from the index of pack n the objects for which the database no longer uses it, and those in
+// drop.
+func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex, drop map[segno.Hash]objectRow) error {
+	return s.readApart(ctx, "repack", x.name, func(ctx context.Context, c *conn) (err error) {
+		x.entries = slices.DeleteFunc(x.entries, func(e packEntry) bool {
+			var one int
+			found, rowErr := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			err = cmp.Or(err, rowErr)
+			_, isDropped := drop[e.name]
+			return !found || isDropped
+		})
+		return err
+	})
 }
 
 // packMove is a pack whose used objects were written to a new pack.

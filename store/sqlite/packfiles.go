@@ -86,7 +86,7 @@ func (p *packFiles) close() (err error) {
 	return err
 }
 
-// index reads the index of a pack. The error is [segno.KindNotFound] if there is no such pack, and
+// index reads the index of a pack. The error is [segno.KindNotFound] if the pack does not exist, and
 // [segno.KindCorrupt] if the pack was not finished or is damaged.
 func (p *packFiles) index(op, name string) (x *packIndex, err error) {
 	err = p.use(name, func(file *os.File) error {

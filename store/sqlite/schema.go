@@ -24,8 +24,8 @@ const sealSchema = `CREATE TABLE seal (mark BLOB NOT NULL)`
 const applicationID = 0x73676e6f
 
 // pageSize is the size of the pages of a new database; an existing database keeps its own. A step of 2 KB
-// needs a row of about 1,100 bytes: three such rows leave a quarter of a page of 4 KB empty. In small pages
-// such a row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
+// needs a row of about 1,100 bytes: three of them leave a quarter of a page of 4 KB empty. In small pages
+// this row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
 // bytes, which has a page for itself. A commit writes each page that it changes to the log, six or more, so
 // small pages also make the log smaller.
 const pageSize = 1 << 10
@@ -107,7 +107,7 @@ CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NO
 `
 
 // phaseTriggers are in databases that were upgraded from version 1. A process with an older segno may have
-// such a database open and does not know phases: the triggers make the phase of a thread unknown when that
+// one open and does not know phases: the triggers make the phase of a thread unknown when that
 // process commits. A process of this version sets the phase after its commit fired them.
 const phaseTriggers = `
 CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
@@ -252,7 +252,7 @@ func (s *Store) unlock(ctx context.Context, c *conn, isSealed, isNew bool) error
 	var mark record.Mark
 	if isSealed {
 		found, err := c.row(ctx, `SELECT mark FROM seal`, nil, (*[]byte)(&mark))
-		if err != nil && kindOf(err) != segno.KindInternal { // that kind means that there is no such table
+		if err != nil && kindOf(err) != segno.KindInternal { // that kind means that the table does not exist
 			return err
 		}
 		if !found {

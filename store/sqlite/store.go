@@ -166,11 +166,11 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	c, err := s.connect(ctx)
 	if err == nil {
 		if err = s.retryWhileBusy(ctx, c, s.ensureSchema); err != nil {
-			c.close()
+			_ = c.close() // nothing was written
 		}
 	}
 	if err != nil {
-		s.closeDB()
+		_ = s.closeDB()
 		return nil, fail("open store", s.dir, err)
 	}
 	s.writer <- c

@@ -91,9 +91,16 @@ func New(c Config) *Agent {
 	}
 	for _, t := range tools {
 		a.tools[t.Name], a.schemas[t.Name] = t, parseSchema(t.Schema)
-		a.specs = append(a.specs, t.ToolSpec)
 	}
+	a.specs = specsOf(tools)
 	return a
+}
+
+func specsOf(tools []Tool) (specs []ToolSpec) {
+	for _, t := range tools {
+		specs = append(specs, t.ToolSpec)
+	}
+	return specs
 }
 
 // Outcome is the result of a run.
@@ -108,7 +115,7 @@ type Outcome struct {
 
 // Run runs a thread until its turn ends, waits for a decision, or fails. Waiting is not an
 // error: the outcome has the interrupts. The error for a lost call of a tool with [LostFail]
-// comes with the interrupts, too. Other errors are those of [Agent.Stream].
+// comes with the interrupts, too. Run otherwise fails as [Agent.Stream] does.
 func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
 	for e, err := range a.Stream(ctx, in) {
@@ -155,7 +162,11 @@ func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 				cancel(segno.NewError(segno.KindCancelled, "run agent", "", nil))
 			}
 		}
-		if err := r.execute(ctx); err != nil && receiving {
+		err := cmp.Or(a.check(), checkOutput(in.Output))
+		if err == nil {
+			err = r.execute(ctx, r.beginRun)
+		}
+		if err != nil && receiving {
 			yield(a.errorEvent(in, err), err)
 		}
 	}
@@ -183,42 +194,32 @@ func (a *Agent) errorEvent(in Input, err error) Event {
 
 // check returns an error for a config that no run can use.
 func (a *Agent) check() error {
-	problem := duplicateTool("the agent", a.specs)
-	subs := map[string]bool{}
+	problem := ""
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			problem = fmt.Sprintf(format, args...)
+		}
+	}
+	checkTools := func(owner string, specs []ToolSpec) {
+		seen := map[string]bool{answerName: true}
+		for _, t := range specs {
+			require(!seen[t.Name], "%s has two tools named %q", owner, t.Name)
+			seen[t.Name] = true
+		}
+	}
+	checkTools("the agent", a.specs)
+	names := map[string]bool{}
 	for _, s := range a.Subagents {
-		if subs[s.Name] {
-			problem = fmt.Sprintf("two subagents have the name %q", s.Name)
-		}
-		subs[s.Name] = true
-		var specs []ToolSpec
-		for _, t := range s.Tools {
-			specs = append(specs, t.ToolSpec)
-		}
-		if p := duplicateTool(fmt.Sprintf("the subagent %q", s.Name), specs); p != "" {
-			problem = p
-		}
+		require(!names[s.Name], "two subagents have the name %q", s.Name)
+		names[s.Name] = true
+		checkTools(fmt.Sprintf("the subagent %q", s.Name), specsOf(s.Tools))
 	}
-	if a.Model == nil {
-		problem = "the agent has no model"
-	}
-	if a.Timeline != nil && areDifferent(a.Timeline.Store, a.Store) {
-		problem = "the timeline has another store"
-	}
+	require(a.Model != nil, "the agent has no model")
+	require(a.Timeline == nil || !areDifferent(a.Timeline.Store, a.Store), "the timeline has another store")
 	if problem == "" {
 		return nil
 	}
 	return segno.Errorf(segno.KindInvalid, "run agent", a.Name, "%s", problem)
-}
-
-func duplicateTool(owner string, specs []ToolSpec) string {
-	seen := map[string]bool{answerName: true}
-	for _, t := range specs {
-		if seen[t.Name] {
-			return fmt.Sprintf("%s has two tools named %q", owner, t.Name)
-		}
-		seen[t.Name] = true
-	}
-	return ""
 }
 
 // areDifferent reports whether two stores of the same type are different stores.

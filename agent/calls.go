@@ -78,7 +78,8 @@ func (r *run) checkUnfinished(ctx context.Context) error {
 	return nil
 }
 
-// planCalls drafts what each call needs, and returns those that run now.
+// planCalls drafts an intent, a question or a result for each call. It returns the calls that
+// run now.
 func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
 	r.noTool = nil
 	for _, c := range calls {
@@ -230,8 +231,8 @@ func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	return err
 }
 
-// relayEvents runs work, whose goroutines may send events, in another goroutine. The caller
-// of the run receives the events in its own goroutine, as an iterator requires.
+// relayEvents runs work in another goroutine. Goroutines of work may send events. relayEvents
+// passes them to the caller of the run in the caller's goroutine, as an iterator requires.
 func (r *run) relayEvents(work func()) {
 	events, send := make(chan Event), r.send
 	r.send = func(e Event) { events <- e }
@@ -254,7 +255,7 @@ func (r *run) relayEvents(work func()) {
 	complete = true
 }
 
-// draftOutcome drafts what a call led to: a result, a question, or the removal of its intent.
+// draftOutcome drafts the outcome of a call: a result, a question, or the removal of its intent.
 // It returns the error of a call that ends the run.
 func (r *run) draftOutcome(j *job, o *callOutcome) error {
 	var w *waitError

@@ -26,7 +26,7 @@ func (r *run) epoch() uint64 {
 }
 
 // commit makes the drafted entries and the changed values durable and then emits their events.
-// It completes even if the run was cancelled, because it records what has happened. If other
+// It completes even if the run was cancelled, because it records calls that have run. If other
 // processes recorded decisions meanwhile, the run adopts them; any other commit on the thread
 // is a conflict.
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
@@ -90,7 +90,7 @@ func (r *run) commitAfterDecisions(ctx context.Context, c *segno.Commit) (segno.
 }
 
 // adoptDecisions moves the run to the thread's head if only decisions were committed since the
-// run read it; otherwise it returns conflict. It returns [ErrAnswered] if one of them answers
+// run read it; otherwise it returns conflict. It returns [segno.ErrAnswered] if one of them answers
 // a question that a drafted decision answers, too.
 func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 	head, err := r.headOf(ctx, r.thread)
@@ -108,7 +108,7 @@ func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 		for j := range nodes[i].Entries {
 			e := &nodes[i].Entries[j]
 			if r.deciding[e.ID] {
-				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).
+				return segno.NewError(segno.KindConflict, "decide", e.ID, segno.ErrAnswered).
 					WithHint("run the thread without this decision to continue")
 			}
 			if r.state == nil {

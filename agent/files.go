@@ -18,8 +18,8 @@ import (
 
 // OpenTimeline makes a directory the workspace of an agent's threads, for Config.Timeline: its
 // files become part of the checkpoints, and undo moves them. The store must keep workspaces,
-// as all but store/kv do, and must be outside the directory. stateDir contains what must
-// survive the process beside the store, such as the journal of a move. Every process that
+// as all but store/kv do, and must be outside the directory. stateDir contains files that
+// must survive the process beside the store, for example the journal of a move. Every process that
 // works on the directory must use the same stateDir.
 func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
@@ -116,7 +116,7 @@ func (r *run) beginFileTurn(ctx context.Context) error {
 	r.fileTurn = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
 	if err := r.leased(r.Timeline).BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
-		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
+		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}); err != nil {
 		return err
 	}
 	return r.reload(ctx)

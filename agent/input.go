@@ -22,7 +22,7 @@ type Input struct {
 	// undone turn is free, because the turn is not on the line.
 	Key string
 	// Decide answers interrupts of the thread or of its subagents. The first recorded decision
-	// on an interrupt counts. Any other is a [segno.KindConflict] with [ErrAnswered]; the
+	// on an interrupt counts. Any other is a [segno.KindConflict] with [segno.ErrAnswered]; the
 	// recorded decision itself may be repeated.
 	Decide []segno.Decision
 	Actor  string // the actor of decisions that do not name one

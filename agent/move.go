@@ -46,8 +46,8 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 }
 
 // Reask records the questions that the thread's next run would ask: those that are open at a
-// checkpoint that another process moved the thread to, and those about calls whose results
-// were lost, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
+// checkpoint that another process moved the thread to, and questions about calls with lost
+// results, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
 // running. It returns [segno.KindConflict] during a run.
 func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.draftLostQuestions(ctx) })
@@ -122,7 +122,7 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	return s, nil
 }
 
-// draftLostQuestions drafts and commits questions about calls whose results were lost. At a
+// draftLostQuestions drafts and commits questions about calls with lost results. At a
 // head below the tip it does nothing, because a commit would end redo.
 func (r *run) draftLostQuestions(ctx context.Context) error {
 	if r.head.Head != r.head.Tip {
@@ -158,15 +158,9 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			r.reask(old)
 		}
 	}
-	if err := r.reaskApprovals(ctx); err != nil {
-		return err
-	}
-	if err := r.forkTasks(ctx); err != nil {
-		return err
-	}
-	if r.onlyMoves {
-		if err := r.reaskExpiredTasks(ctx); err != nil {
-			return err
+	for _, c := range r.openCalls() {
+		if err := r.reaskCall(ctx, c); err != nil {
+			return fmt.Errorf("ask again: %w", err)
 		}
 	}
 	if maps.Equal(members, r.members) {
@@ -185,14 +179,11 @@ func (r *run) reask(old segno.Interrupt) {
 	r.draftRecord(i)
 }
 
-// reaskApprovals asks again about calls that were approved and did not begin before the thread
-// was moved: on another line they may have run.
-func (r *run) reaskApprovals(ctx context.Context) error {
-	for _, c := range r.openCalls() {
-		a := r.unusedAnswer(c.ID)
-		if a == nil || r.isWaiting(c.ID) || r.tools[c.Name].OnLost == LostRerun {
-			continue
-		}
+// reaskCall asks again about a call that was approved and did not begin before the thread was
+// moved, because it may have run on another line, and about an unfinished task.
+func (r *run) reaskCall(ctx context.Context, c Call) error {
+	j, intent := job{Call: c, tool: r.tools[c.Name]}, r.intent(c.ID)
+	if a := r.unusedAnswer(c.ID); a != nil && !r.isWaiting(c.ID) && j.tool.OnLost != LostRerun {
 		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
 		if err != nil {
 			return err
@@ -201,32 +192,36 @@ func (r *run) reaskApprovals(ctx context.Context) error {
 			r.reask(a.Interrupt)
 		}
 	}
-	return nil
+	if intent == nil || !j.tool.isTask {
+		return nil
+	}
+	return r.moveTask(ctx, j, intent)
 }
 
-// forkTasks gives each unfinished task a thread that begins where the task was at this
-// checkpoint, and asks the task's questions again there.
-func (r *run) forkTasks(ctx context.Context) error {
-	for _, c := range r.openCalls() {
-		at := r.members[c.ID]
-		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
-			continue
-		}
-		if moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID); err != nil {
-			return err
-		} else if !moved {
-			continue
-		}
-		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
+// moveTask asks the questions of an unfinished task again, if the thread was moved or if they
+// expired. After a move the task continues in a fork of its thread, which begins where the task
+// was at this checkpoint.
+func (r *run) moveTask(ctx context.Context, j job, intent *intentBody) error {
+	moved, err := r.isMoved(ctx, segno.EntryIntent, j.ID)
+	if err != nil {
+		return err
+	}
+	if at := r.members[j.ID]; moved && at != "" {
+		j.key = segno.DerivedID("moved", string(r.thread), string(r.head.Head), j.ID)
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
 		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
-			return fmt.Errorf("fork task: %w", err)
+			return err
 		}
-		if err := r.reaskTask(ctx, j); err != nil {
-			return fmt.Errorf("fork task: %w", err)
-		}
+		err = r.reaskTask(ctx, j)
 		r.draftIntent(&j, true)
+		return err
+	}
+	now := r.Now()
+	isExpired := func(x segno.Interrupt) bool { return x.Via == j.ID && x.Late(now) }
+	if r.onlyMoves && slices.ContainsFunc(r.state.Interrupts, isExpired) {
+		j.key = keyOf(intent)
+		return r.reaskTask(ctx, j)
 	}
 	return nil
 }
@@ -245,21 +240,5 @@ func (r *run) reaskTask(ctx context.Context, j job) error {
 	}
 	r.setMember(j.ID, child)
 	r.adoptQuestions(j.ID, &waitError{child.state.Interrupts, child.state.Replaced})
-	return nil
-}
-
-// reaskExpiredTasks asks again the questions of tasks that have expired.
-func (r *run) reaskExpiredTasks(ctx context.Context) error {
-	now := r.Now()
-	for _, c := range r.openCalls() {
-		intent := r.intent(c.ID)
-		isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
-		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, isExpired) {
-			continue
-		}
-		if err := r.reaskTask(ctx, job{Call: c, tool: r.tools[c.Name], key: keyOf(intent)}); err != nil {
-			return fmt.Errorf("ask again: %w", err)
-		}
-	}
 	return nil
 }

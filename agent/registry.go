@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// registry is what an agent remembers of its runs in this process. Subagents share their
+// registry has the state that an agent keeps of its runs in this process. Subagents share their
 // agent's registry.
 type registry struct {
 	id       string   // of this agent, in the owners of its leases

@@ -9,13 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/timeline"
 )
 
-// callOutcome is what running a call led to.
+// callOutcome is the outcome of a call that a run made.
 type callOutcome struct {
 	result   Result
 	notes    []Event // durable events of the tool
@@ -73,7 +72,7 @@ func (t *toolEvents) emit(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.closed || !e.Kind.isForTools():
+	case t.closed || e.Kind.isOwn():
 	case e.Kind.isLive():
 		t.run.emit(e)
 	default:
@@ -151,24 +150,13 @@ func (r *run) evict(text *string, path string) {
 		r.failDraft(err)
 		return
 	}
-	from, to := cutText(*text, min(4<<10, r.Evict/2), min(2<<10, r.Evict/4))
+	head, tail := min(4<<10, r.Evict/2), min(2<<10, r.Evict/4)
+	from, to := strings.ToValidUTF8((*text)[:head], ""), strings.ToValidUTF8((*text)[len(*text)-tail:], "")
 	where := "file " + path
 	if _, ok := r.tools["read_file"]; ok {
 		where = "read_file " + path
 	}
 	*text = fmt.Sprintf("%s\n… %d bytes left out; %s has all of it …\n%s", from, len(*text)-len(from)-len(to), where, to)
-}
-
-// cutText returns the beginning and the end of a text, cut between characters.
-func cutText(s string, head, tail int) (string, string) {
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	from := len(s) - tail
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return s[:head], s[from:]
 }
 
 // fileName returns a file name for any text. Different texts have different names.

@@ -56,7 +56,7 @@ type position struct {
 	forked bool // the thread was forked or moved, and nothing was committed since
 }
 
-// drafts is what the next commit contains. Drafting methods return no error: commit returns
+// drafts are the contents of the next commit. Drafting methods return no error: commit returns
 // the first one.
 type drafts struct {
 	entries    []segno.Entry
@@ -71,47 +71,40 @@ func (a *Agent) newRun(in Input) *run {
 	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, send: func(Event) {}}
 }
 
-// execute runs the thread until the turn ends or waits.
-func (r *run) execute(ctx context.Context) (err error) {
+// execute opens the thread, begins or continues its turn, and takes steps until the turn ends or
+// waits. begin prepares the turn; it returns true if nothing is left to do.
+func (r *run) execute(ctx context.Context, begin func(context.Context) (over bool, err error)) (err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
-	if err := r.check(); err != nil {
-		return err
-	}
-	if r.in.Output != nil {
-		if err := checkOutput(r.in.Output); err != nil {
-			return err
-		}
-	}
 	err = r.openThread(ctx)
 	defer func() { err = r.cleanup(ctx, err) }()
 	if err != nil {
 		return err
 	}
-	if over, err := r.repeatedInput(); over || err != nil {
+	if over, err := begin(ctx); over || err != nil {
 		return err
-	}
-	if err := r.reaskQuestions(ctx); err != nil {
-		return err
-	}
-	if err := r.beginFileTurn(ctx); err != nil {
-		return err
-	}
-	if err := r.loadOutputSchema(); err != nil {
-		return err
-	}
-	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
-	if err := r.decide(r.in.Decide); err != nil {
-		return err
-	}
-	if r.in.hasPrompt() {
-		if err := r.beginTurn(ctx); err != nil {
-			return err
-		}
 	}
 	return r.loop(ctx)
+}
+
+// beginRun applies the input of a run: it repeats an outcome, or records decisions and the
+// prompt.
+func (r *run) beginRun(ctx context.Context) (over bool, err error) {
+	if over, err := r.repeatedInput(); over || err != nil {
+		return over, err
+	}
+	for _, stage := range []func(context.Context) error{r.reaskQuestions, r.beginFileTurn, r.loadOutputSchema} {
+		if err := stage(ctx); err != nil {
+			return false, err
+		}
+	}
+	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
+	if err := r.decide(r.in.Decide); err != nil || !r.in.hasPrompt() {
+		return false, err
+	}
+	return false, r.beginTurn(ctx)
 }
 
 // cleanup saves the files, ends the turn of the files and releases the lease. It returns the
@@ -139,7 +132,7 @@ func (r *run) cleanup(ctx context.Context, err error) error {
 func (r *run) loop(ctx context.Context) error {
 	for {
 		waiting, err := r.finishCalls(ctx)
-		if errors.Is(err, ErrAnswered) && r.fromAnswer {
+		if errors.Is(err, segno.ErrAnswered) && r.fromAnswer {
 			// Another process recorded a decision while Config.Answer was called. It wins.
 			r.drafts = drafts{committed: r.committed}
 			if err := r.reload(ctx); err != nil {

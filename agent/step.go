@@ -20,7 +20,7 @@ type stepLimitError int
 func (n stepLimitError) Error() string { return fmt.Sprintf("the run took %d steps", int(n)) }
 
 // step asks the model once, and reports whether the turn ended. On return the answer is
-// durable, unless it has calls: [run.finishCalls] continues with those.
+// durable, unless it has calls: [run.finishCalls] runs them and commits.
 func (r *run) step(ctx context.Context) (done bool, err error) {
 	if r.steps++; r.steps > r.MaxSteps {
 		return false, segno.NewError(segno.KindRefused, "run agent", string(r.thread), stepLimitError(r.MaxSteps)).
@@ -29,9 +29,9 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err := r.summarize(ctx); err != nil {
 		return false, err
 	}
-	r.emit(Event{Kind: EventStepStart})
+	r.emit(Event{Kind: eventStepStart})
 	if r.parent != nil {
-		r.parent.emit(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
+		r.parent.emit(Event{Kind: eventSubStep, Path: r.sub, Count: r.steps})
 	}
 	reply, err := r.generate(ctx, r.request())
 	if err != nil {
@@ -97,8 +97,8 @@ func (p Retry) withDefaults(d Retry) Retry {
 	return Retry{Attempts: cmp.Or(p.Attempts, d.Attempts), Wait: cmp.Or(p.Wait, d.Wait), MaxWait: cmp.Or(p.MaxWait, d.MaxWait)}
 }
 
-// backoff returns the wait after the n-th failure: at least what the server asks for, at most
-// MaxWait.
+// backoff returns the wait after the n-th failure: at least the time that the server asks
+// for, at most MaxWait.
 func (p Retry) backoff(n int, asked time.Duration) time.Duration {
 	d := p.Wait << (n - 1)
 	if d > p.MaxWait || d <= 0 {

@@ -92,15 +92,15 @@ func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prom
 	child := r.subagent(s).newRun(Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor})
 	child.sub, child.parent, child.send = s.Name, r, r.send
 	r.emit(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
-	text, err := child.executeTask(ctx, inv)
+	err := child.execute(ctx, func(ctx context.Context) (bool, error) { return child.beginTask(ctx, inv) })
 	inv.child = child
-	var waits *waitError
 	switch {
+	case err == nil && child.open:
+		return Result{}, &waitError{slices.Clone(child.state.Interrupts), child.state.Replaced}
 	case err == nil:
-		inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
+		text := child.lastText()
+		inv.Emit(Event{Kind: eventSubFinish, Text: text, Path: s.Name})
 		return Result{Text: text}, nil
-	case errors.As(err, &waits):
-		return Result{}, err
 	case ctx.Err() == nil && isFinal(err):
 		return Result{Text: "the subagent failed: " + err.Error(), Error: true}, nil
 	}
@@ -132,43 +132,22 @@ func (a *Agent) subagent(s Subagent) *Agent {
 // a crash finds it.
 func taskThread(key string) string { return segno.DerivedID("task", key) }
 
-// executeTask runs a task. A task that began before continues where it stopped.
-func (r *run) executeTask(ctx context.Context, inv *Invocation) (text string, err error) {
-	ctx, span := r.traceRun(ctx)
-	defer func() { endSpan(span, err) }()
-	ctx, r.abort = context.WithCancelCause(ctx)
-	defer r.abort(nil)
-	err = r.openThread(ctx)
-	defer func() { r.lease.release(context.WithoutCancel(ctx)) }()
-	if err != nil {
-		return "", err
-	}
+// beginTask begins the task of a subagent, or continues it where it stopped.
+func (r *run) beginTask(ctx context.Context, inv *Invocation) (over bool, err error) {
 	switch {
 	case len(r.msgs) == 0:
 		if err := r.copyFilesFrom(inv.before); err != nil {
-			return "", err
+			return false, err
 		}
-		if err := r.beginTurn(ctx); err != nil {
-			return "", err
-		}
+		return false, r.beginTurn(ctx)
 	case !r.open:
-		return r.lastText(), nil
-	default:
-		// A decision that was made before the question expired counts.
-		if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
-			return "", err
-		}
-		if err := r.reaskQuestions(ctx); err != nil {
-			return "", err
-		}
+		return true, nil
 	}
-	if err := r.loop(ctx); err != nil {
-		return "", err
+	// A decision that was made before the question expired counts.
+	if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
+		return false, err
 	}
-	if r.open {
-		return "", &waitError{slices.Clone(r.state.Interrupts), r.state.Replaced}
-	}
-	return r.lastText(), nil
+	return false, r.reaskQuestions(ctx)
 }
 
 // setMember makes the head of a call's task a member of the next checkpoint.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -91,11 +92,11 @@ func (r *run) load(ctx context.Context) error {
 		return err
 	}
 	r.conversation = newConversation()
-	for i, body := range r.state.Messages {
-		var m Message
-		if err := json.Unmarshal(body, &m); err != nil {
-			return segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", r.thread, i+1), err)
-		}
+	messages, err := decodeMessages(r.thread, r.state.Messages)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
 		r.add(m)
 	}
 	r.values = newValues(r.state.Values)
@@ -112,7 +113,7 @@ func (r *run) load(ctx context.Context) error {
 	return nil
 }
 
-// loadCheckpoints sets what the line's checkpoints say about the position and the turn.
+// loadCheckpoints reads the position and the turn from the line's checkpoints.
 func (r *run) loadCheckpoints(line *segno.Line) {
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
 	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""
@@ -170,31 +171,26 @@ func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (boo
 // thread's head if at is empty. It returns [segno.KindNotFound] for a checkpoint that is
 // neither the thread's nor an ancestor's.
 func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) ([]Message, error) {
-	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+	key := saver.ThreadKey{Thread: thread}
+	load := a.Saver().Load
+	if at != "" {
+		load = func(ctx context.Context, key saver.ThreadKey) (saver.Snapshot, error) {
+			return a.Saver().At(ctx, key, at)
+		}
+	}
+	s, err := load(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if at != "" {
-		if err := a.checkReachable(ctx, head, at); err != nil {
-			return nil, err
-		}
-		head.Head = at
-	}
-	r := a.newRun(Input{Thread: thread})
-	r.head = head
-	err = r.load(ctx)
-	return r.msgs, err
+	return decodeMessages(key.ID(), s.Messages)
 }
 
-// checkReachable returns an error for a checkpoint that a thread does not reach.
-func (a *Agent) checkReachable(ctx context.Context, head segno.Head, at segno.CommitID) error {
-	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
-	if err != nil || line.Commits[0].Thread == head.Thread {
-		return err
+func decodeMessages(thread segno.ThreadID, bodies []json.RawMessage) ([]Message, error) {
+	all := make([]Message, len(bodies))
+	for i, body := range bodies {
+		if err := json.Unmarshal(body, &all[i]); err != nil {
+			return nil, segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", thread, i+1), err)
+		}
 	}
-	tip, err := a.Store.Load(ctx, head.Tip, segno.Window{})
-	if err != nil || slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == at }) {
-		return err
-	}
-	return segno.Errorf(segno.KindNotFound, "load", string(at), "the thread has no such checkpoint")
+	return all, nil
 }

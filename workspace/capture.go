@@ -89,7 +89,7 @@ func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err 
 	return nil
 }
 
-// putZeros stores the content of a file that is nothing but a hole. There may be many such
+// putZeros stores the content of a file that consists of one hole. A tree may have many of these
 // files, and hashing their zeros would take as long as hashing data.
 func (s *scan) putZeros(ctx context.Context, size int64) (segno.Hash, error) {
 	s.zerosMu.Lock()

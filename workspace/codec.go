@@ -14,7 +14,7 @@ import (
 // trusts its caller.
 type codec struct {
 	decoding bool
-	in       string // what is not decoded yet; strings that are decoded are parts of it
+	in       string // the rest of the input; decoded strings are parts of it
 	out      []byte
 	owned    bool   // decoding a tree in which an owner follows setuid and setgid
 	last     string // the last key

@@ -29,7 +29,7 @@ func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snaps
 	return out, d.recount(ctx, &out, onto.Tree)
 }
 
-// recount adds to the counts of s, which are those of the tree was, by how much s differs from it.
+// recount changes the counts of s from those of the tree was to those of its own tree.
 func (d *Dir) recount(ctx context.Context, s *segno.Snapshot, was segno.Hash) error {
 	add := func(sign int) func(record) bool {
 		return func(r record) bool {

@@ -228,10 +228,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 	to := &treeWriter{top: c.to}
 	defer to.closeFrom(0)
 	for _, d := range l.dirs {
-		at, name, err := to.parent(d.path)
-		if err == nil {
-			err = at.Mkdir(name, 0o700)
-		}
+		err := to.in(d.path, func(at vfs.Root, name string) error { return at.Mkdir(name, 0o700) })
 		if err != nil && !os.IsExist(err) {
 			return err
 		}
@@ -243,11 +240,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 		return err
 	}
 	for _, s := range l.symlinks {
-		at, name, err := to.parent(s.path)
-		if err == nil {
-			err = at.Symlink(s.note, name)
-		}
-		if err != nil {
+		if err := to.in(s.path, func(at vfs.Root, name string) error { return at.Symlink(s.note, name) }); err != nil {
 			return err
 		}
 	}
@@ -257,7 +250,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 		}
 	}
 	for _, d := range slices.Backward(l.dirs) {
-		if err := c.finishDir(to, d); err != nil {
+		if err := to.in(d.path, func(at vfs.Root, name string) error { return c.finishDir(at, name, d) }); err != nil {
 			return err
 		}
 	}
@@ -278,10 +271,11 @@ func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 		return nil
 	}
 	defer src.close()
-	at, name, err := to.parent(p.path)
-	if err != nil {
-		return err
-	}
+	return to.in(p.path, func(at vfs.Root, name string) error { return c.fill(at, name, src, st) })
+}
+
+// fill makes the file called name a copy of src.
+func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error {
 	if c.replace {
 		if err := at.Remove(name); err != nil && !isGone(err) {
 			return err
@@ -307,7 +301,7 @@ func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
-// copyContent fills dst with the content of src by the cheapest means there is.
+// copyContent fills dst with the content of src by the cheapest means that the file system offers.
 func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 	if c.reflinks.Load() {
 		if err := reflink(dst, src); err == nil {
@@ -320,27 +314,20 @@ func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 			return err
 		}
 	}
-	return copySparse(dst, src)
+	return writeContent(dst, src)
 }
 
 // copyXattrs copies the extended attributes of the file or directory that from has open.
 func copyXattrs(dst vfs.File, from int) error {
-	data, err := readXattrs(from)
-	if err != nil || data == nil {
-		return err
-	}
-	attrs, err := decodeXattrs(data)
-	if err != nil {
+	attrs, err := listXattrs(from)
+	if err != nil || len(attrs) == 0 {
 		return err
 	}
 	return writeXattrs(dst.Fd(), attrs)
 }
 
-func (c *copier) finishDir(tree *treeWriter, p copyItem) error {
-	at, name, err := tree.parent(p.path)
-	if err != nil {
-		return err
-	}
+// finishDir gives the directory called name the attributes and the mode of p.
+func (c *copier) finishDir(at vfs.Root, name string, p copyItem) error {
 	to, err := at.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err

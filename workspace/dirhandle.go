@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -223,24 +224,21 @@ func (d *dirHandle) openRegular(rel string) (*fileHandle, stat, error) {
 		rel = path.Base(rel)
 	}
 	st, err := dir.lstat(rel)
+	if err == nil && !st.is(typeFile) {
+		err = errNotRegular
+	}
 	if err != nil {
 		return nil, st, err
-	}
-	if !st.is(typeFile) {
-		return nil, st, errNotRegular
 	}
 	f, err := dir.open(rel)
 	if err != nil {
 		return nil, st, err
 	}
-	if st, err = f.stat(); err == nil && !st.is(typeFile) {
-		err = errNotRegular
+	if st, err = f.stat(); err == nil && st.is(typeFile) {
+		return f, st, nil
 	}
-	if err != nil {
-		f.close()
-		return nil, st, err
-	}
-	return f, st, nil
+	f.close()
+	return nil, st, cmp.Or(err, errNotRegular)
 }
 
 // readFile returns the content of the regular file at rel, which has at most limit bytes.
@@ -298,6 +296,11 @@ func (f *fileHandle) Read(p []byte) (n int, err error) {
 	}
 }
 
+// WriteTo implements [io.WriterTo] with large writes.
+func (f *fileHandle) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, struct{ io.Reader }{f}, make([]byte, 4*minHole))
+}
+
 // readFull reads until buf is full or the file ends.
 func readFull(f *fileHandle, buf []byte) (n int, err error) {
 	n, err = io.ReadFull(f, buf)
@@ -318,6 +321,6 @@ func isReplaced(err error) bool {
 // isAbsent reports whether an error means that there is nothing at a path: not its last
 // name, or no directory to contain it.
 func isAbsent(err error) bool {
-	var not *notDirError
+	var not notDirError
 	return isGone(err) || isReplaced(err) || errors.As(err, &not)
 }

@@ -90,7 +90,7 @@ func TestARenameToAnotherSpellingIsUndone(t *testing.T) {
 }
 
 // TestNamesThatBecomeOneAreAConflict restores a tree of a case-sensitive file system to one that
-// ignores case: the second of two names, and what is below it, is a conflict that tells the reason.
+// ignores case: the second of two names, and every path below it, is a conflict with this reason.
 func TestNamesThatBecomeOneAreAConflict(t *testing.T) {
 	for _, c := range []struct {
 		content map[string]string

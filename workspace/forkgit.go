@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // makeGitIndependent makes sure that no .git of the fork leads back to the source's:
@@ -108,11 +109,7 @@ func (f *fork) redirect(from *dirHandle, at, rel string, isLink, absolute bool) 
 		}
 	}
 	if isLink {
-		in, name, err := f.to.parent(at)
-		if err != nil {
-			return err
-		}
-		return in.Symlink(text, name)
+		return f.to.in(at, func(in vfs.Root, name string) error { return in.Symlink(text, name) })
 	}
 	return f.to.replaceFile(at, []byte("gitdir: "+text+"\n"), 0o644)
 }
@@ -134,11 +131,8 @@ func (f *fork) isCommonInside(from *dirHandle, rel string) bool {
 
 // copyRepository makes a separate repository at the path at from r.
 func (f *fork) copyRepository(ctx context.Context, at string, r *repository) error {
-	in, name, err := f.to.parent(at)
+	err := f.to.in(at, func(in vfs.Root, name string) error { return in.Mkdir(name, 0o755) })
 	if err != nil {
-		return err
-	}
-	if err := in.Mkdir(name, 0o755); err != nil {
 		return err
 	}
 	if r.git == r.common {
@@ -182,15 +176,10 @@ func isPerWorktree(p string) bool {
 // copyGit copies a git directory, except the paths for which skip returns true, and replaces
 // existing files.
 func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(string) bool) error {
-	in, name, err := f.to.parent(at)
+	to, err := f.to.dir(at)
 	if err != nil {
 		return err
 	}
-	to, err := enter(in, name)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
 	all := newCopyList()
 	keep := func(p string, _ *stat) bool {
 		return !skip(p) && !strings.HasSuffix(p, ".lock")
@@ -275,7 +264,7 @@ func (f *fork) adjustWorktree(at, was string) error {
 	shared, commonErr := f.copied.readLine(path.Join(at, "commondir"))
 	inFork, ok := f.inFork(resolve(was, to))
 	if err != nil || commonErr != nil || !ok || resolve(was, shared) != filepath.Dir(filepath.Dir(was)) {
-		return f.to.removeAll(at)
+		return f.to.in(at, removeAll)
 	}
 	if filepath.IsAbs(shared) {
 		if err := f.to.replaceFile(path.Join(at, "commondir"), []byte("../..\n"), 0o644); err != nil {

@@ -79,8 +79,8 @@ func (v *view) repository(path string) string {
 	return repo
 }
 
-// openWorkTree opens the repository of the directory at, which is one that
-// [view.repository] returned. It returns nil if there is none, or none that may be read.
+// openWorkTree opens the repository of the directory at, a result of [view.repository]. It returns
+// nil if there is no repository, or if it may not be read.
 func (v *view) openWorkTree(at string) (w *workTree) {
 	if at == "" && v.top.find(gitName) == nil {
 		w = findWorkTree(v.dir.root)

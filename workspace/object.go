@@ -42,7 +42,7 @@ type timeRecord struct {
 	child segno.Hash // zero for a file
 }
 
-// encodeTree returns the object of a directory whose records are in order.
+// encodeTree returns the object of a directory. The records must be in order.
 func encodeTree(records []record) []byte {
 	magic := treeMagic
 	for i := range records {
@@ -70,8 +70,8 @@ func decodeTree(data []byte) ([]record, error) {
 	return out, err
 }
 
-// encodeTimes returns the times object of a directory whose records are in order, nil for
-// none.
+// encodeTimes returns the times object of a directory, nil for no records. The records must be in
+// order.
 func encodeTimes(records []timeRecord) []byte {
 	if len(records) == 0 {
 		return nil

@@ -31,7 +31,7 @@ func (c *objectCache) Get(ctx context.Context, name segno.Hash) ([]byte, error) 
 	return c.Objects.Get(ctx, name)
 }
 
-// objectWriter takes what a scan finds: contents of files, and the objects around them. They go
+// objectWriter receives the contents of files and the objects around them from a scan. They go
 // into the batch. Without a batch it only hashes them, for a tree that is not to be saved.
 type objectWriter struct {
 	batch segno.Batch

@@ -76,16 +76,7 @@ func (r *objectReader) xattrs(ctx context.Context, name segno.Hash) ([]xattr, er
 	return all, err
 }
 
-// mtime returns a file's modification time, if the times have it.
-func (r *objectReader) mtime(ctx context.Context, p string) (int64, bool, error) {
-	t, err := r.time(ctx, p)
-	if t == nil || err != nil {
-		return 0, false, err
-	}
-	return t.mtime, t.child.IsZero(), nil
-}
-
-// time returns the record at path, or nil.
+// time returns the times' record at path, or nil.
 func (r *objectReader) time(ctx context.Context, p string) (*timeRecord, error) {
 	dir := dirOf(p)
 	records, ok := r.times[dir]

@@ -98,14 +98,14 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 		return s.addUnreadableDir(n, err)
 	}
 	if l.tagged {
-		n.why, n.entries = whyCache, nil
+		n.why, n.entries, n.byName = whyCache, nil, nil
 		return nil
 	}
 	if l.next < len(l.old) {
 		l.differ(l.next) // the index has more entries than the directory
 	}
 	if !l.same {
-		n.entries = l.out
+		n.entries, n.byName = l.out, nil
 		s.markChanged(n)
 	}
 	s.deferFiles(&s.deferred, n, l.late)
@@ -129,7 +129,7 @@ func (s *scan) addUnreadableDir(n *node, err error) error {
 	if n.gone = isGone(err); !n.gone {
 		n.why = whyUnread(err)
 	}
-	n.entries = nil
+	n.entries, n.byName = nil, nil
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (n *node) chunk(files []int32) []int32 {
 }
 
 // deferFiles adds files to a list of tasks for when the whole tree is known. Until then
-// nothing tells which files fit into the budget, or which ones git ignores.
+// it is unknown which files fit into the budget and which ones git ignores.
 func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
 	if len(files) == 0 {
 		return

@@ -50,11 +50,10 @@ func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool)
 	if err := v.saveIndex(); err != nil {
 		return segno.Snapshot{}, err
 	}
-	return segno.Snapshot{
-		Workspace: d.options.ID, Root: d.root, Git: readGit(d.root),
-		Tree: v.top.tree, Times: v.top.times, Files: v.files, Bytes: v.bytes, Unread: v.unread,
-		Held: topmost(v.held),
-	}, nil
+	s := v.saved
+	s.Workspace, s.Root, s.Git, s.Tree, s.Times = d.options.ID, d.root, readGit(d.root), v.top.tree, v.top.times
+	s.Held = topmost(s.Held)
+	return s, nil
 }
 
 // view is the result of a scan.
@@ -65,10 +64,7 @@ type view struct {
 	index      *index // that the scan started from, or nil
 	self       stat   // of the root
 	top        *node
-	files      int
-	bytes      int64
-	unread     []string
-	held       []string // saved although a rule protects them
+	saved      segno.Snapshot // the counts and lists of paths
 	overBudget []string
 }
 
@@ -104,14 +100,14 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bo
 		return nil, err
 	}
 	v.summarize(v.top)
-	if v.bytes > d.budget.bytes {
+	if v.saved.Bytes > d.budget.bytes {
 		v.protectLargest()
-		v.files, v.bytes, v.unread, v.held, v.overBudget = 0, 0, nil, nil, nil
+		v.saved, v.overBudget = segno.Snapshot{}, nil
 		v.summarize(v.top)
 	}
 	v.findLinks()
 	v.listOverBudget()
-	slices.Sort(v.unread)
+	slices.Sort(v.saved.Unread)
 	return v, v.writeObjects(ctx, v.top)
 }
 
@@ -228,7 +224,8 @@ func (v *view) saveIndex() error {
 	}
 	x := v.index
 	if x == nil || v.scan.changed.Load() {
-		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
+		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
+		v.top.each(func(*node, *entry) { x.entries++ })
 		if err := saveIndex(v.dir.options.FS, file, x); err != nil {
 			return err
 		}

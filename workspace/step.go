@@ -14,7 +14,7 @@ type step struct {
 	found   present // at the path when the decision was made
 	verdict verdict
 	why     string // of a conflict
-	// stripped means that the path became what To requires, without setuid and setgid.
+	// stripped means that the path has the state To, but without setuid and setgid.
 	stripped bool
 }
 
@@ -23,7 +23,7 @@ type verdict int
 
 const (
 	verdictWrite  verdict = iota
-	verdictSkip           // the path is what To requires, or must stay without being a conflict
+	verdictSkip           // the path has the state To, or must stay without being a conflict
 	verdictRefuse         // the path stays, and is a conflict
 )
 
@@ -144,7 +144,7 @@ func isHalfway(now, from, to segno.Entity) bool {
 // ownerBits are the permissions that a directory needs to be written in.
 const ownerBits = 0o700
 
-// checkParents refuses the steps whose path will have no directory to be made in.
+// checkParents refuses the steps that will have no directory for their path.
 func (a *apply) checkParents() error {
 	for _, s := range a.steps { // in the order of paths, so that parents come first
 		if s.verdict != verdictWrite || s.To.Type == segno.EntityNone {

@@ -44,17 +44,19 @@ const (
 	maxXattr   = 64 << 10
 )
 
-// enoattr is what macOS returns for an attribute that does not exist.
+// enoattr is the error of macOS for an attribute that does not exist.
 const enoattr = unix.Errno(93)
 
 // readXattrs returns the user extended attributes of an open file, encoded; nil if it has
 // none or the file system does not support them.
 func readXattrs(fd int) ([]byte, error) {
-	names, err := listXattrs(fd)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	var all []xattr
+	all, err := listXattrs(fd)
+	return encodeXattrs(all), err
+}
+
+// listXattrs returns the user extended attributes of an open file.
+func listXattrs(fd int) (all []xattr, err error) {
+	names, err := xattrNames(fd)
 	for _, name := range names {
 		value, err := fill(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
 		if errors.Is(err, unix.ENODATA) || errors.Is(err, enoattr) {
@@ -65,11 +67,11 @@ func readXattrs(fd int) ([]byte, error) {
 		}
 		all = append(all, xattr{name, string(value)})
 	}
-	return encodeXattrs(all), nil
+	return all, err
 }
 
-// listXattrs returns the names of the user extended attributes of an open file.
-func listXattrs(fd int) (names []string, err error) {
+// xattrNames returns the names of the user extended attributes of an open file.
+func xattrNames(fd int) (names []string, err error) {
 	list, err := fill(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil, nil
@@ -82,7 +84,7 @@ func listXattrs(fd int) (names []string, err error) {
 	return names, err
 }
 
-// fill returns what get fills a buffer with. It repeats get with a larger buffer.
+// fill returns the bytes that get writes to a buffer. It repeats get with a larger buffer.
 func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	var small [smallXattr]byte
 	for buf := small[:]; ; {
@@ -101,7 +103,7 @@ func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 
 // writeXattrs makes want the user extended attributes of an open file.
 func writeXattrs(fd uintptr, want []xattr) error {
-	names, err := listXattrs(int(fd))
+	names, err := xattrNames(int(fd))
 	if err != nil {
 		return err
 	}

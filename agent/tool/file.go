@@ -155,7 +155,7 @@ func display(name string) string {
 	return name
 }
 
-// fileError adds the file's name to an error, and what the model can do.
+// fileError adds the file's name to an error, and advice for the model.
 func fileError(name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

@@ -29,7 +29,7 @@ func TestAFileIsWrittenReadAndOverwritten(t *testing.T) {
 			r.do("write_file", "path", "empty", "content", "")
 			return "empty"
 		}())
-		want := []agent.EventKind{agent.EventFileStart, agent.EventFileWritten, agent.EventFileRead}
+		want := []agent.EventKind{"file-write-start", tool.EventFileWritten, "file-read"}
 		if got := r.told()[:3]; !reflect.DeepEqual(got, want) {
 			r.t.Errorf("the events are %v, want %v", got, want)
 		}
@@ -161,7 +161,7 @@ func TestEditing(t *testing.T) {
 		r.fails([]string{"occurs 0 times"}, "edit_file", "path", "f", "old", "none", "new", "x", "all", true)
 		r.wants("     1\t$1\n     2\taxb\n     3\tfoo foo\n     4\tfoo", "read_file", "path", "f")
 		r.wants("edited f in 3 places", "edit_file", "path", "f", "old", "foo", "new", "x", "all", true)
-		if ev := r.last(); ev.Kind != agent.EventFileEdited || ev.Path != "f" || ev.Count != 3 {
+		if ev := r.last(); ev.Kind != tool.EventFileEdited || ev.Path != "f" || ev.Count != 3 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		r.do("edit_file", "path", "f", "old", "x x\n", "new", "")
@@ -212,7 +212,7 @@ func TestListing(t *testing.T) {
 		r.wants("x\t5\ny/", "ls", "path", "a")
 		r.wants("z\t5", "ls", "path", "/a/y/")
 		r.wants("b\t5", "ls", "path", "b")
-		if ev := r.last(); ev.Kind != agent.EventList || ev.Path != "b" || ev.Count != 1 {
+		if ev := r.last(); ev.Kind != "ls" || ev.Path != "b" || ev.Count != 1 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		for i := range 1200 {

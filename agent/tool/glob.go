@@ -38,7 +38,7 @@ func glob(files FileSystem) agent.Tool {
 				b.WriteString(display(name) + "\n")
 				n++
 			}
-			emit(inv, agent.Event{Kind: agent.EventGlob, Pattern: args.Pattern, Path: base, Count: n})
+			emit(inv, agent.Event{Kind: eventGlob, Pattern: args.Pattern, Path: base, Count: n})
 			if n == 0 {
 				return noMatch(args.Pattern), nil
 			}

@@ -61,7 +61,7 @@ func grep(files FileSystem) agent.Tool {
 					break
 				}
 			}
-			emit(inv, agent.Event{Kind: agent.EventGrep, Pattern: args.Pattern, Path: base, Count: s.found})
+			emit(inv, agent.Event{Kind: eventGrep, Pattern: args.Pattern, Path: base, Count: s.found})
 			return s.text(), nil
 		})
 }

@@ -60,7 +60,7 @@ func list(files FileSystem) agent.Tool {
 					fmt.Fprintf(&b, "\t%d\n", info.Size())
 				}
 			}
-			emit(inv, agent.Event{Kind: agent.EventList, Path: name, Count: len(all)})
+			emit(inv, agent.Event{Kind: eventList, Path: name, Count: len(all)})
 			if len(all) == 0 {
 				return "(empty)", nil
 			}
@@ -119,7 +119,7 @@ func read(files FileSystem) agent.Tool {
 			if err != nil {
 				return agent.Result{}, fileError(name, err)
 			}
-			emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name, Count: page.lines})
+			emit(inv, agent.Event{Kind: eventFileRead, Path: name, Count: page.lines})
 			return agent.Result{Text: page.text}, nil
 		})
 	t.Pages = true
@@ -143,7 +143,7 @@ func readImage(inv *agent.Invocation, name, media string, r io.Reader) (agent.Re
 	if len(data) > maxImage {
 		return agent.Result{}, errFile(name, segno.KindRefused, "the image has more than %d MB: make it smaller first", maxImage>>20)
 	}
-	emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name})
+	emit(inv, agent.Event{Kind: eventFileRead, Path: name})
 	return agent.Result{
 		Text:  fmt.Sprintf("%s: %s, %d bytes", display(name), media, len(data)),
 		Parts: []agent.Part{{Image: &agent.Blob{Type: media, Name: path.Base(name), Data: data}}},

@@ -36,7 +36,7 @@ func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptR
 	if err != nil {
 		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	t.chat = c
 	if t.announceCommands() && note != "" {
 		t.sendText("(" + note + ")\n\n")

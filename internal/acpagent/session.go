@@ -11,6 +11,8 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
+// newSession makes a session with a new id. The store has no thread of it before its first
+// prompt.
 func (s *server) newSession(ctx context.Context, p acp.NewSessionRequest) (r acp.NewSessionResponse, err error) {
 	s.mu.Lock()
 	id := cmp.Or(s.Session, segno.NewID())
@@ -25,13 +27,16 @@ func (s *server) newSession(ctx context.Context, p acp.NewSessionRequest) (r acp
 	return r, c.Close()
 }
 
+// setOpen records that the client has a session open, and in which directory. The directory
+// is the client's choice at each opening; the store does not have it.
 func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirs[id] = dir
 }
 
-// openExisting opens a session that exists, and marks it as open.
+// openExisting opens a session that exists, and marks it as open. A session that the client
+// made exists even if the store has no thread of it yet, because it was not prompted.
 func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
@@ -45,7 +50,7 @@ func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string)
 		err = segno.NewError(segno.KindNotFound, "load session", string(id), nil)
 	}
 	if err != nil {
-		c.Close()
+		_ = c.Close()
 		return nil, err
 	}
 	s.setOpen(id, dir)
@@ -58,7 +63,7 @@ func (s *server) loadSession(ctx context.Context, p acp.LoadSessionRequest) (r a
 	if err != nil {
 		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	t := s.newUpdater(p.SessionId, c)
 	messages, places, err := t.loadHistory(ctx)
 	if err != nil {
@@ -73,6 +78,7 @@ func (s *server) loadSession(ctx context.Context, p acp.LoadSessionRequest) (r a
 	return r, t.err
 }
 
+// resumeSession opens a session and sends nothing of its conversation.
 func (s *server) resumeSession(ctx context.Context, p acp.ResumeSessionRequest) (r acp.ResumeSessionResponse, err error) {
 	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
@@ -88,7 +94,7 @@ func (s *server) forkSession(ctx context.Context, p acp.UnstableForkSessionReque
 	if err != nil {
 		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	id := segno.NewID()
 	if message := forkPoint(p.Meta); message == "" {
 		_, err = c.Fork(ctx, id)
@@ -106,6 +112,7 @@ func (s *server) forkSession(ctx context.Context, p acp.UnstableForkSessionReque
 	return r, nil
 }
 
+// closeSession forgets that a session is open. [connection.handle] has cancelled its prompts.
 func (s *server) closeSession(_ context.Context, p acp.CloseSessionRequest) (r acp.CloseSessionResponse, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,6 +120,7 @@ func (s *server) closeSession(_ context.Context, p acp.CloseSessionRequest) (r a
 	return r, nil
 }
 
+// listSessions lists the sessions of a directory, or all. They fit on one page.
 func (s *server) listSessions(ctx context.Context, p acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
 	dir := ""
 	if p.Cwd != nil {

@@ -198,7 +198,7 @@ func written(line *segno.Line) int {
 		for _, e := range n.Entries {
 			var event agent.Event
 			if e.Kind == segno.EntryNote && json.Unmarshal(e.Body, &event) == nil &&
-				(event.Kind == agent.EventFileWritten || event.Kind == agent.EventFileEdited) {
+				(event.Kind == tool.EventFileWritten || event.Kind == tool.EventFileEdited) {
 				paths[event.Path] = true
 			}
 		}
@@ -221,8 +221,8 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 }
 
 // Pending returns the question that an id or its prefix names: an open one, else one that was
-// answered or replaced, else the id itself, which may be a subagent's. The run reports what
-// became of the latter.
+// answered or replaced, else the id itself, which may be a subagent's. The run then
+// reports the state of that question.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
 	_, state, err := c.state(ctx)
 	if err != nil {

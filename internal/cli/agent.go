@@ -104,6 +104,8 @@ func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timel
 	return t, nil, err
 }
 
+// list returns the sessions of segno's agent, in one directory or in all. It leaves out conversations
+// without files and those that an ACP client has through a proxy, which lists them itself.
 func (s *acpServer) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
 	q := segno.ThreadQuery{TopLevel: true}
 	if dir != "" {

@@ -257,7 +257,7 @@ func (f *chatFlags) check(args []string) error {
 	}
 	given := slices.DeleteFunc([]bool{f.prompted, len(f.answers) > 0, f.continueTurn, f.waiting}, func(is bool) bool { return !is })
 	if len(given) > 1 {
-		return errors.New("one at a time: -p, --continue, --waiting, or answers")
+		return errors.New("use only one of -p, --continue, --waiting and the answers")
 	}
 	return nil
 }

@@ -1,6 +1,12 @@
 // Package cli is the segno command: one file per verb, with its flags, help and
 // implementation. Results go to standard output, notes and errors to standard error.
 // Every verb that has a result has --json. docs/cli.md is the reference.
+//
+// A verb is a method of app that returns a cobra command. Its RunE is made by inWorkspace or
+// inStore, which open the workspace of the directory or only the store, and close it after the
+// verb. The verb computes a result, a struct with JSON tags, and calls print with the result and a
+// function that prints the same result as text. An error ends the verb: Main prints it with its
+// hint and returns the exit code of its kind. See save.go for a short verb.
 package cli
 
 import (
@@ -45,13 +51,13 @@ func Main(ctx context.Context, env Env, args []string) int {
 	stop := func() {}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
 	verb, err := root.ExecuteContextC(ctx)
-	stop()
+	stop() // reporting an error may take longer than the watchdog allows
 	err = withHelpHint(verb, err)
 	a.report(err)
 	return exitCode(err)
 }
 
-// app is one run of the command.
+// app is one run of the command. cobra writes the flags into it before the verb runs.
 type app struct {
 	Env
 	dir    string // -C

@@ -56,7 +56,8 @@ func (a *app) completeCheckpoints(c *cobra.Command, args []string, typed string)
 	})(c, args, typed)
 }
 
-// names returns the words that name a checkpoint, or only the turns.
+// names returns the words that name a checkpoint, or only the turns. A pin with characters that
+// are escaped in text is left out.
 func (h *history) names(onlyTurns bool) (names []string) {
 	if !onlyTurns {
 		names = []string{"@\tthe head of the thread", "@-\tits parent", "latest\tthe newest checkpoint that redo can reach"}
@@ -68,7 +69,7 @@ func (h *history) names(onlyTurns bool) (names []string) {
 		}
 		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
 		for _, pin := range h.pins[cp.ID] {
-			if !onlyTurns && inline(pin) == pin { // the shell would insert an escaped name
+			if !onlyTurns && inline(pin) == pin {
 				names = append(names, pin+"\t"+label(cp))
 			}
 		}

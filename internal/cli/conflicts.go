@@ -13,7 +13,7 @@ type unwrittenPath struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Why       string `json:"why"`
-	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to what --force would write
+	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to the content that --force would write
 }
 
 // unwrittenPaths makes results of conflicts. forced has the changes that --force would make; each

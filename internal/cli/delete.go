@@ -39,6 +39,7 @@ type deleteResult struct {
 	segno.Collection
 }
 
+// runDelete deletes or erases a thread. Neither can be undone, so it asks first.
 func (a *app) runDelete(ctx context.Context, store *local.Store, name string, purge bool) error {
 	t, err := a.threadNamed(ctx, store, name)
 	if err != nil {

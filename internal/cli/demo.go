@@ -55,6 +55,8 @@ var demoScript = [...]demoTurn{
 		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
 }
 
+// runDemo makes a scratch project with a store of its own, records the scripted turns in it, and runs
+// verbs on them. The .env file shows that segno also restores files that no commit would contain.
 func (a *app) runDemo(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "segno-demo-")
 	if err != nil {
@@ -75,10 +77,10 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session := segno.SessionID("demo-" + segno.NewID()[:8])
+	transcript := newDemoTranscript(d.store.Place().DemoHome(), d.rec.Path)
 	for i, t := range demoScript {
 		a.printf("turn %d: %q", i+1, t.prompt)
-		if err := a.demoTurn(ctx, d, session, t); err != nil {
+		if err := a.demoTurn(ctx, d, transcript, t); err != nil {
 			d.Close()
 			return fmt.Errorf("turn %d: %w", i+1, err)
 		}
@@ -87,24 +89,20 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err := a.tour(ctx, scratch); err != nil {
 		return err
 	}
-	return a.printNextSteps(scratch, project)
+	a.printNextSteps(scratch, project)
+	return nil
 }
 
 // demoTurn records a turn as hooks do: it begins the turn, appends an entry before and after each
 // call, and ends the turn.
-func (a *app) demoTurn(ctx context.Context, d *openWorkspace, session segno.SessionID, t demoTurn) error {
-	w := &transcriptWriter{session: string(session), promptID: segno.NewID(), cwd: d.rec.Path}
-	w.open(d.store.Place().DemoHome(), d.rec.Path, w.session)
-	if err := w.readLastRecord(); err != nil {
-		return err
-	}
-	src := segno.Source{Session: session, Path: w.file, Dir: d.rec.Path}
+func (a *app) demoTurn(ctx context.Context, d *openWorkspace, transcript *demoTranscript, t demoTurn) error {
+	src := transcript.src
 	begun, err := d.timeline.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.prompt})
 	if err != nil {
 		return err
 	}
 	for i, call := range t.calls {
-		entry := segno.Entry{ID: fmt.Sprintf("call-%d", i+1), Name: "Write", Session: session}
+		entry := segno.Entry{ID: fmt.Sprintf("call-%d", i+1), Name: "Write", Session: src.Session}
 		if call.Command != "" {
 			entry.Name = "Bash"
 		}
@@ -126,9 +124,7 @@ func (a *app) demoTurn(ctx context.Context, d *openWorkspace, session segno.Sess
 			return err
 		}
 	}
-	w.user(t.prompt)
-	w.assistant(t.answer)
-	if err := w.flush(); err != nil {
+	if err := transcript.append(t); err != nil {
 		return err
 	}
 	_, err = d.timeline.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.answer})
@@ -155,29 +151,19 @@ func (a *app) demoCall(ctx context.Context, project string, call demoCall) (map[
 
 // tour runs verbs on the four turns.
 func (a *app) tour(ctx context.Context, scratch string) error {
-	shown := func() error {
-		if err := a.listProject(); err != nil {
-			return err
-		}
-		return a.recallHead(ctx)
-	}
-	steps := []struct {
-		say  string
-		run  []string
-		then func() error
-	}{
-		{"every turn is a checkpoint", []string{"log"}, nil},
-		{"the last turn deleted three files with rm, one of them untracked and secret; undo it", []string{"undo"}, shown},
-		{"and do it again", []string{"redo"}, shown},
-		{"back two turns", []string{"undo", "2"}, shown},
-		{"try something else from turn 2, in a separate directory", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
-		{"nothing was lost: the thread still has all its turns", []string{"log"}, nil},
-		{"each move can be undone, too", []string{"op", "log"}, nil},
-	}
-	for _, s := range steps {
-		a.printf("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))
-		args := append(append([]string(nil), s.run...), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
-		if s.run[0] == "undo" || s.run[0] == "redo" {
+	for _, s := range []struct{ comment, run string }{
+		{"every turn is a checkpoint", "log"},
+		{"the last turn deleted three files with rm, one of them untracked and secret; undo it", "undo"},
+		{"and do it again", "redo"},
+		{"back two turns", "undo 2"},
+		{"try something else from turn 2, in a separate directory", "fork t2 --to ../try-something-else"},
+		{"nothing was lost: the thread still has all its turns", "log"},
+		{"each move can be undone, too", "op log"},
+	} {
+		a.printf("\n# %s\n$ segno %s", s.comment, s.run)
+		isMove := strings.HasPrefix(s.run, "undo") || strings.HasPrefix(s.run, "redo")
+		args := append(strings.Fields(s.run), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
+		if isMove {
 			args = append(args, "-y")
 		}
 		sub := &app{Env: a.Env}
@@ -186,12 +172,16 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 		root.SetOut(a.Stdout)
 		root.SetErr(a.Stderr)
 		if err := root.ExecuteContext(ctx); err != nil {
-			return fmt.Errorf("segno %s: %w", strings.Join(s.run, " "), err)
+			return fmt.Errorf("segno %s: %w", s.run, err)
 		}
-		if s.then != nil {
-			if err := s.then(); err != nil {
-				return err
-			}
+		if !isMove {
+			continue
+		}
+		if err := a.listProject(); err != nil {
+			return err
+		}
+		if err := a.recallHead(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -217,18 +207,12 @@ func (a *app) recallHead(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{Workspace: d.rec.ID, Limit: 1}) {
-		if err != nil {
-			return err
-		}
-		head, err := d.store.Head(ctx, t.ID)
-		if err != nil {
-			return err
-		}
-		a.printf("$ segno demo-agent --resume %s", head.Link.Session)
-		return a.recall(ctx, d.store, head.Link.Session)
+	h, err := a.history(ctx, d)
+	if err != nil {
+		return err
 	}
-	return nil
+	a.printf("$ segno demo-agent --resume %s", h.head.Link.Session)
+	return a.recall(ctx, d.store, h.head.Link.Session)
 }
 
 // recall prints the conversation of a session of the scripted agent.
@@ -237,22 +221,21 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	if err != nil {
 		return err
 	}
-	all, err := readRecords(src.Path)
+	err = readDemo(src.Path, func(role, text string) {
+		if role == "user" {
+			text = "> " + text
+		}
+		a.printf("%s", inline(text))
+	})
 	if err != nil {
 		return segno.NewError(segno.KindIO, "read session", string(session), err)
-	}
-	for _, r := range all {
-		switch text := inline(r.text()); {
-		case text != "" && r.Type == "user":
-			a.printf("> %s", text)
-		case text != "":
-			a.printf("%s", text)
-		}
 	}
 	return nil
 }
 
-func (a *app) printNextSteps(scratch, project string) error {
+// printNextSteps prints commands that work in the shell from which the demo was started: the path of
+// this binary, or 'go run' if the binary is a temporary one of the go command.
+func (a *app) printNextSteps(scratch, project string) {
 	self := "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = shellQuote(exe)
@@ -271,7 +254,6 @@ Go on with:
   %s restore t4 %s
 With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude`, project, filepath.Join(scratch, "store"),
 		self, flags, self, flags, self, flags, self, flags)
-	return nil
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }

@@ -42,7 +42,7 @@ the difference between its present content and what --force would write.`,
 			case len(args) > 2:
 				return segno.NewError(segno.KindInvalid, "diff", "", usageError{fmt.Errorf("unexpected argument %q", args[2])}).WithHint("give paths after --")
 			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
-				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other form"))
+				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other flags of diff"))
 			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):
 				return usage(errors.New("--names, --stat and --binary exclude each other"))
 			case flags.conflicts:
@@ -60,6 +60,8 @@ the difference between its present content and what --force would write.`,
 	return c
 }
 
+// runDiff compares the trees of two checkpoints, or of one checkpoint and the present. Comparing with
+// the present takes a snapshot, because a difference needs the contents of both sides.
 func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []string, flags diffFlags) error {
 	trees := make([]segno.Hash, 2)
 	for i, name := range append(args, "@")[:max(1, len(args))] {
@@ -68,7 +70,7 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return segno.Errorf(segno.KindNotFound, "diff", name, "the files were not recorded then")
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files")
 		}
 		if i == 0 {
 			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {
@@ -107,6 +109,7 @@ func isUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
+// writeDiff writes one patch after the other, so that a large difference needs no memory.
 func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, whole bool) error {
 	for _, c := range changes {
 		change, err := patchOf(ctx, d, c, whole)

@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
@@ -41,21 +42,13 @@ type doctorResult struct {
 	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
 	DirErr   string          `json:"dir_error,omitempty"` // why segno records nothing there
 	Hooks    []hook.Probe    `json:"hooks"`
-	Others   []string        `json:"others"` // whose turns are here without hooks
+	Others   []string        `json:"others"` // the agents that record turns without hooks
 	Open     []openItem      `json:"open"`
 	Failed   []string        `json:"failed"` // files of turns that could not be recorded
 	Failures []event.Failure `json:"failures"`
 	// Unrecorded are sessions of the last day whose turns were not recorded.
-	Unrecorded []unrecorded `json:"unrecorded"`
-	Healthy    bool         `json:"healthy"`
-}
-
-// unrecorded is a session in a result.
-type unrecorded struct {
-	Session segno.SessionID `json:"session"`
-	Dir     string          `json:"dir"`
-	Why     string          `json:"why"`
-	Time    time.Time       `json:"time"`
+	Unrecorded []spool.Unrecorded `json:"unrecorded"`
+	Healthy    bool               `json:"healthy"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -66,25 +59,16 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{},
-		Dir: dir, Unrecorded: []unrecorded{}}
+		Dir: dir, Unrecorded: []spool.Unrecorded{}}
 	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
 		if err := res.readStore(ctx, place); err != nil {
 			res.StoreErr = err.Error()
 		}
 	}
-	fires, enabled := false, false
-	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, dir)} {
-		p := hook.ProbeClaude(ctx, place, file, a.Environ())
-		if p.Command == nil && len(res.Hooks) > 0 {
-			continue // a project needs no settings of its own
-		}
-		fires, enabled = fires || p.Fires, enabled || p.Command != nil || p.Error != ""
-		res.Hooks = append(res.Hooks, p)
-	}
+	fires := res.probeHooks(ctx, place, a.Environ())
 	res.readSpool(ctx, place)
-	works := res.StoreErr == "" && res.DirErr == "" && len(res.Unrecorded) == 0
-	res.Healthy = (fires || !enabled && len(res.Others) > 0) && works
+	res.Healthy = res.isHealthy(fires)
 	if err := a.print(res, func(p *printer) { a.writeDoctor(p, res) }); err != nil {
 		return err
 	}
@@ -92,6 +76,27 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return segno.Errorf(segno.KindRefused, "doctor", "", "turns are not being recorded").WithHint(res.hint(fires))
 	}
 	return nil
+}
+
+// probeHooks runs the hooks in the settings of the user and of the project. It reports whether one
+// of them answered.
+func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
+	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, r.Dir)} {
+		p := hook.ProbeClaude(ctx, place, file, environ)
+		if p.Command == nil && len(r.Hooks) > 0 {
+			continue // a project needs no hooks in its settings
+		}
+		fires = fires || p.Fires
+		r.Hooks = append(r.Hooks, p)
+	}
+	return fires
+}
+
+// isHealthy reports whether turns are recorded: by hooks, or by an agent that needs none.
+func (r *doctorResult) isHealthy(fires bool) bool {
+	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
+	recordsTurns := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
+	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0
 }
 
 // readStore reads the root of the directory and the agents that record turns without hooks.
@@ -120,20 +125,18 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 
 // readSpool reads the files of hooks beside the store. It leaves out a file that it cannot read.
 func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
-	spool := place.Spool()
-	turns, _ := spool.Turns(ctx)
+	dir := place.Spool()
+	turns, _ := dir.Turns(ctx)
 	for _, t := range turns {
 		r.Open = append(r.Open, newOpenItem(t))
 	}
-	failed, _ := spool.Failed()
+	failed, _ := dir.Failed()
 	r.Failed = append(r.Failed, failed...)
 	failures, _ := (event.Log{Store: place.Store}).Failures(10)
 	r.Failures = append(r.Failures, failures...)
 	const recent = 24 * time.Hour
-	sessions, _ := spool.Unrecorded(ctx, place.Now().Add(-recent))
-	for _, u := range sessions {
-		r.Unrecorded = append(r.Unrecorded, unrecorded{u.Session, u.Dir, u.Why, u.Time})
-	}
+	sessions, _ := dir.Unrecorded(ctx, place.Now().Add(-recent))
+	r.Unrecorded = append(r.Unrecorded, sessions...)
 }
 
 // hint names the first step against the problem that keeps turns from being recorded.

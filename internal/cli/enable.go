@@ -136,6 +136,8 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	return a.print(res, func(p *printer) { writeEnabled(p, res) })
 }
 
+// writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
+// directory contains and leaves out.
 func writeEnabled(p *printer, res enableResult) {
 	if res.Changed {
 		p.linef("claude is enabled: %s", inline(res.File))
@@ -160,7 +162,7 @@ func writeEnabled(p *printer, res enableResult) {
 			break
 		}
 		if i == 0 {
-			p.linef("protected here, neither stored nor touched:")
+			p.linef("protected here (not stored, never changed):")
 		}
 		p.linef("  %s (%s)", inline(x.Path), inline(x.Why))
 	}
@@ -245,11 +247,11 @@ func (a *app) runDisable(project bool) error {
 		what := "has no hooks of segno"
 		switch {
 		case a.dryRun && res.Changed:
-			what = "would lose segno's hooks"
+			what = "would no longer have segno's hooks"
 		case res.Changed && res.Exact:
-			what = "is byte for byte as before segno"
+			what = "is byte for byte the same as before 'segno enable'"
 		case res.Changed:
-			what = "has lost segno's hooks; the rest, edited since, is as it was"
+			what = "no longer has segno's hooks; other edits are kept"
 		}
 		p.linef("%s %s", inline(res.File), what)
 	})

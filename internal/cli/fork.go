@@ -92,6 +92,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 	})
 }
 
+// dryFork prints the fork that --dry-run asked about. It checks only that the directory is free.
 func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
 		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give --to a new directory")

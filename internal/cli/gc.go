@@ -64,11 +64,13 @@ func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
 	})
 }
 
-// collect deletes the threads that expired and collects.
+// collect deletes the threads that expired, except those with an open turn, and then collects what
+// nothing reaches. A dry run deletes nothing, so the objects of expired threads still count as
+// reachable in it.
 func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
 	res.Threads = []segno.ThreadID{}
 	if f.days < 0 || f.turns < 0 {
-		return res, usage(errors.New("--keep-days and --keep-turns are not negative"))
+		return res, usage(errors.New("--keep-days and --keep-turns must not be negative"))
 	}
 	const most = 100 * 365 // a Duration has at most 292 years
 	rules := timeline.Retention{KeepFor: time.Duration(min(f.days, most)) * 24 * time.Hour, KeepTurns: f.turns}

@@ -64,6 +64,8 @@ func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) 
 	}
 }
 
+// readHistoryOnce reads the checkpoints of a thread. A checkpoint that a later one amends is left
+// out: the later one replaces it.
 func readHistoryOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
 	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID][]string{}}
 	var err error
@@ -198,7 +200,7 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 	}
 	for range len(name) - len(base) {
 		if c = h.byID[c.Parent]; c == nil {
-			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread begins after it").WithHint(logHint)
+			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread has no earlier checkpoint").WithHint(logHint)
 		}
 	}
 	return c, nil
@@ -206,6 +208,7 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 
 const logHint = "run 'segno log' to see the checkpoints of this thread"
 
+// byName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
 func (h *history) byName(name string) (*segno.Checkpoint, error) {
 	if id, ok := map[string]segno.CommitID{"@": h.head.Head, "latest": h.head.Tip}[name]; ok {
 		if c := h.byID[id]; c != nil {

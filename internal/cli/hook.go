@@ -29,6 +29,8 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 	}
 }
 
+// runHook handles one event of Claude Code. It reports no error: the hook's package writes failures
+// to the log of the store.
 func (a *app) runHook(ctx context.Context) {
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
@@ -51,7 +53,8 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 	return true
 }
 
-// baseline is what SessionStart runs in the background.
+// baseline takes the first snapshot of a directory. The event SessionStart runs it in the
+// background.
 func (a *app) baseline() *cobra.Command {
 	return &cobra.Command{
 		Use: "baseline", Hidden: true, Args: cobra.NoArgs,

@@ -40,7 +40,7 @@ segno's own agent it shows only the head and those where a turn was interrupted 
 	return c
 }
 
-// logItem is one element of log --json. Fields are only ever added.
+// logItem is one element of log --json. A release may add fields, and removes none.
 type logItem struct {
 	ID      segno.CommitID       `json:"id"`
 	Thread  segno.ThreadID       `json:"thread"`
@@ -74,6 +74,7 @@ type logMarks struct {
 // notByATurn labels a change outside turns: the user or any program changed the files.
 const notByATurn = "(not by a turn)"
 
+// item makes the JSON of a checkpoint.
 func (h *history) item(c *segno.Checkpoint) logItem {
 	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
 		Time: c.Time.UTC().Format(time.RFC3339Nano), Snapshot: c.Tree().String(),
@@ -119,6 +120,9 @@ func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
 	return a.printLong(items, func(p *printer) { a.drawLog(p, h, shown) })
 }
 
+// drawLog draws the graph: a row with the columns and a description for each checkpoint, and below
+// it a row for columns that end there. Each row fits the terminal, because a wrapped row would break
+// the lines of the graph.
 func (a *app) drawLog(p *printer, h *history, shown []segno.Checkpoint) {
 	width := p.width()
 	if p.ascii {
@@ -244,7 +248,7 @@ func (h *history) coverage(c *segno.Checkpoint) string {
 	if len(held) == 0 {
 		return ""
 	}
-	return "still recorded, though a rule protects it: " + abbreviated(held)
+	return "still recorded although a rule protects it: " + abbreviated(held)
 }
 
 // abbreviated names the first of several paths and counts the others.

@@ -68,12 +68,13 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 	if err := a.print(res, func(p *printer) { a.writeMoved(p, moved, res) }); err != nil {
 		return err
 	}
-	if !moved.Plan.Complete() {
+	if !moved.Plan.Complete() { // the result lists the conflicts; only the exit code is missing
 		return errSilent
 	}
 	return nil
 }
 
+// newMoveResult makes the result of a plan, or of a finished move if moved is not nil.
 func newMoveResult(ctx context.Context, d *openWorkspace, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
@@ -122,10 +123,11 @@ func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res m
 	a.writeSummary(p, res.Changes)
 	a.writeUnwritten(p, res, planLines)
 	if plan.Session != nil && plan.Session.Leaf != "" {
-		p.linef("%s", p.dim("  the conversation goes with it"))
+		p.linef("%s", p.dim("  the conversation moves too"))
 	}
 }
 
+// movedTurns names the turns that a plan moves over, as "t3, t2", or the target of a restore.
 func movedTurns(p *timeline.Plan) string {
 	if len(p.Turns) == 0 {
 		return p.Args
@@ -198,6 +200,7 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 	}
 }
 
+// writtenCounts sums up the files that a move wrote.
 func writtenCounts(p *timeline.Plan) string {
 	n := timeline.CountChanges(p.Steps)
 	switch {

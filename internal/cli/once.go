@@ -36,10 +36,10 @@ func (o *oneShot) command(args ...string) string {
 		run = append(run, "--model", o.flags.model)
 	}
 	line := commandLine(append(run, args...))
-	if strings.Contains(line, "'") {
-		return line
+	if !strings.Contains(line, "'") {
+		line = "'" + line + "'"
 	}
-	return "'" + line + "'"
+	return line
 }
 
 // run makes one run. The answer goes to standard output, and other events to standard error.
@@ -136,7 +136,8 @@ func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply
 	return reply, err
 }
 
-// decisions are the answers of the command line.
+// decisions makes decisions from the answers of the command line. Several answers go to the agent
+// together; one call cannot have two.
 func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err error) {
 	seen := map[string]bool{}
 	for _, w := range o.flags.answers {
@@ -188,7 +189,7 @@ func (t *eventPrinter) print(e agent.Event) error {
 			text = cleanLines(text)
 		}
 		if _, err := fmt.Fprintln(t.app.Stdout, strings.TrimSuffix(text, "\n")); err != nil {
-			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("it is saved: 'segno show' has it")
+			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("the answer is saved; 'segno show' prints it")
 		}
 		fallthrough
 	default:
@@ -223,6 +224,7 @@ func (o *oneShot) approvalError(ctx context.Context) error {
 	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint("run " + approve + ", or use --reject, --edit or --respond")
 }
 
+// waitingLine describes a call that waits for approval, beginning with the id to answer it by.
 func waitingLine(i segno.Interrupt) string {
 	line := fmt.Sprintf("waiting %s: %s %s", short(i.ID), clean(i.Tool), clean(string(i.Args)))
 	if i.Question != "" {
@@ -239,7 +241,7 @@ func (o *oneShot) listWaiting(ctx context.Context) error {
 	}
 	if len(open) == 0 {
 		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
-			o.notef("nothing, but the last turn was interrupted; %s continues it", o.command("--continue"))
+			o.notef("no call waits, but the last turn was interrupted; %s continues it", o.command("--continue"))
 		}
 	}
 	return o.print(append([]segno.Interrupt{}, open...), func(p *printer) {

@@ -50,6 +50,8 @@ func (a *app) newPager() *pager {
 	return &pager{app: a, out: out, command: command, rows: rows}
 }
 
+// Write buffers the result until it fills the terminal, and then starts the user's pager and sends
+// everything to it.
 func (p *pager) Write(data []byte) (int, error) {
 	if p.process != nil {
 		return p.send(data)
@@ -67,6 +69,7 @@ func (p *pager) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// send writes to the user's pager. EPIPE means that the user has quit it.
 func (p *pager) send(data []byte) (int, error) {
 	n, err := p.in.Write(data)
 	p.quit = p.quit || errors.Is(err, syscall.EPIPE)

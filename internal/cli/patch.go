@@ -39,6 +39,8 @@ type side struct {
 
 func (s side) equal(t side) bool { return s.mode == t.mode && bytes.Equal(s.content, t.content) }
 
+// sideOf reads one side of a change. A directory and a protected entry have no mode, because git
+// does not have them.
 func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:

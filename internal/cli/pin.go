@@ -21,7 +21,7 @@ checkpoint can have several names. The default name is "pinned".`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimSpace(append(args, "pinned")[1])
 			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
-				return usage(errors.New("invalid name of a pin: t1, latest, @… and …- mean other checkpoints"))
+				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- have another meaning"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runPin(ctx, d, args[0], name)
@@ -39,6 +39,7 @@ func (a *app) unpin() *cobra.Command {
 	}
 }
 
+// runPin adds a name to a checkpoint. A name belongs to one checkpoint of a thread.
 func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) error {
 	h, c, err := a.checkpointNamed(ctx, d, which)
 	if err != nil {

@@ -64,14 +64,11 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 // to dir first if that is another directory.
 func (a *app) runIn(dir string, command []string) string {
 	line := commandLine(command)
-	wd, err := a.Getwd()
-	if dir == "" || err == nil && dir == wd {
+	wd, _ := a.Getwd() // without it the command names the directory
+	here, hereErr := os.Stat(wd)
+	there, thereErr := os.Stat(dir)
+	if dir == "" || dir == wd || hereErr == nil && thereErr == nil && os.SameFile(here, there) {
 		return line
-	}
-	if here, err := os.Stat(wd); err == nil {
-		if there, err := os.Stat(dir); err == nil && os.SameFile(here, there) {
-			return line
-		}
 	}
 	return "cd " + shellQuote(dir) + " && " + line
 }
@@ -109,7 +106,7 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 		if id := string(head.Link.Session); id != "" {
 			hint += ", where it is session " + id
 		}
-		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "an ACP client has the conversation").WithHint(hint)
+		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "the conversation belongs to an ACP client").WithHint(hint)
 	}
 	if head.Head != at {
 		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").

@@ -48,7 +48,7 @@ type call struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Exit       *int            `json:"exit,omitempty"`
 	DurationMS *float64        `json:"duration_ms,omitempty"`
-	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent says that
+	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent reports it
 	Done       bool            `json:"done"`             // a result was seen
 }
 
@@ -169,6 +169,8 @@ func (s *checkpointDetails) readSteps(ctx context.Context, d *openWorkspace, c *
 	return nil
 }
 
+// addMessage adds the calls of a message, and its results to the calls of earlier messages. The last
+// text of the agent is the answer.
 func (s *checkpointDetails) addMessage(m *agent.Message) error {
 	if m.Role == agent.Assistant {
 		s.Message = m.Text()
@@ -224,7 +226,8 @@ func toolInput(body json.RawMessage) json.RawMessage {
 	return body
 }
 
-// changesOf returns the files that differ between a checkpoint and its parent.
+// changesOf returns the files that differ between a checkpoint and its parent. It returns none if
+// the files of one of them are not recorded.
 func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint) ([]change, error) {
 	parent := h.byID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
@@ -237,6 +240,8 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Check
 	return signed(diff), err
 }
 
+// signed describes changes from the point of view of their result: "+" for a new path, "-" for a
+// deleted path, "~" for any other change.
 func signed(diff []segno.Change) []change {
 	out := make([]change, len(diff))
 	for i, x := range diff {

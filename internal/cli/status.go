@@ -29,7 +29,7 @@ type statusResult struct {
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // since the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
-	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; what changed is not known
+	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command completes it
@@ -110,6 +110,8 @@ func (s *statusResult) readSpool(ctx context.Context, d *openWorkspace) error {
 	return err
 }
 
+// readHead reads the checkpoint at the head and compares the present files with it. There is
+// no session to show if the head is before the first prompt of an agent with transcripts.
 func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	h, err := readHistory(ctx, d.store, s.Thread)
 	if err != nil {
@@ -184,6 +186,6 @@ func writeCoverage(p *printer, s statusResult) {
 		p.linef("%s%s now protected; changes of them are no longer recorded", warning, files(n))
 	}
 	if len(s.Held) > 0 {
-		p.linef("%sstill recorded, though a rule that appeared in a turn protects it: %s; 'segno save' accepts the rule", warning, abbreviated(s.Held))
+		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule", warning, abbreviated(s.Held))
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -73,6 +74,7 @@ type chainItem struct {
 	DirBytes []byte `json:"dir_bytes,omitempty"`
 }
 
+// chainOf returns the sessions of a thread, oldest first.
 func chainOf(ctx context.Context, store *local.Store, thread segno.ThreadID) ([]chainItem, error) {
 	items := []chainItem{}
 	for l, err := range store.Chain(ctx, thread) {
@@ -87,6 +89,8 @@ func chainOf(ctx context.Context, store *local.Store, thread segno.ThreadID) ([]
 // noWorkspaceHere explains why 'segno threads' lists the threads of other directories.
 const noWorkspaceHere = "segno knows no workspace here; these are the threads of every directory"
 
+// runThreads lists the threads of the directory. In a directory that no workspace contains, it lists
+// the threads of the whole store, and none if there is no store.
 func (a *app) runThreads(ctx context.Context, all bool) error {
 	if _, err := a.workDir(); err != nil {
 		return err
@@ -121,6 +125,8 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	return a.listThreads(ctx, d.store, q, current)
 }
 
+// listThreads prints the threads of a query with their heads and sessions. current is the thread that
+// the directory is at.
 func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, current segno.ThreadID) error {
 	items := []threadItem{}
 	for t, err := range store.Threads(ctx, q) {
@@ -238,68 +244,51 @@ func threadFinder(store segno.Store) *agent.Agent {
 	return agent.New(agent.Config{Name: chat.Name, Store: store})
 }
 
-// knownThread is a thread in a hint.
-type knownThread struct {
-	id   string // for --thread
-	text string
-}
-
 // maxListed is the number of threads in a hint.
 const maxListed = 3
 
-// knownThreads returns the most recently changed threads of a query that accept accepts. turn is
-// the number of a thread's newest turn. Without a workspace in the query, the texts name the
-// directories.
-func (a *app) knownThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, accept func(t segno.Thread, turn int) bool) (known []knownThread, err error) {
+// listForHint names the most recently changed threads of a query that accept accepts, and returns
+// the value of --thread for the first of them. Both are "" if there is none. turn is the number of
+// a thread's newest turn. Without a workspace in the query, the list has the directories.
+func (a *app) listForHint(ctx context.Context, store *local.Store, q segno.ThreadQuery, accept func(t segno.Thread, turn int) bool) (list, first string, err error) {
+	var names []string
 	for t, err := range store.Threads(ctx, q) {
 		if err != nil {
-			return nil, err
+			return "", "", err
 		}
 		head, err := store.Head(ctx, t.ID)
 		if err != nil {
-			return nil, err
+			return "", "", err
 		}
 		if !accept(t, head.Turn) {
 			continue
 		}
-		k := knownThread{id: shellQuote(short(t.ID))}
-		k.text = fmt.Sprintf("%s (t%d, %s", k.id, head.Turn, chat.Age(a.now().Sub(t.Created)))
+		if len(names) == maxListed {
+			return strings.Join(names, ", ") + " and more ('segno threads' lists them)", first, nil
+		}
+		id := shellQuote(short(t.ID))
+		text := fmt.Sprintf("%s (t%d, %s", id, head.Turn, chat.Age(a.now().Sub(t.Created)))
 		if title := timeline.Title(t.Title); title != "" {
-			k.text += ", " + quote(fit(title, 40))
+			text += ", " + quote(fit(title, 40))
 		}
 		if q.Workspace == "" {
 			if rec, err := store.Workspace(ctx, t.Workspace); err == nil {
-				k.text += ", " + quotePath(rec.Path)
+				text += ", " + quotePath(rec.Path)
 			}
 		}
-		k.text += ")"
-		if known = append(known, k); len(known) > maxListed {
-			break
-		}
+		names, first = append(names, text+")"), cmp.Or(first, id)
 	}
-	return known, nil
-}
-
-// joinThreads names threads in a hint.
-func joinThreads(known []knownThread) string {
-	var names []string
-	for i, k := range known {
-		if i == maxListed {
-			return strings.Join(names, ", ") + " and more ('segno threads' lists them)"
-		}
-		names = append(names, k.text)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(names, ", "), first, nil
 }
 
 // addOtherThreads adds the threads of other directories to the error of a directory that
 // segno does not know.
 func (a *app) addOtherThreads(ctx context.Context, store *local.Store, err error) error {
 	all := func(segno.Thread, int) bool { return true }
-	known, listErr := a.knownThreads(ctx, store, segno.ThreadQuery{TopLevel: true}, all)
-	if listErr != nil || len(known) == 0 {
+	list, first, listErr := a.listForHint(ctx, store, segno.ThreadQuery{TopLevel: true}, all)
+	if listErr != nil || list == "" {
 		return err
 	}
 	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf(
-		"threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", joinThreads(known), known[0].id))
+		"threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", list, first))
 }

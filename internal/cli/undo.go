@@ -33,6 +33,8 @@ func (a *app) redo() *cobra.Command {
 were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 }
 
+// step returns the command of undo or redo, which differ only in their texts and in the paths that
+// undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
@@ -106,15 +108,14 @@ func (a *app) withThreads(ctx context.Context, d *openWorkspace, ask timeline.Mo
 		return err
 	}
 	current, threadErr := a.threadID(ctx, d)
-	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, func(t segno.Thread, turn int) bool {
-		return t.ID != current && turn >= max(1, ask.Turn)
-	})
-	if threadErr != nil || listErr != nil || len(others) == 0 {
+	isOther := func(t segno.Thread, turn int) bool { return t.ID != current && turn >= max(1, ask.Turn) }
+	list, first, listErr := a.listForHint(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, isOther)
+	if threadErr != nil || listErr != nil || list == "" {
 		return err
 	}
 	again := "segno undo "
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", joinThreads(others), again, others[0].id))
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
+// absolute returns a path that may be relative to the directory wd.
 func absolute(wd, path string) string {
 	if filepath.IsAbs(path) {
 		return filepath.Clean(path)
@@ -110,11 +111,13 @@ func (a *app) openAt(ctx context.Context, register bool) (d *openWorkspace, err 
 			a.notef("%s", clean(err.Error())) // the verb does not depend on it
 		}
 	}
-	a.bar = a.progress("scanning")
+	a.bar = a.progress()
 	d.timeline, err = store.Timeline(d.rec, a.bar.update)
 	return d, err
 }
 
+// find chooses the deepest known workspace at or above the directory. If there is none and register
+// is set, it registers the root that a session in the directory would have.
 func (d *openWorkspace) find(ctx context.Context, register bool) (err error) {
 	d.rec, err = d.store.Find(ctx, d.dir)
 	if segno.KindOf(err) != segno.KindNotFound {
@@ -164,8 +167,8 @@ func errNoWorkspace(dir string) error {
 		WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 
-// threadID returns the thread the command works on: that of --thread, else the current thread
-// of the workspace.
+// threadID returns the thread that the command works on: the thread of --thread, else the current
+// thread of the workspace.
 func (a *app) threadID(ctx context.Context, d *openWorkspace) (segno.ThreadID, error) {
 	if a.thread != "" {
 		t, err := a.threadNamed(ctx, d.store, a.thread)

@@ -13,7 +13,7 @@ type pattern struct {
 	// baseOnly means that the pattern has no slash. It is then compared with the last name
 	// of a path.
 	baseOnly bool
-	// prefix is what a path, or its last name, must begin with. git compares this part
+	// prefix is the necessary beginning of a path, or of its last name. git compares this part
 	// without looking for wildcards.
 	prefix string
 	suffix string         // its necessary end: a cheap test before glob

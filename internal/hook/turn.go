@@ -42,7 +42,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	}
 	pid := h.agentPID(ctx)
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
-		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
+		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
 	if task, ok := h.TaskReport(); ok {
 		prompt.Task, prompt.Text = task.ID, task.Summary
 	}
@@ -67,7 +67,7 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p ti
 		p.Key = segno.TurnKey(segno.NewID())
 	}
 	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
-		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
+		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), Process: p.Process})
 }
 
 // end ends the event's turn. If the user queued messages during the turn, end also begins the turn
@@ -142,7 +142,7 @@ func (h *handler) withStore(ctx context.Context, do func(context.Context, *local
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }() // nothing is open in it
 	return do(ctx, store)
 }
 

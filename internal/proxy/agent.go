@@ -19,8 +19,8 @@ import (
 // errAgentEnded is the error of a request if the process ended before it answered.
 var errAgentEnded = errors.New("the agent's process ended")
 
-// agent is the agent's command: the process that runs it now, and what each new process must
-// receive first.
+// agent runs the agent's command. It keeps the present process, and the messages that each new
+// process must receive first.
 type agent struct {
 	proxy *proxy
 

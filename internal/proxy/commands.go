@@ -257,7 +257,7 @@ func (p *arguments) read(m acp.Message, name string) error {
 
 func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.checkpoints(ctx)
-	r := reply{text: "No checkpoint yet: the first prompt makes one.", result: map[string]any{"thread": s.thread, "checkpoints": list}}
+	r := reply{text: "No checkpoint yet: the first prompt makes one.", result: map[string]any{"thread": s.record.Thread, "checkpoints": list}}
 	if len(list) > 0 {
 		r.text = table(list, func(c listedCheckpoint) (bool, string) {
 			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, c.ID[:8], c.time.Local().Format(time.DateTime), c.Title)
@@ -269,10 +269,10 @@ func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, erro
 func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.threads(ctx)
 	r := reply{text: "No thread yet: the first prompt makes one.",
-		result: map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}}
+		result: map[string]any{"thread": s.record.Thread, "threads": append([]segno.Thread{}, list...)}}
 	if len(list) > 0 {
 		r.text = table(list, func(t segno.Thread) (bool, string) {
-			return t.ID == s.thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
+			return t.ID == s.record.Thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
 		})
 	}
 	return r, err
@@ -327,7 +327,7 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 	if args.Thread == "" {
 		return s.listThreads(ctx, args)
 	}
-	before := s.thread
+	before := s.record.Thread
 	t, err := s.switchTo(ctx, args.Thread)
 	if err != nil {
 		return reply{}, err
@@ -382,7 +382,7 @@ const noCheckpoint = "this conversation has no checkpoint yet"
 
 // move makes a move on the session's thread. The agent's session follows at the next prompt.
 func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, err error) {
-	if s.thread == "" {
+	if s.record.Thread == "" {
 		return r, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}
 	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
@@ -394,7 +394,7 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, 
 	if err != nil {
 		return r, err
 	}
-	ask.Thread = s.thread
+	ask.Thread = s.record.Thread
 	moved, err := tl.Move(ctx, ask, nil)
 	if moved != nil {
 		s.story, s.preface = nil, nil

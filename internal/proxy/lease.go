@@ -16,37 +16,29 @@ const (
 	releaseWait = 250 * time.Millisecond // how long an answer to the client waits for the release of a lease
 )
 
-// heldError is the error of a prompt while another client has the thread's lease.
-type heldError struct{ owner string }
-
-func (e *heldError) Error() string {
-	if fields := strings.Fields(e.owner); len(fields) > 1 && fields[0] == "acp" {
-		return "another client works on this thread (process " + fields[1] + ")"
-	}
-	return "another client works on this thread (" + e.owner + ")"
-}
-
-func isHeld(err error) bool {
-	_, held := errors.AsType[*heldError](err)
-	return held
-}
+// errHeld is the error of a prompt while another client has the thread's lease.
+var errHeld = errors.New("another client works on this thread")
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
-// ended.
+// ended, and tries again: another process may have been faster.
 func (l *ledger) acquireLease(ctx context.Context) error {
-	want := segno.Lease{Thread: l.thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
+	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
 		if err == nil {
 			l.lease = got
 			return nil
 		}
-		held, heldErr := l.proxy.store.LeaseOf(ctx, l.thread)
+		held, heldErr := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).
+			owner := held.Owner
+			if fields := strings.Fields(owner); len(fields) > 1 && fields[0] == "acp" {
+				owner = "process " + fields[1]
+			}
+			return segno.Errorf(segno.KindBusy, "prompt", string(l.record.Thread), "%w (%s)", errHeld, owner).
 				WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
@@ -79,10 +71,10 @@ func (l *ledger) leaseOwner() string {
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
 func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
-	if l.thread == "" {
+	if l.record.Thread == "" {
 		return false, nil
 	}
-	held, err := l.proxy.store.LeaseOf(ctx, l.thread)
+	held, err := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
 }
 

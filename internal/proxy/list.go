@@ -79,13 +79,11 @@ func (p *proxy) listSessions(m acp.Message) {
 		withoutAgent()
 		return
 	}
-	line := m.Line
+	agents := []byte("null") // the cursor for the agent, if the request has one
 	if cur.Agent != "" {
-		line = m.Splice(acp.Edit{At: at, With: acp.Encode(cur.Agent)})
-	} else if !at.IsZero() {
-		line = m.Splice(acp.Edit{At: at, With: []byte("null")})
+		agents = acp.Encode(cur.Agent)
 	}
-	proc.send(nil, m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+	proc.send(nil, m.IDText(), m.Splice(acp.Edit{At: at, With: agents}), pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
 		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return

@@ -43,7 +43,6 @@ type process struct {
 // called, once, by the goroutine that reads the agent; neither may block.
 type pending struct {
 	id     string // as the sender wrote it
-	n      int    // the number of the request
 	answer func(acp.Message)
 	ended  func() // the process ended before it answered
 
@@ -55,22 +54,18 @@ type pending struct {
 // launch starts the agent's command in a separate process group.
 func launch(ctx context.Context, n int, c Config) (*process, error) {
 	in, stdin, err := os.Pipe()
-	if err != nil {
-		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
-	}
+	out, stdout, outErr := os.Pipe()
 	defer in.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		stdin.Close()
-		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
-	}
 	defer stdout.Close()
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Command[0], c.Command[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // a child may hold the log open
-	if err := cmd.Start(); err != nil {
+	if err = errors.Join(err, outErr); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		stdin.Close()
 		out.Close()
 		kind := segno.KindIO
@@ -155,8 +150,9 @@ func (p *process) write(box *mailbox, line []byte) {
 }
 
 // expect registers w for the answer to a request and returns the line to write: if another
-// request under the same id has no answer yet, the line has another id. If the process has
-// ended, expect calls w.ended and returns false.
+// request under the same id has no answer yet, the line has another id, and the answer gets
+// the first one again. If the process has ended, expect calls w.ended and returns false. It
+// does so without the lock, because w.ended may send another request.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {
@@ -166,7 +162,7 @@ func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	}
 	defer p.mu.Unlock()
 	p.sent++
-	w.id, w.n = id, p.sent
+	w.id = id
 	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
 		if m, err := acp.Parse(line); err == nil {
 			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.sent))
@@ -194,11 +190,11 @@ func (p *process) take(id string) (pending, bool) {
 	return w, ok
 }
 
-// unanswered returns the keys of the requests that have no answer, oldest first.
+// unanswered returns the keys of the requests that have no answer.
 func (p *process) unanswered() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(p.pending), func(a, b string) int { return p.pending[a].n - p.pending[b].n })
+	return slices.Collect(maps.Keys(p.pending))
 }
 
 // fail answers a request in the agent's place. Any goroutine may call it.

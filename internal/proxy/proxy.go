@@ -61,7 +61,7 @@ type Config struct {
 	strayWait  time.Duration // 0 means the constant answerWait
 }
 
-// How long the proxy waits, and for what.
+// The longest waits of the proxy.
 const (
 	answerWait = 2 * time.Minute        // for the agent to answer a request of the proxy
 	refuseWait = 3 * time.Second        // for the client's first request, if there is no agent
@@ -249,7 +249,7 @@ func invalidRequest(why string) *acp.Error {
 	return &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + why}
 }
 
-// agentEnded is the answer to a request before whose answer the agent ended.
+// agentEnded is the answer to a request if the agent ended before it answered.
 func agentEnded() *acp.Error {
 	return &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's process ended before it answered; ask again",
 		Data: acp.Encode(map[string]any{"segno": map[string]any{"kind": "io", "restartable": true}})}
@@ -293,10 +293,11 @@ func (p *proxy) allSessions() []*session {
 	return slices.Collect(maps.Values(p.sessions))
 }
 
-// announce is called whenever a session gets another session of the agent, and again when
-// the agent reports the same one: the latest client id of a thread receives its updates. It
-// maps the agent's session id up to s. The held updates of that session go to its mailbox,
-// after the step first, which may be nil.
+// announce maps the agent's session id up to s: from now on s receives the updates of that
+// session. It is called whenever s gets another session of the agent, and again when s is
+// opened, because another client id of the thread may have received the updates meanwhile.
+// The held updates of that session go to the mailbox of s, after the step first, which may be
+// nil.
 func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,10 +22,10 @@ type session struct {
 	box       *mailbox
 	forgotten bool // the agent has no such session
 
-	waits    // what the session's goroutine waits for
+	waits    // the waits of the session's goroutine
 	ledger   // the session in the store and in the index
 	upstream // the agent's session
-	display  // what the client is shown
+	display  // the conversation in the client
 
 	turn    *turn
 	unsaved *turn         // the turn before, if the spool did not take all of its entries
@@ -120,7 +120,8 @@ func withoutExtensions(m acp.Message) json.RawMessage {
 }
 
 // toClientEdits are the edits that replace the agent's session id by the client's, and add
-// what the proxy offers.
+// the proxy's commands. The id is replaced only where the protocol and known agents have it: a
+// text that happens to contain it stays.
 func (s *session) toClientEdits(m acp.Message) []acp.Edit {
 	var edits []acp.Edit
 	if up, id := string(s.up), string(s.id); up != id {
@@ -165,9 +166,9 @@ func (s *session) update(m acp.Message) {
 	_ = s.proxy.client.WriteLater(m.Splice(s.toClientEdits(m)...)) // see toClient
 }
 
-// updateNow is update for the goroutine that reads the agent. It leaves to the mailbox what
-// may block: a write that the client does not take at once, and a change of the session's
-// record, which is a file.
+// updateNow is update for the goroutine that reads the agent. It returns the work that may
+// block as a step for the mailbox: a write that the client does not take at once, and a change
+// of the session's record, which is a file.
 func (s *session) updateNow(m acp.Message) (rest step) {
 	switch m.Text(m.Find(m.Params, "update", "sessionUpdate")) {
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "usage_update":
@@ -198,8 +199,9 @@ func (s *session) forward(m acp.Message, onAnswer func(acp.Message), isRetry boo
 	return nil
 }
 
-// forwardNow is forward for the goroutine that reads the client. It leaves to the mailbox
-// what may block: loading the session, and a write that the agent does not take at once.
+// forwardNow is forward for the goroutine that reads the client. It returns the work that may
+// block as a step for the mailbox: loading the session, and a write that the agent does not
+// take at once.
 func (s *session) forwardNow(m acp.Message) (rest step) {
 	proc := s.readyNow()
 	if proc == nil {
@@ -247,7 +249,7 @@ func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry b
 // readyNow returns the process that has the session loaded; nil if that is unknown without
 // asking the store or the agent.
 func (s *session) readyNow() *process {
-	isCurrent := s.turn != nil || s.thread == "" && s.record.Client != "" && !s.broken && s.process == s.proxy.agent.current()
+	isCurrent := s.turn != nil || s.record.Thread == "" && s.record.Client != "" && !s.broken && s.process == s.proxy.agent.current()
 	if s.forgotten || s.process == nil || s.process.isGone() || !isCurrent {
 		return nil
 	}
@@ -324,9 +326,9 @@ func (s *session) deleteUpstream() error {
 		return err
 	}
 	ids := []segno.SessionID{s.record.Upstream}
-	if s.thread != "" {
+	if s.record.Thread != "" {
 		ids = nil
-		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
+		for l, err := range s.proxy.store.Chain(ctx, s.record.Thread) {
 			if err == nil && l.Agent == s.record.Agent && !slices.Contains(ids, l.Session) {
 				ids = append(ids, l.Session)
 			}

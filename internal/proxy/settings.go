@@ -59,8 +59,8 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 	return nil
 }
 
-// showSettings tells the client which of its choices are in effect, where the agent's answer
-// may say otherwise.
+// showSettings tells the client which of its choices are in effect. The agent's answer to the
+// opening of the session may have others.
 func (s *session) showSettings() {
 	for _, set := range s.record.Settings {
 		var p struct {

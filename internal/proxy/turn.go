@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -94,13 +95,13 @@ func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancell
 // excludes other clients before the session is touched, and the turn's record names the
 // session in which it begins. recordPrompt returns the process that has the session loaded.
 func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
-	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+	if t.record.Thread == "" && t.record.Foreign { // it gets a thread if the agent has it
 		if _, err := t.attach(ctx, reasonRecovery); err != nil {
 			return nil, err
 		}
 	}
 	if err := t.acquireThread(ctx); err != nil {
-		if isCancelled(err) || isHeld(err) {
+		if isCancelled(err) || errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("record the turn: %w", err)
 		}
 		if err := t.skipRecord(err); err != nil {
@@ -115,8 +116,8 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	var begun timeline.TurnStart
 	if err == nil {
 		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-			PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread,
-			Group: agent.cmd.Process.Pid, GroupStart: agent.start})
+			Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
+				Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
 	}
 	if err != nil && begun.Key == "" {
 		return agent, t.skipRecord(err)
@@ -134,7 +135,7 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 
 // acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
 func (t *turn) acquireThread(ctx context.Context) error {
-	if t.thread == "" {
+	if t.record.Thread == "" {
 		if err := t.openThread(ctx, t.prompt); err != nil {
 			return err
 		}
@@ -158,7 +159,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return tl.CloseThreadTurns(ctx, t.thread)
+	return tl.CloseThreadTurns(ctx, t.record.Thread)
 }
 
 // skipRecord continues without a record if the user chose that; else it returns the error.
@@ -380,9 +381,9 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 // watch watches a turn, because the agent answered under the id of no request and that may
 // have been the turn's answer. If the agent continues the turn, it was not. Else the turn
 // fails; fail does that. watch waits for times times the usual wait, then decides.
-func (t *turn) watch(times time.Duration, fail func()) {
+func (t *turn) watch(times int, fail func()) {
 	activity, id := t.activity, t.sentAs
-	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
+	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
 			t.proxy.mu.Lock()
 			isAsked := slices.ContainsFunc(slices.Collect(maps.Values(t.proxy.asked)), func(q *clientRequest) bool { return q.session == t.session })

@@ -34,7 +34,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finishCancelled(meaning)
 		return
 	}
-	if (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load() {
+	if t.mayRecover(meaning) {
 		if t.recoveries++; t.recoveries <= maxRecoveries {
 			t.recover(meaning)
 			return
@@ -52,6 +52,11 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 	}
 	t.stopped = a
 	t.finish(a.Splice(edits...), meaning)
+}
+
+// mayRecover reports whether a failed turn may be sent again.
+func (t *turn) mayRecover(meaning failure.Meaning) bool {
+	return (meaning.Turn == failure.NotStarted || meaning.Turn == failure.Seen) && !t.cancelled && !t.proxy.closing.Load()
 }
 
 // outcome describes the turn to package failure.

@@ -41,7 +41,7 @@ type turnLog struct {
 	plan, usage json.RawMessage // the newest
 }
 
-// output is what the agent sent since it was sent the prompt.
+// output is the agent's output since the prompt was sent.
 type output struct {
 	stopped     acp.Message // the answer to the prompt
 	calls       map[string]*call

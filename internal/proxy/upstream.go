@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// upstream is the agent's session of a client's session, and what is known of it.
+// upstream is the agent's session of a client's session, and the proxy's knowledge of it.
 type upstream struct {
 	up      segno.SessionID // the agent's id; set by [proxy.announce]
 	process *process        // has the session loaded; nil if none has

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// waits lets the goroutine that reads the client cancel what a session's goroutine waits
-// for, before the cancel reaches the session's mailbox.
+// waits lets the goroutine that reads the client cancel a wait of a session's goroutine. The
+// step that handles the cancel is behind that wait in the session's mailbox.
 type waits struct {
 	mu        sync.Mutex
 	cancel    context.CancelFunc // of the present wait, nil if there is none

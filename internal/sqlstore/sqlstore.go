@@ -86,6 +86,15 @@ func List[T any](ctx context.Context, db Database, op, name, query string, args,
 	return all, err
 }
 
+// ReadRow scans the only row of a query into dest. The error is [segno.KindNotFound] if there is none.
+func ReadRow(ctx context.Context, db Database, op, name, query string, args []any, dest ...any) error {
+	rows, err := List(ctx, db, op, name, query, args, dest, func() (any, error) { return nil, nil })
+	if err == nil && len(rows) == 0 {
+		err = segno.NewError(segno.KindNotFound, op, name, nil)
+	}
+	return err
+}
+
 // Yield returns an iterator over a list that is read when the iteration starts. No connection is held
 // while the caller handles an element, so the caller may use the store.
 func Yield[T any](read func() ([]T, error)) iter.Seq2[T, error] {

@@ -18,17 +18,15 @@ var ErrID = errors.New("its id is not the one in the index")
 func (c *Common) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	const op = "read workspace"
 	var rec, state []byte
-	found, err := List(ctx, c.db, op, string(id), `SELECT record, state FROM {}workspaces WHERE id = ?1 AND record IS NOT NULL`,
-		[]any{c.db.ID(string(id))}, []any{&rec, &state}, func() (segno.WorkspaceRecord, error) {
-			return c.records.Workspace(id, rec, state)
-		})
-	if err == nil && len(found) == 0 {
+	err := ReadRow(ctx, c.db, op, string(id), `SELECT record, state FROM {}workspaces WHERE id = ?1 AND record IS NOT NULL`,
+		[]any{c.db.ID(string(id))}, &rec, &state)
+	if segno.KindOf(err) == segno.KindNotFound {
 		err = c.db.Missed(ctx, op, "workspaces", string(id))
 	}
 	if err != nil {
 		return segno.WorkspaceRecord{}, err
 	}
-	return found[0], nil
+	return c.records.Workspace(id, rec, state)
 }
 
 // FindWorkspaces implements [segno.Workspaces].

@@ -27,19 +27,13 @@ func CloneText[T any](v T, text func(string) string) T {
 
 // cloneInPlace replaces all that v shares with other values by copies. v is addressable.
 func cloneInPlace(v reflect.Value, text func(string) string) {
-	copied := func(from reflect.Value) reflect.Value {
-		to := reflect.New(from.Type()).Elem()
-		to.Set(from)
-		cloneInPlace(to, text)
-		return to
-	}
 	switch kind := v.Kind(); {
 	case v.Type() == reflect.TypeFor[time.Time]():
 	case (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map) && v.IsNil():
 	case kind == reflect.String && text != nil:
 		v.SetString(text(v.String()))
 	case kind == reflect.Pointer:
-		v.Set(copied(v.Elem()).Addr())
+		v.Set(cloned(v.Elem(), text).Addr())
 	case kind == reflect.Struct:
 		for i := range v.NumField() {
 			cloneInPlace(v.Field(i), text)
@@ -54,8 +48,16 @@ func cloneInPlace(v reflect.Value, text func(string) string) {
 	case kind == reflect.Map:
 		out := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for key, value := range v.Seq2() {
-			out.SetMapIndex(copied(key), copied(value))
+			out.SetMapIndex(cloned(key, text), cloned(value, text))
 		}
 		v.Set(out)
 	}
+}
+
+// cloned returns an addressable copy that shares nothing with v.
+func cloned(v reflect.Value, text func(string) string) reflect.Value {
+	out := reflect.New(v.Type()).Elem()
+	out.Set(v)
+	cloneInPlace(out, text)
+	return out
 }

@@ -118,8 +118,8 @@ func (r rootFS) OpenRoot(name string) (Root, error) {
 // MkdirAll creates a directory and its missing parents, with mode 0700.
 func MkdirAll(fsys FS, name string) error { return mkdirAll(fsys, name, false) }
 
-// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. It removes a directory
-// whose name it cannot sync, so that the name of an existing directory is durable.
+// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. If it cannot sync a
+// name, it removes the directory, so that the name of an existing directory is durable.
 func MkdirAllSynced(fsys FS, name string) error { return mkdirAll(fsys, name, true) }
 
 func mkdirAll(fsys FS, name string, sync bool) error {

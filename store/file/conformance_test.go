@@ -8,7 +8,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
-	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -31,14 +30,6 @@ func TestStore(t *testing.T) {
 		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).Path()) },
 		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).Path()) },
 	})
-}
-
-func TestAdmission(t *testing.T) {
-	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
-		s := open(t, filepath.Join(t.TempDir(), "store"), Options{FS: noSync{vfs.OS}})
-		t.Cleanup(func() { closeStore(t, s) })
-		return s
-	}, true)
 }
 
 // rawFiles is the content of all files below a directory.

@@ -50,7 +50,6 @@ func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func
 // awaitErasure waits a few seconds for the end of an erasure.
 func (s *Store) awaitErasure(ctx context.Context) error {
 	const interval, maxWait = 20 * time.Millisecond, 5 * time.Second
-	var ticker *time.Ticker
 	for waited := time.Duration(0); ; waited += interval {
 		val, _, err := s.get(ctx, erasingKey)
 		if err != nil || val == nil {
@@ -62,12 +61,8 @@ func (s *Store) awaitErasure(ctx context.Context) error {
 		if waited >= maxWait {
 			return segno.Errorf(segno.KindBusy, "commit", "", "deleted threads are being erased").WithHint("try again in a moment")
 		}
-		if ticker == nil {
-			ticker = time.NewTicker(interval)
-			defer ticker.Stop()
-		}
 		select {
-		case <-ticker.C:
+		case <-time.After(interval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/store/kv"
 	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
@@ -17,14 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bare hides a KV's abilities.
+// withoutAbilities hides that a KV is a Batcher.
 type withoutAbilities struct{ kv.KV }
-
-// reader is a KV with one ability of two.
-type reader struct {
-	kv.KV
-	kv.Getter
-}
 
 func plain(m *kvtest.Map) kv.KV { return withoutAbilities{m} }
 func able(m *kvtest.Map) kv.KV  { return m }
@@ -34,10 +27,9 @@ func TestStore(t *testing.T) {
 		able func(*kvtest.Map) kv.KV
 		ttl  time.Duration
 	}{
-		"plain":  {able: plain},
-		"reader": {able: func(m *kvtest.Map) kv.KV { return reader{m, m} }},
-		"batch":  {able: able},
-		"ttl":    {able: able, ttl: 1000 * time.Hour},
+		"plain": {able: plain},
+		"batch": {able: able},
+		"ttl":   {able: able, ttl: 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()
@@ -66,16 +58,6 @@ func TestStore(t *testing.T) {
 				o.Size = nil // a fork is a copy there
 			}
 			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kvtest.NewMap(clock.Now))) }, o)
-		})
-	}
-}
-
-func TestLedgerCases(t *testing.T) {
-	for name, abilities := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
-		t.Run(name, func(t *testing.T) {
-			ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
-				return mustOpen(t, abilities(kvtest.NewMap(nil)), kv.Options{Clock: time.Now})
-			}, false)
 		})
 	}
 }

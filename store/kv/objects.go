@@ -124,7 +124,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	ttl := s.objectTTL()
 	for _, h := range ledger.Objects(c) {
-		ops = append(ops, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
+		ops = append(ops, Op{Key: s.objectKey(h), If: RevSome, TTL: ttl})
 	}
 	for _, o := range c.Staged.Objects {
 		if key := s.objectKey(o.Name); o.Data != nil {
@@ -154,15 +154,10 @@ func (s *Store) objectTTL() time.Duration {
 }
 
 // Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink(o)) }
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
 
 // sink writes the bulk of a batch: [ledger.Sink].
-type sink struct{ s *Store }
-
-// Has implements [ledger.Sink].
-func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	return objects(k).Has(ctx, name)
-}
+type sink struct{ objects }
 
 // Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
 func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {

@@ -87,11 +87,7 @@ func (s *Store) writeOpen(ctx context.Context) error {
 
 // openStates returns the threads that may not be in [segno.PhaseDone], and removes stale keys.
 func (s *Store) openStates(ctx context.Context) (states []*threadState, err error) {
-	listed, err := s.listThreads(ctx, openGroup)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.readStates(ctx, listed)
+	listed, all, err := s.listStates(ctx, openGroup)
 	if err != nil {
 		return nil, err
 	}

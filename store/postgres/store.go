@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -210,24 +209,18 @@ func (q querier) Query(ctx context.Context, query string, args, dest []any, each
 	return err
 }
 
-// call calls f, and again if a lost connection interrupted it.
-func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
+// once calls f, which Close waits for, and gives its error a kind.
+func (s *Store) once(ctx context.Context, op, name string, f func(context.Context) error) error {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return err
 	}
 	defer s.calls.End()
-	return s.fail(ctx, op, name, s.withRetry(ctx, f))
+	return s.fail(ctx, op, name, f(ctx))
 }
 
-// row reads one row. The error is [segno.KindNotFound] if there is none.
-func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
-	return s.call(ctx, op, name, func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, s.sql(query), args...).Scan(dest...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = notFound(op, name)
-		}
-		return err
-	})
+// call is once that calls f again if a lost connection interrupted it.
+func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
+	return s.once(ctx, op, name, func(ctx context.Context) error { return s.withRetry(ctx, f) })
 }
 
 // database implements [sqlstore.Database].

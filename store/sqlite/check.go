@@ -201,11 +201,10 @@ func (k *checker) checkPacks() error {
 
 // checkObjects reads and hashes every object.
 func (k *checker) checkObjects() error {
-	var raw, data sql.RawBytes
+	var raw sql.RawBytes
 	var at objectRow
-	return k.each(`SELECT o.name, `+objectColumns, []any{&raw, &at.size, &at.pack, &at.at, &at.length, &at.packName, &data}, func() error {
+	return k.each(`SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
 		name := segno.Hash(raw)
-		at.data = data
 		k.Objects++
 		k.Bytes += at.size
 		k.objects[name] = true

@@ -61,7 +61,7 @@ type packUse struct {
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
-	x := &collection{Graph: s.NewGraph(s.Objects(), p, erase), s: s, now: s.options.Clock()}
+	x := &collection{Graph: sqlstore.NewGraph(s.common, p, erase), s: s, now: s.options.Clock()}
 	var known int64 // commits up to this number are in the graph
 	err := s.readApart(ctx, op, "", func(queryCtx context.Context, c *conn) error {
 		if _, err := c.row(queryCtx, `SELECT coalesce(max(n), 0) FROM commits`, nil, &known); err != nil {
@@ -158,7 +158,7 @@ func (x *collection) delete(tx *tx) error {
 			tx.exec(`DELETE FROM small WHERE n = ?`, o.at)
 		}
 	}
-	if x.Erasure() != nil {
+	if x.Erasure != nil {
 		if err := x.eraseThreads(tx); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (x *collection) delete(tx *tx) error {
 
 // eraseThreads deletes what deleted threads leave besides nodes. The id of a thread remains.
 func (x *collection) eraseThreads(tx *tx) error {
-	for _, id := range x.Erasure().Threads {
+	for _, id := range x.Erasure.Threads {
 		rec := x.s.records.ErasedThread(id)
 		l := sqlstore.LeaseRow{Thread: id, Hidden: true}
 		tx.row(`SELECT epoch FROM threads WHERE id = ?`, []any{string(id)}, &l.Epoch)
@@ -179,10 +179,10 @@ func (x *collection) eraseThreads(tx *tx) error {
 	}
 	tx.exec(`UPDATE commits SET link = 0 WHERE thread IN (SELECT n FROM threads WHERE hidden)`)
 	tx.exec(`DELETE FROM links WHERE thread IN (SELECT n FROM threads WHERE hidden)`)
-	for _, id := range x.Erasure().Workspaces {
+	for _, id := range x.Erasure.Workspaces {
 		tx.exec(`UPDATE workspaces SET state = NULL WHERE id = ?`, string(id))
 	}
-	for _, id := range x.Erasure().Operations {
+	for _, id := range x.Erasure.Operations {
 		tx.exec(`DELETE FROM operations WHERE id = ?`, string(id))
 	}
 	return nil
@@ -213,7 +213,7 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err error) {
 	for n, use := range x.packs {
 		isMostlyUnused := use.unused > use.used && x.now.Unix()-use.born >= int64(minAge/time.Second)
-		if use.used == 0 || use.unused == 0 || !isMostlyUnused && x.Erasure() == nil {
+		if use.used == 0 || use.unused == 0 || !isMostlyUnused && x.Erasure == nil {
 			continue
 		}
 		to, err := x.s.repack(ctx, n, use.name, x.drop, false)

@@ -26,43 +26,19 @@ type plainPacks struct {
 	group     sync.WaitGroup
 }
 
-// add appends an object, which has the name stored in the database.
+// add appends an object, which has the name stored in the database. A full pack is finished in the background. If
+// the disk is far behind, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
+	const maxFinishing = 32 // each has an open file
 	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
 	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
-	pack, err := p.acquire(s)
+	pack, err := p.take(s)
+	if err == nil {
+		err = pack.add(stored, int64(len(data)), encoded)
+	}
 	if err != nil {
 		return err
 	}
-	if err := pack.add(stored, int64(len(data)), encoded); err != nil {
-		return err
-	}
-	return p.release(pack)
-}
-
-// acquire returns a pack for one goroutine to append to.
-func (p *plainPacks) acquire(s *Store) (*packWriter, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return nil, p.err
-	}
-	if n := len(p.idle); n > 0 {
-		pack := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return pack, nil
-	}
-	pack, err := s.createPack(newPackName() + plainSuffix)
-	if err == nil {
-		p.all = append(p.all, pack)
-	}
-	return pack, err
-}
-
-// release returns a pack after use. A full pack is finished in the background. If the disk is far behind, the
-// caller finishes it.
-func (p *plainPacks) release(pack *packWriter) error {
-	const maxFinishing = 32 // each has an open file
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -76,7 +52,24 @@ func (p *plainPacks) release(pack *packWriter) error {
 	return nil
 }
 
-// finishLocked finishes a pack in the background. Its error is that of the next acquire, or of finish.
+// take returns a pack that no other goroutine appends to.
+func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if n := len(p.idle); n > 0 {
+		pack, p.idle = p.idle[n-1], p.idle[:n-1]
+		return pack, nil
+	}
+	if pack, err = s.createPack(newPackName() + plainSuffix); err == nil {
+		p.all = append(p.all, pack)
+	}
+	return pack, err
+}
+
+// finishLocked finishes a pack in the background. Its error is that of the next take, or of finish.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -91,7 +84,7 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 // finish makes all packs durable and returns their names. No add may be under way.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
-	for _, pack := range p.idle { // at most as many as goroutines that used the batch
+	for _, pack := range p.idle {
 		p.finishLocked(pack)
 	}
 	p.idle = nil
@@ -165,7 +158,8 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 // repack compresses the objects for which the database uses pack n, except for those in drop, into a new pack. The
 // result is nil if there are none. A damaged object remains in its pack, for Check to find, if skipDamaged is
 // true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
-func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow, skipDamaged bool) (to *packWriter, err error) {
+func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
+	skipDamaged bool) (to *packWriter, err error) {
 	const op = "repack"
 	x, err := s.packs.index(op, name)
 	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {

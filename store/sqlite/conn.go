@@ -137,15 +137,12 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 // free reading connection, then the writer's, and then opens another, up to maxReaders. It may take
 // the connection from writer, if that is not nil.
 func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
-	select {
-	case c := <-s.readers:
-		return c, s.readers, nil
-	default:
-	}
-	select {
-	case c := <-writer:
-		return c, writer, nil
-	default:
+	for _, pool := range []chan *conn{s.readers, writer} {
+		select {
+		case c := <-pool:
+			return c, pool, nil
+		default:
+		}
 	}
 	if s.opened.Add(1) <= maxReaders {
 		c, err := s.connect(context.WithoutCancel(ctx))

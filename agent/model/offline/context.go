@@ -141,8 +141,8 @@ type todoArgs struct {
 
 var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
 
-// todos returns the list in the context: that of a summary, changed by each call that did not
-// fail.
+// todos returns the list in the context: the list of a summary, changed by each call that did
+// not fail.
 func (v *modelContext) todos() (list []agent.Todo) {
 	for line := range v.lines {
 		if m := todoLine.FindStringSubmatch(line); m != nil {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // addOutcomes adds the results of the turn's calls.
@@ -82,20 +81,10 @@ func clip(text string, size int) string {
 	}
 	const mark = " … "
 	head := prefixOf(text, (size-len(mark))*2/3)
-	from := len(text) - (size - len(mark) - len(head))
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return head + mark + text[from:]
+	return head + mark + strings.ToValidUTF8(text[len(text)-(size-len(mark)-len(head)):], "")
 }
 
 // prefixOf returns the beginning of text, in whole characters, of at most size bytes.
 func prefixOf(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return text[:size]
+	return strings.ToValidUTF8(text[:min(size, len(text))], "")
 }

@@ -21,7 +21,7 @@ func exampleOf(raw json.RawMessage, text string) json.RawMessage {
 	return encode(example{text, root.Defs}.of(&root, 0))
 }
 
-// example is what an example is made of.
+// example has the text and the definitions for an example.
 type example struct {
 	text string
 	defs map[string]*jsonschema.Schema
@@ -46,6 +46,11 @@ func (x example) of(s *jsonschema.Schema, depth int) any {
 	case len(alternatives) > 0:
 		return x.of(alternatives[0], depth+1)
 	}
+	return x.ofType(s, depth)
+}
+
+// ofType returns an example by the schema's type.
+func (x example) ofType(s *jsonschema.Schema, depth int) any {
 	switch typeOf(s) {
 	case "object":
 		object := map[string]any{}

@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// Map is a [kv.KV] in memory with the abilities [kv.Getter] and [kv.Batcher]. It is the shortest
-// implementation of the three interfaces. One lock guards all of it.
+// Map is a [kv.KV] in memory that is also a [kv.Batcher]. It is the shortest implementation of the two
+// interfaces. One lock guards all of it.
 type Map struct {
 	clock func() time.Time
 
@@ -33,7 +33,6 @@ type mapGroup struct {
 
 var (
 	_ kv.KV      = (*Map)(nil)
-	_ kv.Getter  = (*Map)(nil)
 	_ kv.Batcher = (*Map)(nil)
 )
 
@@ -99,14 +98,14 @@ func (m *Map) apply(o kv.Op) (rev kv.Rev) {
 	_, exists := g.items[o.Key]
 	at, _ := slices.BinarySearch(g.keys, o.Key)
 	switch {
-	case o.Do == kv.ActPut:
+	case o.Val != nil:
 		if !exists {
 			g.keys = slices.Insert(g.keys, at, o.Key)
 		}
 		m.puts++
 		rev = kv.Rev(strconv.FormatUint(m.puts, 10))
 		g.items[o.Key] = kv.Item{Key: o.Key, Val: append([]byte{}, o.Val...), Rev: rev}
-	case exists && o.Do == kv.ActDelete:
+	case exists && o.Delete:
 		g.keys = slices.Delete(g.keys, at, at+1)
 		delete(g.items, o.Key)
 	}
@@ -146,7 +145,7 @@ func (m *Map) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv
 
 // Delete implements [kv.KV].
 func (m *Map) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
-	_, err := m.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
+	_, err := m.Batch(ctx, []kv.Op{{Delete: true, Key: key, If: ifRev}})
 	return err
 }
 
@@ -186,7 +185,7 @@ func (m *Map) keys(prefix string) (keys []string) {
 	return keys
 }
 
-// GetAll implements [kv.Getter].
+// GetAll implements [kv.Batcher].
 func (m *Map) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	end, err := m.begin(ctx)
 	if err != nil {

@@ -216,14 +216,16 @@ func (t *capture) finish(ctx context.Context) error {
 	for i := range t.out.Earlier {
 		t.out.Earlier[i].Position.Sidecars = name
 	}
-	lines := 0
-	if len(t.graph.damage) > 0 && t.from > 0 {
-		if lines, err = countLines(ctx, io.NewSectionReader(t.file, 0, t.from)); err != nil {
+	l := newLineReader(io.NewSectionReader(t.file, 0, t.from), 0)
+	if len(t.graph.damage) > 0 {
+		for range l.all() { // counts the lines before the new bytes
+		}
+		if _, err := l.end(); err != nil {
 			return err
 		}
 	}
 	for _, d := range t.graph.damage {
-		t.out.Damage = append(t.out.Damage, segno.Damage{Line: lines + d.line, Offset: d.offset, Why: d.why})
+		t.out.Damage = append(t.out.Damage, segno.Damage{Line: l.number + d.line, Offset: d.offset, Why: d.why})
 	}
 	for _, s := range skipped {
 		if len(t.out.Damage) < maxDamage {
@@ -231,17 +233,6 @@ func (t *capture) finish(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func countLines(ctx context.Context, r io.Reader) (int, error) {
-	l := newLineReader(r, 0)
-	for range l.all() {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-	}
-	_, err := l.end()
-	return l.number, err
 }
 
 // tailSize is how much before an offset a digest checks.

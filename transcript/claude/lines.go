@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"io"
 	"iter"
@@ -46,10 +47,10 @@ func (l *lineReader) next() (line, bool) {
 			return l.take(text), true
 		}
 		l.partial = append(l.partial, text...)
-		switch l.err {
-		case nil:
+		if l.err == nil {
 			return l.take(l.partial), true
-		case bufio.ErrBufferFull:
+		}
+		if errors.Is(l.err, bufio.ErrBufferFull) {
 			l.err = nil
 		}
 	}

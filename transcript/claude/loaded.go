@@ -1,6 +1,9 @@
 package claude
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // maxGap is how far back in time, in milliseconds, the agent looks for a
 // record to use instead of a missing parent.
@@ -109,7 +112,7 @@ func (v *loaded) dropBefore(boundary int, keep []int) {
 
 // ancestors yields i and the records above it, up to a root or to a record that was
 // yielded before. It yields nothing for none.
-func (v *loaded) ancestors(i int) func(yield func(int) bool) {
+func (v *loaded) ancestors(i int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at, steps := i, 0; at != none && steps <= len(v.nodes); at, steps = v.parent[at], steps+1 {
 			if !yield(at) {
@@ -130,7 +133,7 @@ func (v *loaded) head() int {
 	explicit := p.isExplicit && to != none && !v.nodes[to].isSidechain
 	if v.lastPreserved == none || explicit {
 		start := to
-		if to != none && !p.isExplicit && newest != none && v.descends(newest, to) {
+		if to != none && !p.isExplicit && slices.Contains(slices.Collect(v.ancestors(newest)), to) {
 			start = newest
 		}
 		if v.lastPreserved == none && start == none {
@@ -207,16 +210,6 @@ func (v *loaded) message(i int) int {
 		}
 	}
 	return none
-}
-
-// descends reports whether i is ancestor or below it.
-func (v *loaded) descends(i, ancestor int) bool {
-	for at := range v.ancestors(i) {
-		if at == ancestor {
-			return true
-		}
-	}
-	return false
 }
 
 // continuesFrom returns the head if it is the message at or above the record leaf, else none.

@@ -211,7 +211,7 @@ func readLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) 
 		name, size = n.prev, n.size-n.own()
 		known = n.session == "" // ids of other sessions may be longer
 	}
-	if out.filters() > maxFilters {
+	if filters, _ := out.cost(); filters > maxFilters {
 		return nil, segno.Errorf(segno.KindCorrupt, "read log", "", "more than %d logs leave out lines of the log before them", maxFilters)
 	}
 	return out, nil
@@ -225,22 +225,15 @@ func getLog(ctx context.Context, o segno.Objects, name segno.Hash) (logNode, err
 	return decodeLog(data)
 }
 
-// filters is the number of logs that leave out lines.
-func (l logChain) filters() (n int) {
+// cost returns how many logs leave out lines, and the number of bytes in all chunks.
+func (l logChain) cost() (filters int, stored int64) {
 	for _, node := range l {
 		if node.keep != nil {
-			n++
+			filters++
 		}
+		stored += node.own()
 	}
-	return n
-}
-
-// stored is the number of bytes in all chunks.
-func (l logChain) stored() (sum int64) {
-	for _, node := range l {
-		sum += node.own()
-	}
-	return sum
+	return filters, stored
 }
 
 // traceLog calls visit for the objects of a log, newest first.

@@ -26,20 +26,18 @@ const maxSession = 128
 
 // checkSession returns an error unless a session id may become a part of a path.
 func checkSession(op string, id segno.SessionID) error {
-	why := ""
+	invalid := func(why string) error { return segno.Errorf(segno.KindInvalid, op, "", "the session id %s", why) }
 	switch {
 	case id == "":
-		why = "the session id is empty"
+		return invalid("is empty")
 	case id[0] == '-':
-		why = "the session id begins like an option of a command"
+		return invalid("begins like an option of a command")
 	case len(id) > maxSession:
-		why = "the session id is too long"
+		return invalid("is too long")
 	case strings.Trim(string(id), "-_"+alphanumerics) != "":
-		why = "the session id has other characters than letters, digits, - and _"
-	default:
-		return nil
+		return invalid("has other characters than letters, digits, - and _")
 	}
-	return segno.Errorf(segno.KindInvalid, op, "", "%s", why)
+	return nil
 }
 
 // checkNewSession returns an error unless id can be the id of a new session. The agent
@@ -63,13 +61,13 @@ func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.
 		return segno.Source{}, err
 	}
 	paths, err := c.files(session)
-	if err != nil {
-		return segno.Source{}, ioError(op, string(session), err)
+	if err == nil && len(paths) == 0 {
+		err = segno.NewError(segno.KindNotFound, op, string(session), nil)
 	}
-	if len(paths) == 0 {
-		return segno.Source{}, segno.NewError(segno.KindNotFound, op, string(session), nil)
+	var dir string
+	if err == nil {
+		dir, err = readDir(ctx, paths[0])
 	}
-	dir, err := readDir(ctx, paths[0])
 	if err != nil {
 		return segno.Source{}, ioError(op, string(session), err)
 	}

@@ -52,7 +52,8 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		if errors.As(err, &none) {
 			f.Chat = none.Error()
 		} else if err != nil {
-			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent again in that directory")
+			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).
+				WithHint("fork at another turn, or start the agent again in that directory")
 		}
 	}
 	ws, err := tx.Register(ctx, f.Report.Root)
@@ -75,7 +76,8 @@ func (tx *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (e
 		return nil
 	}
 	if f.From.Workspace == nil {
-		return segno.Errorf(segno.KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").WithHint("fork at a turn that 'segno log' shows with files")
+		return segno.Errorf(segno.KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").
+			WithHint("fork at a turn that 'segno log' shows with files")
 	}
 	f.Report, err = tx.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
 	return err

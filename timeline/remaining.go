@@ -131,7 +131,7 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 // was limited to paths it returns only the verb and the arguments.
 func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
-	then := currentState{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
+	then := currentState{threadState: threadState{head: now.head}, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}

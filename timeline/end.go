@@ -116,7 +116,6 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
-		tx.stageAndCollect,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
@@ -198,7 +197,8 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return tx.splitChanges(ctx, w, known)
 }
 
-// captureTranscript waits until the agent has written its last line, and stages the new records.
+// captureTranscript waits until the agent has written its last line. It then stages the new
+// records with the turn's other objects and collects the turn's entries.
 func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
@@ -210,14 +210,12 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 		}
 		w.Settle(ctx, w.turn.Source, since)
 	}
+	if err := tx.loadTurns(ctx); err != nil { // w.Settle may have waited for seconds
+		return err
+	}
 	if w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch); err != nil {
 		return err
 	}
-	return tx.loadTurns(ctx) // w.Settle may have waited for seconds
-}
-
-// stageAndCollect stages the objects and collects the turn's entries.
-func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)

@@ -140,12 +140,12 @@ func (tx *txn) completeMove(ctx context.Context) error {
 		return segno.NewError(segno.KindCorrupt, "complete a move", tx.Workspace.Root(), err).
 			WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
-	done, err := tx.isCommitted(ctx, p)
-	if err != nil {
-		return err
+	// The commit that moves the thread also puts the operation into the log.
+	done, err := tx.operationByID(ctx, p.Operation)
+	if done != nil {
+		_, err = tx.finishMove(ctx, p)
 	}
-	if done {
-		_, err := tx.finishMove(ctx, p)
+	if err != nil || done != nil {
 		return err
 	}
 	if err := tx.checkStillValid(ctx, p); err != nil {
@@ -290,25 +290,6 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		return fmt.Errorf("commit %s: %w", p.Verb, err)
 	}
 	return nil
-}
-
-// isCommitted reports whether a plan's operation is in the log. It gets there in the
-// same commit that moves the thread.
-func (tx *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
-	const recent = 64 // a plan in the journal is one of the newest operations
-	n := 0
-	for op, err := range tx.operations(ctx) {
-		if err != nil {
-			return false, fmt.Errorf("read operations: %w", err)
-		}
-		if op.ID == p.Operation {
-			return true, nil
-		}
-		if n++; n == recent {
-			break
-		}
-	}
-	return false, nil
 }
 
 // saveDifference returns the checkpoint for the result of a move that no checkpoint has yet.

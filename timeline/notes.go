@@ -18,8 +18,12 @@ import (
 func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.SessionID) (string, error) {
 	at := s.at
 	seen, err := tx.lastSeenBy(ctx, s.head, session)
-	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
+	if err != nil || seen == nil || seen.ID == at.ID {
 		return "", err
+	}
+	isUsers := at.Kind == segno.CheckpointSave || at.Kind == segno.CheckpointExternal && at.Label == ""
+	if isUsers && at.Parent == seen.ID {
+		return "", nil // no move of segno made this checkpoint
 	}
 	old, err := tx.line(ctx, seen.ID)
 	var now []*segno.Checkpoint
@@ -33,11 +37,6 @@ func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.Sessio
 		return "", err
 	}
 	return noteBetween(old, now), nil
-}
-
-// isUserCheckpoint reports whether c has changes that no move of segno made.
-func isUserCheckpoint(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
 }
 
 // lastSeenBy returns the newest checkpoint that a session's conversation contains: the last

@@ -81,7 +81,7 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 		}
 	}
 	if len(args) < 2 {
-		now, err := d.present(ctx)
+		now, err := d.timeline.Snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -108,29 +108,6 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 // isUnder reports whether a path is one of paths, or below one.
 func isUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
-}
-
-// present snapshots the workspace and keeps its objects, so that they can be read.
-func (d *openWorkspace) present(ctx context.Context) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	defer unlock()
-	if err := d.timeline.CoverTurns(ctx); err != nil {
-		return segno.Snapshot{}, err
-	}
-	batch := d.store.Objects().Batch()
-	defer batch.Close()
-	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
 func (a *app) writeDiff(ctx context.Context, w io.Writer, d *openWorkspace, changes []segno.Change, whole bool) error {

@@ -200,7 +200,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	defer d.Close()
-	snap, err := takeBaseline(ctx, d)
+	snap, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,29 +212,6 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		}
 	}
 	return err
-}
-
-// takeBaseline snapshots a workspace and records the snapshot as its last known state.
-func takeBaseline(ctx context.Context, d *openWorkspace) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	defer unlock()
-	if err := d.timeline.CoverTurns(ctx); err != nil {
-		return segno.Snapshot{}, err
-	}
-	batch := d.store.Objects().Batch()
-	defer batch.Close()
-	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return snap, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return snap, err
-	}
-	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
 func (a *app) runDisable(project bool) error {

@@ -61,7 +61,7 @@ func (a *app) baseline() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			_, err = takeBaseline(c.Context(), d)
+			_, err = d.timeline.Snapshot(c.Context())
 			return err
 		},
 	}

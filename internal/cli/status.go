@@ -127,7 +127,7 @@ func (a *app) readHead(ctx context.Context, d *openWorkspace, s *statusResult) e
 	if c.Tree().IsZero() || s.ReadOnly {
 		return nil
 	}
-	now, err := d.present(ctx)
+	now, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// File names are bytes, and JSON strings are not: a name that is not valid UTF-8 is
-// also written as base64, in a field beside it. A reader uses that field if it is present. So a plan in the journal, and every result, names exactly the files it means.
+// File names are bytes, and JSON strings are not. A name that is not valid UTF-8 is also
+// written as base64, in a field beside it, and a reader uses that field if it is present. So a
+// plan in the journal, and every result, names the exact files.
 
 // PathBytes returns the path_bytes that JSON has beside a path: the path's bytes if it is
 // not valid UTF-8, else nil.

@@ -44,7 +44,8 @@ func Fold(line *Line) (*State, error) {
 func (s *State) Add(n *Node) error {
 	for i := range n.Entries {
 		if err := s.Apply(&n.Entries[i]); err != nil {
-			return Errorf(KindCorrupt, "read state", string(n.ID), "entry %d: %w", i+1, err).WithHint("fork the thread at an earlier checkpoint to go on")
+			return Errorf(KindCorrupt, "read state", string(n.ID), "entry %d: %w", i+1, err).
+				WithHint("fork the thread at an earlier checkpoint to go on")
 		}
 	}
 	s.At = n.ID

@@ -43,8 +43,7 @@ type Store interface {
 // and then ever larger windows, because most callers need only the newest ones.
 func Ancestors(ctx context.Context, s Store, at CommitID, w Window) iter.Seq2[*Node, error] {
 	return func(yield func(*Node, error) bool) {
-		seen := 0
-		for ; ; w.Last *= 8 {
+		for seen := 0; ; w.Last *= 8 {
 			w.Last = max(w.Last, 1)
 			line, err := s.Load(ctx, at, w)
 			if err != nil {

@@ -17,10 +17,7 @@ type Watcher interface {
 
 // The pauses of [Wait] between polls. They begin short, because a thread that moved is likely
 // to move again soon.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-)
+const firstLook, lastLook = 10 * time.Millisecond, 250 * time.Millisecond
 
 // Wait waits for a commit of a thread with a Seq above after, and returns the thread's head. It
 // polls a store that is not a [Watcher], so that it returns at most a quarter of a second

@@ -93,7 +93,8 @@ func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, er
 		held = l.Owner != ""
 	}
 	if held || now.Head != c.Expect || c.Create != nil {
-		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).WithHint("load it again")
+		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).
+			WithHint("load it again")
 	}
 	c.Epoch = now.Epoch
 	return v.Store.Commit(ctx, c)

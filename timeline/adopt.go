@@ -62,11 +62,11 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 			w.turn.Prompt = got.Earlier[0].Prompt
 		}
 	}
-	head, _, err := tx.startThread(ctx, w)
+	begun, err := tx.startThread(ctx, w)
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
-	return head.Thread, nil
+	return begun.head.Thread, nil
 }
 
 // adoptedThread returns the thread that an earlier call made, or "". An adoption may have been
@@ -77,7 +77,7 @@ func (tx *txn) adoptedThread(ctx context.Context, o Adoption) (thread segno.Thre
 	first := threadOfSession(o.Agent, o.Source.Session, o.Name)
 	if o.Name == "" {
 		thread, err = tx.threadOf(ctx, o.Source.Session)
-	} else if _, _, err = tx.headAndCheckpoint(ctx, first); err == nil {
+	} else if _, err = tx.threadState(ctx, first); err == nil {
 		thread = first
 	} else if segno.KindOf(err) == segno.KindNotFound {
 		return "", nil
@@ -99,13 +99,13 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 		return err
 	}
 	defer tx.unlock()
-	head, _, err := tx.headAndCheckpoint(ctx, thread)
+	s, err := tx.threadState(ctx, thread)
 	if err != nil {
 		return err
 	}
-	c := newCommit(head)
+	c := newCommit(s.head)
 	c.Link = &link
-	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
+	if _, err := tx.commitOrDefer(ctx, s.head, c); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil

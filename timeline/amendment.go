@@ -30,22 +30,21 @@ func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error 
 	if err != nil {
 		return fmt.Errorf("stage amended turn: %w", err)
 	}
-	head, _, err := tx.headAndCheckpoint(ctx, a.turn.Thread)
+	s, err := tx.threadState(ctx, a.turn.Thread)
 	if err != nil {
 		return err
 	}
-	parent, err := tx.checkpoint(ctx, ownOf(a.line).Parent)
-	if err != nil {
+	if s.at, err = tx.checkpoint(ctx, ownOf(a.line).Parent); err != nil {
 		return err
 	}
 	now := make(map[segno.CommitID]segno.CommitID, len(a.line)) // the new ids, by the old ones
 	for i, old := range slices.Backward(a.line) {
-		c, err := tx.amendedCommit(ctx, a, i, head, parent)
+		c, err := tx.amendedCommit(ctx, a, i, s)
 		if err != nil {
 			return err
 		}
 		c.Staged, staged = staged, segno.Staged{}
-		if head, parent, err = tx.commitOrDefer(ctx, head, c); err != nil {
+		if s, err = tx.commitOrDefer(ctx, s.head, c); err != nil {
 			return fmt.Errorf("amend %s: %w", old.Kind, err)
 		}
 		now[old.ID] = c.ID
@@ -58,13 +57,14 @@ func (tx *txn) amend(ctx context.Context, batch segno.Batch, a amendment) error 
 	if err := tx.saveTurn(ctx, *a.turn); err != nil || a.running == nil {
 		return err
 	}
-	a.running.Parent, a.running.Before = parent.ID, &a.snaps[0]
+	a.running.Parent, a.running.Before = s.at.ID, &a.snaps[0]
 	return tx.saveTurn(ctx, *a.running)
 }
 
-// amendedCommit returns the commit that replaces the checkpoint i of the line. The commit of
-// the newest checkpoint, which has the index 0, moves the head.
-func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, head segno.Head, parent *segno.Checkpoint) (c segno.Commit, err error) {
+// amendedCommit returns the commit that replaces the checkpoint i of the line, below s.at. The
+// commit of the newest checkpoint, which has the index 0, moves the head.
+func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, s threadState) (c segno.Commit, err error) {
+	head := s.head
 	cp := *a.line[i]
 	cp.Amends, cp.Workspace = cp.ID, &a.snaps[i]
 	entries, err := tx.commitEntries(ctx, cp.ID)
@@ -74,11 +74,11 @@ func (tx *txn) amendedCommit(ctx context.Context, a amendment, i int, head segno
 	if i == len(a.line)-1 {
 		entries = tx.amendTurn(&cp, entries, a)
 	}
-	if cp.Files, err = tx.count(ctx, parent.Tree(), cp.Tree()); err != nil {
+	if cp.Files, err = tx.count(ctx, s.at.Tree(), cp.Tree()); err != nil {
 		return c, err
 	}
 	c = segno.Commit{ID: segno.CommitID(segno.DerivedID("amend", string(cp.Amends), cp.Tree().String(), fmt.Sprint(len(entries)))),
-		Thread: head.Thread, Parent: parent.ID, Expect: head.Head, Epoch: head.Epoch,
+		Thread: head.Thread, Parent: s.at.ID, Expect: head.Head, Epoch: head.Epoch,
 		Entries: entries, Checkpoint: &cp, Move: &segno.Move{Head: head.Head, Tip: head.Tip}}
 	if i == 0 {
 		c.Move = &segno.Move{Head: segno.Self, Tip: nextTip(head)}
@@ -137,11 +137,11 @@ func (tx *txn) followAmendment(ctx context.Context, t *OpenTurn) error {
 	if t.Thread == "" || t.Parent == "" || t.Before == nil || tx.deferred {
 		return nil
 	}
-	head, _, err := tx.headAndCheckpoint(ctx, t.Thread)
-	if err != nil || head.Head == t.Parent {
+	s, err := tx.threadState(ctx, t.Thread)
+	if err != nil || s.head.Head == t.Parent {
 		return err
 	}
-	line, err := tx.line(ctx, head.Head)
+	line, err := tx.line(ctx, s.head.Head)
 	if err != nil {
 		return err
 	}

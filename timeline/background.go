@@ -202,7 +202,7 @@ func (tx *txn) taskEnd(p Prompt) segno.Entry {
 // commitExternalChanges commits an external checkpoint if the workspace differs from the head
 // of a thread.
 func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
-	head, at, err := tx.headAndCheckpoint(ctx, thread)
+	s, err := tx.threadState(ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -210,14 +210,10 @@ func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID,
 	if err != nil {
 		return err
 	}
-	if at.Tree() == snap.Tree || at.Workspace == nil {
+	if s.at.Tree() == snap.Tree || s.at.Workspace == nil {
 		return tx.keepStaged(ctx, staged)
 	}
-	c, err := tx.externalCommit(ctx, head, at, snap, salt)
-	if err == nil {
-		c.Staged = staged
-		_, _, err = tx.commitOrDefer(ctx, head, c)
-	}
+	_, err = tx.commitExternal(ctx, s, snap, staged, salt)
 	return err
 }
 
@@ -325,7 +321,7 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 // from its parent by its own changes only. of decides which changes belong to the turn. If
 // another turn runs, that turn begins from the result. Doubtful changes stay with it and
 // are returned. Otherwise they stay with t.
-func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of ownerFunc) (doubt []string, err error) {
 	if tx.deferred {
 		return nil, nil
 	}
@@ -376,7 +372,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 // the turn of its oldest checkpoint, and those in doubt. Paths that a checkpoint above the
 // turn's changed are neither. alone is set if no other turn runs. The turn then gets the
 // doubtful paths, too, except those for which its checkpoint has a certain state.
-func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, of func(segno.Change, time.Time) owner) (mine, doubt []string, err error) {
+func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, of ownerFunc) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
@@ -430,11 +426,11 @@ func (tx *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Check
 			return nil, err
 		}
 	}
-	head, _, err := tx.headAndCheckpoint(ctx, t.Thread)
-	if err != nil || running != nil && (running.Parent != head.Head || running.Thread != t.Thread) {
+	s, err := tx.threadState(ctx, t.Thread)
+	if err != nil || running != nil && (running.Parent != s.head.Head || running.Thread != t.Thread) {
 		return nil, err
 	}
-	line, err := tx.line(ctx, head.Head)
+	line, err := tx.line(ctx, s.head.Head)
 	if err != nil || running != nil && line[0].Tree() != running.Before.Tree {
 		return nil, err
 	}

@@ -90,40 +90,34 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 		return false, tx.keepOrHold(ctx, staged, turn)
 	}
 	snap := *turn.Before
-	head, at, err := tx.headAndCheckpoint(ctx, turn.Thread)
+	s, err := tx.threadState(ctx, turn.Thread)
 	if err != nil {
 		return false, err
 	}
 	// A failure to make the note must not lose the turn.
-	if begun.Tell, err = tx.moveNote(ctx, head, at, turn.Source.Session); segno.KindOf(err) == segno.KindCancelled {
+	if begun.Tell, err = tx.moveNote(ctx, s, turn.Source.Session); segno.KindOf(err) == segno.KindCancelled {
 		return false, err
 	}
-	was := at
-	if head.Link.Session != turn.Source.Session {
-		if head, at, err = tx.switchSession(ctx, head, at, turn.Source); err != nil {
+	was := s.at
+	if s.head.Link.Session != turn.Source.Session {
+		if s, err = tx.switchSession(ctx, s, turn.Source); err != nil {
 			return false, err
 		}
-	} else if head.Link.Note != "" && !hasHeardNote(at, head.Link) {
-		begun.Tell = strings.TrimSuffix(head.Link.Note+"\n\n"+begun.Tell, "\n\n")
+	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
+		begun.Tell = strings.TrimSuffix(s.head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
-	isShared = at.Shared
-	if at.Tree() != snap.Tree && !tx.deferred {
-		if head, at, err = tx.recordMove(ctx, head, was, at, snap, turn.Key); err != nil {
+	isShared = s.at.Shared
+	if s.at.Tree() != snap.Tree && !tx.deferred {
+		if s, err = tx.recordMove(ctx, s, was, snap, turn.Key); err != nil {
 			return false, err
 		}
 	}
-	turn.Note, turn.Parent = begun.Tell, head.Head
-	if at.Tree() == snap.Tree {
-		return isShared, tx.keepOrHold(ctx, staged, turn)
+	if s.at.Tree() == snap.Tree {
+		err = tx.keepOrHold(ctx, staged, turn)
+	} else if s, err = tx.commitExternal(ctx, s, snap, staged, turn.Key); err == nil {
+		begun.Warn = unsavedWarning(s.at.Files.Protected)
 	}
-	c, err := tx.externalCommit(ctx, head, at, snap, turn.Key)
-	if err != nil {
-		return false, err
-	}
-	c.Staged = staged
-	begun.Warn = unsavedWarning(c.Checkpoint.Files.Protected)
-	head, _, err = tx.commitOrDefer(ctx, head, c)
-	turn.Parent = head.Head
+	turn.Note, turn.Parent = begun.Tell, s.head.Head
 	return isShared, err
 }
 
@@ -135,7 +129,8 @@ func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 
 // externalCommit returns a commit that records a change of the workspace since checkpoint at
 // that the thread's agent did not make.
-func (tx *txn) externalCommit(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+func (tx *txn) externalCommit(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+	head, at := s.head, s.at
 	counts, err := tx.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
 		return segno.Commit{}, err
@@ -150,37 +145,49 @@ func (tx *txn) externalCommit(ctx context.Context, head segno.Head, at *segno.Ch
 	}, nil
 }
 
+// commitExternal commits or defers the commit of externalCommit.
+func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Snapshot, staged segno.Staged, salt segno.TurnKey) (threadState, error) {
+	c, err := tx.externalCommit(ctx, s, snap, salt)
+	if err != nil {
+		return s, err
+	}
+	c.Staged = staged
+	return tx.commitOrDefer(ctx, s.head, c)
+}
+
 // switchSession makes another session of the chain the head session, because the user
 // continued in it. A new line begins where that session ended.
-func (tx *txn) switchSession(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
-	last, err := tx.endOfSession(ctx, head, at, src.Session)
+func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Source) (threadState, error) {
+	last, err := tx.endOfSession(ctx, s, src.Session)
 	if err != nil {
-		return head, at, err
+		return s, err
 	}
+	head, tree := s.head, s.at.Tree()
 	c := newCommit(head)
 	c.Move = &segno.Move{Head: last.ID, Tip: last.ID}
 	c.Link = &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
 		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),
-		Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
-		After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}
-	now, _, err := tx.commitOrDefer(ctx, head, c)
-	return now, last, err
+		Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: tree},
+		After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: tree}}
+	s, err = tx.commitOrDefer(ctx, head, c)
+	s.at = last
+	return s, err
 }
 
 // endOfSession returns where a session ended: its newest checkpoint, or its newest turn if
 // that checkpoint is below the turn, because moves make checkpoints of older positions. A
 // session without a turn ends at the checkpoint at which it was cut.
-func (tx *txn) endOfSession(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
-	last, err := tx.newest(ctx, segno.CheckpointQuery{Thread: head.Thread, Session: session})
+func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.SessionID) (*segno.Checkpoint, error) {
+	last, err := tx.newest(ctx, segno.CheckpointQuery{Thread: s.head.Thread, Session: session})
 	if err != nil {
 		return nil, err
 	}
 	if last == nil {
-		_, l, err := tx.linksOf(ctx, head, session)
+		_, l, err := tx.linksOf(ctx, s.head, session)
 		if err != nil || l == nil || l.At == "" {
-			return at, err
+			return s.at, err
 		}
 		return tx.checkpoint(ctx, l.At)
 	}

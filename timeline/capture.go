@@ -20,11 +20,11 @@ func (tx *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Posi
 	if last != nil && last.Session.Leaf != "" {
 		return last.Session, nil
 	}
-	head, _, err := tx.headAndCheckpoint(ctx, turn.Thread)
+	s, err := tx.threadState(ctx, turn.Thread)
 	if err != nil {
 		return nil, err
 	}
-	_, l, err := tx.linksOf(ctx, head, turn.Source.Session)
+	_, l, err := tx.linksOf(ctx, s.head, turn.Source.Session)
 	if err != nil || l == nil {
 		return nil, err
 	}
@@ -55,9 +55,10 @@ func offsetOf(p *segno.Position) int64 {
 // transcript is recorded all the same. Its session tier then ends at the position of the
 // turn before it.
 func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
+	none := segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}
 	t := tx.Transcripts[turn.Agent]
 	if t == nil {
-		return segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir}}, nil
+		return none, nil
 	}
 	got, err := t.Capture(ctx, turn.Source, prev, batch, tx.isKnownLeaf(ctx))
 	switch segno.KindOf(err) {
@@ -69,12 +70,12 @@ func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position,
 	}
 	// An agent killed before its first line leaves no transcript, and a transcript that
 	// cannot be read must not cost the turn its files.
-	got = segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir, Path: turn.Source.Path}}
+	none.Position.Path = turn.Source.Path
 	if prev != nil {
-		got.Position = *prev
+		none.Position = *prev
 	}
 	if segno.KindOf(err) != segno.KindNotFound {
-		got.Damage = []segno.Damage{{Why: err.Error()}}
+		none.Damage = []segno.Damage{{Why: err.Error()}}
 	}
-	return got, nil
+	return none, nil
 }

@@ -154,7 +154,8 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent again")
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").
+			WithHint("start the agent again")
 	}
 	if at == head.Head && head.Link.Session != "" {
 		return tx.resumeHead(ctx, head, c)

@@ -8,14 +8,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// CoverTurns makes the workspace keep saving the paths that it saved when its open turns began.
-// The caller holds the workspace's lock. Every other method that takes the lock does the same.
-func (tl *Timeline) CoverTurns(ctx context.Context) error {
-	tx := tl.begin()
-	if err := tx.loadTurns(ctx); err != nil {
-		return err
+// Snapshot saves the present state of the workspace, and the paths that it saved when its open
+// turns began. The objects can be read on return.
+func (tl *Timeline) Snapshot(ctx context.Context) (segno.Snapshot, error) {
+	tx, err := tl.lock(ctx, func(tx *txn) error { return tx.coverTurns(ctx) })
+	if err != nil {
+		return segno.Snapshot{}, err
 	}
-	return tx.coverTurns(ctx)
+	defer tx.unlock()
+	snap, staged, err := tx.snapshot(ctx)
+	if err == nil {
+		err = tx.keepStaged(ctx, staged)
+	}
+	return snap, err
 }
 
 // coverTurns makes the workspace keep saving the paths that it saved when its open turns began,

@@ -43,30 +43,36 @@ func (tx *txn) replayDeferred(ctx context.Context) error {
 	})
 }
 
+// threadState is the head of a thread, and its checkpoint: the newest at or above the head.
+type threadState struct {
+	head segno.Head
+	at   *segno.Checkpoint
+}
+
 // commitOrDefer commits c, or defers it if the store is busy. It returns the thread's head
 // after c and c's checkpoint, if it has one.
-func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
 	if !tx.deferred {
 		next, err := tx.commitRetryingCAS(ctx, c)
 		if segno.KindOf(err) == segno.KindBusy && err != nil {
 			err = tx.deferCommits(ctx)
 		} else if err == nil {
-			return next, checkpointOf(&c), nil
+			return threadState{next, checkpointOf(&c)}, nil
 		}
 		if err != nil {
-			return head, nil, err
+			return threadState{head: head}, err
 		}
 	}
 	if err := tx.Spool.Defer(ctx, []segno.Commit{c}); err != nil {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
 	tx.waiting = append(tx.waiting, c)
-	return headAfter(&c, head), checkpointOf(&c), nil
+	return threadState{headAfter(&c, head), checkpointOf(&c)}, nil
 }
 
 // commitIdempotent is commitOrDefer for a commit that an earlier try may have made. It then
 // leaves that commit as it is and returns the present head of the thread.
-func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
 	at, err := tx.checkpoint(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return tx.commitOrDefer(ctx, head, c)
@@ -75,9 +81,9 @@ func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Co
 		err = tx.keepStaged(ctx, c.Staged)
 	}
 	if err != nil {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
-	return tx.headAndCheckpoint(ctx, at.Thread)
+	return tx.threadState(ctx, at.Thread)
 }
 
 // keepStaged makes staged objects durable that no commit names: a snapshot equal to its
@@ -110,12 +116,12 @@ func headAfter(c *segno.Commit, h segno.Head) segno.Head {
 	return ledger.Next(&ledger.Thread{Head: h, Exists: true}, c, h.Turn).Head
 }
 
-// headAndCheckpoint returns the head of a thread and its checkpoint.
-func (tx *txn) headAndCheckpoint(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+// threadState returns the present state of a thread.
+func (tx *txn) threadState(ctx context.Context, thread segno.ThreadID) (threadState, error) {
 	created := slices.ContainsFunc(tx.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
 	head, err := tx.Store.Head(ctx, thread)
 	if err != nil && !(created && segno.KindOf(err) == segno.KindNotFound) {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
 	for _, c := range tx.waiting {
 		if c.Thread == thread {
@@ -123,7 +129,7 @@ func (tx *txn) headAndCheckpoint(ctx context.Context, thread segno.ThreadID) (se
 		}
 	}
 	at, err := tx.checkpoint(ctx, head.Head)
-	return head, at, err
+	return threadState{head, at}, err
 }
 
 // checkpoint returns the newest checkpoint at or above a commit.

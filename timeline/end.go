@@ -116,7 +116,6 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
-		tx.stageAndCollect,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
@@ -198,7 +197,8 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return tx.splitChanges(ctx, w, known)
 }
 
-// captureTranscript waits until the agent has written its last line, and stages the new records.
+// captureTranscript waits until the agent has written its last line. It then stages the new
+// records with the turn's other objects and collects the turn's entries.
 func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
@@ -210,14 +210,12 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 		}
 		w.Settle(ctx, w.turn.Source, since)
 	}
+	if err := tx.loadTurns(ctx); err != nil { // w.Settle may have waited for seconds
+		return err
+	}
 	if w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch); err != nil {
 		return err
 	}
-	return tx.loadTurns(ctx) // w.Settle may have waited for seconds
-}
-
-// stageAndCollect stages the objects and collects the turn's entries.
-func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)
@@ -230,15 +228,11 @@ func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 // commitLaterChanges commits the changes that others made after a turn ended. The turn's
 // checkpoint does not have them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
-	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
-	if err != nil || at.ID != made.ID {
+	s, err := tx.threadState(ctx, made.Thread)
+	if err != nil || s.at.ID != made.ID {
 		return err // the turn is on another line than the present is
 	}
-	c, err := tx.externalCommit(ctx, head, at, w.present, w.turn.Key)
-	if err == nil {
-		_, _, err = tx.commitOrDefer(ctx, head, c)
-	}
-	if err != nil {
+	if _, err := tx.commitExternal(ctx, s, w.present, segno.Staged{}, w.turn.Key); err != nil {
 		return fmt.Errorf("commit changes after the turn: %w", err)
 	}
 	return nil
@@ -304,14 +298,14 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	if w.head.Link.Session != w.turn.Source.Session {
 		c.Link = tx.newLink(w.turn, "start", w.parent.ID)
 	}
-	_, made, err := tx.commitOrDefer(ctx, w.head, c)
+	made, err := tx.commitOrDefer(ctx, w.head, c)
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
 	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
 		w.Warn(text)
 	}
-	return made, tx.keepOpenForTasks(ctx, w, made)
+	return made.at, tx.keepOpenForTasks(ctx, w, made.at)
 }
 
 func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {

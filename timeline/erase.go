@@ -81,25 +81,33 @@ func withParts(ctx context.Context, s segno.Store, thread segno.ThreadID) ([]seg
 	}
 	all := []segno.ThreadID{thread}
 	for i := 0; i < len(all); i++ {
-		for t, err := range s.Threads(ctx, segno.ThreadQuery{ParentThread: all[i]}) {
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, t.ID)
+		parts, err := threadIDs(ctx, s, segno.ThreadQuery{ParentThread: all[i]})
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, parts...)
 	}
 	return all, nil
 }
 
-// unpinAll removes all pins on checkpoints of a thread.
-func unpinAll(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
-	for {
-		err := unpinOnce(ctx, s, thread)
-		var lost *segno.ConflictError
-		if !errors.As(err, &lost) || ctx.Err() != nil {
-			return err
+func threadIDs(ctx context.Context, s segno.Store, q segno.ThreadQuery) (all []segno.ThreadID, err error) {
+	for t, err := range s.Threads(ctx, q) {
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, t.ID)
 	}
+	return all, nil
+}
+
+// unpinAll removes all pins on checkpoints of a thread. It starts again if another writer
+// moves the head.
+func unpinAll(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
+	err := unpinOnce(ctx, s, thread)
+	for lost := (*segno.ConflictError)(nil); errors.As(err, &lost) && ctx.Err() == nil; {
+		err = unpinOnce(ctx, s, thread)
+	}
+	return err
 }
 
 func unpinOnce(ctx context.Context, s segno.Store, thread segno.ThreadID) error {

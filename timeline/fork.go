@@ -39,27 +39,10 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err // the thread was deleted by an undo of the fork
 	}
 	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: tx.Workspace.Root(), How: "none"}, Link: ask.Link}
-	if err := tx.forkFiles(ctx, ask, f); err != nil {
+	if err := tx.forkTiers(ctx, ask, f); err != nil {
 		return nil, err
 	}
-	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root); err != nil {
-		return nil, err
-	}
-	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
-		// A session that already ends there stays with the source.
-		f.Link, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
-		var none noSession
-		if errors.As(err, &none) {
-			f.Chat = none.Error()
-		} else if err != nil {
-			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent again in that directory")
-		}
-	}
-	ws, err := tx.Register(ctx, f.Report.Root)
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.commitFork(ctx, ask, f, ws); err != nil {
+	if err := tx.commitFork(ctx, ask, f); err != nil {
 		return nil, err
 	}
 	if f.Link != nil && tx.Transcripts[f.Link.Agent] != nil {
@@ -69,16 +52,33 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 	return f, err
 }
 
-// forkFiles writes the checkpoint's files into the new directory, if ask has one.
-func (tx *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
-	if ask.Dir == "" {
-		return nil
+// forkTiers copies the files of a fork's checkpoint, if the fork has a new directory, and cuts
+// its conversation.
+func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
+	x := f.From
+	if ask.Dir != "" {
+		if x.Workspace == nil {
+			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the files were not recorded then").
+				WithHint("fork at a turn that 'segno log' shows with files")
+		}
+		if f.Report, err = tx.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {
+			return err
+		}
 	}
-	if f.From.Workspace == nil {
-		return segno.Errorf(segno.KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").WithHint("fork at a turn that 'segno log' shows with files")
+	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root); err != nil || f.Link != nil || x.Session == nil || x.Session.Agent == "" {
+		return err
 	}
-	f.Report, err = tx.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
-	return err
+	// A session that already ends there stays with the source.
+	f.Link, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
+	var none noSession
+	if errors.As(err, &none) {
+		f.Chat, err = none.Error(), nil
+	}
+	if err != nil {
+		return segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).
+			WithHint("fork at another turn, or start the agent again in that directory")
+	}
+	return nil
 }
 
 // ForkNote is the note that the agent of a fork in another directory gets once.
@@ -86,7 +86,12 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws segno.WorkspaceRecord) error {
+// commitFork makes the thread of a fork.
+func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) error {
+	ws, err := tx.Register(ctx, f.Report.Root)
+	if err != nil {
+		return err
+	}
 	var snap *segno.Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace

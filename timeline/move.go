@@ -41,7 +41,8 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 		return nil, err
 	}
 	if seen != nil && !slices.Equal(seen.Steps, p.Steps) {
-		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").WithHint("run the command again to see the new plan")
+		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").
+			WithHint("run the command again to see the new plan")
 	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err
@@ -71,14 +72,14 @@ func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curr
 		return now, tx.keepStaged(ctx, now.staged)
 	}
 	var err error
-	if now.head, now.at, err = tx.saveMoved(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation)); err != nil {
+	if now.threadState, err = tx.saveMoved(ctx, now.threadState, now.snap, segno.TurnKey(p.Operation)); err != nil {
 		return now, err
 	}
 	if now.at.Tree() == now.snap.Tree {
 		err = tx.keepStaged(ctx, now.staged)
 	} else {
 		var c segno.Commit
-		if c, err = tx.externalCommit(ctx, now.head, now.at, now.snap, segno.TurnKey(p.Operation)); err != nil {
+		if c, err = tx.externalCommit(ctx, now.threadState, now.snap, segno.TurnKey(p.Operation)); err != nil {
 			return now, err
 		}
 		c.Staged, c.Parent = now.staged, now.head.Head // the head may be a commit without a checkpoint
@@ -103,7 +104,8 @@ func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curr
 func (tx *txn) journalPlan(ctx context.Context, p *Plan) error {
 	for _, step := range p.Steps {
 		if err := tx.checkReadable(ctx, step.To); err != nil {
-			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).WithHint("nothing was moved; run 'segno check' to list all damage, and restore other paths by name")
+			return segno.NewError(segno.KindCorrupt, string(p.Verb), step.Path, err).
+				WithHint("nothing was moved; run 'segno check' to list all damage, and restore other paths by name")
 		}
 	}
 	data, err := json.Marshal(p)
@@ -135,14 +137,15 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	}
 	p := new(Plan)
 	if err := json.Unmarshal(data, p); err != nil {
-		return segno.NewError(segno.KindCorrupt, "complete a move", tx.Workspace.Root(), err).WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
+		return segno.NewError(segno.KindCorrupt, "complete a move", tx.Workspace.Root(), err).
+			WithHint("run 'segno doctor' to see the plan's file; move it aside to go on without it")
 	}
-	done, err := tx.isCommitted(ctx, p)
-	if err != nil {
-		return err
+	// The commit that moves the thread also puts the operation into the log.
+	done, err := tx.operationByID(ctx, p.Operation)
+	if done != nil {
+		_, err = tx.finishMove(ctx, p)
 	}
-	if done {
-		_, err := tx.finishMove(ctx, p)
+	if err != nil || done != nil {
 		return err
 	}
 	if err := tx.checkStillValid(ctx, p); err != nil {
@@ -159,7 +162,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 // from the result of the move, because its changes are not their own. The plan is deleted
 // last, so that the next operation does all of this again after a crash.
 func (tx *txn) finishMove(ctx context.Context, p *Plan) (*segno.Checkpoint, error) {
-	_, at, err := tx.headAndCheckpoint(ctx, p.Thread)
+	s, err := tx.threadState(ctx, p.Thread)
 	if err == nil {
 		err = tx.loadTurns(ctx) // a turn may have ended while the files were written
 	}
@@ -167,17 +170,17 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan) (*segno.Checkpoint, erro
 		return nil, err
 	}
 	for _, t := range tx.turns {
-		if t.Workspace != p.Workspace || at.Workspace == nil {
+		if t.Workspace != p.Workspace || s.at.Workspace == nil {
 			continue
 		}
-		if t.Before = at.Workspace; t.Thread == p.Thread {
-			t.Parent = at.ID
+		if t.Before = s.at.Workspace; t.Thread == p.Thread {
+			t.Parent = s.at.ID
 		}
 		if err := tx.saveTurn(ctx, t); err != nil {
 			return nil, err
 		}
 	}
-	return at, tx.Spool.ClearPlan(ctx, p.Workspace)
+	return s.at, tx.Spool.ClearPlan(ctx, p.Workspace)
 }
 
 // checkStillValid drops a plan that could not be completed for a while, if turns were
@@ -191,7 +194,8 @@ func (tx *txn) checkStillValid(ctx context.Context, p *Plan) error {
 	if err := tx.Spool.ClearPlan(ctx, p.Workspace); err != nil {
 		return err
 	}
-	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was interrupted, and turns were recorded since; it is dropped, and the files stay as they are").WithHint("run 'segno log', then the command you want")
+	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was interrupted, and turns were recorded since; it is dropped, and the files stay as they are").
+		WithHint("run 'segno log', then the command you want")
 }
 
 // dropLost makes conflicts of the steps with contents that were damaged since the plan
@@ -286,25 +290,6 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		return fmt.Errorf("commit %s: %w", p.Verb, err)
 	}
 	return nil
-}
-
-// isCommitted reports whether a plan's operation is in the log. It gets there in the
-// same commit that moves the thread.
-func (tx *txn) isCommitted(ctx context.Context, p *Plan) (bool, error) {
-	const recent = 64 // a plan in the journal is one of the newest operations
-	n := 0
-	for op, err := range tx.operations(ctx) {
-		if err != nil {
-			return false, fmt.Errorf("read operations: %w", err)
-		}
-		if op.ID == p.Operation {
-			return true, nil
-		}
-		if n++; n == recent {
-			break
-		}
-	}
-	return false, nil
 }
 
 // saveDifference returns the checkpoint for the result of a move that no checkpoint has yet.

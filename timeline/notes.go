@@ -15,10 +15,15 @@ import (
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made, because it depends on all moves in between, and on the session.
-func (tx *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
-	seen, err := tx.lastSeenBy(ctx, head, session)
-	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
+func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.SessionID) (string, error) {
+	at := s.at
+	seen, err := tx.lastSeenBy(ctx, s.head, session)
+	if err != nil || seen == nil || seen.ID == at.ID {
 		return "", err
+	}
+	isUsers := at.Kind == segno.CheckpointSave || at.Kind == segno.CheckpointExternal && at.Label == ""
+	if isUsers && at.Parent == seen.ID {
+		return "", nil // no move of segno made this checkpoint
 	}
 	old, err := tx.line(ctx, seen.ID)
 	var now []*segno.Checkpoint
@@ -32,11 +37,6 @@ func (tx *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoi
 		return "", err
 	}
 	return noteBetween(old, now), nil
-}
-
-// isUserCheckpoint reports whether c has changes that no move of segno made.
-func isUserCheckpoint(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
 }
 
 // lastSeenBy returns the newest checkpoint that a session's conversation contains: the last
@@ -130,33 +130,35 @@ func turnList(turns []*segno.Checkpoint) string {
 // recordMove commits the state in which recorded work left the workspace, if a thread does not
 // have it: its own files before the user returned to an older session, or the work of another
 // thread. The remaining changes are then the user's.
-func (tx *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
-	c, err := tx.movedCommit(ctx, head, was, at, snap, salt)
+func (tx *txn) recordMove(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
+	c, err := tx.movedCommit(ctx, s, was, snap, salt)
 	if err != nil || c == nil {
-		return head, at, err
+		return s, err
 	}
-	return tx.commitOrDefer(ctx, head, *c)
+	return tx.commitOrDefer(ctx, s.head, *c)
 }
 
 // saveMoved is recordMove for an operation that cannot be deferred.
-func (tx *txn) saveMoved(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
-	if at.Tree() == snap.Tree {
-		return head, at, nil
+func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
+	if s.at.Tree() == snap.Tree {
+		return s, nil
 	}
-	c, err := tx.movedCommit(ctx, head, at, at, snap, salt)
+	c, err := tx.movedCommit(ctx, s, s.at, snap, salt)
 	if err != nil || c == nil {
-		return head, at, err
+		return s, err
 	}
-	c.Parent = head.Head // it may be a commit without a checkpoint
-	if head, err = tx.commitRetryingCAS(ctx, *c); err != nil {
-		return head, at, fmt.Errorf("save the present: %w", err)
+	c.Parent = s.head.Head // it may be a commit without a checkpoint
+	head, err := tx.commitRetryingCAS(ctx, *c)
+	if err != nil {
+		return s, fmt.Errorf("save the present: %w", err)
 	}
-	return head, checkpointOf(c), nil
+	return threadState{head, checkpointOf(c)}, nil
 }
 
 // movedCommit is the commit of recordMove, or nil if there is nothing to record.
-// The thread was at was before, and is at at.
-func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+// was is the checkpoint of the thread before its session was switched.
+func (tx *txn) movedCommit(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+	head, at := s.head, s.at
 	known, err := tx.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
@@ -166,7 +168,7 @@ func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.
 	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since
-	c, err := tx.externalCommit(ctx, head, at, left, salt)
+	c, err := tx.externalCommit(ctx, s, left, salt)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState
 		return err
 	}
 	if op.Thread != now.head.Thread {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "it moved another thread").WithHint("use --thread " + string(op.Thread))
+		return refuseUndo(op, "it moved another thread").WithHint("use --thread " + string(op.Thread))
 	}
 	if err := tx.refuseMovedSince(ctx, op, now); err != nil {
 		return err
@@ -53,10 +53,10 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 			return nil
 		}
 		if c.Kind == segno.CheckpointTurn && c.Time.After(op.Time) {
-			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
+			return refuseUndo(op, "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and undo the newer operations first")
+	return refuseUndo(op, "the thread has moved on since").WithHint("run 'segno op log' and undo the newer operations first")
 }
 
 // FindOperation returns one operation of the workspace's log. For "" it returns the newest
@@ -69,7 +69,7 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 		}
 		switch {
 		case id != "" && op.ID == id && undone[id]:
-			return op, segno.Errorf(segno.KindRefused, "op undo", string(id), "it is undone already").WithHint("run 'segno op log'; the op undo itself can be undone")
+			return op, refuseUndo(op, "it is undone already").WithHint("run 'segno op log'; the op undo itself can be undone")
 		case id != "" && op.ID == id:
 			return op, nil
 		case op.Undoes != "":
@@ -89,7 +89,7 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 		return tx.unpinBack(ctx, op)
 	}
 	if op.Verb == segno.VerbOpUndo {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "an undone fork cannot be restored").WithHint("run 'segno fork' again")
+		return refuseUndo(op, "an undone fork cannot be restored").WithHint("run 'segno fork' again")
 	}
 	head, err := tx.Store.Head(ctx, op.Forked)
 	if err != nil {
@@ -100,14 +100,14 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 			return err
 		}
 		if c.Kind == segno.CheckpointTurn {
-			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the fork has new turns, the last is t%d", head.Turn)
+			return refuseUndo(op, "the fork has new turns, the last is t%d", head.Turn)
 		}
 	}
 	if err := tx.loadTurns(ctx); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(tx.turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "a turn of the fork is open")
+		return refuseUndo(op, "a turn of the fork is open")
 	}
 	source, err := tx.Store.Head(ctx, op.Thread)
 	if err != nil {
@@ -121,6 +121,10 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 	}
 	_, err = tx.commitRetryingCAS(ctx, c)
 	return err
+}
+
+func refuseUndo(op segno.Operation, format string, args ...any) *segno.Error {
+	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), format, args...)
 }
 
 // shortID is the part of an id that users see.

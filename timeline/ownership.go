@@ -49,6 +49,9 @@ const (
 	ownOther              // not the turn's
 )
 
+// ownerFunc returns the owner of a change to a path that was last touched at a time.
+type ownerFunc func(change segno.Change, touched time.Time) owner
+
 // toolCalls reads the tool calls of entries. end is when calls without a result ended, or zero
 // for not known. tasks has the ends of background tasks.
 func toolCalls(entries []segno.Entry, end time.Time, tasks map[string]time.Time) []toolCall {
@@ -254,7 +257,7 @@ func changeTime(p string, times map[string]time.Time, counts func(dir string) bo
 // ownerAmong returns the owner of a change, by the time of its path and by the times of the
 // directories above it, because the user may have renamed one of those after the turn. changed
 // holds all changes by path. start is when the turn began, or zero.
-func ownerAmong(x segno.Change, changed map[string]segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) owner {
+func ownerAmong(x segno.Change, changed map[string]segno.Change, times map[string]time.Time, start time.Time, of ownerFunc) owner {
 	touched := times[x.Path]
 	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-clockGrain)) {
 		// No author wrote or removed this path since the turn began: a rename of a
@@ -281,7 +284,7 @@ func ownerAmong(x segno.Change, changed map[string]segno.Change, times map[strin
 
 // divide decides the owner of each change. times are those of touchTimes, and start is when
 // the turn began, or zero.
-func divide(changes []segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) (d division) {
+func divide(changes []segno.Change, times map[string]time.Time, start time.Time, of ownerFunc) (d division) {
 	own := make(map[string]owner, len(changes))
 	changed := make(map[string]segno.Change, len(changes))
 	for _, x := range changes {

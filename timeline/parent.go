@@ -33,12 +33,15 @@ func (tx *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	if w.turn.Thread == "" {
 		// An interrupted end may have made the thread already. Making it again gives
 		// the same commits.
-		w.head, w.parent, err = tx.startThread(ctx, w)
+		s, err := tx.startThread(ctx, w)
+		w.head, w.parent = s.head, s.at
 		return err
 	}
-	if w.head, w.parent, err = tx.headAndCheckpoint(ctx, w.turn.Thread); err != nil {
+	s, err := tx.threadState(ctx, w.turn.Thread)
+	if err != nil {
 		return err
 	}
+	w.head, w.parent = s.head, s.at
 	at := w.turn.Parent
 	if w.done != nil {
 		at = w.done.Parent
@@ -109,7 +112,7 @@ func (tx *txn) linkSession(ctx context.Context, w *turnEnd) error {
 	if before == nil || w.parent.Tree() == before.Tree {
 		return nil
 	}
-	c, err := tx.externalCommit(ctx, w.head, w.parent, *before, w.turn.Key)
+	c, err := tx.externalCommit(ctx, threadState{w.head, w.parent}, *before, w.turn.Key)
 	if err != nil {
 		return err
 	}
@@ -117,9 +120,11 @@ func (tx *txn) linkSession(ctx context.Context, w *turnEnd) error {
 	c.Workspace = nil
 	c.Move = nil
 	c.Staged, w.staged = w.staged, segno.Staged{}
-	if w.head, _, err = tx.commitIdempotent(ctx, w.head, c); err != nil {
+	s, err := tx.commitIdempotent(ctx, w.head, c)
+	if err != nil {
 		return err
 	}
+	w.head = s.head
 	w.parent, err = tx.checkpoint(ctx, c.ID)
 	return err
 }

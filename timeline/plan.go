@@ -87,8 +87,7 @@ func (p *FilePlan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // currentState is the state of a thread and the workspace when a move begins.
 type currentState struct {
-	head   segno.Head
-	at     *segno.Checkpoint
+	threadState
 	snap   segno.Snapshot
 	staged segno.Staged
 }
@@ -169,7 +168,7 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").
 			WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
-	if now.head, now.at, err = tx.headAndCheckpoint(ctx, thread); err != nil {
+	if now.threadState, err = tx.threadState(ctx, thread); err != nil {
 		return now, err
 	}
 	// The files of one workspace are not moved by a thread of another.
@@ -296,7 +295,8 @@ func (a *MoveRequest) checkReached(turns []int) error {
 	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
 		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
 	case len(turns) > 0:
-		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
+		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).
+			WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
 	case a.Verb == segno.VerbRedo:
 		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
 	}
@@ -467,7 +467,8 @@ func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Check
 	}
 	switch chat := ask.Scope == ScopeChat; {
 	case !chat && x.Workspace == nil:
-		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the files were not recorded then").WithHint("use --chat to move the conversation only")
+		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the files were not recorded then").
+			WithHint("use --chat to move the conversation only")
 	case chat && len(ask.Paths) > 0:
 		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
 	case chat && x.Session == nil:
@@ -495,7 +496,8 @@ func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.H
 	if len(missing) == 0 {
 		return nil
 	}
-	return segno.Errorf(segno.KindNotFound, string(ask.Verb), missing[0], "no such path at %s or now", ask.name()).WithHint("paths are relative to where you are")
+	return segno.Errorf(segno.KindNotFound, string(ask.Verb), missing[0], "no such path at %s or now", ask.name()).
+		WithHint("paths are relative to where you are")
 }
 
 // setRestoreLanding makes x the thread's next head. The tip stays if x is one of its ancestors.

@@ -17,7 +17,7 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 		return head, err
 	}
 	p := &Plan{}
-	if err := tx.planVerb(ctx, ask, currentState{head: head}, p); err != nil {
+	if err := tx.planVerb(ctx, ask, currentState{threadState: threadState{head: head}}, p); err != nil {
 		return head, err
 	}
 	c := newCommit(head)
@@ -42,7 +42,8 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 		return err
 	}
 	if p.Tip == x.ID && x.Thread != ask.Thread && x.ID != now.head.Tip {
-		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "the checkpoint belongs to another thread").WithHint("fork there instead")
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "the checkpoint belongs to another thread").
+			WithHint("fork there instead")
 	}
 	return nil
 }
@@ -52,7 +53,8 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 // the line is. Another thread of the same id is a [segno.KindConflict].
 func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.Thread, anyCommit bool) (segno.Head, error) {
 	if there, err := tl.Store.Head(ctx, as.ID); err == nil {
-		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).WithHint("fork to a name that is free")
+		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).
+			WithHint("fork to a name that is free")
 	}
 	from, err := tl.forkBase(ctx, at, anyCommit)
 	if err != nil {

@@ -131,7 +131,7 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 // was limited to paths it returns only the verb and the arguments.
 func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
-	then := currentState{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
+	then := currentState{threadState: threadState{head: now.head}, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}
@@ -141,10 +141,11 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	case (op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo) && err == nil:
 		err = tx.planVerb(ctx, ask, then, left)
 	case op.Verb == segno.VerbOpUndo:
-		var undone segno.Operation
-		if undone, err = tx.operationByID(ctx, op.Undoes); err == nil {
-			err = tx.planReverse(ctx, undone, ask, then, left)
+		var undone *segno.Operation
+		if undone, err = tx.operationByID(ctx, op.Undoes); undone == nil {
+			return left, err
 		}
+		err = tx.planReverse(ctx, *undone, ask, then, left)
 	default:
 		return left, nil
 	}
@@ -160,14 +161,17 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	return left, err
 }
 
-// operationByID returns one operation of the workspace's log.
-func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
+// operationByID returns an operation of the workspace's log, or nil.
+func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (*segno.Operation, error) {
 	for op, err := range tx.operations(ctx) {
-		if err != nil || op.ID == id {
-			return op, err
+		if err != nil {
+			return nil, err
+		}
+		if op.ID == id {
+			return &op, nil
 		}
 	}
-	return segno.Operation{}, segno.NewError(segno.KindNotFound, "find operation", string(id), nil)
+	return nil, nil
 }
 
 // dropSettled drops the conflicts that the move wrote all the same, and those with the state

@@ -30,26 +30,22 @@ func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {
 		return nil, nil // the rule keeps turns of every thread
 	}
-	var all, expired []segno.ThreadID
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t.ID)
+	all, err := threadIDs(ctx, s, segno.ThreadQuery{TopLevel: true})
+	if err != nil {
+		return nil, err
 	}
+	var expired []segno.ThreadID
 	for _, id := range all {
 		parts, err := withParts(ctx, s, id)
-		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		if segno.KindOf(err) == segno.KindNotFound {
 			continue // deleted meanwhile
+		}
+		keeps := false
+		for i := 0; i < len(parts) && !keeps && err == nil; i++ {
+			keeps, err = keepsThread(ctx, s, parts[i], now.Add(-r.KeepFor))
 		}
 		if err != nil {
 			return nil, err
-		}
-		keeps := false
-		for i := 0; i < len(parts) && !keeps; i++ {
-			if keeps, err = keepsThread(ctx, s, parts[i], now.Add(-r.KeepFor)); err != nil {
-				return nil, err
-			}
 		}
 		if !keeps {
 			expired = append(expired, id)
@@ -87,18 +83,11 @@ func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*se
 	if r.IsZero() {
 		return nil, nil
 	}
-	keep := &segno.RetainedLines{Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
-	if r.KeepFor > 0 {
-		keep.Since = now.Add(-r.KeepFor)
-	} else {
-		keep.Since = now // older ones stay by number only
-	}
-	var all []segno.ThreadID
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t.ID)
+	// Without KeepFor, older ones stay by number only.
+	keep := &segno.RetainedLines{Since: now.Add(-max(r.KeepFor, 0)), Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
+	all, err := threadIDs(ctx, s, segno.ThreadQuery{})
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range all {
 		if err := retainThread(ctx, s, keep, id, r.KeepTurns); err != nil {

@@ -22,17 +22,19 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	if err != nil {
 		return nil, err
 	}
-	head, at, err := tx.threadForSave(ctx, label, snap, &staged)
+	s, err := tx.threadForSave(ctx, label, snap, &staged)
 	if err != nil {
 		return nil, err
 	}
+	head, at := s.head, s.at
 	counts, err := tx.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, t := range tx.turns {
 		if t.commitsSteps() && t.Thread == head.Thread && !tx.isGone(t) { // the run would find another head than it left
-			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run is at work on the thread").WithHint("wait for it to end")
+			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run is at work on the thread").
+				WithHint("wait for it to end")
 		}
 	}
 	c := newCommit(head)
@@ -48,24 +50,20 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 }
 
 // threadForSave returns the thread of the workspace, and starts one if there is none.
-func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (threadState, error) {
 	thread, err := tx.CurrentThread(ctx)
 	if err != nil {
-		return segno.Head{}, nil, err
+		return threadState{}, err
 	}
-	var head segno.Head
 	if thread == "" {
-		c := tx.baseCommit(segno.ThreadID(segno.NewID()), "", title, &snap, tx.Now())
+		thread = segno.ThreadID(segno.NewID())
+		c := tx.baseCommit(thread, "", title, &snap, tx.Now())
 		c.Staged, *staged = *staged, segno.Staged{}
-		head, err = tx.commitRetryingCAS(ctx, c)
-	} else {
-		head, err = tx.Store.Head(ctx, thread)
+		if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
+			return threadState{}, err
+		}
 	}
-	if err != nil {
-		return head, nil, err
-	}
-	at, err := tx.checkpoint(ctx, head.Head)
-	return head, at, err
+	return tx.threadState(ctx, thread)
 }
 
 // CurrentThread returns the thread the workspace is at, or "".

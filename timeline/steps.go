@@ -24,7 +24,7 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if tx.stuck != nil {
 		return tx.stuck
 	}
-	head, at, err := tx.headAndCheckpoint(ctx, t.Thread)
+	s, err := tx.threadState(ctx, t.Thread)
 	if err != nil {
 		return err
 	}
@@ -32,23 +32,23 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), head.Head
-	if head, at, err = tx.saveMoved(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
+	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), s.head.Head
+	if s, err = tx.saveMoved(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 		return err
 	}
-	before, err := tx.treeAt(ctx, head.Head)
+	before, err := tx.treeAt(ctx, s.head.Head)
 	if err != nil {
 		return err
 	}
-	if before == snap.Tree || at.Kind == segno.CheckpointStep && at.Tree().IsZero() {
+	if before == snap.Tree || s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero() {
 		// The changes of a run that was killed belong to the turn.
 		err = tx.keepStaged(ctx, staged)
 	} else {
 		var c segno.Commit
-		if c, err = tx.externalCommit(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
+		if c, err = tx.externalCommit(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 			return err
 		}
-		c.Staged, c.Parent = staged, head.Head // the head may be a commit without a checkpoint
+		c.Staged, c.Parent = staged, s.head.Head // the head may be a commit without a checkpoint
 		_, err = tx.commitRetryingCAS(ctx, c)
 	}
 	if err != nil {

@@ -38,7 +38,8 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 		return err
 	}
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
-		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "these turns left no change there").WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
+		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "these turns left no change there").
+			WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 		}
 	}
 	if len(args) < 2 {
-		now, err := d.present(ctx)
+		now, err := d.timeline.Snapshot(ctx)
 		if err != nil {
 			return err
 		}

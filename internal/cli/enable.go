@@ -214,7 +214,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	defer d.Close()
-	snap, err := d.present(ctx)
+	snap, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}

@@ -64,7 +64,7 @@ func (a *app) baseline() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			_, err = d.present(c.Context())
+			_, err = d.timeline.Snapshot(c.Context())
 			return err
 		},
 	}

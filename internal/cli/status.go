@@ -129,7 +129,7 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	if c.Tree().IsZero() || s.ReadOnly {
 		return nil
 	}
-	now, err := d.present(ctx)
+	now, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}

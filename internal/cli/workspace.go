@@ -197,25 +197,3 @@ func threadByID(ctx context.Context, store *local.Store, id segno.ThreadID) (seg
 	}
 	return segno.Thread{}, false, nil
 }
-
-// present snapshots the workspace and keeps its objects, so that the caller can read them.
-func (d *openWorkspace) present(ctx context.Context) (snap segno.Snapshot, err error) {
-	unlock, err := d.timeline.Spool.Lock(ctx, d.rec.ID)
-	if err != nil {
-		return snap, err
-	}
-	defer unlock()
-	if err := d.timeline.CoverTurns(ctx); err != nil {
-		return snap, err
-	}
-	batch := d.store.Objects().Batch()
-	defer batch.Close()
-	if snap, err = d.timeline.Workspace.Snapshot(ctx, batch); err != nil {
-		return snap, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return snap, err
-	}
-	return snap, d.store.Objects().Keep(ctx, staged)
-}

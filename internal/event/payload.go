@@ -182,25 +182,16 @@ func bashExit(p Payload) *int {
 	return &n
 }
 
-// TaskReport is the content of a prompt that the agent wrote itself because a task in
-// the background stopped.
-type TaskReport struct {
-	ID      string // of the task; a subagent's is its agent id
-	Summary string
-}
-
-// TaskReport returns the report that a prompt consists of. ok is false for a prompt
+// TaskReport returns the task and the summary of a prompt that the agent wrote itself because a
+// task in the background stopped. The task of a subagent is its agent id. It is "" for a prompt
 // that a user wrote.
-func (p Payload) TaskReport() (report TaskReport, ok bool) {
+func (p Payload) TaskReport() (task, summary string) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(p.Prompt), "<task-notification>")
 	if !ok {
-		return TaskReport{}, false
+		return "", ""
 	}
-	report = TaskReport{ID: element(rest, "task-id"), Summary: element(rest, "summary")}
-	if report.Summary == "" {
-		report.Summary = "task " + report.ID + " reported"
-	}
-	return report, report.ID != ""
+	task = element(rest, "task-id")
+	return task, cmp.Or(element(rest, "summary"), "task "+task+" reported")
 }
 
 // element returns the text of the first element with a name.

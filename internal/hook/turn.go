@@ -45,8 +45,8 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	pid := h.agentPID(ctx)
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
 		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
-	if task, ok := h.TaskReport(); ok {
-		prompt.Task, prompt.Text = task.ID, task.Summary
+	if task, summary := h.TaskReport(); task != "" {
+		prompt.Task, prompt.Text = task, summary
 	}
 	begun, err := tl.BeginTurn(ctx, prompt)
 	if begun.Key == "" {

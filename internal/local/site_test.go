@@ -160,12 +160,7 @@ func (g *fixture) wantFilesOfHead() {
 			continue
 		}
 		err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-			if err := site.CoverTurns(ctx); err != nil {
-				return err
-			}
-			b := s.Objects().Batch()
-			defer b.Close()
-			now, err := site.Workspace.Snapshot(ctx, b)
+			now, err := site.Snapshot(ctx)
 			if err != nil {
 				return err
 			}

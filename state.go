@@ -84,14 +84,7 @@ func (s *State) Apply(e *Entry) error {
 		if err := json.Unmarshal(e.Body, &x); err != nil {
 			return err
 		}
-		if x.Replaces != "" {
-			s.close(x.Replaces)
-			if s.Replaced == nil {
-				s.Replaced = map[string]string{}
-			}
-			s.Replaced[x.Replaces] = x.ID
-		}
-		s.Interrupts = append(s.Interrupts, x)
+		s.open(x)
 	case EntryDecision:
 		var d Decision
 		if err := json.Unmarshal(e.Body, &d); err != nil {
@@ -130,6 +123,18 @@ func (s *State) keep(body json.RawMessage) error {
 	}
 	s.Messages = s.Messages[:n:n]
 	return nil
+}
+
+// open adds an interrupt, which may replace an older one.
+func (s *State) open(x Interrupt) {
+	if x.Replaces != "" {
+		s.close(x.Replaces)
+		if s.Replaced == nil {
+			s.Replaced = map[string]string{}
+		}
+		s.Replaced[x.Replaces] = x.ID
+	}
+	s.Interrupts = append(s.Interrupts, x)
 }
 
 func (s *State) close(interrupt string) {

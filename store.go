@@ -90,25 +90,25 @@ type Window struct {
 type CheckpointQuery struct {
 	Thread    ThreadID
 	Workspace WorkspaceID       // that pin a snapshot of it
-	Session   SessionID         // whose session tier is this session
-	Leaf      string            // whose position ends at this record of the transcript
+	Session   SessionID         // with this session in the session tier
+	Leaf      string            // that end at this record of the transcript
 	Key       TurnKey           // that end this turn
 	Step      int               // that end this step
-	Meta      map[string]string // whose Meta has all of these
-	IDPrefix  string            // whose id begins so
+	Meta      map[string]string // with all of these pairs in Meta
+	IDPrefix  string            // with an id that begins so
 	Pinned    bool              // that have a pin; its name is then the Label
-	Before    int64             // with Thread: whose seq is lower; a cursor that appends do not disturb
+	Before    int64             // with Thread: with a lower seq; a cursor that appends do not disturb
 	Limit     int
 }
 
 // ThreadQuery chooses threads. Zero fields choose nothing out.
 type ThreadQuery struct {
 	Workspace    WorkspaceID // that started there
-	Session      SessionID   // whose chain holds this session
+	Session      SessionID   // with this session in the chain
 	ParentThread ThreadID    // that are parts of this one
 	TopLevel     bool        // that are no part of another
 	Phase        Phase       // that are in this phase; they come in the order of their ids
-	After        ThreadID    // with Phase: whose id is greater; a cursor that changes do not disturb
+	After        ThreadID    // with Phase: with a greater id; a cursor that changes do not disturb
 	IDPrefix     string
 	Limit        int
 }
@@ -159,12 +159,12 @@ type CollectPolicy struct {
 	// Roots are further checkpoints to keep, and Objects further objects: those
 	// of open turns.
 	Checkpoints []Checkpoint
-	// Trace calls visit for each object a checkpoint reaches. visit returns
-	// false for one it has seen, whose own references need no second look.
+	// Trace calls visit for each object that a checkpoint reaches. visit returns
+	// false for an object that it has seen. Trace then skips the references of that object.
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
-// RetainedLines is what a collection keeps although neither head nor tip reaches it. A nil
+// RetainedLines selects checkpoints that a collection keeps although neither head nor tip reaches them. A nil
 // RetainedLines keeps everything.
 type RetainedLines struct {
 	Since   time.Time          // younger checkpoints and operations stay

@@ -37,11 +37,9 @@ func Wait(ctx context.Context, s Store, thread ThreadID, after int64) (Head, err
 		if head.Seq > after {
 			return head, nil
 		}
-		timer := time.NewTimer(rest)
 		select {
-		case <-timer.C:
+		case <-time.After(rest):
 		case <-ctx.Done():
-			timer.Stop()
 			return Head{}, NewError(KindCancelled, "wait for thread", string(thread), ctx.Err())
 		}
 	}

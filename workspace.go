@@ -21,8 +21,8 @@ type Workspace interface {
 	// Without arguments the rules of the workspace alone decide.
 	Cover(with ...Coverage)
 	// Diff returns the changes that turn a into b, sorted by path, without
-	// modification times. The zero hash is the empty tree. Either tree may be that of
-	// the newest Snapshot, even before it is committed.
+	// modification times. The zero hash is the empty tree. Either tree may be the newest
+	// Snapshot's, even before it is committed.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
 	// Lost returns how many files tree a saved that tree b only records as protected.
 	Lost(ctx context.Context, a, b Hash) (files int, err error)
@@ -120,7 +120,7 @@ type Conflict struct {
 	Why  string `json:"why"`
 }
 
-// ForkReport is how a fork was made, and which paths it left out.
+// ForkReport is the method of a fork, and the paths that it left out.
 type ForkReport struct {
 	Root    string   `json:"root"`
 	How     string   `json:"how"` // "snapshot", "reflink", "copy", "store"
@@ -148,8 +148,8 @@ type WorkspaceState struct {
 	Time      time.Time   `json:"time,omitzero"`
 }
 
-// Coverage names a tree whose saved paths stay saved, although the rules of the
-// workspace now protect them. An agent can write such rules: without a coverage,
+// Coverage names a tree. The paths that it saved stay saved, although the rules of the
+// workspace now protect them. An agent can write rules: without a coverage,
 // a marker file would end the recording of the paths beside it.
 type Coverage struct {
 	Tree Hash

@@ -116,7 +116,7 @@ func (r *run) beginFileTurn(ctx context.Context) error {
 	r.fileTurn = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
 	if err := r.leased(r.Timeline).BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
-		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
+		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}); err != nil {
 		return err
 	}
 	return r.reload(ctx)

@@ -63,14 +63,6 @@ type Invocation struct {
 	before map[string]json.RawMessage // the state when the step's calls began
 }
 
-// Decode reads the arguments into v.
-func (inv *Invocation) Decode(v any) error {
-	if err := json.Unmarshal(inv.Args, v); err != nil {
-		return fmt.Errorf("arguments of %s: %w", inv.Name, err)
-	}
-	return nil
-}
-
 // NewTool returns a tool that calls a function. A is a struct whose json and jsonschema tags
 // describe the arguments. The model receives a string or a [Result] as it is, and any other
 // value as JSON. NewTool panics if A has no JSON Schema.
@@ -86,8 +78,8 @@ func NewTool[A, R any](name, description string, onLost OnLost, run func(ctx con
 	return Tool{ToolSpec: ToolSpec{Name: name, Description: description, Schema: text}, OnLost: onLost,
 		Run: func(ctx context.Context, inv *Invocation) (Result, error) {
 			var args A
-			if err := inv.Decode(&args); err != nil {
-				return Result{}, err
+			if err := json.Unmarshal(inv.Args, &args); err != nil {
+				return Result{}, fmt.Errorf("arguments of %s: %w", inv.Name, err)
 			}
 			out, err := run(ctx, inv, args)
 			if err != nil {

@@ -18,8 +18,8 @@ type base struct {
 	at         segno.CommitID
 	epoch      uint64
 	step, turn int
-	log        *messageLog                // its first messages are those of the checkpoint
-	messages   int                        // how many of them
+	log        *messageLog                // begins with the messages of the checkpoint
+	messages   int                        // their number
 	values     map[string]json.RawMessage // copies
 	interrupts []segno.Interrupt          // copies
 	decided    map[string]bool            // interrupts that wait no more

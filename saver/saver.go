@@ -38,11 +38,11 @@ type Snapshot struct {
 	// ID is the checkpoint's id. In the argument of Save it names the parent: leave it as
 	// Load or Save returned it. "" means that the thread has no checkpoint yet.
 	ID segno.CommitID `json:"id,omitempty"`
-	// Step counts the saves of a line. A Step that is not above that of the parent becomes
+	// Step counts the saves of a line. A Step that is not above the parent's becomes
 	// the next one, so that the caller need not count.
 	Step int `json:"step"`
-	// Messages are the whole conversation. Save compares them with those of the
-	// checkpoint that ID names and stores the ones from the first difference on. The
+	// Messages are the whole conversation. Save compares them with the messages of
+	// the checkpoint that ID names and stores them from the first difference on. The
 	// older checkpoint keeps its own.
 	Messages []json.RawMessage `json:"messages,omitempty"`
 	// State has all other values of the program. Save stores only those that differ from the

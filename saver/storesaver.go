@@ -66,7 +66,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Messages = slices.Clip(s.Messages) // two may go on from here
+	s.Messages = slices.Clip(s.Messages) // two callers may append to it
 	s.ID, s.Step, s.Created, s.Updated = c.ID, c.Checkpoint.Step, base.created, now
 	s.base = base.next(s, kept, head.Epoch, c.Entries)
 	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
@@ -291,8 +291,8 @@ func (v *StoreSaver) Exists(ctx context.Context, at ThreadKey) (bool, error) {
 	return err == nil, err
 }
 
-// History yields a thread's checkpoints, newest first, without their states: of
-// every line, also of one that was undone. Thread in q is the address's.
+// History yields a thread's checkpoints, newest first, without their states. It includes lines
+// that were undone. It sets q.Thread.
 func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	q.Thread = at.ID()
 	return v.Store.Checkpoints(ctx, q)
@@ -304,12 +304,12 @@ func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, e
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
 
-// Redo takes a thread n saves forward; see [StoreSaver.Undo].
+// Redo moves a thread n saves forward; see [StoreSaver.Undo].
 func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
 }
 
-// Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
+// Restore moves a thread to any of its checkpoints; see [StoreSaver.Undo].
 func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 }

@@ -13,8 +13,8 @@ type Adoption struct {
 	Agent  string
 	Source segno.Source
 	Title  string // the first prompt, or ""
-	// Name tells the session from an earlier one of the same id, for an agent that
-	// gives an id twice; "" if it does not.
+	// Name distinguishes the session from an earlier one with the same id, for an agent that
+	// uses an id twice. It is "" for other agents.
 	Name string
 	// Earlier are the session's turns so far, oldest first, as its agent shows them. They
 	// count only for an agent without a transcript; their positions need not be set.

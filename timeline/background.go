@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Task is work that a turn started and that goes on when the turn has ended, for example a
+// Task is work that a turn started and that continues after the turn has ended, for example a
 // subagent or a shell command.
 type Task struct {
 	ID   string `json:"id"`
@@ -107,8 +107,8 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]tim
 	return ends
 }
 
-// workedUntil is the time until which the work of a turn went on that did not report its end:
-// now if the agent still runs, else zero for not known.
+// workedUntil returns the end of calls and tasks of a turn that did not report their ends: now
+// if the agent still runs, else zero for not known.
 func (tx *txn) workedUntil(t *OpenTurn) time.Time {
 	if tx.isGone(*t) {
 		return time.Time{}
@@ -116,7 +116,7 @@ func (tx *txn) workedUntil(t *OpenTurn) time.Time {
 	return tx.Now()
 }
 
-// keepOpenForTasks deletes a turn that ended from the spool, unless tasks of it go on.
+// keepOpenForTasks deletes a turn that ended from the spool, unless some of its tasks still run.
 func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	turn := w.turn
 	if len(w.Tasks) == 0 || turn.Start.IsZero() {
@@ -221,7 +221,7 @@ func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID,
 	return err
 }
 
-// endBackground ends a turn again after its agent answered a report, or continued by itself.
+// endBackground ends a turn again after its agent answered a report, or continued without one.
 // All changes since belong to the turn. It stays in the background while tasks run.
 func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
 	var err error
@@ -267,8 +267,8 @@ func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
 }
 
 // attributeToBackground adds to turns of the same session in the background the changes of
-// their tasks while turn ran. turn then begins from the result. It returns the paths whose
-// times do not decide between the turn and a task.
+// their tasks while turn ran. turn then begins from the result. It returns the paths
+// with times that do not decide between the turn and a task.
 func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
 	if turn.Before == nil || turn.Thread == "" {
 		return nil, nil

@@ -13,22 +13,18 @@ import (
 
 // Prompt is the beginning of a turn.
 type Prompt struct {
-	Key      segno.TurnKey // the agent's id of the prompt; "" if it has none
-	Agent    string
-	Source   segno.Source
-	Text     string
-	Task     string         // the background task that the prompt reports on; "" if a user wrote it
-	PID      int            // of the agent, 0 if not known
-	PIDStart string         // see [OpenTurn]
-	Queued   bool           // see [OpenTurn]
-	Owner    string         // of the lease on the thread, if the caller holds one
-	Thread   segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
-
-	Group      int // see [OpenTurn]
-	GroupStart string
+	Key    segno.TurnKey // the agent's id of the prompt; "" if it has none
+	Agent  string
+	Source segno.Source
+	Text   string
+	Task   string         // the background task that the prompt reports on; "" if a user wrote it
+	Queued bool           // see [OpenTurn]
+	Owner  string         // of the lease on the thread, if the caller holds one
+	Thread segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
+	Process
 }
 
-// TurnStart is what the agent or its user should hear at the beginning of a turn.
+// TurnStart has the messages for the agent and its user at the beginning of a turn.
 type TurnStart struct {
 	Key  segno.TurnKey
 	Tell string // for the agent: one sentence about a move since its last turn, or ""
@@ -37,7 +33,7 @@ type TurnStart struct {
 
 // BeginTurn opens a turn. If the files changed since the thread's head, BeginTurn commits
 // an external checkpoint first. On return the open turn is durable. Turns of the same
-// session, and of agents whose process is gone, are closed as interrupted. A prompt that
+// session, and of agents that have exited, are closed as interrupted. A prompt that
 // belongs to an open turn is added to that turn.
 func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
@@ -64,22 +60,9 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
-		Prompt: p.Text, Before: &snap, Start: tx.Now(), PID: p.PID, PIDStart: p.PIDStart,
-		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
-	if turn.Thread == "" {
-		if turn.Thread, err = tx.threadOf(ctx, p.Source.Session); err != nil {
-			return TurnStart{}, fmt.Errorf("find thread: %w", err)
-		}
-	}
-
-	begun, isShared := TurnStart{Key: p.Key}, false
-	if turn.Thread == "" {
-		// The transcript shows at the turn's end to which thread this session belongs. Until
-		// then the open turn keeps the snapshot.
-		err = tx.keepOrHold(ctx, staged, &turn)
-	} else {
-		isShared, err = tx.beginOn(ctx, &turn, staged, &begun)
-	}
+		Prompt: p.Text, Before: &snap, Start: tx.Now(), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+	begun := TurnStart{Key: p.Key}
+	isShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {
 		return TurnStart{}, err
 	}
@@ -92,10 +75,20 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	return begun, tx.stuck
 }
 
-// beginOn brings the thread of a turn up to the present: the session of the prompt becomes
-// its head session, and changes made outside turns become an external checkpoint.
+// beginOnThread finds the thread of a turn and brings it up to the present: the session of the
+// prompt becomes its head session, and changes made outside turns become an external checkpoint.
 // It reports whether the newest turn of the thread is shared, so that the user knows already.
-func (tx *txn) beginOn(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+	if turn.Thread == "" {
+		if turn.Thread, err = tx.threadOf(ctx, turn.Source.Session); err != nil {
+			return false, fmt.Errorf("find thread: %w", err)
+		}
+	}
+	if turn.Thread == "" {
+		// The transcript shows at the turn's end to which thread this session belongs. Until
+		// then the open turn keeps the snapshot.
+		return false, tx.keepOrHold(ctx, staged, turn)
+	}
 	snap := *turn.Before
 	head, at, err := tx.headAndCheckpoint(ctx, turn.Thread)
 	if err != nil {
@@ -262,8 +255,8 @@ func (tx *txn) closeStale(ctx context.Context, session segno.SessionID) (others 
 	return others, nil
 }
 
-// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace whose agent's
-// process is gone, and applies deferred commits, so that their changes are recorded before
+// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace if their agents
+// have exited, and applies deferred commits, so that their changes are recorded before
 // another agent continues.
 func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	turns, err := tl.Spool.Turns(ctx)
@@ -315,7 +308,7 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	return tx.stuck
 }
 
-// closeInterrupted ends a turn whose agent will not end it. A turn that cannot be recorded
+// closeInterrupted ends a turn that its agent will not end. A turn that cannot be recorded
 // is set aside, so that it does not block later turns.
 func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := tx.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {

@@ -31,8 +31,8 @@ func (tx *txn) previousPosition(ctx context.Context, turn OpenTurn) (*segno.Posi
 	return l.Position, nil
 }
 
-// captureStart is the offset in the transcript at which a turn began, because the capture
-// before it ended there. A turn that is ended again began at the end of its parent's capture.
+// captureStart returns the offset in the transcript at which a turn began: the capture before
+// it ended there. A turn that is ended again began at the end of its parent's capture.
 func (tx *txn) captureStart(ctx context.Context, done *segno.Checkpoint, prev *segno.Position) (int64, error) {
 	if done == nil || done.Session == nil || prev == nil || prev.Session != done.Session.Session {
 		return offsetOf(prev), nil
@@ -52,8 +52,8 @@ func offsetOf(p *segno.Position) int64 {
 }
 
 // capture reads the new records of the agent's transcript. A turn without a readable
-// transcript is recorded all the same. Its session tier then ends where that of the turn
-// before it did.
+// transcript is recorded all the same. Its session tier then ends at the position of the
+// turn before it.
 func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position, batch segno.Batch) (segno.Captured, error) {
 	t := tx.Transcripts[turn.Agent]
 	if t == nil {
@@ -67,7 +67,7 @@ func (tx *txn) capture(ctx context.Context, turn OpenTurn, prev *segno.Position,
 	if err == nil {
 		return got, nil
 	}
-	// An agent killed before its first line leaves no transcript, and one that
+	// An agent killed before its first line leaves no transcript, and a transcript that
 	// cannot be read must not cost the turn its files.
 	got = segno.Captured{Position: segno.Position{Agent: turn.Agent, Session: turn.Source.Session, Dir: turn.Source.Dir, Path: turn.Source.Path}}
 	if prev != nil {

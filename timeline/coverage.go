@@ -19,7 +19,7 @@ func (tl *Timeline) CoverTurns(ctx context.Context) error {
 }
 
 // coverTurns makes the workspace keep saving the paths that it saved when its open turns began,
-// or, if none is open, those of the newest commit about it. The agent may have written a
+// or, if no turn is open, the paths of the newest commit about it. The agent may have written a
 // rule that appears while a turn is open, so such a rule removes nothing from the turn's
 // checkpoint.
 func (tx *txn) coverTurns(ctx context.Context) error {

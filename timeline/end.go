@@ -25,7 +25,7 @@ type TurnEnd struct {
 	// Queued is how many of the messages that the user added wait in the agent's queue.
 	// They belong to the next turn.
 	Queued int
-	// Source replaces that of the open turn, if the agent reported more about it since.
+	// Source replaces the open turn's source, if the agent reported more about it since.
 	Source segno.Source
 	Agent  string
 	// Settle, if set, is called once the files are scanned and before the
@@ -38,7 +38,7 @@ type TurnEnd struct {
 
 // EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
 // new head durable, and the open turn is deleted from the spool after that. A second end of
-// the same turn amends it. A turn whose beginning was not recorded begins with the newest
+// the same turn amends it. A turn without a recorded beginning begins with the newest
 // known state of the workspace; if its agent was not prompted since its newest turn, there
 // is no such turn, and EndTurn returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
@@ -61,7 +61,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	return c, err
 }
 
-// turnToEnd returns the open turn that e ends, or a turn whose beginning was not recorded.
+// turnToEnd returns the open turn that e ends, or makes one if its beginning was not recorded.
 func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	for _, t := range tx.turns {
 		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
@@ -84,7 +84,7 @@ type turnEnd struct {
 	done  *segno.Checkpoint // of an earlier end of the same turn, or nil
 	batch segno.Batch
 
-	after   segno.Snapshot  // what the turn left
+	after   segno.Snapshot  // the workspace at the end of the turn
 	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	prev    *segno.Position // where the newest capture of the session ended
@@ -152,7 +152,7 @@ func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, e
 }
 
 // assignThread finds the thread of a turn that began without one. After an
-// interruption it also finds the turn's background tasks, which go on.
+// interruption it also finds the turn's background tasks, which continue.
 func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
 	if err := tx.resolveThread(ctx, &w.turn); err != nil {
 		return err
@@ -227,8 +227,8 @@ func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
-// not hold.
+// commitLaterChanges commits the changes that others made after a turn ended. The turn's
+// checkpoint does not have them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
 	if err != nil || at.ID != made.ID {

@@ -16,8 +16,11 @@ import (
 // open turn as long as the same process runs and its transcript does not record an
 // interruption.
 func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
+	runs := func(t OpenTurn) bool {
+		return t.Source.Session == p.Source.Session && !t.commitsSteps() && !t.InBackground()
+	}
 	for _, t := range tx.turns {
-		if t.Source.Session != p.Source.Session || t.commitsSteps() || t.InBackground() || !tx.isFollowUp(ctx, t, p) {
+		if !runs(t) || !tx.isFollowUp(ctx, t, p) {
 			continue
 		}
 		if err := tx.noteTask(ctx, t, p); err != nil {
@@ -30,7 +33,7 @@ func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error
 	}
 	for _, t := range tx.turns {
 		// The tasks of a turn that was interrupted continue in the background from here on.
-		if t.Workspace != tx.Workspace.ID() || t.Source.Session != p.Source.Session || t.commitsSteps() || t.InBackground() || !tx.wasInterrupted(ctx, t) {
+		if t.Workspace != tx.Workspace.ID() || !runs(t) || !tx.wasInterrupted(ctx, t) {
 			continue
 		}
 		if t, open := tx.openTurn(t.Key); open {

@@ -10,8 +10,8 @@ import (
 )
 
 // moveNote returns the note that an agent gets at a prompt in a session if its thread moved
-// after the session's newest turn, or "". at is where the thread is. A session whose
-// turns were undone and redone again gets none.
+// after the session's newest turn, or "". at is where the thread is. A session gets
+// none if its turns were undone and redone again.
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made, because it depends on all moves in between, and on the session.
@@ -39,9 +39,8 @@ func isUserCheckpoint(c *segno.Checkpoint) bool {
 	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
 }
 
-// lastSeenBy returns the newest checkpoint whose turn is in a session's conversation: the
-// last turn in the session, or the checkpoint that it was cut at. It is nil if there
-// is none.
+// lastSeenBy returns the newest checkpoint that a session's conversation contains: the last
+// turn in the session, or the checkpoint at which it was cut. It is nil if there is none.
 func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
 	turn, err := tx.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
@@ -58,7 +57,7 @@ func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.Se
 	return c, err
 }
 
-// noteBetween is the note for a session that knows one line and is prompted on
+// noteBetween returns the note for a session that has one line and gets a prompt on
 // another. Both are newest first.
 func noteBetween(old, now []*segno.Checkpoint) string {
 	gone, come := turnsBeside(old, now), turnsBeside(now, old)

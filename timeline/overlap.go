@@ -16,8 +16,8 @@ const (
 	whyRanToo     = "a turn of another thread ran a command at the time, which may have changed it, too"
 )
 
-// contestedPaths returns a function that says why a path that changed in a turn may hold the
-// work of another author, or "". changes are the turn's.
+// contestedPaths returns a function that returns why a path that changed in a turn may have
+// changes of another author, or "". changes are the turn's.
 func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	entries, err := tx.turnEntries(ctx, turn)
 	if err != nil {
@@ -40,7 +40,7 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, chang
 
 // overlapped returns a function that returns why a path that changed during a shared turn may
 // not be reverted with it, or "". Both turns see the changes made while they overlapped,
-// and no snapshot shows which turn made them. Such a path belongs to this turn only if its
+// and no snapshot shows which turn made them. The path belongs to this turn only if its
 // own tools name it and those of the other turn do not. A command of the other turn need
 // not name its files. Its writes before those of this turn's tools are overwritten; its
 // later writes are excluded only if the file still has the content that this turn's tools
@@ -191,6 +191,21 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 			rivals = append(rivals, s)
 		}
 	}
+	open, err := tx.openOverlappingTurns(ctx, turn, own)
+	if err != nil {
+		return nil, err
+	}
+	rivals = append(rivals, open...)
+	for _, r := range rivals {
+		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
+			return nil, err
+		}
+	}
+	return rivals, nil
+}
+
+// openOverlappingTurns is overlappingTurns for turns that are still open.
+func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (open []*timeSpan, err error) {
 	for _, t := range tx.turns {
 		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
 			continue
@@ -201,18 +216,13 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		}
 		s := tx.newSpan(entries, time.Time{})
 		s.start, s.end, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
-		rivals = append(rivals, s)
+		open = append(open, s)
 	}
-	for _, r := range rivals {
-		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
-			return nil, err
-		}
-	}
-	return rivals, nil
+	return open, nil
 }
 
-// changedInBoth returns the paths that changed while two turns were both at work: from
-// the beginning of the later one to the end of the one that ended first.
+// changedInBoth returns the paths that changed while two turns overlapped: from the later
+// beginning to the earlier end.
 func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
 	if !a.isKnown() || !b.isKnown() {
 		return nil, nil

@@ -30,7 +30,7 @@ type activity struct {
 	root  string
 }
 
-// toolCall is one tool call and the time it worked.
+// toolCall is one tool call and the time in which it worked.
 type toolCall struct {
 	text     string     // every string of its input
 	content  segno.Hash // of the file it wrote, if the input holds all of it
@@ -115,8 +115,8 @@ func startedTask(result json.RawMessage) string {
 }
 
 // isConfined reports whether a tool changes at most the files that its input names, by
-// the names that Claude Code and the Agent Client Protocol give such tools. The calls
-// of a subagent are entries too, so the tool that starts one changes nothing.
+// the names that Claude Code and the Agent Client Protocol use. The calls of a subagent are
+// entries too, so the tool that starts a subagent changes nothing.
 func isConfined(tool string) bool {
 	switch tool {
 	case "Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "delete", "move", "Agent", "Task":
@@ -160,7 +160,7 @@ func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 		case ownDoubt:
 			unsure = true
 		}
-		// The time of a path that is gone is that of its directory, which may have changed again.
+		// A path that is gone has the time of its directory, which may have changed again.
 		unsure = unsure || gone && !s.confined
 	}
 	if unsure {
@@ -173,18 +173,22 @@ func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 func (s *toolCall) ownerOf(change segno.Change, root string, touched time.Time) owner {
 	gone := change.To.Type == segno.EntityNone
 	names := mentions(s.text, root, change.Path) && !(gone && s.keeps)
-	during := !touched.Before(s.from.Add(-clockGrain)) && (s.lost || !touched.After(s.to))
-	switch {
-	case names && !s.content.IsZero() && s.content == change.To.Hash:
-		return ownTurn // the content is what the tool wrote
-	case names && gone && s.deletes() && !s.from.After(touched):
-		return ownTurn
-	case names && during && !s.lost && !gone:
-		return ownTurn
-	case names, during && !s.confined:
+	switch during := s.workedAt(touched); {
+	case !names && during && !s.confined:
 		return ownDoubt
+	case !names:
+		return ownOther
+	case !s.content.IsZero() && s.content == change.To.Hash:
+		return ownTurn // the file has the content that the tool wrote
+	case gone && s.deletes() && !s.from.After(touched), !gone && during && !s.lost:
+		return ownTurn
 	}
-	return ownOther
+	return ownDoubt
+}
+
+// workedAt reports whether the call may have worked at a time.
+func (s *toolCall) workedAt(at time.Time) bool {
+	return !at.Before(s.from.Add(-clockGrain)) && (s.lost || !at.After(s.to))
 }
 
 // deletes reports whether a call can remove the paths that it names.
@@ -232,7 +236,7 @@ func (tx *txn) touchTimes(ctx context.Context, changes []segno.Change) (map[stri
 
 // changeTime returns the latest time at which a rename of a directory above p may have
 // moved p, or zero. A rename changes the time of the directory and that of its parent,
-// but not the times of what the directory holds. Only directories that pass counts are
+// but not the times of its contents. Only directories that pass counts are
 // considered.
 func changeTime(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
@@ -272,7 +276,7 @@ func ownerAmong(x segno.Change, changed map[string]segno.Change, times map[strin
 	if !at.After(touched) || of(x, at) == first {
 		return first
 	}
-	return ownDoubt // the turn may have written what the user moved, or the other way round
+	return ownDoubt // the user may have moved a file of the turn, or the turn one of the user
 }
 
 // divide decides the owner of each change. times are those of touchTimes, and start is when

@@ -57,8 +57,8 @@ func (tx *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	return tx.linkSession(ctx, w)
 }
 
-// followRewind moves the parent when the user went back inside the agent first:
-// the prompt then hangs from an older record than the parent's.
+// followRewind moves the parent if the user returned to an older record in the agent before
+// the prompt: the prompt then follows that record.
 func (tx *txn) followRewind(ctx context.Context, w *turnEnd) error {
 	p := w.parent.Session
 	if w.got.Prompt == "" || p == nil || w.got.Follows == p.Leaf {
@@ -103,7 +103,7 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 }
 
 // linkSession commits an external checkpoint between the parent and the turn if the
-// workspace at the turn's beginning was not what the parent pins.
+// workspace at the turn's beginning differed from the parent.
 func (tx *txn) linkSession(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before
 	if before == nil || w.parent.Tree() == before.Tree {
@@ -140,6 +140,11 @@ func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.Thread
 	if turn.Start.IsZero() {
 		return false, nil
 	}
+	return tx.endedSince(ctx, turn, own)
+}
+
+// endedSince reports whether a turn of another thread in the workspace ended after turn began.
+func (tx *txn) endedSince(ctx context.Context, turn *OpenTurn, own turnIdentity) (bool, error) {
 	const most = 16 // older ones to examine: a deferred commit has an older time than its neighbours
 	older := 0
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: turn.Workspace}) {
@@ -147,7 +152,7 @@ func (tx *txn) isShared(ctx context.Context, turn *OpenTurn, thread segno.Thread
 			return false, err
 		}
 		if c.Time.After(turn.Start) {
-			if c.Kind == segno.CheckpointTurn && c.Thread != thread && !own.sameAs(identityOf(&c)) {
+			if c.Kind == segno.CheckpointTurn && c.Thread != own.thread && !own.sameAs(identityOf(&c)) {
 				return true, nil
 			}
 		} else if older++; older == most {

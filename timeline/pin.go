@@ -8,13 +8,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Pin gives a checkpoint one more name, under which it is kept whatever the policy says.
-// called is how the user named the checkpoint; the operation log shows it.
+// Pin adds a name to a checkpoint. No policy collects a checkpoint with a name.
+// called is the checkpoint in the user's words, for the operation log.
 func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
 	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }
 
-// Unpin takes names off a checkpoint.
+// Unpin removes names of a checkpoint.
 func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string, names ...string) error {
 	return tl.pin(ctx, at, nil, names, &segno.Operation{Verb: segno.VerbUnpin, Args: called})
 }

@@ -57,29 +57,33 @@ type Plan struct {
 	Restore bool           `json:"restore,omitempty"`
 	Label   string         `json:"label,omitempty"`
 
-	Steps     []segno.Change   `json:"steps,omitempty"`
-	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
-	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
-	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
-	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
-	Git       string           `json:"git,omitempty"`       // the command to run if HEAD moved between the two, or ""
+	FilePlan
+	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
 
 	// Session is the position to which the conversation moves, nil if it stays. Link is the
 	// session that ends there, once it is written.
 	Session *segno.Position   `json:"session,omitempty"`
 	Link    *segno.Link       `json:"link,omitempty"`
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
-	// Finishes is the operation whose conflicts are overwritten, "" for a move of
-	// turns.
+	// Finishes is the operation that left the conflicts which this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
+}
+
+// FilePlan is the part of a plan about files.
+type FilePlan struct {
+	Steps     []segno.Change   `json:"steps,omitempty"`
+	Times     segno.Hash       `json:"times,omitzero"`
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
+	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
+	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 
 	goals  []segno.Hash // the trees that the steps come from
 	hidden []string     // paths to write that the present only records as protected
 }
 
 // Complete reports whether no path of a plan is a conflict and none is lost.
-func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
+func (p *FilePlan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
 // currentState is the state of a thread and the workspace when a move begins.
 type currentState struct {
@@ -177,8 +181,8 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 	return now, err
 }
 
-// closeOrRefuse closes open turns whose agent is gone and refuses to move files
-// under an agent that is at work.
+// closeOrRefuse closes open turns of agents that have exited, and refuses to move files while an
+// agent works.
 func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	for _, t := range tx.turns {
 		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && !t.InBackground() {

@@ -8,8 +8,8 @@ import (
 
 // MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and
 // restore in the same way and then moves the thread's pointers in one commit. Nothing is
-// deleted. The error has [segno.KindNotFound] if there is less to undo or redo than ask
-// says, and then nothing moves.
+// deleted. The error has [segno.KindNotFound] if there are fewer turns to undo or redo than ask
+// names. Then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
 	tx := tl.begin()
 	head, err := tx.Store.Head(ctx, ask.Thread)

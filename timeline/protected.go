@@ -11,7 +11,7 @@ import (
 
 // hide adds the steps below directories that the present protects to the plan's hidden
 // paths. The rules of the trees that the steps come from then decide about them.
-func (p *Plan) hide(r *reverter) {
+func (p *FilePlan) hide(r *reverter) {
 	p.goals = r.targets
 	for _, step := range p.Steps {
 		for at := step.Path; at != "."; at = path.Dir(at) {
@@ -25,7 +25,7 @@ func (p *Plan) hide(r *reverter) {
 
 // hideAbove adds the directories above some paths that the present protects and a checkpoint
 // saved. changes lead from the present to the checkpoint.
-func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
+func (p *FilePlan) hideAbove(changes []segno.Change, paths []string) {
 	for _, c := range changes {
 		if c.From.Type != segno.EntityProtected || !isSaved(c.To) {
 			continue

@@ -14,7 +14,7 @@ import (
 const forced = " --force"
 
 // Remaining returns the thread's newest move as it was planned. Its Conflicts and Forced
-// are those that still differ from what the move would have written. The plan is nil
+// are the paths that still differ from the result that the move would have had. The plan is nil
 // if the thread moved on since.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
 	tx, err := tl.lockForMove(ctx)
@@ -173,7 +173,7 @@ func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.O
 // dropSettled drops the conflicts that the move wrote all the same, and those with the state
 // that it would have written. after has the changes from the plan's present to the end
 // of its move, and since those until now.
-func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
+func (p *FilePlan) dropSettled(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced
 	p.Forced = nil

@@ -23,8 +23,8 @@ type Retention struct {
 // IsZero reports whether r keeps everything.
 func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
 
-// Expired returns the threads of which r keeps no turn, in the order of [Store.Threads].
-// Parts count with the thread they are parts of. A caller deletes them with [DeleteWhole] or
+// Expired returns the threads without a turn that r keeps, in the order of [segno.Store].Threads.
+// Parts count with their parent thread. A caller deletes them with [DeleteWhole] or
 // [Purge], after it has seen that no turn of them is open elsewhere.
 func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([]segno.ThreadID, error) {
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {
@@ -82,7 +82,7 @@ func keepsThread(ctx context.Context, s segno.Store, thread segno.ThreadID, sinc
 }
 
 // Lines returns which lines a collection keeps although neither head nor tip reaches them,
-// for [CollectPolicy]. nil keeps all.
+// for [segno.CollectPolicy]. nil keeps all.
 func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*segno.RetainedLines, error) {
 	if r.IsZero() {
 		return nil, nil

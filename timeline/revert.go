@@ -188,7 +188,7 @@ func collectStrings(to *strings.Builder, v any) {
 }
 
 // setSteps makes a reversal's result the plan's steps.
-func (p *Plan) setSteps(ctx context.Context, r *reverter) error {
+func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change
 	for name, f := range r.files {
 		if f.conflict == "" {
@@ -205,7 +205,7 @@ func (p *Plan) setSteps(ctx context.Context, r *reverter) error {
 
 // split sorts changes into steps that can be executed, and paths that stay because
 // one side of them is protected: recorded, and not stored.
-func (p *Plan) split(changes []segno.Change) {
+func (p *FilePlan) split(changes []segno.Change) {
 	keep := func(list *[]segno.Conflict, path, why string) {
 		*list = append(*list, segno.Conflict{Path: path, Why: why})
 	}
@@ -233,7 +233,7 @@ func (p *Plan) split(changes []segno.Change) {
 }
 
 // sortPaths sorts the lists of a plan by path.
-func (p *Plan) sortPaths() {
+func (p *FilePlan) sortPaths() {
 	for _, list := range [][]segno.Change{p.Steps, p.Forced} {
 		slices.SortFunc(list, func(a, b segno.Change) int { return strings.Compare(a.Path, b.Path) })
 	}

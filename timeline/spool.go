@@ -49,6 +49,17 @@ type Spool interface {
 	ClearPlan(ctx context.Context, id segno.WorkspaceID) error
 }
 
+// Process is the process of an open turn. The end of the process ends the turn.
+type Process struct {
+	PID      int    `json:"pid,omitempty"`       // of the agent or the owner, 0 if not known
+	PIDStart string `json:"pid_start,omitempty"` // when it started; tells it from a later process with the same pid
+	// Group is the process group in which the owner runs the agent, and GroupStart the time
+	// at which the leader of the group started. If the owner is gone, the group must be
+	// ended before another process continues the session.
+	Group      int    `json:"group,omitempty"`
+	GroupStart string `json:"group_start,omitempty"`
+}
+
 // OpenTurn is a turn that has begun and not ended.
 type OpenTurn struct {
 	Key       segno.TurnKey     `json:"key"`
@@ -58,22 +69,16 @@ type OpenTurn struct {
 	Source    segno.Source      `json:"source"`
 	Workspace segno.WorkspaceID `json:"workspace"`
 	Prompt    string            `json:"prompt"`
-	Before    *segno.Snapshot   `json:"before,omitempty"` // what the workspace held when it began
+	Before    *segno.Snapshot   `json:"before,omitempty"` // the workspace when it began
 	Staged    segno.Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to take them
 	Start     time.Time         `json:"start"`
-	PID       int               `json:"pid,omitempty"`       // the process whose end ends the turn: the agent's, or the owner's
-	PIDStart  string            `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
-	Note      string            `json:"note,omitempty"`      // the note that the agent got at its beginning
+	Note      string            `json:"note,omitempty"` // the note that the agent got at its beginning
 	// Owner, if set, holds the lease on the thread and records the turn. Hooks that run
 	// meanwhile only add entries about tool calls.
 	Owner string `json:"owner,omitempty"`
-	// Group is the process group in which the owner runs the agent, and GroupStart the time
-	// at which the leader of the group started. If the owner is gone, the group must be
-	// ended before another process continues the session.
-	Group      int    `json:"group,omitempty"`
-	GroupStart string `json:"group_start,omitempty"`
+	Process
 
-	// Ended is the checkpoint of a turn that has ended while its Tasks go on. Awake is set
+	// Ended is the checkpoint of a turn that has ended while its Tasks still run. Awake is set
 	// while the agent answers a report of a task. The report came under a separate key, one
 	// of Also. Noted is how many of the turn's entries the checkpoint has.
 	Ended segno.CommitID  `json:"ended,omitempty"`

@@ -9,15 +9,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Config is what a [Timeline] works with.
+// Config has the parts of a [Timeline].
 type Config struct {
 	Store       segno.Store
 	Workspace   segno.Workspace
 	Transcripts map[string]segno.Transcript // by agent; an agent without one has no session tier
 	Spool       Spool
 	Now         func() time.Time
-	// Alive reports whether a process still runs: pid, and what [OpenTurn] has
-	// of its start.
+	// Alive reports whether the process pid that started at start still runs; see [Process].
 	Alive func(pid int, start string) bool
 	// Register records the directory of a fork as a workspace. Only Fork needs it.
 	Register func(ctx context.Context, dir string) (segno.WorkspaceRecord, error)
@@ -35,7 +34,7 @@ type Timeline struct{ Config }
 // Open returns the timeline of a workspace. It reads and writes nothing.
 func Open(c Config) *Timeline { return &Timeline{c} }
 
-// WithLease returns a timeline whose commits to the lease's thread carry its epoch.
+// WithLease returns a timeline that commits to the lease's thread with the lease's epoch.
 func (tl *Timeline) WithLease(l segno.Lease) *Timeline {
 	c := tl.Config
 	c.Lease = l
@@ -82,7 +81,7 @@ func (tl *Timeline) lock(ctx context.Context, steps func(tx *txn) error) (*txn, 
 }
 
 // lockForMove locks the workspace, applies deferred commits and completes an
-// interrupted move. Each must succeed: a move plans from what the store holds.
+// interrupted move. Each must succeed, because a move plans from the state of the store.
 func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
 	return tl.lock(ctx, func(tx *txn) error {
 		err := tx.replayDeferred(ctx)
@@ -161,8 +160,8 @@ func (tx *txn) closeTurn(ctx context.Context, key segno.TurnKey) error {
 	return tx.Spool.Close(ctx, key)
 }
 
-// replaceTurn replaces a turn in tx.turns, or removes it. A loop over tx.turns goes on with
-// the turns that it began with.
+// replaceTurn replaces a turn in tx.turns, or removes it. It changes no slice that a
+// loop over tx.turns may use.
 func (tx *txn) replaceTurn(key segno.TurnKey, by ...OpenTurn) {
 	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool { return t.Key == key })
 	if i < 0 {

@@ -94,21 +94,12 @@ func BenchmarkSnapshotFirst(b *testing.B) {
 
 // A restore, and a snapshot of the result.
 func BenchmarkRestoreAndSave(b *testing.B) {
-	p := goTree(b)
-	states := [2]segno.Snapshot{p.save()}
-	p.write("src/fmt/print.go", "changed")
-	states[1] = p.save()
-	n := 0
-	against(b, 2.5, func() { walk(b, p.root) }, func() {}, func() {
-		if c := p.restore(states[n%2]); len(c) > 0 {
-			b.Fatal(c)
-		}
-		p.saveAt("src/fmt/print.go")
-		n++
-	})
+	benchmarkRestore(b, func(p *fixture) { p.saveAt("src/fmt/print.go") })
 }
 
-func BenchmarkRestoreOneFile(b *testing.B) {
+func BenchmarkRestoreOneFile(b *testing.B) { benchmarkRestore(b, func(*fixture) {}) }
+
+func benchmarkRestore(b *testing.B, after func(*fixture)) {
 	p := goTree(b)
 	states := [2]segno.Snapshot{p.save()}
 	p.write("src/fmt/print.go", "changed")
@@ -118,6 +109,7 @@ func BenchmarkRestoreOneFile(b *testing.B) {
 		if c := p.restore(states[n%2]); len(c) > 0 {
 			b.Fatal(c)
 		}
+		after(p)
 		n++
 	})
 }

@@ -49,26 +49,11 @@ type keepFunc func(path string, st *stat) bool
 // addBelow adds everything below dir for which keep returns true. It calls leaveOut for
 // anything but files, directories and symlinks.
 func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) error {
-	below, err := l.addDir(from, dir, keep, leaveOut)
+	d, err := from.openDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, p := range below {
-		if err := l.addBelow(from, p, keep, leaveOut); err != nil && !isGone(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// addDir adds the entries of dir, and returns the directories among them. It closes dir
-// before it returns: a deep tree must not keep a directory open for each level.
-func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) (below []string, err error) {
-	d, err := from.openDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
+	var below []string
 	err = d.list(make([]byte, direntBytes), func(name []byte, st *stat, err error) {
 		p := join(dir, string(name))
 		switch {
@@ -82,7 +67,16 @@ func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut f
 			leaveOut(p)
 		}
 	})
-	return below, err
+	d.close() // before the recursion: a deep tree must not keep a directory open for each level
+	for _, p := range below {
+		if err == nil || isGone(err) {
+			err = l.addBelow(from, p, keep, leaveOut)
+		}
+	}
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // add adds a file or symlink. It returns false for anything else.

@@ -212,11 +212,12 @@ func readStateFile(path string, limit int64) ([]byte, error) {
 }
 
 func statStateFile(path string) (stat, error) {
-	fi, err := os.Lstat(path)
+	dir, err := openRoot(filepath.Dir(path))
 	if err != nil {
 		return stat{}, err
 	}
-	return statOf(fi), nil
+	defer dir.close()
+	return dir.lstat(filepath.Base(path))
 }
 
 // saveIndex replaces the index. It does not sync the file: after a crash of the machine the

@@ -117,26 +117,20 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 
 // staysProtected is unchanged for an entry that the index has as protected.
 func (l *listing) staysProtected(before *entry, st *stat) bool {
-	at := join(l.n.path, before.name)
+	at, rules := join(l.n.path, before.name), l.scan.protected
 	switch before.note {
 	case whyUnreadable, whyChanging, whyBudget:
 		return false
 	case whyDeep:
 		return st.is(typeDir)
 	case whyLargeIgnore:
-		return *st == before.st && !l.scan.reclassify &&
-			(l.scan.sameCover || !l.scan.rules.cover.holds(at, false, whyLargeIgnore))
+		return *st == before.st && !l.scan.reclassify && !rules.cover.holds(at, false, whyLargeIgnore)
 	case whyCache:
 		why, _ := l.verdict(before.name, st)
-		return st.is(typeDir) && why == "" && l.scan.rules.isCache(l.dir, before.name, at) &&
-			(l.scan.sameCover || !l.scan.rules.holdsCache(at))
+		return st.is(typeDir) && why == "" && rules.isCache(l.dir, before.name, at) && !rules.holdsCache(at)
 	}
 	if why := special(st); why != "" {
 		return before.note == why
-	}
-	rules := l.scan.rules
-	if l.scan.sameCover {
-		rules = l.scan.uncovered
 	}
 	why, _ := rules.protects(l.n.path, before.name, st.is(typeDir), l.dir)
 	return before.note == why

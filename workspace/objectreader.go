@@ -37,29 +37,29 @@ func newObjectReader(objects segno.Objects, times segno.Hash) *objectReader {
 func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
 	slices.SortFunc(names, func(a, b segno.Hash) int { return slices.Compare(a[:], b[:]) })
 	fetch := func(name segno.Hash) error {
-		data, err := r.objects.Get(ctx, name)
-		if err != nil {
-			return fmt.Errorf("read content: %w", err)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if len(data) <= r.room {
-			r.room -= len(data)
-			r.kept[name] = data
-		}
-		return nil
+		_, err := r.content(ctx, name)
+		return err
 	}
 	return newQueue(slices.Compact(names)).run(ctx, func() (func(segno.Hash) error, func()) { return fetch, func() {} })
 }
 
-// content returns a file's bytes.
+// content returns a file's bytes, and keeps them if there is room.
 func (r *objectReader) content(ctx context.Context, name segno.Hash) ([]byte, error) {
-	if data, ok := r.kept[name]; ok {
+	r.mu.Lock()
+	data, ok := r.kept[name]
+	r.mu.Unlock()
+	if ok {
 		return data, nil
 	}
 	data, err := r.objects.Get(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read content: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(data) <= r.room {
+		r.room -= len(data)
+		r.kept[name] = data
 	}
 	return data, nil
 }

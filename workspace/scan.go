@@ -11,18 +11,17 @@ import (
 
 // scan updates the nodes of an index to the present state of the file system.
 type scan struct {
-	dir       *Dir
-	root      *dirHandle
-	rules     *rules
-	uncovered *rules // the same without a cover
+	dir   *Dir
+	root  *dirHandle
+	rules *rules
+	// protected are the rules for the entries that the index has as protected: the same, but
+	// without the cover if that is the tree of the index, because it then holds none of them.
+	protected *rules
 	out       objectWriter
 	clock     clock
 	only      map[string]bool // directories to scan; nil is all
 	// reclassify means that the index was made with other rules.
 	reclassify bool
-	// sameCover means that the cover is the tree of the index. It does not hold an entry that
-	// the index has as protected.
-	sameCover bool
 
 	queue   *queue[task]
 	changed atomic.Bool // the index no longer equals the tree

@@ -121,9 +121,7 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 	if err != nil {
 		return err
 	}
-	uncovered := *rules
-	uncovered.cover = nil
-	v.scan = &scan{dir: d, root: v.root, rules: rules, uncovered: &uncovered, out: out, clock: newClock(v.root, v.self)}
+	v.scan = &scan{dir: d, root: v.root, rules: rules, protected: rules, out: out, clock: newClock(v.root, v.self)}
 	v.index = d.loadIndex(v.self)
 	isCached := d.cached != nil && v.index == d.cached.index
 	d.cached = nil // the scan changes the index in place
@@ -142,7 +140,11 @@ func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool
 	} else if isCached && !v.top.dirty.Load() {
 		v.scan.only = only
 	}
-	v.scan.sameCover = !v.scan.reclassify && rules.cover.is(v.top.tree)
+	if !v.scan.reclassify && rules.cover.is(v.top.tree) {
+		uncovered := *rules
+		uncovered.cover = nil
+		v.scan.protected = &uncovered
+	}
 	return nil
 }
 

@@ -139,7 +139,7 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 		return nil, fmt.Errorf("run command: %w", err)
 	}
 	defer out.Close()
-	guard, err := newOrphanGuard()
+	guard, err := newOrphanGuard(ctx)
 	if err != nil {
 		in.Close()
 		return nil, err

@@ -140,7 +140,7 @@ func TestACancelledCommandIsStoppedWithItsChildren(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftInTheBackgroundIsStopped(t *testing.T) {
+func TestBackgroundProcessesAreKilled(t *testing.T) {
 	r, dir := shell(t, tool.ExecuteOptions{})
 	up, gone := holders(t, dir)
 	r.wants("started\n(background processes of the command were stopped)\nexit code 0", "execute", "command",

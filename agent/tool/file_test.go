@@ -129,7 +129,7 @@ func TestALongLineIsReadPieceByPiece(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestMissingFiles(t *testing.T) {
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "dir/file", "content", "x")
 		missing := []string{"nope/x", "does not exist", "ls or glob"}
@@ -261,7 +261,7 @@ func TestImagesAreShownAndOtherBinariesRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasPutAsideIsReadFromTheState(t *testing.T) {
+func TestEvictedResultsAreReadFromState(t *testing.T) {
 	both(t, func(r *rig) {
 		r.wants("(empty)", "ls")
 		r.state.Set("files/large_tool_results/execute_c1.txt", map[string]string{"text": "one\nneedle\n"})
@@ -341,7 +341,7 @@ func TestAnUnchangedFileStoresNothing(t *testing.T) {
 	}
 }
 
-func TestAFileSystemOfOnesOwn(t *testing.T) {
+func TestCustomFileSystem(t *testing.T) {
 	r := newRig(t, tool.Files(broken{tool.InState()}))
 	r.do("write_file", "path", "a", "content", "x")
 	r.fails([]string{"a: boom"}, "read_file", "path", "a")

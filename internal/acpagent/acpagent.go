@@ -85,6 +85,7 @@ func (s *server) handlers() map[string]handler {
 	}
 }
 
+// initialize answers with the version and the capabilities. They are the same for every client.
 func (s *server) initialize(context.Context, acp.InitializeRequest) (acp.InitializeResponse, error) {
 	return acp.InitializeResponse{
 		ProtocolVersion: acp.ProtocolVersionNumber,

@@ -63,7 +63,8 @@ func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision
 // one of an earlier process.
 func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	a := t.describeCall(i.Tool, i.Args)
-	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
+	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call),
+		Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
 		RawInput: a.input, Content: a.content, Locations: a.locations}
 	if i.Question != "" {
 		call.Content = append(call.Content, acp.ToolContent(acp.TextBlock(i.Question)))
@@ -106,7 +107,9 @@ func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 }
 
 // kinds are the protocol's kinds of the tools. Clients choose an icon by them.
-var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead, "write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
-	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch, "execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
+var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead,
+	"write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
+	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch,
+	"execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
 
 func isEdit(tool string) bool { return kinds[tool] == acp.ToolKindEdit }

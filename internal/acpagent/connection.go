@@ -89,7 +89,8 @@ func (c *connection) read(in io.Reader) {
 	}
 }
 
-// handle handles a message. Cancellations take effect before the next message is read.
+// handle handles a message. Cancellations take effect before the next message is read: the
+// answer to a permission request may follow, and must not let a cancelled call run.
 func (c *connection) handle(m wire.Message) {
 	switch method := m.MethodName(); {
 	case m.IsResponse():
@@ -122,7 +123,9 @@ func (c *connection) stop(is func(*request) bool) {
 }
 
 // start serves a request in a goroutine. A prompt waits until the session's prompt before it
-// has its answer, unless the client cancels it first.
+// has its answer, unless the client cancels it first. A cancelled prompt is answered at once,
+// but it stays in the list until the prompt before it has ended: the prompt after it must not
+// run beside that one.
 func (c *connection) start(m wire.Message) {
 	ctx, stop := context.WithCancelCause(c.ctx)
 	r := &request{Message: m, stop: stop, done: make(chan struct{})}
@@ -159,7 +162,8 @@ func (c *connection) start(m wire.Message) {
 func (c *connection) answer(ctx context.Context, m wire.Message) []byte {
 	serve := c.handlers[m.MethodName()]
 	if serve == nil {
-		return wire.Failure(m.IDText(), &wire.Error{Code: wire.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())})
+		missing := fmt.Sprintf("%q: Method not found", m.MethodName())
+		return wire.Failure(m.IDText(), &wire.Error{Code: wire.CodeMethodNotFound, Message: missing})
 	}
 	result, err := serve(ctx, m)
 	var data []byte

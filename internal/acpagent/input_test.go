@@ -35,7 +35,7 @@ func TestNoteBesidePrompt(t *testing.T) {
 	prompt := func(words string) {
 		t.Helper()
 		if _, err := fmt.Fprintf(s.raw, `{"jsonrpc":"2.0","id":"raw","method":"session/prompt","params":{"sessionId":%q,"prompt":[`+
-			`{"type":"text","text":%q,"_meta":{"segno":{"told":true}}},{"type":"text","text":%q}]}}`+"\n", id,
+			`{"type":"text","text":%q,"_meta":{"segno":{"note":true}}},{"type":"text","text":%q}]}}`+"\n", id,
 			"This is a record.\n\nThat is the record. The message that follows is the user's; answer it.\n\nNote: all is well.", words); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +70,7 @@ func TestRepeatedPrompt(t *testing.T) {
 	prompt := func(repeated, answered bool, link string) {
 		t.Helper()
 		if _, err := fmt.Fprintf(s.raw, `{"jsonrpc":"2.0","id":"raw","method":"session/prompt","params":{"sessionId":%q,"prompt":[`+
-			`{"type":"text","text":"","_meta":{"segno":{"told":true,"again":%v,"heard":%v}}},{"type":"text","text":"run echo x >> ledger"},`+
+			`{"type":"text","text":"","_meta":{"segno":{"note":true,"repeated":%v,"answered":%v}}},{"type":"text","text":"run echo x >> ledger"},`+
 			`{"type":"resource","resource":{"uri":"file:///%s","blob":"AAEC","mimeType":"application/octet-stream"}}]}}`+"\n", id, repeated, answered, link); err != nil {
 			t.Fatal(err)
 		}

@@ -50,14 +50,17 @@ func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptR
 	if t.truncated {
 		reason = acp.StopReasonMaxTokens
 	}
-	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
 		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, err
 }
 
 // errWaiting reports that a run waits for decisions that the client did not make.
 var errWaiting = errors.New("a call waits for approval")
 
-// turn does what a prompt asks for: it runs a command, begins a turn, or continues one.
+// turn runs a command, begins a turn, or continues one, depending on the prompt. A prompt that
+// the proxy repeats continues its turn if that has not ended. If it has ended, the client lost
+// the answer, and turn sends the answer again.
 func (t *updater) turn(ctx context.Context, in input) error {
 	at, err := t.chat.Status(ctx)
 	if err != nil {

@@ -31,7 +31,8 @@ type updater struct {
 }
 
 func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
-	return &updater{server: s, session: id, chat: c, announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
+	return &updater{server: s, session: id, chat: c,
+		announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
 // send sends an update, also during cancellation.
@@ -41,6 +42,7 @@ func (t *updater) send(u acp.SessionUpdate) {
 	}
 }
 
+// sendText sends a text that is not part of a message of the model, such as a command's reply.
 func (t *updater) sendText(text string) {
 	if text != "" {
 		t.send(acp.UpdateAgentMessageText(text))

@@ -112,7 +112,7 @@ func (d *desk) file(c *chat.Chat, name, want string) {
 	}
 }
 
-func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
+func TestClearKeepsOnlyFiles(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
 	d.say(c, "write a.txt: one\nremember x is 1\ntodo tidy up")
@@ -283,8 +283,8 @@ func TestNamesOfCheckpoints(t *testing.T) {
 	}
 }
 
-// TestAMoveSaysWhatStays undoes a turn that wrote files that are not saved.
-func TestAMoveSaysWhatStays(t *testing.T) {
+// TestMoveListsUnchangedFiles undoes a turn that wrote files that are not saved.
+func TestMoveListsUnchangedFiles(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
 	d.say(c, "say begin")

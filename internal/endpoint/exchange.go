@@ -69,6 +69,8 @@ func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, 
 	}
 }
 
+// post sends the request. An answer with a status of 400 or more is returned as the error that the
+// adapter reads from its body.
 func (x *exchange) post(ctx context.Context, to *url.URL, header http.Header, body any) (*http.Response, error) {
 	data, err := segno.Encode(body)
 	if err != nil {

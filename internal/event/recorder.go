@@ -54,7 +54,7 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 }
 
 // TurnOfTask returns the turn of a session that started a background task, "" if none
-// did. The events of a task name another prompt: the one that is answered meanwhile.
+// did. The events of a task name another prompt, which the agent answers at the time.
 func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {

@@ -102,6 +102,8 @@ func deadline(name string) time.Duration {
 	return 4 * time.Second
 }
 
+// handler handles one event. It opens the store only for the events that need it: an event at a
+// tool boundary writes to the spool and does nothing else, because the agent waits for it.
 type handler struct {
 	Event
 	event.Payload
@@ -114,6 +116,7 @@ type handler struct {
 	isRecorded bool // a turn of the session is open
 }
 
+// handle handles the event by its name. It ignores other events, which a newer agent may send.
 func (h *handler) handle(ctx context.Context) error {
 	if err := h.Check(); err != nil {
 		return err

@@ -61,9 +61,15 @@ func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
 	}
 	e.New, err = addHooks(e.Old, commandsFor(self))
 	if err != nil {
-		return e, segno.NewError(segno.KindCorrupt, "enable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
+		return e, e.invalid("enable claude", err)
 	}
 	return e, nil
+}
+
+// invalid is the error of a settings file that cannot be edited.
+func (e Edit) invalid(op string, err error) error {
+	return segno.NewError(segno.KindCorrupt, op, e.File, err).
+		WithHint("repair the file; segno does not edit settings it cannot read")
 }
 
 // boundaryName is the command that handles events at tool boundaries. It starts faster than segno.
@@ -98,7 +104,7 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 		return e, nil
 	}
 	if e.New, err = removeHooks(e.Old); err != nil {
-		return e, segno.NewError(segno.KindCorrupt, "disable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
+		return e, e.invalid("disable claude", err)
 	}
 	return e, nil
 }
@@ -120,6 +126,8 @@ func followSymlinks(path string) string {
 	return path
 }
 
+// readSettings reads the present settings for an edit. A file that does not exist is not an error:
+// the edit creates it.
 func readSettings(p local.Place, settings string) (Edit, error) {
 	e := Edit{File: followSymlinks(settings)}
 	e.Backup = backupFile(p, e.File)
@@ -208,5 +216,6 @@ func checkNotTemporary(binary string) error {
 	if !temp {
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
+	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").
+		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
 }

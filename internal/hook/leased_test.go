@@ -422,7 +422,7 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	var out bytes.Buffer // which says that two are at work
 	Claude(t.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
 	if !strings.Contains(out.String(), "another agent is at work") {
-		t.Errorf("the agent is told %q", &out)
+		t.Errorf("the agent received %q", &out)
 	}
 	s.sendEvent("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)
 	if n := len(s.spoolEntries("one")); n != 0 {

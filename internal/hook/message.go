@@ -81,8 +81,8 @@ func (h *handler) reportFailure(err error) {
 	if h.Payload.Event == "Stop" && segno.KindOf(err) == segno.KindNotFound {
 		return // no turn is open, so there was nothing to record
 	}
-	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(), Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()),
-		Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
+	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(),
+		Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()), Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
 	if markErr != nil {
 		h.log.Append("remember unrecorded session", h.Session, markErr)
 	}
@@ -100,7 +100,8 @@ func (h *handler) reportFailure(err error) {
 // store, because the store is another user's.
 func (e Event) reportRefusal(why error) {
 	p, err := event.Read(e.Stdin)
-	if err != nil || p.Check() != nil || p.Event != "SessionStart" && p.Event != "UserPromptSubmit" || !e.Place.Spool().FirstTime(p.Session) {
+	isShown := p.Event == "SessionStart" || p.Event == "UserPromptSubmit"
+	if err != nil || p.Check() != nil || !isShown || !e.Place.Spool().FirstTime(p.Session) {
 		return
 	}
 	var a answer
@@ -168,7 +169,8 @@ func clip(s string) string {
 
 // reportTimeout answers for a handler that did not end in time. The watchdog calls it.
 func (h *handler) reportTimeout(why event.Reason) {
-	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
+	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).
+		WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
 	if why == event.BySignal {
 		h.log.Append(h.Payload.Event, h.Session, err)
 		return

@@ -33,6 +33,7 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 	return out
 }
 
+// probe fills in the result. It runs each different command once, however many events have it.
 func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error {
 	e, err := readSettings(p, out.File)
 	if err != nil {
@@ -65,6 +66,8 @@ func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error 
 	return nil
 }
 
+// runProbe sends a command a synthetic event with a random number. The answer must be derived from
+// that number: a command that echoes its input, or prints something else, is not segno.
 func runProbe(ctx context.Context, run, env []string) error {
 	nonce := segno.NewID()
 	data, err := json.Marshal(map[string]string{"hook_event_name": event.Probe, "segno_nonce": nonce, "cwd": os.TempDir()})

@@ -41,7 +41,7 @@ func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, tex
 			return err
 		}
 		_, err = tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
-			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
+			Process: before.Process, Queued: true})
 		return err
 	})
 }

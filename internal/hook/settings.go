@@ -42,6 +42,7 @@ type hookCommands struct {
 	rest []string
 }
 
+// of returns the command for an event.
 func (r hookCommands) of(name string) []string {
 	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
@@ -57,6 +58,8 @@ type command struct {
 	Timeout int      `json:"timeout,omitempty"`
 }
 
+// group is an element of an event's list in Claude Code's settings: commands that run for the
+// tools that match.
 type group struct {
 	Matcher string    `json:"matcher,omitempty"`
 	Hooks   []command `json:"hooks"`
@@ -68,6 +71,7 @@ type member struct {
 	value json.RawMessage
 }
 
+// object is a JSON object. A map would lose the order that the user gave the settings.
 type object []member
 
 // readObject parses an object that [object.text] writes back unchanged except for white space. It
@@ -145,6 +149,7 @@ func (o object) index(name string) int {
 	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
 }
 
+// get returns the value of a name, nil if there is none.
 func (o object) get(name string) json.RawMessage {
 	if i := o.index(name); i >= 0 {
 		return o[i].value
@@ -152,6 +157,7 @@ func (o object) get(name string) json.RawMessage {
 	return nil
 }
 
+// set replaces the value of a name in its place, or adds the name at the end.
 func (o object) set(name string, value json.RawMessage) object {
 	if i := o.index(name); i >= 0 {
 		o[i].value = value
@@ -243,6 +249,7 @@ func indentation(settings []byte) string {
 	return "  "
 }
 
+// openSettings parses settings and the object "hooks" in them. Empty settings have neither.
 func openSettings(settings []byte) (top, hooks object, err error) {
 	if len(bytes.TrimSpace(settings)) == 0 {
 		return nil, nil, nil
@@ -258,6 +265,8 @@ func openSettings(settings []byte) (top, hooks object, err error) {
 	return top, hooks, err
 }
 
+// closeSettings returns the settings with other hooks, indented as the user indents them. It leaves
+// out events without a value, and "hooks" if no event is left.
 func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	without := func(o object, is func(member) bool) object { return slices.DeleteFunc(slices.Clone(o), is) }
 	if hooks = without(hooks, func(m member) bool { return m.value == nil }); len(hooks) > 0 {

@@ -29,6 +29,8 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	return h.withStore(ctx, h.beginTurn)
 }
 
+// beginTurn opens the turn of the event's prompt, unless another process records the session. A
+// warning about other turns goes to the user, and the text about a move to the model.
 func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
@@ -42,7 +44,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	}
 	pid := h.agentPID(ctx)
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
-		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
+		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
 	if task, ok := h.TaskReport(); ok {
 		prompt.Task, prompt.Text = task.ID, task.Summary
 	}
@@ -60,14 +62,16 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 // against the last known snapshot of the workspace.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
 	h.log.Append("no snapshot before this turn", h.Session, why)
-	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+	turns, err := h.spool.Turns(context.WithoutCancel(ctx))
+	isThis := func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }
+	if err == nil && slices.ContainsFunc(turns, isThis) {
 		return nil // the turn is open and has its snapshot: this is a further prompt of it
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
 	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
-		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
+		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), Process: p.Process})
 }
 
 // end ends the event's turn. If the user queued messages during the turn, end also begins the turn
@@ -156,6 +160,8 @@ func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.Wor
 	return rec, tl, err
 }
 
+// workspace returns a workspace by its id. Without an id it is the one around the event's directory,
+// which is registered if it is new.
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
 		return store.RegisterRoot(ctx, h.dir())
@@ -188,23 +194,24 @@ func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since i
 // directory.
 func (h *handler) source() segno.Source {
 	src := segno.Source{Session: h.Session, Dir: h.dir()}
-	path := filepath.Clean(h.Transcript)
-	projects := filepath.Join(h.Place.Claude, "projects")
-	switch {
-	case h.Transcript == "":
-		return src
-	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it is outside %s", projects))
+	if h.Transcript == "" {
 		return src
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		root, err := filepath.EvalSymlinks(projects)
-		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
-			return src
+	path, projects := filepath.Clean(h.Transcript), filepath.Join(h.Place.Claude, "projects")
+	isBelow := func(dir, path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
+	why := ""
+	if !isBelow(projects, path) || filepath.Ext(path) != ".jsonl" {
+		why = "it is outside"
+	} else if real, err := filepath.EvalSymlinks(path); err == nil {
+		if root, err := filepath.EvalSymlinks(projects); err != nil || !isBelow(root, real) {
+			why = "a symlink leads out of"
 		}
 	}
-	src.Path = path
+	if why == "" {
+		src.Path = path
+		return src
+	}
+	h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "%s %s", why, projects))
 	return src
 }
 

@@ -131,7 +131,7 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	}
 	odd := segno.Source{Session: "a;b", Dir: g.project}
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", Process: timeline.Process{PID: 99999999}})
 		return err
 	})
 	if err != nil && segno.KindOf(err) != segno.KindInvalid {

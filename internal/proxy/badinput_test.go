@@ -177,13 +177,13 @@ func TestUnknownSessions(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c := r.client()
 		for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
-			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
+			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "unknown", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
 				"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
 			if e := r.refused(err); e.Message == "" {
 				t.Errorf("%s: refused with %v", method, e)
 			}
 		}
-		if err := c.Cancel("nobody"); err != nil {
+		if err := c.Cancel("unknown"); err != nil {
 			t.Fatal(err)
 		}
 		s := r.open(c, "new", "")
@@ -207,7 +207,7 @@ func TestConcurrentRequestsForUnknownSession(t *testing.T) {
 	var calls []*acptest.Call
 	for i := range 300 {
 		method := []string{"session/load", "session/resume", "session/prompt", "session/close"}[i%4]
-		call, err := c.Go(method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "prompt": []any{}})
+		call, err := c.Go(method, map[string]any{"sessionId": "unknown", "cwd": r.project, "mcpServers": []any{}, "prompt": []any{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,7 +404,7 @@ func TestReadOnlyStore(t *testing.T) {
 						t.Errorf("the turn ended with %q, %v; the ledger has %q", stop.Reason, err, r.ledger())
 					}
 					if got := strings.Join(shownOurs(c, from), "\n"); what == "spoiled" && !strings.Contains(got, "not recorded") {
-						t.Errorf("the user is told %q", got)
+						t.Errorf("the user sees %q", got)
 					}
 				} else if what == "spoiled" {
 					if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: ") || r.ledger() != "" {

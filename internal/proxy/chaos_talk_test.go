@@ -24,7 +24,7 @@ type talk struct {
 	since     []int    // how many requests models had been sent when each was
 	knows     []string // lines that were appended before it was forked off
 	forgets   []string // lines of turns that were undone
-	stray     []string // lines that a move may have left in the file, and told of it
+	stray     []string // lines that a move may have left in the file, and reported
 	ran       int      // turns
 	asked     int      // how often the client asked to go on
 	edits     int

@@ -87,7 +87,8 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }); i >= 0 {
+	isTurn := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }
+	if i := slices.IndexFunc(all, isTurn); i >= 0 {
 		return all[i], nil
 	}
 	pinned := map[segno.CommitID]bool{}

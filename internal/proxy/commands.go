@@ -61,6 +61,8 @@ func commands() []command {
 	}
 }
 
+// findCommand returns the command with a name, nil if there is none. Some commands can only be
+// sent as methods and cannot be typed.
 func findCommand(name string, typed bool) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name && (c.text != "" || !typed) }); i >= 0 {
@@ -193,7 +195,8 @@ func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 func parseEdit(text string) (args arguments, err error) {
 	args.To, args.Name = cutWord(text)
 	if args.Name == "" {
-		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").WithHint("Type /edit 2 and the new text.")
+		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").
+			WithHint("Type /edit 2 and the new text.")
 	}
 	if _, err := strconv.Atoi(args.To); err == nil {
 		args.To = "t" + args.To
@@ -237,7 +240,8 @@ func (p *arguments) read(m acp.Message, name string) error {
 	err := m.Decode(m.Params, p)
 	if bad := new(json.UnmarshalTypeError); errors.As(err, &bad) {
 		field := cmp.Or(bad.Field, "params")
-		want := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a string", reflect.Bool: "true or false"}[bad.Type.Kind()]
+		names := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a string", reflect.Bool: "true or false"}
+		want := names[bad.Type.Kind()]
 		return wrong("%s must be %s, not %s", field, cmp.Or(want, "an object"), excerpt(m.Find(m.Params, field).Of(m.Line)))
 	}
 	switch {
@@ -257,7 +261,8 @@ func (p *arguments) read(m acp.Message, name string) error {
 
 func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.checkpoints(ctx)
-	r := reply{text: "No checkpoint yet: the first prompt makes one.", result: map[string]any{"thread": s.record.Thread, "checkpoints": list}}
+	r := reply{text: "No checkpoint yet: the first prompt makes one.",
+		result: map[string]any{"thread": s.record.Thread, "checkpoints": list}}
 	if len(list) > 0 {
 		r.text = table(list, func(c listedCheckpoint) (bool, string) {
 			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, c.ID[:8], c.time.Local().Format(time.DateTime), c.Title)
@@ -403,8 +408,9 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, 
 		return r, err
 	}
 	return reply{text: describeMove(moved), result: map[string]any{"head": moved.Head.ID, "turn": moved.Head.Turn,
-		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files, "conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
-		"kept": append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
+		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files,
+		"conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
+		"kept":      append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
 }
 
 // restoreTo moves files and conversation to a checkpoint, which the user called name.

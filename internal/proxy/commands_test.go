@@ -255,7 +255,7 @@ func TestConflictIsReported(t *testing.T) {
 			c, s := r.three()
 			r.put("ledger", "mine\n")
 			if got := do(r, c, s, "undo", ""); !strings.Contains(got, "ledger") {
-				t.Errorf("the user is told %q", got)
+				t.Errorf("the user sees %q", got)
 			}
 			r.files(map[string]string{"ledger": "mine\n"})
 		})
@@ -284,7 +284,7 @@ func TestFailingCommand(t *testing.T) {
 			t.Errorf("%s: refused with %v", method, e)
 		}
 	}
-	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": "nobody"})
+	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": "unknown"})
 	r.refused(err)
 	_, err = c.Call(r.ctx, "_segno/undo", map[string]any{})
 	r.refused(err)

@@ -248,6 +248,8 @@ func entryText(body json.RawMessage) string {
 	return string(body)
 }
 
+// intentUpdate announces a recorded call. Entries of the proxy have a callIntent, entries of hooks
+// have the input of the tool.
 func intentUpdate(e segno.Entry) map[string]any {
 	var intent callIntent
 	_ = json.Unmarshal(e.Body, &intent) // the body of a hook's entry is the input
@@ -260,6 +262,8 @@ func intentUpdate(e segno.Entry) map[string]any {
 	return update
 }
 
+// resultUpdate shows the result of a recorded call. The result of a hook's entry has no status,
+// and its whole body is shown as a text.
 func resultUpdate(e segno.Entry) map[string]any {
 	var result callResult
 	_ = json.Unmarshal(e.Body, &result)

@@ -55,7 +55,8 @@ func (s *session) fork(m acp.Message) error {
 
 // meta is segno's metadata of a fork's result.
 func (f *forkRequest) meta(fork *session) map[string]any {
-	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
+	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn,
+		"fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
 		meta["note"] = "a turn was under way; the fork begins after the last complete one"
 	}
@@ -231,6 +232,7 @@ var forkPoints = [...]struct{ agent, since string }{
 	{segnoAgent, "0"},
 }
 
+// supportsForkPoint reports whether an agent can fork at a message.
 func supportsForkPoint(id identity) bool {
 	for _, p := range forkPoints {
 		if strings.Contains(id.Name, p.agent) {
@@ -257,9 +259,8 @@ func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpo
 	if turn.Session == nil || turn.Session.Agent != s.record.Agent || s.unusable[turn.Session.Session] {
 		return "", errUnsupported
 	}
-	newest, err := find(s.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: turn.Session.Session}), func(c *segno.Checkpoint) bool {
-		return c.Kind == segno.CheckpointTurn
-	})
+	query := segno.CheckpointQuery{Session: turn.Session.Session}
+	newest, err := find(s.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn })
 	if err != nil {
 		return "", err
 	}

@@ -253,7 +253,7 @@ func TestForkInOtherDirectory(t *testing.T) {
 				t.Errorf("the fork works in %s, not in %s", got, dir)
 			}
 			if text := r.sent().Text(); !strings.Contains(text, dir) {
-				t.Errorf("the fork's model is not told where it is:\n%s", text)
+				t.Errorf("the request to the fork's model does not name the directory:\n%s", text)
 			}
 			list, err := c.List(r.ctx, dir)
 			if err != nil || len(list) != 1 || list[0].SessionID != f.SessionID {

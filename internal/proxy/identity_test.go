@@ -43,11 +43,11 @@ func TestClientKeepsFirstID(t *testing.T) {
 	delete(ups, s)
 	for _, m := range c.Messages() {
 		if id := m.SessionID(); id != "" && id != s {
-			t.Errorf("the client was told of %s: %s", id, m.Line)
+			t.Errorf("the client received the id %s: %s", id, m.Line)
 		}
 		for up := range ups {
 			if bytes.Contains(m.Line, []byte(up)) {
-				t.Errorf("the client was told of %s: %s", up, m.Line)
+				t.Errorf("the client received the id %s: %s", up, m.Line)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ const listPageSize = 100
 // sessions of the index that the agent does not list.
 type cursor struct {
 	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
-	Index  bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
+	Index  bool            `json:"index,omitempty"` // the page begins within the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
 	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }
@@ -83,7 +83,8 @@ func (p *proxy) listSessions(m acp.Message) {
 	if cur.Agent != "" {
 		agents = acp.Encode(cur.Agent)
 	}
-	proc.send(nil, m.IDText(), m.Splice(acp.Edit{At: at, With: agents}), pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+	line := m.Splice(acp.Edit{At: at, With: agents})
+	proc.send(nil, m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
 		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return

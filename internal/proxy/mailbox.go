@@ -74,6 +74,7 @@ func (b *mailbox) addOrRun(s step, run func() (rest step)) bool {
 	return true
 }
 
+// push adds a step. It waits while the mailbox is full, and returns false if it is closed.
 func (b *mailbox) push(s step) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

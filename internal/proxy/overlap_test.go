@@ -252,7 +252,7 @@ func TestPermissionPendingAtAgentDeath(t *testing.T) {
 	if _, err := c.Await(r.ctx, first.Place, func(m acptest.Received) bool {
 		return m.MethodName() == "$/cancel_request" && string(m.Find(m.Params, "requestId").Of(m.Line)) == first.IDText()
 	}); err != nil {
-		t.Fatalf("the question is not taken back: %v", err)
+		t.Fatalf("the request for permission is not cancelled: %v", err)
 	}
 	second, err := c.Await(r.ctx, first.Place+1, isAsked)
 	if err != nil {
@@ -379,8 +379,8 @@ func TestDiskFullDuringTurn(t *testing.T) {
 	again := r.client()
 	r.turn(again, r.open(again, "resume", s), "and now?")
 	for _, line := range []string{"appended one", "appended two", "appended three"} {
-		if told := r.requests()[before]; !strings.Contains(told, line) {
-			t.Errorf("the next session is not told %q:\n%s", line, told)
+		if text := r.requests()[before]; !strings.Contains(text, line) {
+			t.Errorf("the request of the next session lacks %q:\n%s", line, text)
 		}
 	}
 }
@@ -402,8 +402,8 @@ func TestDiskFullAtTurnEnd(t *testing.T) {
 	}
 	other := r.client()
 	r.turn(other, r.open(other, "resume", s), "third "+acptest.Directive(acptest.Do("three")))
-	if told := r.last(); !strings.Contains(told, "appended two") {
-		t.Errorf("the other client's agent is told\n%s", told)
+	if text := r.last(); !strings.Contains(text, "appended two") {
+		t.Errorf("the request of the other client's agent is\n%s", text)
 	}
 	if got := r.turns(); len(got) != 3 || !strings.HasPrefix(got[1], "second") {
 		t.Errorf("the log has %q", got)

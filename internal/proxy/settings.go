@@ -63,11 +63,8 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 // opening of the session may have others.
 func (s *session) showSettings() {
 	for _, set := range s.record.Settings {
-		var p struct {
-			Mode string `json:"modeId"`
-		}
-		if set.Method == "session/set_mode" && json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
-			s.notify(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
+		if mode := members(set.Params)["modeId"]; set.Method == "session/set_mode" && mode != nil {
+			s.notify(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": mode})
 		}
 	}
 	if s.options != nil {

@@ -81,7 +81,7 @@ func TestNewestSettingApplies(t *testing.T) {
 	}
 	for _, m := range c.Messages()[from:] {
 		if m.Update() == "current_mode_update" && !strings.Contains(string(m.Line), `"default"`) {
-			t.Errorf("the client is told of a mode that was given up: %s", m.Line)
+			t.Errorf("the client received a mode that was replaced: %s", m.Line)
 		}
 	}
 }

@@ -353,8 +353,8 @@ func TestCallInSeveralUpdates(t *testing.T) {
 	c.CloseStdin()
 	again := r.client()
 	r.turn(again, r.open(again, "resume", s), "second")
-	if told := r.last(); !strings.Contains(told, "You ran “make all”") {
-		t.Errorf("the next session is told\n%s", told)
+	if text := r.last(); !strings.Contains(text, "You ran “make all”") {
+		t.Errorf("the request of the next session is\n%s", text)
 	}
 	if show := r.segno("show", "t1"); strings.Count(show, "execute make all") != 1 || strings.Contains(show, "execute {") {
 		t.Errorf("show t1 says\n%s", show)

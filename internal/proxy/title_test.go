@@ -23,7 +23,7 @@ func TestTitleIsNotThePreamble(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := m.Text(m.Find(m.Params, "update", "title")); !strings.HasPrefix(got, "alpha") {
-				t.Errorf("the client is told of the title %q", got)
+				t.Errorf("the client received the title %q", got)
 			}
 			list, err := c.List(r.ctx, "")
 			if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].Title, "alpha") {

@@ -116,8 +116,8 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	var begun timeline.TurnStart
 	if err == nil {
 		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-			PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.record.Thread,
-			Group: agent.cmd.Process.Pid, GroupStart: agent.start})
+			Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
+				Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
 	}
 	if err != nil && begun.Key == "" {
 		return agent, t.skipRecord(err)
@@ -187,7 +187,7 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	block := map[string]any{"type": "text", "text": strings.Join(s.preface, "\n\n")}
 	if s.proxy.agent.identity().isSegno() {
 		if meta == nil {
-			meta = map[string]any{"told": true, "again": false, "heard": false}
+			meta = map[string]any{"note": true, "repeated": false, "answered": false}
 		}
 		block["_meta"] = map[string]any{"segno": meta}
 	}
@@ -312,7 +312,7 @@ func (t *turn) recordPartSoon() {
 
 // addEntry adds an entry to the turn under way, if there is one and it is recorded. The
 // entry is durable on return, unless the disk is full: then it waits in unwritten, and the
-// user is told once. The oldest entries are dropped when too many wait.
+// user receives one report. The oldest entries are dropped when too many wait.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {
@@ -358,7 +358,8 @@ func permissionBody(m acp.Message) json.RawMessage {
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")),
+			"title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permissionID is the id of the entry of a request for permission: it names the call.
@@ -386,8 +387,9 @@ func (t *turn) watch(times int, fail func()) {
 	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
 			t.proxy.mu.Lock()
-			isAsked := slices.ContainsFunc(slices.Collect(maps.Values(t.proxy.asked)), func(q *clientRequest) bool { return q.session == t.session })
+			asked := slices.Collect(maps.Values(t.proxy.asked))
 			t.proxy.mu.Unlock()
+			isAsked := slices.ContainsFunc(asked, func(q *clientRequest) bool { return q.session == t.session })
 			isCalling := slices.ContainsFunc(slices.Collect(maps.Values(t.calls)), func(c *call) bool { return !c.ended })
 			switch {
 			case t.turn != t || t.sentAs != id: // it was answered, or sent again

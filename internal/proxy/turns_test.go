@@ -42,7 +42,7 @@ func TestAgentKilledInTool(t *testing.T) {
 				}
 				for _, line := range []string{"appended one", "appended two"} {
 					if !strings.Contains(r.last(), line) {
-						t.Errorf("the model was not told %q:\n%s", line, r.last())
+						t.Errorf("the request to the model lacks %q:\n%s", line, r.last())
 					}
 				}
 				if got := r.turns(); len(got) != 2 {
@@ -69,7 +69,7 @@ func TestClientReconnects(t *testing.T) {
 		}
 		r.turn(c, s, "second "+acptest.Directive(acptest.Do("two"), acptest.Say("done two")))
 		if !strings.Contains(r.last(), "appended one") {
-			t.Errorf("the model was not told of the first turn:\n%s", r.last())
+			t.Errorf("the request to the model lacks the first turn:\n%s", r.last())
 		}
 		if method == "load" {
 			said := ""

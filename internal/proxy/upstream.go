@@ -60,6 +60,8 @@ func (u *upstream) consumeMuted(m acp.Message) bool {
 	return true
 }
 
+// setMute sets the function that consumes updates, nil for none. On return no call of the
+// function before is under way.
 func (u *upstream) setMute(f func(acp.Message)) {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()

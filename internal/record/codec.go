@@ -29,7 +29,7 @@ type codec struct {
 	encoding bool
 	out      []byte // the encoded fields
 
-	in     []byte           // what follows the present field
+	in     []byte           // the bytes after the present field
 	number protowire.Number // of the present field; 0 at the end
 	form   protowire.Type
 	varint uint64
@@ -101,6 +101,7 @@ func (c *codec) message(n protowire.Number, isSet bool, fields func()) {
 	}
 }
 
+// text is for any bytes: paths and messages need not be UTF-8.
 func text[T ~string](c *codec, n protowire.Number, p *T) {
 	switch {
 	case c.encoding && *p != "":
@@ -122,6 +123,7 @@ func (c *codec) alias(n protowire.Number, p *[]byte) {
 	}
 }
 
+// hash is for 32 bytes. A field of another length is damage.
 func (c *codec) hash(n protowire.Number, p *segno.Hash) {
 	switch {
 	case c.encoding && !p.IsZero():
@@ -194,6 +196,7 @@ func repeated[T any](c *codec, n protowire.Number, list *[]T, fields func(*T)) {
 	}
 }
 
+// texts is for a list of texts, also of empty ones.
 func (c *codec) texts(n protowire.Number, list *[]string) {
 	for i := range *list {
 		if c.encoding {
@@ -225,7 +228,7 @@ func pairs[V ~string](c *codec, n protowire.Number, m *map[string]V) {
 	}
 }
 
-// allocated returns what *p points to, after it has allocated that if *p is nil.
+// allocated returns *p, after it has set a nil *p to a new value.
 func allocated[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -250,7 +253,7 @@ func hasTag(record []byte, tag string) bool {
 	return len(record) >= sumLength && string(record[:len(tag)]) == tag
 }
 
-// encoder returns a codec that encodes the message of a record.
+// encoder returns a codec that encodes the message of a record. It has room for the checksum.
 func encoder() codec { return codec{encoding: true, out: make([]byte, sumLength, 256)} }
 
 // record returns the record of an encoded message.
@@ -277,4 +280,19 @@ func (c *codec) decodeRecord(record []byte, fields func()) error {
 	c.in = record[sumLength:]
 	c.decode(fields)
 	return c.err
+}
+
+// encode encodes a record that is the only one of its kind. Checkpoints and entries are many; their functions do
+// the same without moving the codec to the heap, where the calls through fields would move it.
+func encode[T any](x *T, fields func(*codec, *T)) []byte {
+	c := encoder()
+	fields(&c, x)
+	return c.record(false)
+}
+
+// decode is the counterpart of encode. It sets the fields of x.
+func decode[T any](x T, record []byte, fields func(*codec, *T)) (T, error) {
+	var c codec
+	err := c.decodeRecord(record, func() { fields(&c, &x) })
+	return x, err
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A checkpoint's record does not repeat its id, thread, parent and seq, which the row contains. In the same
-// way the other records leave out the ids by which their store finds them.
+// Records leave out the ids by which their store finds them. For example the record of a checkpoint does not
+// repeat its id, thread, parent and seq, which are columns of its row. The error of all decoders is [ErrDamaged].
 
 // EncodeCheckpoint encodes a checkpoint. entries is true if its commit has entries.
 func EncodeCheckpoint(x *segno.Checkpoint, entries bool) []byte {
@@ -16,6 +16,7 @@ func EncodeCheckpoint(x *segno.Checkpoint, entries bool) []byte {
 	return c.record(entries)
 }
 
+// DecodeCheckpoint is the inverse of [EncodeCheckpoint]. The caller sets the id, thread, parent and seq.
 func DecodeCheckpoint(record []byte) (*segno.Checkpoint, error) {
 	x, c := new(segno.Checkpoint), codec{}
 	return x, c.decodeRecord(record, func() { c.checkpoint(x) })
@@ -111,16 +112,12 @@ func (c *codec) entries(list *[]segno.Entry) {
 	})
 }
 
-func EncodeThread(x *segno.Thread) []byte {
-	c := encoder()
-	c.thread(x)
-	return c.record(false)
-}
+// EncodeThread encodes a thread without its id.
+func EncodeThread(x *segno.Thread) []byte { return encode(x, (*codec).thread) }
 
+// DecodeThread decodes the record of the thread id.
 func DecodeThread(id segno.ThreadID, record []byte) (segno.Thread, error) {
-	x, c := segno.Thread{ID: id}, codec{}
-	err := c.decodeRecord(record, func() { c.thread(&x) })
-	return x, err
+	return decode(segno.Thread{ID: id}, record, (*codec).thread)
 }
 
 func (c *codec) thread(x *segno.Thread) {
@@ -133,16 +130,12 @@ func (c *codec) thread(x *segno.Thread) {
 	text(c, 7, &x.Name)
 }
 
-func EncodeLink(x *segno.Link) []byte {
-	c := encoder()
-	c.link(x)
-	return c.record(false)
-}
+// EncodeLink encodes a link of a thread's chain.
+func EncodeLink(x *segno.Link) []byte { return encode(x, (*codec).link) }
 
-func DecodeLink(record []byte) (x segno.Link, err error) {
-	var c codec
-	err = c.decodeRecord(record, func() { c.link(&x) })
-	return x, err
+// DecodeLink is the inverse of [EncodeLink].
+func DecodeLink(record []byte) (segno.Link, error) {
+	return decode(segno.Link{}, record, (*codec).link)
 }
 
 func (c *codec) link(x *segno.Link) {
@@ -160,16 +153,12 @@ func (c *codec) link(x *segno.Link) {
 	c.flag(12, &x.Detached)
 }
 
-func EncodeOperation(x *segno.Operation) []byte {
-	c := encoder()
-	c.operation(x)
-	return c.record(false)
-}
+// EncodeOperation encodes an operation without its id and workspace.
+func EncodeOperation(x *segno.Operation) []byte { return encode(x, (*codec).operation) }
 
+// DecodeOperation decodes the record of the operation id in a workspace.
 func DecodeOperation(id segno.OperationID, workspace segno.WorkspaceID, record []byte) (segno.Operation, error) {
-	x, c := segno.Operation{ID: id, Workspace: workspace}, codec{}
-	err := c.decodeRecord(record, func() { c.operation(&x) })
-	return x, err
+	return decode(segno.Operation{ID: id, Workspace: workspace}, record, (*codec).operation)
 }
 
 func (c *codec) operation(x *segno.Operation) {
@@ -196,16 +185,12 @@ func (c *codec) pointers(x *segno.Pointers) {
 	c.hash(4, &x.Tree)
 }
 
-func EncodeWorkspace(x *segno.WorkspaceRecord) []byte {
-	c := encoder()
-	c.workspace(x)
-	return c.record(false)
-}
+// EncodeWorkspace encodes a workspace without its id and state.
+func EncodeWorkspace(x *segno.WorkspaceRecord) []byte { return encode(x, (*codec).workspace) }
 
+// DecodeWorkspace decodes the record of the workspace id. The state is the zero value.
 func DecodeWorkspace(id segno.WorkspaceID, record []byte) (segno.WorkspaceRecord, error) {
-	x, c := segno.WorkspaceRecord{ID: id}, codec{}
-	err := c.decodeRecord(record, func() { c.workspace(&x) })
-	return x, err
+	return decode(segno.WorkspaceRecord{ID: id}, record, (*codec).workspace)
 }
 
 func (c *codec) workspace(x *segno.WorkspaceRecord) {
@@ -216,16 +201,12 @@ func (c *codec) workspace(x *segno.WorkspaceRecord) {
 	number(c, 5, &x.Inode)
 }
 
-func EncodeState(x *segno.WorkspaceState) []byte {
-	c := encoder()
-	c.state(x)
-	return c.record(false)
-}
+// EncodeState encodes the state of a workspace without its id.
+func EncodeState(x *segno.WorkspaceState) []byte { return encode(x, (*codec).state) }
 
+// DecodeState decodes the state of the workspace id.
 func DecodeState(id segno.WorkspaceID, record []byte) (segno.WorkspaceState, error) {
-	x, c := segno.WorkspaceState{Workspace: id}, codec{}
-	err := c.decodeRecord(record, func() { c.state(&x) })
-	return x, err
+	return decode(segno.WorkspaceState{Workspace: id}, record, (*codec).state)
 }
 
 func (c *codec) state(x *segno.WorkspaceState) {

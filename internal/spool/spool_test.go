@@ -18,7 +18,7 @@ import (
 )
 
 func turn(key string) timeline.OpenTurn {
-	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), Process: timeline.Process{PID: 7}}
 }
 
 func entry(id string) segno.Entry {

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Unrecorded is a session whose turns are not recorded, and why.
+// Unrecorded is a session without recorded turns, and the reason.
 type Unrecorded struct {
 	Session segno.SessionID `json:"session"`
 	Dir     string          `json:"dir"`

@@ -24,7 +24,7 @@ type Common struct {
 type Dialect struct {
 	// Checkpoints returns up to count checkpoints before a position, newest first. The columns are the
 	// position, id, seq, thread, parent, checkpoint, the name of the pin, the damage of the row or NULL,
-	// and those of [LeaseRow.Dest]. A row whose thread is deleted has only a lease, which is verified.
+	// and those of [LeaseRow.Dest]. The row of a deleted thread has only a lease, which is verified.
 	Checkpoints func(q *segno.CheckpointQuery, before int64, count int) (string, []any)
 	// FirstPage is the size of the first page of a query without a limit.
 	FirstPage int
@@ -34,10 +34,10 @@ type Dialect struct {
 	// Threads returns at least the threads of a query that names no phase, the most recently changed
 	// first. The columns are id, record, whether the row is sound, and those of [LeaseRow.Dest].
 	Threads func(q *segno.ThreadQuery) (string, []any)
-	// VerifyThreads verifies what a list of threads, which found some threads or none, cannot show; nil
-	// verifies nothing.
+	// VerifyThreads verifies rows that a list of threads does not read. isEmpty says that the list found no
+	// thread. nil verifies nothing.
 	VerifyThreads func(ctx context.Context, q *segno.ThreadQuery, isEmpty bool) error
-	// InPhase returns the first count threads whose recorded phase is p, by id. The columns are id,
+	// InPhase returns the first count threads with the recorded phase p, by id. The columns are id,
 	// record, head, seq and whether the row is sound. The query is "" if the database records no phases.
 	InPhase func(p segno.Phase, after segno.ThreadID, count int) (string, []any)
 	// Remember implements [phase.Index].

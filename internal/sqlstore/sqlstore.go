@@ -1,5 +1,5 @@
 // Package sqlstore is the part that store/sqlite and store/postgres share: reading lines, lists and
-// workspaces, finding what a collection drops, and sealing records to their rows. Each store has its own
+// workspaces, finding the records that a collection drops, and sealing records to their rows. Each store has its own
 // schema, its own way to commit, and its own storage for large objects.
 //
 // # Queries
@@ -33,7 +33,7 @@ type Database interface {
 	// begin by discarding the rows of an earlier call.
 	Read(ctx context.Context, op, name string, f func(ctx context.Context, q Querier) error) error
 	// Change executes a statement and reports whether it changed a row. If the answer was lost, it
-	// executes the statement again, and changed is that of the last execution.
+	// executes the statement again, and reports about the last execution.
 	Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error)
 	// ID returns an id as an argument of a query.
 	ID(id string) any
@@ -84,6 +84,15 @@ func List[T any](ctx context.Context, db Database, op, name, query string, args,
 		})
 	})
 	return all, err
+}
+
+// ReadRow scans the only row of a query into dest. The error is [segno.KindNotFound] if there is none.
+func ReadRow(ctx context.Context, db Database, op, name, query string, args []any, dest ...any) error {
+	rows, err := List(ctx, db, op, name, query, args, dest, func() (any, error) { return nil, nil })
+	if err == nil && len(rows) == 0 {
+		err = segno.NewError(segno.KindNotFound, op, name, nil)
+	}
+	return err
 }
 
 // Yield returns an iterator over a list that is read when the iteration starts. No connection is held

@@ -11,24 +11,22 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// ErrID is the cause of errors about a row whose id differs from the id in the index.
+// ErrID is the cause of an error about a row with another id than its index has.
 var ErrID = errors.New("its id is not the one in the index")
 
 // Workspace implements [segno.Workspaces].
 func (c *Common) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	const op = "read workspace"
 	var rec, state []byte
-	found, err := List(ctx, c.db, op, string(id), `SELECT record, state FROM {}workspaces WHERE id = ?1 AND record IS NOT NULL`,
-		[]any{c.db.ID(string(id))}, []any{&rec, &state}, func() (segno.WorkspaceRecord, error) {
-			return c.records.Workspace(id, rec, state)
-		})
-	if err == nil && len(found) == 0 {
+	err := ReadRow(ctx, c.db, op, string(id), `SELECT record, state FROM {}workspaces WHERE id = ?1 AND record IS NOT NULL`,
+		[]any{c.db.ID(string(id))}, &rec, &state)
+	if segno.KindOf(err) == segno.KindNotFound {
 		err = c.db.Missed(ctx, op, "workspaces", string(id))
 	}
 	if err != nil {
 		return segno.WorkspaceRecord{}, err
 	}
-	return found[0], nil
+	return c.records.Workspace(id, rec, state)
 }
 
 // FindWorkspaces implements [segno.Workspaces].
@@ -57,7 +55,7 @@ func (c *Common) FindWorkspaces(ctx context.Context, paths []string, device, ino
 	})
 }
 
-// keys returns the values by which the database finds a workspace. In a sealed store they are a keyed hash
+// keys returns the values that find a workspace in the database. In a sealed store they are a keyed hash
 // of the path, and one of device and inode together.
 func (c *Common) keys(path string, device, inode uint64) (at []byte, dev, ino int64) {
 	at, dev, ino = []byte(c.records.Sealer.Name("path", path)), int64(device), int64(inode)

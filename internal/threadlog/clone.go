@@ -10,7 +10,7 @@ import (
 // Clone returns a copy that shares nothing with v.
 func Clone[T any](v T) T { return CloneText(v, nil) }
 
-// cloneHead is Clone for a head, most of which have nothing to share.
+// cloneHead is Clone for a head. Most heads share nothing, and those are returned at once.
 func cloneHead(h segno.Head) segno.Head {
 	if h.Link.Position == nil {
 		return h
@@ -25,27 +25,36 @@ func CloneText[T any](v T, text func(string) string) T {
 	return v
 }
 
-// cloneInPlace replaces all that v shares with other values by copies. v is addressable.
+// cloneInPlace replaces pointers, slices and maps in v by copies. v is addressable.
 func cloneInPlace(v reflect.Value, text func(string) string) {
-	switch kind := v.Kind(); {
-	case v.Type() == reflect.TypeFor[time.Time]():
-	case (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map) && v.IsNil():
-	case kind == reflect.String && text != nil:
-		v.SetString(text(v.String()))
-	case kind == reflect.Pointer:
-		v.Set(cloned(v.Elem(), text).Addr())
-	case kind == reflect.Struct:
-		for i := range v.NumField() {
+	switch v.Kind() {
+	case reflect.String:
+		if text != nil {
+			v.SetString(text(v.String()))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			v.Set(cloned(v.Elem(), text).Addr())
+		}
+	case reflect.Struct:
+		// A time is never changed in place, and its fields cannot be set.
+		for i := 0; i < v.NumField() && v.Type() != reflect.TypeFor[time.Time](); i++ {
 			cloneInPlace(v.Field(i), text)
 		}
-	case kind == reflect.Slice:
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
 		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
 		reflect.Copy(out, v)
 		v.Set(out)
 		for i := 0; i < v.Len() && v.Type().Elem().Kind() != reflect.Uint8; i++ {
 			cloneInPlace(v.Index(i), text)
 		}
-	case kind == reflect.Map:
+	case reflect.Map:
+		if v.IsNil() {
+			return
+		}
 		out := reflect.MakeMapWithSize(v.Type(), v.Len())
 		for key, value := range v.Seq2() {
 			out.SetMapIndex(cloned(key, text), cloned(value, text))

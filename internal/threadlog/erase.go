@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno/internal/reach"
 )
 
-// removal is what an erasure or a collection removes.
+// removal is the plan of an erasure or a collection.
 type removal struct {
 	erase   bool      // also remove what deleted threads have beside nodes
-	threads []*Thread // whose logs change
+	threads []*Thread // their logs are written again
 	deleted map[segno.ThreadID]bool
 	pins    map[segno.CommitID]string // that stay
 	gone    map[segno.CommitID]reach.Node
@@ -22,7 +22,8 @@ type removal struct {
 
 // Erase implements [segno.Eraser]. It removes the content of deleted threads that no other thread, pin
 // or operation reaches. Commits that a fork of a deleted thread reaches stay in the deleted thread's
-// log. Erase does nothing while a log is damaged, because what that thread reaches is not known.
+// log. Erase does nothing while a log is damaged, because the commits that this thread reaches are not
+// known.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.remove(ctx, "erase", &p, true, func(r *removal) (func() map[segno.Hash]bool, error) {
 		only, err := reach.Objects(ctx, s.Objects(), &p, r.kept, r.lost)
@@ -50,16 +51,16 @@ func Collect(
 	})
 }
 
-// remove plans a removal and carries it out. While it finds out which objects go other calls may commit;
-// after a commit it plans again.
+// remove plans a removal and carries it out. The policy's Trace reads many objects, so remove does not hold
+// the index while it chooses the objects. If another call has appended a record meanwhile, the plan may be
+// wrong: that commit may refer to a node or an object that would go. Then remove plans again.
 func (s *Store) remove(
 	ctx context.Context, op string, p *segno.CollectPolicy, erase bool, choose func(*removal) (objects func() map[segno.Hash]bool, err error),
 ) (done segno.Collection, err error) {
 	for {
-		var used *Index
 		var order int64
 		r, err := view(ctx, s, op, "", func(x *Index) (*removal, error) {
-			used, order = x, x.Order
+			order = x.Order
 			return x.plan(p, erase), errors.Join(x.damage()...)
 		})
 		if err != nil {
@@ -69,12 +70,13 @@ func (s *Store) remove(
 		if err != nil {
 			return done, Fail(op, "", err)
 		}
-		x, leave, err := s.enter(ctx, op, !p.DryRun)
+		write := !p.DryRun && (!erase || len(r.threads) > 0) // without a deleted thread there is nothing to erase
+		x, leave, err := s.enter(ctx, op, write)
 		if err != nil {
 			return done, err
 		}
-		if x == used && x.Order == order {
-			done, err = s.removeNow(r, objects(), p.DryRun)
+		if x.Order == order {
+			done, err = s.removeNow(r, objects(), !write)
 			leave()
 			return done, Fail(op, "", err)
 		}
@@ -94,7 +96,9 @@ func (s *Store) removeNow(r *removal, objects map[segno.Hash]bool, dryRun bool) 
 	return done, err
 }
 
-// plan divides the commits into those that stay and those that go.
+// plan divides the commits into those that stay and those that go. A commit stays if its thread is not
+// deleted, or if a head, a tip, a pin, an operation, a member or the policy reaches it. A collection also
+// drops commits of threads that are not deleted, see [dropAbandoned].
 func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	r := &removal{erase: erase, deleted: map[segno.ThreadID]bool{}, pins: map[segno.CommitID]string{}}
 	nodes := map[segno.CommitID]reach.Node{}
@@ -127,19 +131,23 @@ func (x *Index) plan(p *segno.CollectPolicy, erase bool) *removal {
 	if !erase {
 		dropAbandoned(p, nodes)
 	}
-	var kept []*segno.Checkpoint
-	kept, r.gone = reach.Split(p, nodes, roots)
+	r.kept, r.gone = reach.Split(p, nodes, roots)
 	r.lost = reach.Checkpoints(r.gone)
+	x.planStates(r)
+	return r
+}
+
+// planStates adds the snapshots of the workspaces to r. A collection keeps all of them. An erasure drops
+// those that deleted threads have left: the next capture of such a workspace scans it again.
+func (x *Index) planStates(r *removal) {
 	for _, w := range x.states {
 		c := &segno.Checkpoint{Workspace: w.value.Snapshot}
-		if erase && r.deleted[w.value.Thread] {
+		if r.erase && r.deleted[w.value.Thread] {
 			r.lost = append(r.lost, c)
 		} else {
-			kept = append(kept, c)
+			r.kept = append(r.kept, c)
 		}
 	}
-	r.kept = kept
-	return r
 }
 
 // dropAbandoned treats the nodes that another node amends, and those that the policy does not retain, as
@@ -161,8 +169,9 @@ func dropAbandoned(p *segno.CollectPolicy, nodes map[segno.CommitID]reach.Node) 
 	}
 }
 
-// strip removes from a commit what goes. Its id and digest stay, so that the commit is not made again. A
-// workspace's state stays as a record without content, because it replaces older states.
+// strip removes the content of a commit that the removal drops. The commit's id and digest stay, so that
+// a writer cannot make the commit again. A workspace's state stays without content, because it replaces
+// older states.
 func (r *removal) strip(c *CommitRecord) {
 	if _, gone := r.gone[c.ID]; gone {
 		c.Checkpoint, c.Entries, c.Needs = nil, 0, nil

@@ -12,6 +12,9 @@ import (
 
 // Index is a copy of all logs without the entries, which are read again for each Load. It is replaced as
 // a whole when an erasure has changed the logs.
+//
+// The records of one thread are applied in their order, but the logs may be read in any order. So the index
+// never looks up another thread while it applies a record: a fork may be read before its source.
 type Index struct {
 	Order   int64              // the highest of all records
 	Threads map[string]*Thread // by their names
@@ -124,7 +127,8 @@ func (x *Index) Apply(t *Thread, r *Record, end int64) (err error) {
 	return nil
 }
 
-func (x *Index) applyCommit(t *Thread, r *Record, end int64) error {
+// checkCommit returns an error unless the commit of a record can be the next of a thread.
+func (x *Index) checkCommit(t *Thread, r *Record) error {
 	c, seq := r.Commit, int64(len(t.commits))+1
 	switch {
 	case x.name(c.Thread) != t.Name || t.Records > 0 && c.Thread != t.created.ID:
@@ -136,6 +140,14 @@ func (x *Index) applyCommit(t *Thread, r *Record, end int64) error {
 	case x.commits[c.ID] != nil:
 		return fmt.Errorf("commit %q is in the store twice", c.ID)
 	}
+	return nil
+}
+
+func (x *Index) applyCommit(t *Thread, r *Record, end int64) error {
+	if err := x.checkCommit(t, r); err != nil {
+		return err
+	}
+	c := r.Commit
 	if c.Create != nil {
 		t.created, t.Exists = *c.Create, true
 	}
@@ -153,10 +165,10 @@ func (x *Index) applyCommit(t *Thread, r *Record, end int64) error {
 	t.Head.Thread, t.Head.Link = c.Thread, link
 	y := &Commit{Log: t, At: t.Size, End: end, Count: c.Entries, order: r.Order, digest: r.Digest, result: t.Head,
 		isNode: c.Entries > 0 || c.Checkpoint != nil, turn: r.Turn}
-	y.Node = segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: seq}
+	y.Node = segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: r.Head.Seq}
 	if c.Checkpoint != nil {
 		y.Checkpoint = &c.Checkpoint.Checkpoint
-		y.Checkpoint.ID, y.Checkpoint.Thread, y.Checkpoint.Parent, y.Checkpoint.Seq = c.ID, c.Thread, c.Parent, seq
+		y.Checkpoint.ID, y.Checkpoint.Thread, y.Checkpoint.Parent, y.Checkpoint.Seq = c.ID, c.Thread, c.Parent, r.Head.Seq
 	}
 	t.commits, x.commits[c.ID] = append(t.commits, y), y
 	if c.Pin != nil {

@@ -61,6 +61,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if !w.Entries {
 		return line, nil
 	}
+	// The entries are read without the index, because they may be long. A commit never changes, except by
+	// an erasure, which replaces the index.
 	if err := s.logs.ReadEntries(ctx, path, line.Commits); err != nil {
 		replaced, newErr := view(ctx, s, op, string(at), func(x *Index) (bool, error) { return x != used, nil })
 		if replaced || newErr != nil { // an erasure has replaced the logs meanwhile

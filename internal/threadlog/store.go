@@ -24,8 +24,8 @@ type Logs interface {
 	Enter(ctx context.Context, write bool) (x *Index, leave func(), err error)
 	// Check returns an error if the log of a thread has become unreadable since the index read it.
 	Check(t *Thread) error
-	// Open reads what the log of a thread, which may be new, has behind the part that the index has read.
-	// The caller holds the index to write.
+	// Open opens the log of a thread, which may be new, and applies the records that the index has not
+	// read. The caller holds the index to write.
 	Open(t *Thread) error
 	// Append makes a record of the thread that was opened last durable, and applies it to the index.
 	Append(t *Thread, r *Record, entries []segno.Entry) error

@@ -112,7 +112,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is what reading costs on a thread of 1,000 such steps: in a
+// BenchmarkRead measures reads of a thread of 1,000 such steps: in a
 // process that has it open, and in one that opens the store beside 50 others.
 func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()

@@ -358,7 +358,7 @@ func TestAForkOfADamagedThread(t *testing.T) {
 	}
 }
 
-// TestDamagedObject reads objects whose files were changed.
+// TestDamagedObject changes files of objects, and reads the objects.
 func TestDamagedObject(t *testing.T) {
 	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	defer closeStore(t, s)
@@ -382,7 +382,7 @@ func TestDamagedObject(t *testing.T) {
 	}
 }
 
-// TestDamagedWorkspace reads records of workspaces whose files were changed, and the state of a
+// TestDamagedWorkspace reads records of workspaces after changes to their files, and the state of a
 // workspace that a damaged thread may have changed.
 func TestDamagedWorkspace(t *testing.T) {
 	dir := t.TempDir()

@@ -52,7 +52,7 @@ func (s *disk) Rewrite(threads []*threadlog.Thread, strip func(*threadlog.Commit
 	return nil
 }
 
-// appendStripped appends a line to a log without what strip removes.
+// appendStripped appends a line to a log after strip has removed some of its content.
 func appendStripped(log, line []byte, strip func(*threadlog.CommitRecord)) ([]byte, error) {
 	r, err := decode(line)
 	if err != nil || r.Commit == nil {

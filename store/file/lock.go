@@ -35,7 +35,7 @@ func (s *disk) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close(); <-s.writer }, err
 }
 
-// isReadOnly reports whether err is that of a disk or a directory on which this process cannot write.
+// isReadOnly reports whether err means that this process cannot write to the disk or the directory.
 func isReadOnly(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -107,8 +107,8 @@ func (s *disk) Open(t *threadlog.Thread) (err error) {
 // adopt reads the rest of a log. If there are records behind its known end, their process did not
 // live to announce them: adopt makes them durable and announces them.
 //
-// After them there may be the beginning of a record, which was never acknowledged. With repair it
-// is kept in a torn file and cut off. The caller holds the store's lock.
+// The beginning of a record may follow, which was never acknowledged. With repair, adopt keeps it in a
+// torn file and cuts it off. The caller holds the store's lock.
 func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	info, err := log.Stat()
 	if err == nil && info.Size() < t.End {
@@ -140,8 +140,8 @@ func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	return nil
 }
 
-// isTorn reports whether the end of a log is what an interrupted write leaves: the beginning of a
-// record, and zeros where the length of the file arrived before the data.
+// isTorn reports whether an interrupted write can have left the end of a log: it is the beginning of a
+// record, and zeros if the length of the file became durable before the data.
 func isTorn(end []byte) bool {
 	began := bytes.TrimRight(end, "\x00")
 	n := min(len(began), len(crcBegin))

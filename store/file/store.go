@@ -34,7 +34,7 @@ type disk struct {
 	writer chan struct{} // has room for the one goroutine of this process that holds the lock
 	opened vfs.File      // the log that the writer has opened, or nil
 
-	mu       sync.Mutex // guards what follows, and all that index leads to
+	mu       sync.Mutex // guards the following fields, and all that index leads to
 	index    *threadlog.Index
 	changes  os.FileInfo // of the file changes; nil if there is none
 	read     int64       // of changes

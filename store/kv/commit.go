@@ -102,13 +102,13 @@ func (p *pending) continues(st *threadState) bool {
 		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// branch is the line of a node, and its turn: what the record of a child needs to know.
+// branch is the line of a node, and its turn. The record of a child contains both.
 type branch struct {
 	line lineage
 	turn int
 }
 
-// admission reads what a commit names ([ledger.Reader]), and keeps what its record needs of that.
+// admission is the [ledger.Reader] of a commit. It keeps the branches that the commit's record needs.
 type admission struct {
 	ctx    context.Context
 	s      *Store

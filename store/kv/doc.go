@@ -12,8 +12,8 @@
 // it. All other values are written before, and mean nothing without the record:
 //
 //   - look-ups, which lead from a commit's id, a session, a pin or the list of threads to a record. The
-//     record confirms a look-up. A look-up whose writer lost or died leads to nothing, or to another
-//     commit, and is skipped;
+//     record confirms a look-up. If the writer of a look-up lost or died, the look-up leads to nothing or
+//     to another commit, and readers skip it;
 //   - new objects, each under its hash, and entries longer than 64 KB in parts.
 //
 // So a crash leaves values that nothing names, and never half a commit. The look-up of a commit's id
@@ -36,7 +36,7 @@
 //	s{session}<thread>/…       a position at which a session joined the thread's chain
 //	o{hash}kept  o{hash}data/… an object, and its bytes if they are bulk
 //	threads{}<thread>          all threads
-//	open{}<thread>             the threads whose turn may not be over
+//	open{}<thread>             the threads that may have an open turn
 //	phases{}made               open{} has the threads of older versions, too
 //	seal{}mark                 identifies the key of a sealed store
 //	pins{}<thread>/…           the positions at which pins were set and removed
@@ -52,7 +52,7 @@
 // [segno.KindCorrupt], and the error names the key; so is a record missing in a log.
 //
 // No value proves that another key must exist. If the KV loses the look-up of a commit, a session, a
-// pin or a thread, the record is not found that way; so is an object whose key is lost. A lost lease is
+// pin or a thread, the record is not found that way; so is an object if the KV loses its key. A lost lease is
 // free, and the next one has a higher epoch. A thread that lost its head key and its newest records
 // ends before them, and a store that was replaced by an older copy is that copy. The KV itself must
 // detect these losses, for example by the checks of a replicated log.
@@ -82,7 +82,8 @@
 //
 // # Limits
 //
-// The store does not keep what a commit contains about workspaces and operations. It collects no garbage: without a TTL uncommitted objects stay, and deleted threads until
+// The store does not keep the workspaces and operations of commits. It collects no garbage: without a TTL
+// uncommitted objects stay, and deleted threads until
 // [Store.Erase]. Erase overwrites and deletes values. Copies that the KV keeps are the task of its
 // administrator: of Redis these are an append-only file until BGREWRITEAOF, a snapshot until the next
 // one, replicas and backups.

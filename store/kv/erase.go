@@ -29,8 +29,8 @@ type threadLog struct {
 }
 
 // Erase implements [segno.Eraser]. It reads the records of all threads. It returns [segno.KindBusy]
-// during a commit that refers to values which Erase could remove; the caller then calls it again. Such
-// commits wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
+// during a commit that refers to values of other threads; the caller then calls it again. Such commits
+// wait for the end of Erase. The package comment lists the copies that the KV itself keeps.
 func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (done segno.Collection, err error) {
 	const op = "erase"
 	if !p.DryRun {
@@ -161,7 +161,7 @@ func (s *Store) deleteAll(ctx context.Context, prefix string, choose func(Item) 
 	return nil
 }
 
-// eraseThread rewrites a thread's records without what goes.
+// eraseThread removes the content of a deleted thread that no other thread reaches.
 func (s *Store) eraseThread(ctx context.Context, t *threadLog, e *erasure) error {
 	tags := map[string]bool{}
 	for _, r := range t.records {
@@ -183,8 +183,8 @@ func (s *Store) eraseThread(ctx context.Context, t *threadLog, e *erasure) error
 	return s.putState(ctx, &st, RevAny)
 }
 
-// eraseRecord removes from a record of a deleted thread what goes. The record stays, with the ids by
-// which a late writer learns that its commit was made.
+// eraseRecord removes the content of one record of a deleted thread. The record stays, with its ids: a
+// late writer that repeats the commit must find it.
 func (s *Store) eraseRecord(ctx context.Context, r *logRecord, e *erasure) (err error) {
 	before := r.encode(s.code)
 	if len(r.create) > 0 {

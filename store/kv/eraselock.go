@@ -73,8 +73,8 @@ func eraseBusy(why string) error {
 	return segno.Errorf(segno.KindBusy, "erase", "", "%s", why).WithHint("erase again")
 }
 
-// beginErasing excludes commits until end. It returns [segno.KindBusy] if another process erases, or
-// commits what an erasure could remove.
+// beginErasing excludes commits until end. It returns [segno.KindBusy] while another process erases, or
+// makes a commit that refers to other threads or to objects.
 func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	val, rev, err := s.get(ctx, erasingKey)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it becomes too old
 	for item, err := range s.kv.List(ctx, usingGroup, "", 0) {
 		if err == nil {
-			err = s.removeOld(ctx, item, usingLife, "another writer commits what an erasure could remove")
+			err = s.removeOld(ctx, item, usingLife, "another writer makes a commit that refers to objects or other threads")
 		}
 		if err != nil {
 			end()

@@ -16,7 +16,7 @@ import (
 
 const ttl = time.Hour
 
-// expiringStore is a store whose threads expire, the Map under it and its clock.
+// expiringStore is a store with a TTL, the Map under it and its clock.
 type expiringStore struct {
 	*testing.T
 	*kv.Store

@@ -20,7 +20,7 @@ import (
 
 var errFault = errors.New("the network went away")
 
-// faulty fails one of a KV's calls, before or after its effect: the caller cannot tell which.
+// faulty fails one call of a KV, before or after its effect. The caller cannot distinguish the two.
 type faulty struct {
 	kv     kv.KV
 	at     int
@@ -126,7 +126,7 @@ func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) 
 	return b.Stage(ctx)
 }
 
-// steps are what a program does with a store. Each step can be repeated after a fault.
+// steps are the calls of a program. Each step can be repeated after a fault.
 func steps() []func(ctx context.Context, s *kv.Store) error {
 	commit := func(make func(ctx context.Context, s *kv.Store) (segno.Commit, error)) func(context.Context, *kv.Store) error {
 		return func(ctx context.Context, s *kv.Store) error {
@@ -330,7 +330,7 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	return f.hit != ""
 }
 
-// twice sends each change again, as a client does whose connection broke after the effect.
+// twice sends each change again, as a client does if its connection breaks after the effect.
 type twice struct{ *kvtest.Map }
 
 func (x twice) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {

@@ -99,8 +99,8 @@ func (u failingDelete) Delete(ctx context.Context, key string, ifRev kv.Rev) err
 	return u.KV.Delete(ctx, key, ifRev)
 }
 
-// TestEraseBesideADeadWriter: what a writer that died within a commit leaves keeps erasures
-// away for some minutes, and what an erasure leaves that died keeps writers away likewise.
+// TestEraseBesideADeadWriter: if a writer dies during a commit, its key makes erasures wait for some
+// minutes. If an erasure dies, its key makes writers wait in the same way.
 func TestEraseBesideADeadWriter(t *testing.T) {
 	clock := storetest.NewClock()
 	under := withoutAbilities{kvtest.NewMap(clock.Now)}

@@ -94,8 +94,8 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
-// release gives a lease up. retry says that an earlier try conflicted with a change, which may have
-// been its own: a KV may send a change twice.
+// release releases a lease. With retry an earlier try conflicted with a change. A KV may send a change
+// twice, so that change may be the caller's own.
 func (s *Store) release(ctx context.Context, l segno.Lease, retry bool) error {
 	if _, err := s.readVisible(ctx, l.Thread, false); err != nil {
 		return err

@@ -20,7 +20,7 @@ type logRecord struct {
 	stamp    int64   // orders records across threads, for lists
 	line     lineage // of a node, including itself
 
-	ledger.Thread        // the thread after this record; without its link, which is at linkPos
+	ledger.Thread        // the thread after this record; its link is in the record at linkPos
 	linkPos       uint64 // position of the record with the link of the head session, 0 if there is none
 
 	create     []byte // an encoded thread

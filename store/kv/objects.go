@@ -101,8 +101,8 @@ func (s *Store) missingObject(ctx context.Context, names []segno.Hash) (segno.Ha
 	return segno.Hash{}, err
 }
 
-// Keep implements [segno.Objects]. In a store whose threads expire an object that was kept lives as
-// long as a thread does, and at least an hour.
+// Keep implements [segno.Objects]. With a TTL the object lives as long as a thread does, and at least an
+// hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	return o.s.run(ctx, op, "", func() error {
@@ -205,7 +205,7 @@ func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, err
 	return o, err
 }
 
-// stagedTTL is how long bulk waits for its commit in a store whose threads expire.
+// stagedTTL is how long bulk waits for its commit; 0 if threads do not expire.
 func (s *Store) stagedTTL() time.Duration {
 	const day = 24 * time.Hour
 	if s.options.TTL == 0 {

@@ -14,7 +14,7 @@ import (
 // written before the record that changes the phase, and contains the position of that record. A
 // writer that lost or died leaves a key that a later list removes, and no thread is missed.
 
-// closeOpen removes the key of a thread whose turn ended with the record at pos. If it fails a later
+// closeOpen removes the key of a thread from openGroup. The record at pos ended the thread's turn. If it fails a later
 // list removes the key.
 func (s *Store) closeOpen(ctx context.Context, id segno.ThreadID, pos uint64) {
 	key := openGroup + escape(string(id))

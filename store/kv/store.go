@@ -117,7 +117,7 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 	return err
 }
 
-// sequence yields what one call returns, and then its error.
+// sequence yields the values that one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all, err := call(ctx, s, op, name, list)
@@ -176,8 +176,8 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 	})
 }
 
-// Delete implements [segno.Store]. In a store whose threads expire the values of a deleted thread
-// are removed when the thread expires.
+// Delete implements [segno.Store]. With a TTL the values of a deleted thread stay until the thread
+// expires.
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	defer s.notifier.Notify(id)
 	return s.retryConflicts(ctx, "delete thread", id, func(retry bool) error {

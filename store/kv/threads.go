@@ -152,7 +152,9 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 }
 
 // threadsOfSession returns which threads have a session in their chains.
-func (s *Store) threadsOfSession(ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState) (map[segno.ThreadID]bool, error) {
+func (s *Store) threadsOfSession(
+	ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState,
+) (map[segno.ThreadID]bool, error) {
 	all, found, err := s.readLookUps(ctx, s.sessionGroup(id))
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ type threadState struct {
 	linkPos uint64
 	stamp   int64
 	info    segno.Thread
-	line    lineage // of the head; without runs after a move to a head whose line is not known
+	line    lineage // of the head; without runs if the thread moved to another head and its line was not read
 	turn    int     // of the head, with line
 	copied  uint64  // how many records a fork has in areaOld
 	renewed int64   // when the look-ups of the thread were last given their time to live, in nanoseconds

@@ -1,5 +1,5 @@
-// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents whose
-// threads need not survive. It shares all but the logs themselves with store/file.
+// Package memory is a [segno.Store] that ends with the process. Use it in tests, and for agents with
+// threads that need not survive. It shares all but the logs themselves with store/file.
 //
 //	store := memory.New(nil)
 //	defer store.Close()
@@ -50,7 +50,7 @@ func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Colle
 type memory struct {
 	clock func() time.Time
 
-	mu         sync.Mutex // guards what follows; Enter holds it
+	mu         sync.Mutex // guards the next three fields; Enter holds it
 	index      *threadlog.Index
 	logs       map[string][]logged // by the names of the threads
 	workspaces map[segno.WorkspaceID]segno.WorkspaceRecord
@@ -82,8 +82,11 @@ func (m *memory) Open(*threadlog.Thread) error { return nil }
 // Append implements [threadlog.Logs].
 func (m *memory) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
 	x := logged{threadlog.Clone(*r), threadlog.Clone(entries)}
+	if err := m.index.Apply(t, &x.record, t.Size+1); err != nil {
+		return err
+	}
 	m.logs[t.Name] = append(m.logs[t.Name], x)
-	return m.index.Apply(t, &x.record, t.Size+1)
+	return nil
 }
 
 // ReadEntries implements [threadlog.Logs].

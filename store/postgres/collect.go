@@ -12,9 +12,9 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
 // It reads and traces beside other writers, then locks them out for a moment. If they brought nothing that
 // must be traced, it deletes the rest; otherwise it traces that and locks them out again. It deletes bodies
@@ -36,18 +36,16 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool,
 	deleteBodies func(*collection) error) (segno.Collection, error) {
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return segno.Collection{}, err
-	}
-	defer s.calls.End()
 	now := s.options.now()
-	x := &collection{s: s, Graph: s.NewGraph(s.Objects(), p, erase),
-		old: now.Add(-minAge).Unix(), start: now.Unix()}
-	err := x.run(ctx, p)
-	if err == nil && !p.DryRun {
-		err = deleteBodies(x)
-	}
-	return x.Collection, s.fail(ctx, op, s.name, err)
+	x := &collection{s: s, Graph: sqlstore.NewGraph(s.common, p, erase), old: now.Add(-minAge).Unix(), start: now.Unix()}
+	err := s.once(ctx, op, s.name, func(ctx context.Context) error {
+		err := x.run(ctx, p)
+		if err == nil && !p.DryRun {
+			err = deleteBodies(x)
+		}
+		return err
+	})
+	return x.Collection, err
 }
 
 // collection is a run of Collect or Erase.
@@ -168,7 +166,7 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 			terms, termNumbers = append(terms, term), append(termNumbers, n.Row)
 		}
 	}
-	if x.Erasure() != nil {
+	if x.Erasure != nil {
 		if err := x.erase(ctx, tx, numbers); err != nil {
 			return err
 		}
@@ -197,7 +195,7 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2
 		RETURNING name, coalesce(body, '')`, []any{names, since}, []any{&name, &body}, func() error {
 		isDeleted[segno.Hash(name)] = true
-		if x.Erasure() != nil {
+		if x.Erasure != nil {
 			x.bodies = append(x.bodies, body)
 		}
 		return nil
@@ -210,7 +208,7 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	return err
 }
 
-// erase deletes what deleted threads leave besides nodes, and notes the bodies of nodes that are about to be
+// erase deletes the records of deleted threads except for their nodes, and notes the bodies of nodes that are about to be
 // deleted. The id of a thread remains.
 func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
 	var body string
@@ -223,15 +221,15 @@ func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error 
 		return err
 	}
 	var changes []change
-	for _, id := range x.Erasure().Threads {
+	for _, id := range x.Erasure.Threads {
 		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL
 			WHERE id = $2 AND hidden`,
 			[]any{x.s.records.ErasedThread(id), []byte(id)}})
 	}
 	return x.s.execAll(ctx, tx, append(changes,
 		change{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads WHERE hidden)`, nil},
-		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Operations)}},
-		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Workspaces)}}))
+		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Operations)}},
+		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Workspaces)}}))
 }
 
 // change is a statement and its arguments.

@@ -51,7 +51,7 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		err = s.missingCommit(ctx, op, at)
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes)
+		err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
 		return nil, err
@@ -63,8 +63,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 // its head, the commit was lost.
 func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID) error {
 	var isHead bool
-	err := s.row(ctx, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1) AND NOT hidden)`,
-		[]any{[]byte(at)}, &isHead)
+	err := sqlstore.ReadRow(ctx, database{s}, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1)
+		AND NOT hidden)`, []any{[]byte(at)}, &isHead)
 	switch {
 	case err != nil:
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// hashOf returns the hash by which an index finds a name of any length.
+// hashOf returns the hash that stands for a name of any length in an index.
 func hashOf(name string) []byte {
 	h := segno.HashOf([]byte(name))
 	return h[:16]

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -89,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, record.CheckKey(o.Key)
 }
 
-// now returns the time by which objects age.
+// now returns the time for the age of objects.
 func (o *Options) now() time.Time {
 	if o.Clock == nil {
 		return time.Now()
@@ -145,8 +144,8 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
-	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that every other such transaction
-	// of the server waits for (PreCommit_Notify in PostgreSQL's async.c).
+	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that all others with NOTIFY
+	// wait for (PreCommit_Notify in PostgreSQL's async.c).
 	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s
 }
@@ -160,7 +159,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
-// cancelQuery makes the server cancel a statement whose context ends, and waits for the server's answer.
+// cancelQuery makes the server cancel a statement when its context ends, and waits for the server's answer.
 // The server may still execute a statement that the client only stops waiting for.
 func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
@@ -210,24 +209,18 @@ func (q querier) Query(ctx context.Context, query string, args, dest []any, each
 	return err
 }
 
-// call calls f, and again if a lost connection interrupted it.
-func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
+// once calls f, which Close waits for, and gives its error a kind.
+func (s *Store) once(ctx context.Context, op, name string, f func(context.Context) error) error {
 	if err := s.calls.Begin(ctx, op); err != nil {
 		return err
 	}
 	defer s.calls.End()
-	return s.fail(ctx, op, name, s.withRetry(ctx, f))
+	return s.fail(ctx, op, name, f(ctx))
 }
 
-// row reads one row. The error is [segno.KindNotFound] if there is none.
-func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
-	return s.call(ctx, op, name, func(ctx context.Context) error {
-		err := s.pool.QueryRow(ctx, s.sql(query), args...).Scan(dest...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			err = notFound(op, name)
-		}
-		return err
-	})
+// call is once that calls f again if a lost connection interrupted it.
+func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
+	return s.once(ctx, op, name, func(ctx context.Context) error { return s.withRetry(ctx, f) })
 }
 
 // database implements [sqlstore.Database].

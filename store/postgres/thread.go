@@ -11,9 +11,8 @@ import (
 // Head implements [segno.Store].
 func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
 	var h headRow
-	err := s.row(ctx, "read head", string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads WHERE id = $1
-		AND NOT hidden`,
-		[]any{[]byte(thread)}, &h.head, &h.tip, &h.seq, &h.turn, &h.epoch, &h.link)
+	err := sqlstore.ReadRow(ctx, database{s}, "read head", string(thread), `SELECT head, tip, seq, turn, epoch, session FROM {}threads
+		WHERE id = $1 AND NOT hidden`, []any{[]byte(thread)}, &h.head, &h.tip, &h.seq, &h.turn, &h.epoch, &h.link)
 	if err != nil {
 		return segno.Head{}, err
 	}
@@ -36,13 +35,13 @@ func (s *Store) Delete(ctx context.Context, thread segno.ThreadID) error {
 	return err
 }
 
-// Lease implements [sqlstore.Database]. The time is that of Options.Clock, and otherwise the server's.
+// Lease implements [sqlstore.Database]. Options.Clock gives the time, or else the server.
 func (d database) Lease(ctx context.Context, op string, thread segno.ThreadID) (l sqlstore.LeaseRow, now time.Time, err error) {
 	l.Thread = thread
 	var exists bool
 	var clock int64
-	err = d.row(ctx, op, string(thread), `SELECT coalesce(t.hidden, false), t.owner, coalesce(t.expires, 0), coalesce(t.epoch, 0),
-			t.n IS NOT NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
+	err = sqlstore.ReadRow(ctx, d, op, string(thread), `SELECT coalesce(t.hidden, false), t.owner,
+			coalesce(t.expires, 0), coalesce(t.epoch, 0), t.n IS NOT NULL, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint * 1000
 		FROM (SELECT) one LEFT JOIN {}threads t ON t.id = $1 AND NOT t.hidden`, []any{[]byte(thread)}, append(l.Dest(), &exists, &clock)...)
 	if err == nil && !exists {
 		err = notFound(op, string(thread))

@@ -22,7 +22,6 @@ type checker struct {
 	ctx         context.Context // of the caller, which may cancel it
 	queryCtx    context.Context // of the queries
 	report      func(error) bool
-	isStopped   bool
 	objects     map[segno.Hash]bool // stored names
 	checkpoints []*segno.Checkpoint
 }
@@ -37,7 +36,6 @@ func (k *checker) verdict(err error) error {
 	}
 	k.Damaged++
 	if !k.report(err) {
-		k.isStopped = true
 		return errStopped
 	}
 	return nil
@@ -75,7 +73,7 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 		}
 		return k.checkReferences(p)
 	})
-	if k.isStopped {
+	if errors.Is(err, errStopped) {
 		err = nil
 	}
 	return k.Checked, err
@@ -201,11 +199,10 @@ func (k *checker) checkPacks() error {
 
 // checkObjects reads and hashes every object.
 func (k *checker) checkObjects() error {
-	var raw, data sql.RawBytes
+	var raw sql.RawBytes
 	var at objectRow
-	return k.each(`SELECT o.name, `+objectColumns, []any{&raw, &at.size, &at.pack, &at.at, &at.length, &at.packName, &data}, func() error {
+	return k.each(`SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
 		name := segno.Hash(raw)
-		at.data = data
 		k.Objects++
 		k.Bytes += at.size
 		k.objects[name] = true

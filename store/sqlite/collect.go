@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -17,12 +18,12 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
-// Most of the work is done beside other writers: finding what is reached, and writing the used part of a pack
-// that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
+// Collect does most of the work beside other writers: it finds the objects to keep, and writes the used part of
+// a pack that is mostly unused to a new one. Then one transaction reads the commits since, and deletes the rest. It
 // removes files last.
 func (s *Store) Collect(ctx context.Context, p segno.CollectPolicy) (segno.Collection, error) {
 	return s.collect(ctx, "collect", &p, false)
@@ -58,10 +59,11 @@ type packUse struct {
 	name         string
 	born         int64
 	used, unused int64 // bytes
+	copies       int   // objects that the database has elsewhere
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
-	x := &collection{Graph: s.NewGraph(s.Objects(), p, erase), s: s, now: s.options.Clock()}
+	x := &collection{Graph: sqlstore.NewGraph(s.common, p, erase), s: s, now: s.options.Clock()}
 	var known int64 // commits up to this number are in the graph
 	err := s.readApart(ctx, op, "", func(queryCtx context.Context, c *conn) error {
 		if _, err := c.row(queryCtx, `SELECT coalesce(max(n), 0) FROM commits`, nil, &known); err != nil {
@@ -113,7 +115,7 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 	_, x.Checkpoints = x.Unreachable()
 	var n int64
 	var use packUse
-	err := c.Query(queryCtx, `SELECT n, name, born FROM packs`, nil, []any{&n, &use.name, &use.born}, func() error {
+	err := c.Query(queryCtx, `SELECT n, name, born, objects FROM packs`, nil, []any{&n, &use.name, &use.born, &use.copies}, func() error {
 		found := use
 		x.packs[n] = &found
 		return nil
@@ -130,6 +132,7 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 			if use == nil {
 				use = new(packUse) // the object is in the database
 			}
+			use.copies--
 			if stored := segno.Hash(name); x.Drops(stored, born <= x.now.Add(-minAge).Unix()) {
 				x.Objects++
 				x.Bytes += o.storedBytes()
@@ -148,17 +151,24 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 func (x *collection) delete(tx *tx) error {
 	tx.exec(`PRAGMA secure_delete = ON`)
 	nodes, _ := x.Unreachable()
-	for _, n := range nodes {
-		tx.exec(`UPDATE commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL WHERE n = ?`, n.Row)
-		tx.exec(`DELETE FROM terms WHERE n = ?`, n.Row)
+	rows := make([]int64, len(nodes))
+	for i, n := range nodes {
+		rows[i] = n.Row
 	}
+	numbers, err := json.Marshal(rows)
+	if err != nil {
+		return err
+	}
+	tx.exec(`UPDATE commits SET line = NULL, depth = NULL, checkpoint = NULL, entries = NULL
+		WHERE n IN (SELECT value FROM json_each(?))`, string(numbers))
+	tx.exec(`DELETE FROM terms WHERE n IN (SELECT value FROM json_each(?))`, string(numbers)) // reads all terms once
 	for name, o := range x.drop {
 		tx.exec(`DELETE FROM objects WHERE name = ?`, name[:])
 		if o.pack == 0 {
 			tx.exec(`DELETE FROM small WHERE n = ?`, o.at)
 		}
 	}
-	if x.Erasure() != nil {
+	if x.Erasure != nil {
 		if err := x.eraseThreads(tx); err != nil {
 			return err
 		}
@@ -169,9 +179,9 @@ func (x *collection) delete(tx *tx) error {
 	return nil
 }
 
-// eraseThreads deletes what deleted threads leave besides nodes. The id of a thread remains.
+// eraseThreads deletes the records of deleted threads except for their nodes. The id of a thread remains.
 func (x *collection) eraseThreads(tx *tx) error {
-	for _, id := range x.Erasure().Threads {
+	for _, id := range x.Erasure.Threads {
 		rec := x.s.records.ErasedThread(id)
 		l := sqlstore.LeaseRow{Thread: id, Hidden: true}
 		tx.row(`SELECT epoch FROM threads WHERE id = ?`, []any{string(id)}, &l.Epoch)
@@ -179,10 +189,10 @@ func (x *collection) eraseThreads(tx *tx) error {
 	}
 	tx.exec(`UPDATE commits SET link = 0 WHERE thread IN (SELECT n FROM threads WHERE hidden)`)
 	tx.exec(`DELETE FROM links WHERE thread IN (SELECT n FROM threads WHERE hidden)`)
-	for _, id := range x.Erasure().Workspaces {
+	for _, id := range x.Erasure.Workspaces {
 		tx.exec(`UPDATE workspaces SET state = NULL WHERE id = ?`, string(id))
 	}
-	for _, id := range x.Erasure().Operations {
+	for _, id := range x.Erasure.Operations {
 		tx.exec(`DELETE FROM operations WHERE id = ?`, string(id))
 	}
 	return nil
@@ -209,11 +219,12 @@ func (s *Store) vacuum(ctx context.Context, op string) error {
 }
 
 // rewritePacks writes the used part of each pack that is mostly unused to a new pack. An erasure does so for
-// each pack with anything unused. Nothing refers to the new packs yet.
+// each pack with an unused object or a copy: the object may be erased where the database has it. Nothing refers to the new packs yet.
 func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err error) {
 	for n, use := range x.packs {
 		isMostlyUnused := use.unused > use.used && x.now.Unix()-use.born >= int64(minAge/time.Second)
-		if use.used == 0 || use.unused == 0 || !isMostlyUnused && x.Erasure() == nil {
+		hasAnyUnused := use.unused > 0 || use.copies > 0
+		if use.used == 0 || !isMostlyUnused && (x.Erasure == nil || !hasAnyUnused) {
 			continue
 		}
 		to, err := x.s.repack(ctx, n, use.name, x.drop, false)

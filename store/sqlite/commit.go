@@ -65,8 +65,8 @@ type threadRow struct {
 
 // apply applies the commit, or returns the result of the same commit if it was applied before.
 //
-// The order is that of package ledger: first the commit's id, then the head of the thread, and last everything
-// else that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
+// The order is that of package ledger: first the commit's id, then the head of the thread, and last the other
+// records that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
 // objects that the commit names, and a pack of the commit may bring them. If Admit refuses the commit, the
 // transaction is rolled back, and the objects with it.
 func (t *commitTx) apply() (segno.Head, error) {
@@ -104,7 +104,7 @@ func (t *commitTx) apply() (segno.Head, error) {
 	return after.Head, nil
 }
 
-// readPlace reads in one query what a commit needs to know of the other commits.
+// readPlace reads in one query the numbers and places of the other commits that a commit needs.
 func (t *commitTx) readPlace() {
 	p := &t.parent
 	t.row(`SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +20,7 @@ const plainPackSize = 4 << 20
 // writes to a different pack, so that none waits for the disk writes of another. The zero value is ready to
 // use.
 type plainPacks struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	all       []*packWriter
 	idle      []*packWriter // not full, and not in use
 	finishing int           // packs that are finished in the background
@@ -26,43 +28,19 @@ type plainPacks struct {
 	group     sync.WaitGroup
 }
 
-// add appends an object, which has the name stored in the database.
+// add appends an object, which has the name stored in the database. A full pack is finished in the background. If
+// the disk is far behind, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
+	const maxFinishing = 32 // each has an open file
 	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
 	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
-	pack, err := p.acquire(s)
+	pack, err := p.take(s)
+	if err == nil {
+		err = pack.add(stored, int64(len(data)), encoded)
+	}
 	if err != nil {
 		return err
 	}
-	if err := pack.add(stored, int64(len(data)), encoded); err != nil {
-		return err
-	}
-	return p.release(pack)
-}
-
-// acquire returns a pack for one goroutine to append to.
-func (p *plainPacks) acquire(s *Store) (*packWriter, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return nil, p.err
-	}
-	if n := len(p.idle); n > 0 {
-		pack := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return pack, nil
-	}
-	pack, err := s.createPack(newPackName() + plainSuffix)
-	if err == nil {
-		p.all = append(p.all, pack)
-	}
-	return pack, err
-}
-
-// release returns a pack after use. A full pack is finished in the background. If the disk is far behind, the
-// caller finishes it.
-func (p *plainPacks) release(pack *packWriter) error {
-	const maxFinishing = 32 // each has an open file
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -76,7 +54,24 @@ func (p *plainPacks) release(pack *packWriter) error {
 	return nil
 }
 
-// finishLocked finishes a pack in the background. Its error is that of the next acquire, or of finish.
+// take returns a pack that no other goroutine appends to.
+func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if n := len(p.idle); n > 0 {
+		pack, p.idle = p.idle[n-1], p.idle[:n-1]
+		return pack, nil
+	}
+	if pack, err = s.createPack(newPackName() + plainSuffix); err == nil {
+		p.all = append(p.all, pack)
+	}
+	return pack, err
+}
+
+// finishLocked finishes a pack in the background. The next take, or finish, returns its error.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -91,7 +86,7 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 // finish makes all packs durable and returns their names. No add may be under way.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
-	for _, pack := range p.idle { // at most as many as goroutines that used the batch
+	for _, pack := range p.idle {
 		p.finishLocked(pack)
 	}
 	p.idle = nil
@@ -165,44 +160,33 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 // repack compresses the objects for which the database uses pack n, except for those in drop, into a new pack. The
 // result is nil if there are none. A damaged object remains in its pack, for Check to find, if skipDamaged is
 // true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
-func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow, skipDamaged bool) (to *packWriter, err error) {
-	const op = "repack"
-	x, err := s.packs.index(op, name)
+func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
+	skipDamaged bool) (to *packWriter, err error) {
+	x, err := s.packs.index("repack", name)
 	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {
 		return nil, nil
+	}
+	if err == nil {
+		err = s.removeUnused(ctx, n, x, drop)
+	}
+	if err == nil {
+		to, err = s.createPack(packID(name) + "-" + newPackName())
 	}
 	if err != nil {
 		return nil, err
 	}
-	if to, err = s.createPack(packID(name) + "-" + newPackName()); err != nil {
-		return nil, err
-	}
-	err = s.readApart(ctx, op, name, func(queryCtx context.Context, c *conn) error {
-		for _, e := range x.entries {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			var one int
-			isUsed, err := c.row(queryCtx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
-			if _, isDropped := drop[e.name]; err != nil || isDropped || !isUsed {
-				if err != nil {
-					return err
-				}
-				continue
-			}
-			data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
-			if err != nil && skipDamaged {
-				continue
-			}
-			if err == nil {
-				err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
-			}
-			if err != nil {
-				return err
-			}
+	for _, e := range x.entries {
+		data, fetchErr := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
+		if fetchErr != nil && skipDamaged {
+			continue
 		}
-		return nil
-	})
+		if err = cmp.Or(fetchErr, ctx.Err()); err == nil {
+			err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
+		}
+		if err != nil {
+			break
+		}
+	}
 	if err == nil && len(to.entries) > 0 {
 		err = to.finish()
 	}
@@ -210,6 +194,21 @@ func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno
 		return nil, errors.Join(err, to.remove())
 	}
 	return to, nil
+}
+
+// removeUnused removes from the index of pack n the objects for which the database no longer uses it, and those in
+// drop.
+func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex, drop map[segno.Hash]objectRow) error {
+	return s.readApart(ctx, "repack", x.name, func(ctx context.Context, c *conn) (err error) {
+		x.entries = slices.DeleteFunc(x.entries, func(e packEntry) bool {
+			var one int
+			found, rowErr := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			err = cmp.Or(err, rowErr)
+			_, isDropped := drop[e.name]
+			return !found || isDropped
+		})
+		return err
+	})
 }
 
 // packMove is a pack whose used objects were written to a new pack.

@@ -174,7 +174,7 @@ func TestAbandonedPlainPacksAreRemoved(t *testing.T) {
 	}
 }
 
-// TestCommitStagedBeforeCompression commits a batch whose packs were compressed after it was staged, as at the
+// TestCommitStagedBeforeCompression commits a batch after its packs were compressed, as at the
 // end of a long turn.
 func TestCommitStagedBeforeCompression(t *testing.T) {
 	dir := t.TempDir()

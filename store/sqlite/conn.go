@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -48,7 +49,7 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 		return false, err
 	}
 	err = st.QueryRowContext(ctx, args...).Scan(dest...)
-	if err == sql.ErrNoRows {
+	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
@@ -64,7 +65,7 @@ func (c *conn) Query(ctx context.Context, query string, args, dest []any, each f
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err returns its error
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
 			return err
@@ -87,8 +88,7 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 		_, err = raw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d; PRAGMA synchronous=FULL", s.options.BusyTimeout.Milliseconds()))
 	}
 	if err != nil {
-		c.close()
-		return nil, err
+		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
@@ -96,7 +96,7 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 // close closes the statements and the connection.
 func (c *conn) close() error {
 	for _, st := range c.statements {
-		st.Close() // an error does not matter: the connection is closed next
+		_ = st.Close() // the connection is closed next
 	}
 	return c.sql.Close()
 }
@@ -137,15 +137,12 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 // free reading connection, then the writer's, and then opens another, up to maxReaders. It may take
 // the connection from writer, if that is not nil.
 func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
-	select {
-	case c := <-s.readers:
-		return c, s.readers, nil
-	default:
-	}
-	select {
-	case c := <-writer:
-		return c, writer, nil
-	default:
+	for _, pool := range []chan *conn{s.readers, writer} {
+		select {
+		case c := <-pool:
+			return c, pool, nil
+		default:
+		}
 	}
 	if s.opened.Add(1) <= maxReaders {
 		c, err := s.connect(context.WithoutCancel(ctx))
@@ -174,7 +171,7 @@ func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error
 }
 
 // withWriter calls f with the writing connection. A process has only one, so its writers wait for each other on
-// the channel, where their contexts can end the wait, and not in SQLite's busy handler, which polls.
+// the channel, where their contexts can end the wait. SQLite's busy handler would poll.
 func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.ReadOnly {
 		return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")

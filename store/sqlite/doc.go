@@ -15,7 +15,7 @@
 // commit to its thread and its parent, a link to its number, an object to its name. A record opens in no other
 // row and in no other store, so a node proves which commit it follows. Sessions, terms, paths and the names of
 // objects, by which queries find rows, are keyed hashes. A separate table has the mark of the key, a salt and a
-// check value. The user_version is one that a segno that does not know seals refuses. Other columns, such as seq,
+// check value. A segno without support for seals refuses the user_version. Other columns, such as seq,
 // are neither encrypted nor sealed.
 //
 // # Damage
@@ -58,7 +58,7 @@
 // inside the seal. Records of the database and the first 4 MiB of a batch are zstd at its fastest level, with a
 // dictionary of text that agents write (dictionary.go). The rest of a longer batch is S2, up to 32 MiB: on the
 // 15,000 files and 232 MB of the Go tree S2 takes 0.36 s of one core and leaves 44 %, zstd takes 1.0 s and leaves
-// 33 %, and reading and hashing take 0.3 s to 0.5 s. The rest of a still longer batch, such as most of a large first
-// snapshot, is stored plain, in packs of about 4 MiB that are named ID-plain. [Store.CompressPacks] replaces such a
+// 33 %, and reading and hashing take 0.3 s to 0.5 s. The rest of a still longer batch, for example of a large first
+// snapshot, is stored plain, in packs of about 4 MiB that are named ID-plain. [Store.CompressPacks] replaces a plain
 // pack by one named ID-RANDOM once it is an hour old. An object that does not get an eighth shorter remains plain.
 package sqlite

@@ -1,20 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
-
-// Head implements [segno.Store].
-func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
-	err = s.read(ctx, "read head", string(thread), func(ctx context.Context, c *conn) error {
-		head, err = s.verifiedHead(ctx, c, thread)
-		return err
-	})
-	return head, err
-}
 
 // headQuery reads a head together with the values that it is compared with, because another process may commit
 // between two queries.
@@ -28,36 +20,38 @@ const headQuery = `SELECT t.hidden, t.seq, t.turn, t.epoch, t.link, coalesce(h.i
 		LEFT JOIN commits m ON m.thread = t.n AND m.seq = t.seq
 	WHERE t.id = ?1`
 
-// verifiedHead reads and verifies the head of a thread that is not deleted.
-func (s *Store) verifiedHead(ctx context.Context, c *conn, id segno.ThreadID) (h segno.Head, err error) {
+// Head implements [segno.Store].
+func (s *Store) Head(ctx context.Context, thread segno.ThreadID) (h segno.Head, err error) {
 	const op = "read head"
-	var isNewest, isID *bool
-	var link int64
-	var rec []byte
-	l := sqlstore.LeaseRow{Thread: id}
-	h.Thread = id
-	found, err := c.row(ctx, headQuery, []any{string(id)},
-		&l.Hidden, &h.Seq, &h.Turn, &h.Epoch, &link, &h.Head, &h.Tip, &rec, &l.Owner, &l.Expires, &isNewest, &isID)
-	l.Epoch = h.Epoch
-	switch {
-	case err == nil && !found:
-		if err = missedRow(ctx, c, op, "threads", string(id)); err == nil {
-			err = notFound(op, string(id))
+	id := string(thread)
+	err = s.read(ctx, op, id, func(ctx context.Context, c *conn) error {
+		var isNewest, isID *bool
+		var link int64
+		var rec []byte
+		l := sqlstore.LeaseRow{Thread: thread}
+		h = segno.Head{Thread: thread}
+		found, err := c.row(ctx, headQuery, []any{id},
+			&l.Hidden, &h.Seq, &h.Turn, &h.Epoch, &link, &h.Head, &h.Tip, &rec, &l.Owner, &l.Expires, &isNewest, &isID)
+		l.Epoch = h.Epoch
+		switch {
+		case err == nil && !found:
+			err = cmp.Or(missedRow(ctx, c, op, "threads", id), notFound(op, id))
+		case err != nil:
+		case isNewest == nil || !*isNewest:
+			err = corrupt(op, id, errHead)
+		case isID == nil || !*isID:
+			err = corrupt(op, id, sqlstore.ErrID)
+		default:
+			err = database{s}.VerifyLease(op, &l)
 		}
-	case err != nil:
-	case isNewest == nil || !*isNewest:
-		err = corrupt(op, string(id), errHead)
-	case isID == nil || !*isID:
-		err = corrupt(op, string(id), sqlstore.ErrID)
-	default:
-		err = database{s}.VerifyLease(op, &l)
-	}
-	if err == nil && link != 0 {
-		h.Link, err = s.decodeLink(id, link, rec)
-	}
-	if err == nil && l.Hidden {
-		err = notFound(op, string(id))
-	}
+		if err == nil && link != 0 {
+			h.Link, err = s.decodeLink(thread, link, rec)
+		}
+		if err == nil && l.Hidden {
+			err = notFound(op, id)
+		}
+		return err
+	})
 	if err != nil {
 		return segno.Head{}, err
 	}

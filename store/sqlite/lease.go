@@ -78,7 +78,7 @@ func (s *Store) readLease(ctx context.Context, c *conn, op string, thread segno.
 	return l, err
 }
 
-// verifyDeleted verifies the rows of the deleted threads, which a list of threads does not contain.
+// verifyDeleted verifies the rows of the deleted threads.
 func (s *Store) verifyDeleted(ctx context.Context, c *conn) error {
 	var l sqlstore.LeaseRow
 	return c.Query(ctx, `SELECT id, hidden, owner, expires, epoch FROM threads WHERE hidden`, nil,

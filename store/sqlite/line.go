@@ -64,15 +64,16 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		err = notFound(op, string(at))
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes)
+		err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if cacheAs != 0 {
+	line, err := s.records.Decode(nodes, w.Entries, isWhole)
+	if err == nil && cacheAs != 0 {
 		s.lines.put(cacheAs, nodes)
 	}
-	return s.records.Decode(nodes, w.Entries, isWhole)
+	return line, err
 }
 
 // readWhole reads a whole line: from the cache as far as it goes, and the rest from the database. The cache is

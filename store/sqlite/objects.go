@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
 // objects implements [segno.Objects].
@@ -30,6 +32,11 @@ type objectRow struct {
 // objectColumns are the columns of an objectRow.
 const objectColumns = `o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
 	FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at`
+
+// dest returns the destinations of objectColumns.
+func (o *objectRow) dest() []any {
+	return []any{&o.size, &o.pack, &o.at, &o.length, &o.packName, &o.data}
+}
 
 // The column length of an object in a pack is its stored length and, in the lowest bits, its encoding.
 const (
@@ -53,35 +60,24 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 // readObject reads the object with the name stored in the database; name is for errors. The row and the pack
 // file are read one after the other, outside of a transaction. If the file is missing, a collection may have
 // moved the object and removed the file between the two, so readObject reads the row once more.
-func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) ([]byte, error) {
+func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) (data []byte, err error) {
 	const op = "read object"
-	var missing error
 	for range 2 {
-		at, err := s.findObject(ctx, op, stored, name)
-		if err != nil {
+		var at objectRow
+		if err := s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
+			found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, at.dest()...)
+			if err == nil && !found {
+				err = cmp.Or(missedObject(ctx, c, op, stored, name), notFound(op, name.String()))
+			}
+			return err
+		}); err != nil {
 			return nil, err
 		}
-		data, err := s.fetch(stored, name, at)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if data, err = s.fetch(stored, name, at); !errors.Is(err, fs.ErrNotExist) {
 			return data, fail(op, name.String(), err)
 		}
-		missing = err // a collection may have moved the object to another pack meanwhile
 	}
-	return nil, corrupt(op, name.String(), missing)
-}
-
-func (s *Store) findObject(ctx context.Context, op string, stored, name segno.Hash) (at objectRow, err error) {
-	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, &at.size, &at.pack, &at.at, &at.length,
-			&at.packName, &at.data)
-		if err == nil && !found {
-			if err = missedObject(ctx, c, op, stored, name); err == nil {
-				err = notFound(op, name.String())
-			}
-		}
-		return err
-	})
-	return at, err
+	return nil, corrupt(op, name.String(), err)
 }
 
 // fetch reads and decodes an object.
@@ -184,8 +180,12 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 		}
 		x, err := s.packs.index("commit", name)
 		if segno.KindOf(err) == segno.KindNotFound {
-			if name, err = s.packReplacement(ctx, name); err == nil {
-				x, err = s.packs.index("commit", name)
+			var replacement string
+			id := packID(name)
+			query := `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`
+			err = sqlstore.ReadRow(ctx, database{s}, "commit", "pack "+name, query, []any{id + "-", id + ".", name}, &replacement)
+			if err == nil {
+				x, err = s.packs.index("commit", replacement)
 			}
 		}
 		if err != nil {
@@ -249,20 +249,6 @@ func (s *Store) adoptPack(tx *tx, x *packIndex, now int64) error {
 
 func insertPack(tx *tx, name string, born int64, objects int) (n int64) {
 	return tx.insert(`INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, name, born, objects)
-}
-
-// packReplacement returns the name of the pack that replaced another pack.
-func (s *Store) packReplacement(ctx context.Context, name string) (replacement string, err error) {
-	id := packID(name)
-	err = s.read(ctx, "commit", name, func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`, []any{id + "-", id + ".", name},
-			&replacement)
-		if err == nil && !found {
-			err = notFound("commit", "pack "+name)
-		}
-		return err
-	})
-	return replacement, err
 }
 
 // storedNames calls each with the stored name of every object.

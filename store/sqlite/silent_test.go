@@ -29,7 +29,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	}
 }
 
-// TestNoDamageToThreadsIsSilent flips bits in the page of the threads, whose rows have more unencrypted
+// TestNoDamageToThreadsIsSilent flips bits in the page of the threads: their rows have more unencrypted
 // columns than others: each bit under SEGNO_SOAK.
 func TestNoDamageToThreadsIsSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)

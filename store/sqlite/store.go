@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/dalsegno/segno/internal/vfs"
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -165,11 +166,11 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	c, err := s.connect(ctx)
 	if err == nil {
 		if err = s.retryWhileBusy(ctx, c, s.ensureSchema); err != nil {
-			c.close()
+			_ = c.close() // nothing was written
 		}
 	}
 	if err != nil {
-		s.closeDB()
+		_ = s.closeDB()
 		return nil, fail("open store", s.dir, err)
 	}
 	s.writer <- c
@@ -224,7 +225,7 @@ func (s *Store) dataSource() string {
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
 	}
-	if s.options.ReadOnly && !(canWrite(s.dir) && canWrite(s.file)) {
+	if s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
 		// SQLite creates files beside a database in WAL mode, also to read it. They protect the
 		// log, so without a log they are not needed.
 		query.Set("mode", "ro")

@@ -23,7 +23,7 @@ var (
 	errPlace = errors.New("its place on the line is damaged") // a commit does not follow the commit that its row names
 )
 
-// missedRow is called for an id that the index of a table does not have. It looks for the id in the rows, and
+// missedRow checks an id that the caller did not find in the index of a table. It looks for the id in the rows, and
 // then once more in the index, because another process may have added the row meanwhile.
 func missedRow(ctx context.Context, c *conn, op, table, id string) error {
 	var inRows, inIndex bool
@@ -36,7 +36,7 @@ func missedRow(ctx context.Context, c *conn, op, table, id string) error {
 	return corrupt(op, id, errKey)
 }
 
-// missedNode is called for a commit whose line came out empty. If the commit's row holds a node, the row's
+// missedNode checks a commit to which Load found no line. If the commit's row holds a node, the row's
 // reference to its line or its thread is damaged.
 func missedNode(ctx context.Context, c *conn, op, id string) error {
 	if err := missedRow(ctx, c, op, "commits", id); err != nil {
@@ -112,8 +112,8 @@ func verifyParents(ctx context.Context, c *conn, listed []segno.Node) error {
 	return nil
 }
 
-// verifyThreads verifies the rows of deleted threads, which a list of threads does not contain. If no thread has a
-// session, it looks for the session in the rows of the links, and for links whose thread is missing.
+// verifyThreads verifies the rows of deleted threads, because a list of threads does not contain them. If no thread
+// has a session, it looks for the session in the rows of the links, and for links without a thread.
 func (s *Store) verifyThreads(ctx context.Context, q *segno.ThreadQuery, isEmpty bool) error {
 	const op = "list threads"
 	return s.read(ctx, op, "", func(ctx context.Context, c *conn) error {
@@ -131,7 +131,7 @@ func (s *Store) verifyThreads(ctx context.Context, q *segno.ThreadQuery, isEmpty
 	})
 }
 
-// missedObject is called for an object that the table does not have. The table is ordered by name and has no
+// missedObject checks an object that the caller did not find in the table. The table is ordered by name and has no
 // second copy of it, so missedObject reads all names: a name that differs from the wanted one in one byte, or
 // that is out of order, is damaged.
 func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Hash) error {
@@ -154,7 +154,7 @@ func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Ha
 	})
 }
 
-// checkSchema compares the schema with that of this package: a damaged condition of an index would hide rows.
+// checkSchema compares the schema with the schema of this package: a damaged condition of an index would hide rows.
 func checkSchema(ctx context.Context, c *conn, schema string) error {
 	parts := 0
 	var name, text string
@@ -175,7 +175,7 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 	return err
 }
 
-// checkSize detects a database file whose last page was cut off in its middle: SQLite reads the lost part as
+// checkSize detects that the last page of a database file is incomplete: SQLite reads the lost part as
 // zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process
 // closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
 // process rely on their locks.

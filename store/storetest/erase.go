@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
 	"bytes"
 	"context"
@@ -10,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // secret is text that no other value in the store contains. The noise hardly compresses, so that a store

@@ -90,7 +90,7 @@ func (m *Map) check(o kv.Op) error {
 	return segno.NewError(segno.KindConflict, "write key", o.Key, nil)
 }
 
-// apply makes one change, whose condition holds.
+// apply makes one change. The caller has checked its condition.
 func (m *Map) apply(o kv.Op) (rev kv.Rev) {
 	name := kv.Group(o.Key)
 	g := m.group(name)

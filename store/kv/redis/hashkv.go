@@ -193,26 +193,19 @@ func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter
 	}
 }
 
-// list reads all of a group at once if it wants all of it, else the names of the fields and then the
-// values of those that it wants.
+// list reads the names of the fields, and then the values of those that it wants. If it wants all of a
+// group it reads both at once.
 func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
 	groups := []string{kv.Group(prefix)}
 	inGroup := strings.HasSuffix(groups[0], "}")
-	if !inGroup {
-		if groups, err = r.groups(ctx, prefix); err != nil {
-			return nil, nil, err
-		}
+	if inGroup && limit == 0 && after == "" {
+		return r.listGroup(ctx, groups[0], prefix)
 	}
-	wantsAll := inGroup && limit == 0 && after == ""
-	values := map[string]string{}
+	if !inGroup {
+		groups, err = r.groups(ctx, prefix)
+	}
 	for _, group := range groups {
-		var fields []string
-		if wantsAll {
-			values, err = r.client.HGetAll(ctx, r.prefix+group).Result()
-			fields = slices.Collect(maps.Keys(values))
-		} else {
-			fields, err = r.client.HKeys(ctx, r.prefix+group).Result()
-		}
+		fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
 		if err != nil {
 			return nil, nil, fail("list keys", group, err)
 		}
@@ -226,14 +219,21 @@ func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (key
 	if limit > 0 && len(keys) > limit {
 		keys = keys[:limit]
 	}
-	if !wantsAll && len(keys) > 0 {
+	if err == nil && len(keys) > 0 {
 		vals, err = r.GetAll(ctx, keys)
-		return keys, vals, err
 	}
-	for _, key := range keys {
-		vals = append(vals, []byte(values[key[len(groups[0]):]]))
+	return keys, vals, err
+}
+
+// listGroup returns the keys of a group that begin with prefix, in one round trip.
+func (r *hashKV) listGroup(ctx context.Context, group, prefix string) (keys []string, vals [][]byte, err error) {
+	values, err := r.client.HGetAll(ctx, r.prefix+group).Result()
+	for _, field := range slices.Sorted(maps.Keys(values)) {
+		if key := group + field; strings.HasPrefix(key, prefix) {
+			keys, vals = append(keys, key), append(vals, []byte(values[field]))
+		}
 	}
-	return keys, vals, nil
+	return keys, vals, fail("list keys", group, err)
 }
 
 // groups returns the groups that begin with prefix.
@@ -265,7 +265,7 @@ func pattern(text string) string {
 // busy matches the errors of a server that cannot answer yet.
 var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
 
-// fail returns an error of the kind that fits what the client or the server reported.
+// fail gives an error of the client or the server a kind.
 func fail(op, key string, err error) error {
 	kind := segno.KindIO
 	switch {

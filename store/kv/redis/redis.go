@@ -19,8 +19,8 @@ type Options struct {
 	Clock func() time.Time
 	// Prefix begins each key, so that several stores can share a server; "" is "segno:".
 	Prefix string
-	// Key, if it is not nil, seals all values: 32 random bytes. [kv.Options] lists what a reader learns
-	// without the key. With a key that is not the store's Open returns [segno.KindRefused].
+	// Key, if it is not nil, seals all values: 32 random bytes. [kv.Options] lists the facts that a reader
+	// learns without the key. With a key that is not the store's Open returns [segno.KindRefused].
 	Key []byte
 }
 

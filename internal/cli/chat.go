@@ -198,7 +198,8 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	case f.waiting:
 		return o.listWaiting(ctx)
 	case in == nil:
-		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
+		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(),
+			Colour: a.paint(a.Stdout).on})
 	}
 	return o.run(ctx, *in)
 }

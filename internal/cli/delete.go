@@ -70,7 +70,8 @@ func (a *app) runDelete(ctx context.Context, store *local.Store, name string, pu
 	}
 	return a.print(res, func(p *printer) {
 		if purge {
-			p.linef("erased thread %s: dropped %s and %s (%s)", short(t.ID), plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes))
+			p.linef("erased thread %s: dropped %s and %s (%s)", short(t.ID),
+				plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes))
 		} else {
 			p.linef("deleted thread %s", short(t.ID))
 		}

@@ -50,7 +50,8 @@ var demoScript = [...]demoTurn{
 		{Path: "src/greet_test.sh", Content: "#!/bin/sh\ntest \"$(./greet.sh x)\" = \"hello, x\"\n"},
 		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "Added a test."},
 	{"rename it, and make it shout", []demoCall{
-		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}}, "It shouts, under a new name."},
+		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}},
+		"It shouts, under a new name."},
 	{"clean up", []demoCall{
 		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
 }

@@ -40,7 +40,7 @@ the difference between its present content and what --force would write.`,
 			}
 			switch {
 			case len(args) > 2:
-				return segno.NewError(segno.KindInvalid, "diff", "", usageError{fmt.Errorf("unexpected argument %q", args[2])}).WithHint("give paths after --")
+				return unexpectedArg("diff", args[2], "give paths after --")
 			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
 				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other flags of diff"))
 			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):

@@ -58,8 +58,8 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{},
-		Dir: dir, Unrecorded: []spool.Unrecorded{}}
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, Others: []string{}, Open: []openItem{},
+		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}}
 	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
 		if err := res.readStore(ctx, place); err != nil {
@@ -195,7 +195,8 @@ func (a *app) writeDoctor(p *printer, r doctorResult) {
 		p.checkf(checkOK, "this directory has turns of %s; they need no hooks", clean(agent))
 	}
 	for _, u := range r.Unrecorded {
-		p.checkf(checkError, "session %s of %s in %s was not recorded: %s", clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
+		p.checkf(checkError, "session %s of %s in %s was not recorded: %s",
+			clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
 	}
 	for _, t := range r.Open {
 		p.checkf(checkOK, "open turn of %s, session %s, pid %d, since %s", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))

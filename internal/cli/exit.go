@@ -27,7 +27,8 @@ var exitTable = [...]struct {
 	{1, []segno.Kind{segno.KindInternal}, "an internal error, or an error that has no other code"},
 	{2, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
-	{exitConflict, []segno.Kind{segno.KindPartial}, "done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
+	{exitConflict, []segno.Kind{segno.KindPartial},
+		"done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
 	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too wide), or no terminal to ask on"},
 	{6, []segno.Kind{segno.KindCorrupt}, "something in the store or a transcript is damaged"},
 	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},
@@ -38,8 +39,12 @@ var exitTable = [...]struct {
 	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
 }
 
-// errSilent ends the command with [exitConflict] and without a message, after it printed the result.
-var errSilent = segno.NewError(segno.KindPartial, "", "", nil)
+// errSilent ends the command with [exitConflict] and without a message: the result, which is printed
+// already, lists the conflicts.
+var (
+	errSilent  = segno.NewError(segno.KindPartial, "", "", errPrinted)
+	errPrinted = errors.New("the result lists the conflicts")
+)
 
 func exitCode(err error) int {
 	switch {

@@ -171,7 +171,8 @@ func (h *history) withoutInnerSteps() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.all {
 		c := &h.all[i]
-		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
+		up := h.byID[c.Parent]
+		if up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
 			wentOn[up.ID] = true
 		}
 	}

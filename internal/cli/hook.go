@@ -37,7 +37,8 @@ func (a *app) runHook(ctx context.Context) {
 		return // there is no log to write the error to
 	}
 	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
-		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline, Exit: func() { os.Exit(exitOK) }})
+		Getenv: a.Getenv, PID: os.Getpid(), Exit: func() { os.Exit(exitOK) },
+		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }})
 }
 
 // quickHook runs a hook registered by enable without building the whole command:
@@ -72,12 +73,12 @@ func (a *app) baseline() *cobra.Command {
 
 // startBaseline runs baseline in a separate process, which outlives the hook
 // and is not in the agent's process group.
-func (a *app) startBaseline(dir string) error {
+func (a *app) startBaseline(ctx context.Context, dir string) error {
 	self, err := a.self()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self[0], append(self[1:], "-C", dir, "baseline")...)
+	cmd := exec.CommandContext(ctx, self[0], append(self[1:], "-C", dir, "baseline")...)
 	cmd.Env = a.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

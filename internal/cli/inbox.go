@@ -37,7 +37,8 @@ func (a *app) runInbox(ctx context.Context, store *local.Store, _ []string) erro
 	}
 	return a.print(items, func(p *printer) {
 		for _, q := range items {
-			p.linef("%s %s %s", a.lead(p.paint, short(q.Thread), q.Asked), inline(q.Tool), cleanLines(timeline.Title(cmp.Or(q.Question, string(q.Args)))))
+			question := timeline.Title(cmp.Or(q.Question, string(q.Args)))
+			p.linef("%s %s %s", a.lead(p.paint, short(q.Thread), q.Asked), inline(q.Tool), cleanLines(question))
 		}
 	})
 }

@@ -90,7 +90,8 @@ func (o *oneShot) printStatus(ctx context.Context, in agent.Input) error {
 func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to continue")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").
+			WithHint("run " + o.command("--continue") + " to continue")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.approvalError(ctx); waits != nil {
 			return waits // the prompt was refused for that
@@ -221,7 +222,8 @@ func (o *oneShot) approvalError(ctx context.Context) error {
 		}
 	}
 	approve := o.command("--approve", short(s.Interrupts[0].ID))
-	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint("run " + approve + ", or use --reject, --edit or --respond")
+	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).
+		WithHint("run " + approve + ", or use --reject, --edit or --respond")
 }
 
 // waitingLine describes a call that waits for approval, beginning with the id to answer it by.

@@ -79,7 +79,7 @@ func (p *pager) send(data []byte) (int, error) {
 // start runs the pager as git does: through the shell, with options for less that keep colours and
 // leave the result on the screen.
 func (p *pager) start() (err error) {
-	c := exec.Command("sh", "-c", p.command)
+	c := exec.Command("sh", "-c", p.command) //nolint:noctx // the pager ends when its user quits it
 	c.Stdout, c.Stderr, c.Env = p.out, p.app.Stderr, p.app.Environ()
 	for name, value := range map[string]string{"LESS": "FRX", "LV": "-c"} {
 		if p.app.Getenv(name) == "" {

@@ -76,7 +76,8 @@ func (p paint) drawn(s string) string {
 	if !p.ascii {
 		return s
 	}
-	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
+	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'",
+		"…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
 // visible is how many columns of a terminal s takes.

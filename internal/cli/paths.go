@@ -94,7 +94,8 @@ func relativeToRoot(d *openWorkspace, dir, path string) (string, error) {
 	}
 	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.rec.Path).WithHint("name paths inside the workspace, relative to where you are")
+		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.rec.Path).
+			WithHint("name paths inside the workspace, relative to where you are")
 	}
 	return filepath.ToSlash(rel), nil
 }

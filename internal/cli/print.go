@@ -81,7 +81,7 @@ func (a *app) notef(format string, args ...any) {
 
 // report prints an error: one line, and a hint.
 func (a *app) report(err error) {
-	if err == nil || err == errSilent {
+	if err == nil || errors.Is(err, errPrinted) {
 		a.bar.erase()
 		return
 	}

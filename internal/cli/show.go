@@ -17,9 +17,10 @@ import (
 
 func (a *app) show() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show [CHECKPOINT]",
-		Short:             "show the prompt, tool calls and changed files of a turn",
-		Long:              "Shows a checkpoint: the prompt, the tools that were called, the files that changed.\nWithout an argument, it shows the head of the thread.",
+		Use:   "show [CHECKPOINT]",
+		Short: "show the prompt, tool calls and changed files of a turn",
+		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed.
+Without an argument, it shows the head of the thread.`,
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpoints,
@@ -74,7 +75,8 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 	if err != nil {
 		return err
 	}
-	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}, Outside: []string{}}
+	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{},
+		Unread: []string{}, Outside: []string{}}
 	if c.Step > 0 && c.Session == nil {
 		err = s.readSteps(ctx, d, c)
 	} else {

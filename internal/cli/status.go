@@ -186,6 +186,7 @@ func writeCoverage(p *printer, s statusResult) {
 		p.linef("%s%s now protected; changes of them are no longer recorded", warning, files(n))
 	}
 	if len(s.Held) > 0 {
-		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule", warning, abbreviated(s.Held))
+		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule",
+			warning, abbreviated(s.Held))
 	}
 }

@@ -21,9 +21,10 @@ func (a *app) threads() *cobra.Command {
 	var all bool
 	var status string
 	c := &cobra.Command{
-		Use:     "threads",
-		Short:   "the threads of this directory, the most recently changed first",
-		Long:    "Lists the threads of this directory, the most recently changed first. In a directory\nthat segno does not know it lists those of every directory, as --all does.",
+		Use:   "threads",
+		Short: "the threads of this directory, the most recently changed first",
+		Long: `Lists the threads of this directory, the most recently changed first. In a directory
+that segno does not know it lists those of every directory, as --all does.`,
 		Example: "  segno threads\n  segno threads --all --json\n  segno threads --status waiting",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -250,7 +251,8 @@ const maxListed = 3
 // listForHint names the most recently changed threads of a query that accept accepts, and returns
 // the value of --thread for the first of them. Both are "" if there is none. turn is the number of
 // a thread's newest turn. Without a workspace in the query, the list has the directories.
-func (a *app) listForHint(ctx context.Context, store *local.Store, q segno.ThreadQuery, accept func(t segno.Thread, turn int) bool) (list, first string, err error) {
+func (a *app) listForHint(ctx context.Context, store *local.Store, q segno.ThreadQuery,
+	accept func(t segno.Thread, turn int) bool) (list, first string, err error) {
 	var names []string
 	for t, err := range store.Threads(ctx, q) {
 		if err != nil {

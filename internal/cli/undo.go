@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) undo() *cobra.Command {
-	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation", `Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
+	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation",
+		`Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
 back to and including TURN: the changes of their tools and commands to the files, and the
 conversation. With paths after --, it undoes only the changes of the turns to these paths,
 and the conversation stays.
@@ -29,7 +30,8 @@ of paths, give the same paths again.
 }
 
 func (a *app) redo() *cobra.Command {
-	return a.step(segno.VerbRedo, "[N | TURN]", "redo undone turns, oldest first", `Redoes the N oldest undone turns (default 1), or all up to and including TURN. Files that
+	return a.step(segno.VerbRedo, "[N | TURN]", "redo undone turns, oldest first",
+		`Redoes the N oldest undone turns (default 1), or all up to and including TURN. Files that
 were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 }
 
@@ -79,7 +81,7 @@ func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	case bad:
 		return usage(fmt.Errorf("%s takes a number of turns, 1 or more, or a turn: %q is neither", ask.Verb, args[0]))
 	case len(args) > 1 && ask.Verb == segno.VerbUndo:
-		return segno.NewError(segno.KindInvalid, "undo", "", usageError{fmt.Errorf("unexpected argument %q", args[1])}).WithHint("give paths after --: 'segno undo " + args[0] + " -- " + shellQuote(args[1]) + "'")
+		return unexpectedArg("undo", args[1], "give paths after --: 'segno undo "+args[0]+" -- "+shellQuote(args[1])+"'")
 	case len(args) > 1:
 		return usage(fmt.Errorf("%s: unexpected argument %q", ask.Verb, args[1]))
 	}
@@ -117,5 +119,6 @@ func (a *app) withThreads(ctx context.Context, d *openWorkspace, ask timeline.Mo
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first))
+	hint := fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first)
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(hint)
 }

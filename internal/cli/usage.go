@@ -16,6 +16,11 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// unexpectedArg is the error of an argument that a verb does not take.
+func unexpectedArg(verb, arg, hint string) error {
+	return segno.NewError(segno.KindInvalid, verb, "", usageError{fmt.Errorf("unexpected argument %q", arg)}).WithHint(hint)
+}
+
 func usage(err error) error {
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
@@ -45,7 +50,8 @@ func nameOf(verb *cobra.Command) string {
 
 // unknownVerb is the error of a word that names no verb below parent.
 func unknownVerb(parent *cobra.Command, typed string) error {
-	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).WithHint("run '" + helpOf(parent) + "'")
+	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).
+		WithHint("run '" + helpOf(parent) + "'")
 	for parent.SuggestionsMinimumDistance = 0; parent.SuggestionsMinimumDistance <= min(2, len(typed)-1); parent.SuggestionsMinimumDistance++ {
 		if similar := parent.SuggestionsFor(typed); len(similar) > 0 {
 			e.Hint = "did you mean '" + parent.CommandPath() + " " + strings.Join(similar, "' or '"+parent.CommandPath()+" ") + "'?"
@@ -63,7 +69,8 @@ func flagError(c *cobra.Command, err error) error {
 	if m == nil {
 		return usage(err)
 	}
-	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).WithHint("run '" + helpOf(c) + "'")
+	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).
+		WithHint("run '" + helpOf(c) + "'")
 	switch nameOf(c) {
 	case "undo", "redo":
 		e.Hint = fmt.Sprintf("give the number of turns without a dash: 'segno %s %s'", c.Name(), m[1])

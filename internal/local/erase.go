@@ -53,7 +53,8 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 		}
 		state := rec.State
 		state.Thread = ""
-		if _, err := s.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Workspace: &state}); err != nil {
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Workspace: &state}
+		if _, err := s.Commit(ctx, c); err != nil {
 			return err
 		}
 	}

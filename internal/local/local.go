@@ -98,7 +98,8 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
 		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
-		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
+		err = segno.NewError(segno.KindIO, "open store", p.Store, err).
+			WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
 	}
 	if err != nil {
 		return nil, err

@@ -40,14 +40,14 @@ func newFixture(t testing.TB) *fixture {
 
 // withTimeline opens the store and the project's timeline for one action, as one command or
 // hook would.
-func (g *fixture) withTimeline(fsys vfs.FS, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
+func (g *fixture) withTimeline(fsys vfs.FS, f func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error) error {
 	place := g.place
 	place.FS = fsys
 	return withTimelineAt(g.Context(), place, g.project, f)
 }
 
 // withTimelineAt opens a place's store and a project's timeline for one action.
-func withTimelineAt(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, site *timeline.Timeline) error) error {
+func withTimelineAt(ctx context.Context, place local.Place, project string, f func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error) error {
 	s, err := place.Open(ctx)
 	if err != nil {
 		return err
@@ -57,11 +57,11 @@ func withTimelineAt(ctx context.Context, place local.Place, project string, f fu
 	if err != nil {
 		return err
 	}
-	site, err := s.Timeline(rec, nil)
+	tl, err := s.Timeline(rec, nil)
 	if err != nil {
 		return err
 	}
-	return f(ctx, s, site)
+	return f(ctx, s, tl)
 }
 
 // turn records one turn in which act happens.
@@ -74,23 +74,23 @@ func (g *fixture) turn(key string, act func()) error {
 }
 
 func (g *fixture) begin(key string, src segno.Source) error {
-	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		_, err := site.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
+	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		_, err := tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Source: src, Text: key})
 		return err
 	})
 }
 
 func (g *fixture) end(fsys vfs.FS, key string) error {
 	src := segno.Source{Session: "session", Dir: g.project}
-	return g.withTimeline(fsys, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		_, err := site.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
+	return g.withTimeline(fsys, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		_, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: segno.TurnKey(key), Agent: "test", Source: src})
 		return err
 	})
 }
 
 func (g *fixture) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
-	err = g.withTimeline(fsys, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		moved, err = site.Move(ctx, ask, nil)
+	err = g.withTimeline(fsys, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		moved, err = tl.Move(ctx, ask, nil)
 		return err
 	})
 	return moved, err
@@ -99,8 +99,8 @@ func (g *fixture) move(fsys vfs.FS, ask timeline.MoveRequest) (moved *timeline.M
 // checkpoints returns the checkpoints of the thread, oldest first, and its head.
 func (g *fixture) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 	g.Helper()
-	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		thread, err := site.CurrentThread(ctx)
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		thread, err := tl.CurrentThread(ctx)
 		if err != nil || thread == "" {
 			return err
 		}
@@ -124,8 +124,8 @@ func (g *fixture) checkpoints() (cs []segno.Checkpoint, head segno.Head) {
 // runNextCommand does what the next command does first: it completes interrupted operations.
 func (g *fixture) runNextCommand() {
 	g.Helper()
-	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		_, err := site.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		_, err := tl.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 1})
 		if segno.KindOf(err) == segno.KindNotFound {
 			return nil // there is nothing to redo
 		}
@@ -159,13 +159,13 @@ func (g *fixture) wantFilesOfHead() {
 		if c.ID != head.Head {
 			continue
 		}
-		err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-			now, err := site.Snapshot(ctx)
+		err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+			now, err := tl.Snapshot(ctx)
 			if err != nil {
 				return err
 			}
 			if now.Tree != c.Tree() {
-				changes, err := site.Workspace.Diff(ctx, c.Tree(), now.Tree)
+				changes, err := tl.Workspace.Diff(ctx, c.Tree(), now.Tree)
 				return fmt.Errorf("the tree of the head is %s, that of the files %s: %+v %v", c.Tree(), now.Tree, changes, err)
 			}
 			return nil

@@ -92,7 +92,16 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 			cut := strings.LastIndexByte(rel[:maxPath], '/')
 			part, rest = rel[:cut], rel[cut+1:]
 		}
-		fd, err := d.openPart(at, part, rest != "")
+		var fd int
+		var err error
+		switch {
+		case !d.stepwise:
+			fd, err = openat2(at, part)
+		case rest != "": // a directory on the way need not be readable
+			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
+		default:
+			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		}
 		if at != d.fd {
 			unix.Close(at)
 		}
@@ -104,17 +113,6 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 		}
 		at, rel = fd, rest
 	}
-}
-
-// openPart opens one part of a path. A directory on the way need not be readable.
-func (d *dirHandle) openPart(at int, part string, onTheWay bool) (int, error) {
-	switch {
-	case !d.stepwise:
-		return openat2(at, part)
-	case onTheWay:
-		return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
-	}
-	return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
 }
 
 // lstat returns the stat of the path rel, a symlink as such; "" is d itself.

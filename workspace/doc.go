@@ -29,7 +29,7 @@
 // saved in spite of a rule, and the snapshot lists them as held.
 //
 // A snapshot decides without git whether git ignores a large file: it starts no
-// program, since the repository may be hostile. See gitIgnored for the files it reads.
+// program, since the repository may be hostile. See protectIgnored for the files it reads.
 //
 // # Hostile trees
 //

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -120,9 +121,7 @@ func (a *Agent) subagent(s Subagent) *Agent {
 	if s.Approve != nil {
 		c.Approve = s.Approve
 	}
-	if s.MaxSteps > 0 {
-		c.MaxSteps = s.MaxSteps
-	}
+	c.MaxSteps = cmp.Or(s.MaxSteps, c.MaxSteps)
 	sub := New(c)
 	sub.registry = a.registry
 	return sub

@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,9 @@ func (o ExecuteOptions) withDefaults() ExecuteOptions {
 	if o.Env == nil {
 		o.Env = withoutSecrets(os.Environ())
 	}
-	if o.MaxTimeout == 0 {
-		o.MaxTimeout = time.Hour
-	}
-	if o.Timeout == 0 {
-		o.Timeout = min(2*time.Minute, o.MaxTimeout)
-	}
-	if o.Output == 0 {
-		o.Output = 256 << 10
-	}
+	o.MaxTimeout = cmp.Or(o.MaxTimeout, time.Hour)
+	o.Timeout = cmp.Or(o.Timeout, min(2*time.Minute, o.MaxTimeout))
+	o.Output = cmp.Or(o.Output, 256<<10)
 	return o
 }
 

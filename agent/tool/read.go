@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,10 +158,7 @@ type page struct {
 
 // readPage reads limit lines after the first offset lines, or a piece of the line after them.
 func readPage(r *bufio.Reader, args readArgs) (page, error) {
-	offset, limit := args.Offset, args.Limit
-	if limit == 0 {
-		limit = maxLines
-	}
+	offset, limit := args.Offset, cmp.Or(args.Limit, maxLines)
 	if args.Column > 0 {
 		return readPiece(r, offset, args.Column)
 	}

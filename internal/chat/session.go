@@ -148,7 +148,7 @@ func (c *Chat) load(ctx context.Context, name string) error {
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {
 		return err
 	} else if client {
-		return segno.Errorf(segno.KindRefused, "open session", name, "segno acp records it, and a client has the conversation").
+		return segno.Errorf(segno.KindRefused, "open session", name, "the conversation belongs to an ACP client").
 			WithHint("continue it in that client, or choose another name")
 	}
 	if !c.isHere(t) {

@@ -3,6 +3,10 @@
 // To write, it decides by the index, appends a record to the log of one thread, and applies the record to
 // the index. [Logs] is the part in which the two stores differ: where the logs, the objects and the
 // workspaces are.
+//
+// A log that cannot be read makes its thread damaged. Calls about that thread return the damage. Lists
+// yield the other threads first and then the damage, and a commit that is not found may be in that log, so
+// the look-up returns the damage, too.
 package threadlog
 
 import (

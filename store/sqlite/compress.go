@@ -175,18 +175,7 @@ func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range x.entries {
-		data, fetchErr := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
-		if fetchErr != nil && skipDamaged {
-			continue
-		}
-		if err = cmp.Or(fetchErr, ctx.Err()); err == nil {
-			err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
-		}
-		if err != nil {
-			break
-		}
-	}
+	err = s.copyCompressed(ctx, to, n, x, skipDamaged)
 	if err == nil && len(to.entries) > 0 {
 		err = to.finish()
 	}
@@ -194,6 +183,26 @@ func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno
 		return nil, errors.Join(err, to.remove())
 	}
 	return to, nil
+}
+
+// copyCompressed writes the objects of pack n, which has the index x, to another pack.
+func (s *Store) copyCompressed(ctx context.Context, to *packWriter, n int64, x *packIndex, skipDamaged bool) error {
+	for _, e := range x.entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: x.name})
+		if err != nil && skipDamaged {
+			continue
+		}
+		if err == nil {
+			err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removeUnused removes from the index of pack n the objects for which the database no longer uses it, and those in

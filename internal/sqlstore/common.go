@@ -76,7 +76,7 @@ func NewCommon(s segno.Store, db Database, r *Records, w *Watch, d Dialect) *Com
 // [segno.KindCorrupt] if the link of the head is missing.
 func (c *Common) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
 	const op = "read chain"
-	return Yield(func() ([]segno.Link, error) {
+	return yieldAll(func() ([]segno.Link, error) {
 		head, err := c.store.Head(ctx, thread)
 		if err != nil {
 			return nil, err

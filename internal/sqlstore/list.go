@@ -113,7 +113,7 @@ func (c *Common) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[seg
 	if q.Phase != segno.PhaseUnknown {
 		return phase.Threads(ctx, c.store, phaseIndex{c}, q)
 	}
-	return Yield(func() ([]segno.Thread, error) {
+	return yieldAll(func() ([]segno.Thread, error) {
 		query, args := c.dialect.Threads(&q)
 		var id Text
 		var rec []byte

@@ -33,12 +33,12 @@ type Commit struct {
 	segno.Commit
 	Digest  []byte // identifies the content for a repeated commit
 	Terms   []int64
-	Encoded CommitRecords
+	Encoded commitRecords
 }
 
-// CommitRecords are the records of a commit: packed, and sealed if the store has a key. A record that the
+// commitRecords are the records of a commit: packed, and sealed if the store has a key. A record that the
 // commit does not need is nil.
-type CommitRecords struct {
+type commitRecords struct {
 	Thread, Checkpoint, Entries, State, Operation []byte
 
 	Link []byte // not sealed: the stores seal it to different places

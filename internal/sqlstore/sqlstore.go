@@ -95,9 +95,9 @@ func ReadRow(ctx context.Context, db Database, op, name, query string, args []an
 	return err
 }
 
-// Yield returns an iterator over a list that is read when the iteration starts. No connection is held
+// yieldAll returns an iterator over a list that is read when the iteration starts. No connection is held
 // while the caller handles an element, so the caller may use the store.
-func Yield[T any](read func() ([]T, error)) iter.Seq2[T, error] {
+func yieldAll[T any](read func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all, err := read()
 		if err != nil {

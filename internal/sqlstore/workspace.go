@@ -32,7 +32,7 @@ func (c *Common) Workspace(ctx context.Context, id segno.WorkspaceID) (segno.Wor
 // FindWorkspaces implements [segno.Workspaces].
 func (c *Common) FindWorkspaces(ctx context.Context, paths []string, device, inode uint64) iter.Seq2[segno.WorkspaceRecord, error] {
 	const op = "find workspaces"
-	return Yield(func() ([]segno.WorkspaceRecord, error) {
+	return yieldAll(func() ([]segno.WorkspaceRecord, error) {
 		keys := make([][]byte, len(paths))
 		for i, p := range paths {
 			keys[i], _, _ = c.keys(p, 0, 0)
@@ -81,7 +81,7 @@ func (c *Common) PutWorkspace(ctx context.Context, ws segno.WorkspaceRecord) err
 // Operations implements [segno.Workspaces].
 func (c *Common) Operations(ctx context.Context, id segno.WorkspaceID) iter.Seq2[segno.Operation, error] {
 	const op = "read operations"
-	return Yield(func() ([]segno.Operation, error) {
+	return yieldAll(func() ([]segno.Operation, error) {
 		var name Text
 		var rec []byte
 		var isSound *bool

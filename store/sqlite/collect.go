@@ -54,12 +54,19 @@ type collection struct {
 	packs map[int64]*packUse
 }
 
+// storedObject is an object with its name in the database.
+type storedObject struct {
+	name segno.Hash
+	objectRow
+}
+
 // packUse says how much of a pack is used.
 type packUse struct {
 	name         string
 	born         int64
-	used, unused int64 // bytes
-	copies       int   // objects that the database has elsewhere
+	used, unused int64          // bytes
+	objects      []storedObject // those in use
+	copies       int            // how many more objects the pack has, which the database has elsewhere
 }
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool) (segno.Collection, error) {
@@ -141,6 +148,9 @@ func (x *collection) plan(ctx, queryCtx context.Context, c *conn, since int64) e
 			} else {
 				x.Kept++
 				use.used += o.storedBytes()
+				if o.pack != 0 {
+					use.objects = append(use.objects, storedObject{stored, o})
+				}
 			}
 			return nil
 		})
@@ -227,7 +237,7 @@ func (x *collection) rewritePacks(ctx context.Context) (moves []packMove, err er
 		if use.used == 0 || !isMostlyUnused && (x.Erasure == nil || !hasAnyUnused) {
 			continue
 		}
-		to, err := x.s.repack(ctx, n, use.name, x.drop, false)
+		to, err := x.s.repack(ctx, use.name, use.objects, false)
 		if err != nil {
 			return nil, err
 		}

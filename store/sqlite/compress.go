@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -139,7 +138,18 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 
 // compressPack replaces a plain pack and reports whether it moved an object.
 func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved bool, err error) {
-	to, err := s.repack(ctx, n, name, nil, true)
+	x, err := s.packs.index("compress packs", name)
+	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
+		return false, nil // Check reports it
+	}
+	var used []storedObject
+	if err == nil {
+		used, err = s.usedObjects(ctx, n, x)
+	}
+	var to *packWriter
+	if err == nil {
+		to, err = s.repack(ctx, name, used, true)
+	}
 	if err != nil || to == nil {
 		return false, err
 	}
@@ -157,58 +167,51 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 	return true, s.sweepPacks(ctx, time.Time{}, map[string]bool{name: true, to.name: true})
 }
 
-// repack compresses the objects for which the database uses pack n, except for those in drop, into a new pack. The
-// result is nil if there are none. A damaged object remains in its pack, for Check to find, if skipDamaged is
-// true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
-func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
-	skipDamaged bool) (to *packWriter, err error) {
-	x, err := s.packs.index("repack", name)
-	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {
-		return nil, nil
-	}
-	if err == nil {
-		err = s.removeUnused(ctx, n, x, drop)
-	}
-	if err == nil {
-		to, err = s.createPack(packID(name) + "-" + newPackName())
-	}
+// usedObjects returns the objects for which the database uses pack n, which has the index x.
+func (s *Store) usedObjects(ctx context.Context, n int64, x *packIndex) (used []storedObject, err error) {
+	err = s.readApart(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
+		for _, e := range x.entries {
+			var one int
+			found, err := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			if err != nil {
+				return err
+			}
+			if found {
+				used = append(used, storedObject{e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column()}})
+			}
+		}
+		return nil
+	})
+	return used, err
+}
+
+// repack compresses objects of a pack into a new pack. The result is nil if there are none. A damaged object remains
+// in its pack, for Check to find, if skipDamaged is true; otherwise repack fails, so that no copy of damaged bytes
+// gets the checksum of a new pack.
+func (s *Store) repack(ctx context.Context, name string, objects []storedObject, skipDamaged bool) (*packWriter, error) {
+	to, err := s.createPack(packID(name) + "-" + newPackName())
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range x.entries {
-		data, fetchErr := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
+	for _, o := range objects {
+		o.packName = name
+		data, fetchErr := s.fetch(o.name, o.name, o.objectRow)
 		if fetchErr != nil && skipDamaged {
 			continue
 		}
 		if err = cmp.Or(fetchErr, ctx.Err()); err == nil {
-			err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
+			err = to.add(o.name, o.size, s.records.EncodeObject(nil, o.name, data, s.records.Compressor.Small))
 		}
 		if err != nil {
 			break
 		}
 	}
 	if err == nil && len(to.entries) > 0 {
-		err = to.finish()
+		if err = to.finish(); err == nil {
+			return to, nil
+		}
 	}
-	if err != nil || len(to.entries) == 0 {
-		return nil, errors.Join(err, to.remove())
-	}
-	return to, nil
-}
-
-// removeUnused removes from the index of pack n the objects for which the database no longer uses it, and those in
-// drop.
-func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex, drop map[segno.Hash]objectRow) error {
-	return s.readApart(ctx, "repack", x.name, func(ctx context.Context, c *conn) (err error) {
-		x.entries = slices.DeleteFunc(x.entries, func(e packEntry) bool {
-			var one int
-			found, rowErr := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
-			err = cmp.Or(err, rowErr)
-			_, isDropped := drop[e.name]
-			return !found || isDropped
-		})
-		return err
-	})
+	return nil, errors.Join(err, to.remove())
 }
 
 // packMove is a pack whose used objects were written to a new pack.

@@ -53,7 +53,7 @@ type Move struct {
 // Self in a [Move] is the id of the commit itself.
 const Self CommitID = "."
 
-// Pin protects a checkpoint from every collection. Name has all names of the pin, see
+// Pin protects the checkpoint of an earlier commit from every collection. Name has all names of the pin, see
 // [PinNames]; an empty Name removes the pin.
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`

@@ -47,9 +47,6 @@ type Workspace interface {
 	// the .git directory are copied as they are now. The result is the new workspace's
 	// root.
 	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
-	// Trace calls visit for each object the snapshot reaches, and descends into
-	// an object if visit returns true.
-	Trace(ctx context.Context, s Snapshot, visit func(Hash) bool) error
 }
 
 // Snapshot is one saved state of a workspace.

@@ -1,11 +1,7 @@
 package agent
 
-import "github.com/dalsegno/segno"
-
-// Errors of runs and decisions, for [errors.Is].
+// Errors of runs and decisions, for [errors.Is]. See also [segno.ErrAnswered].
 const (
-	// ErrAnswered: another decision on the question was recorded first.
-	ErrAnswered = segno.ErrAnswered
 	// ErrRunning: another run has the thread.
 	ErrRunning = errText("another run has the thread")
 	// ErrTurnOver: the turn has ended, so there is nothing to decide or to continue.

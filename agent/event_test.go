@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
 )
 
 // eventful is a prompt that makes most kinds of event.
@@ -37,9 +38,9 @@ func (all told) own() (some told) {
 }
 
 func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
-	live := map[agent.EventKind]bool{agent.EventLoaded: true, agent.EventStepStart: true, agent.EventText: true, agent.EventThinking: true,
-		agent.EventRetry: true, agent.EventToolStart: true, agent.EventFileStart: true, agent.EventExecStart: true, agent.EventSubStart: true,
-		agent.EventSubStep: true, agent.EventInterrupted: true, agent.EventError: true}
+	live := map[agent.EventKind]bool{agent.EventLoaded: true, "step-start": true, agent.EventText: true, agent.EventThinking: true,
+		agent.EventRetry: true, agent.EventToolStart: true, "file-write-start": true, "execute-start": true, agent.EventSubStart: true,
+		"subagent-step": true, agent.EventInterrupted: true, agent.EventError: true}
 	eachStore(t, func(r *rig) {
 		r.helped()
 		all := append(r.prompt(eventful), r.finish(approve(r.question()))...)
@@ -53,10 +54,10 @@ func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
 				r.Errorf("%s is told of thread %q at %s", e.Kind, e.Thread, e.Time)
 			}
 		}
-		for _, kind := range []agent.EventKind{agent.EventLoaded, agent.EventUserMessage, agent.EventStepStart, agent.EventText, agent.EventThinking,
+		for _, kind := range []agent.EventKind{agent.EventLoaded, agent.EventUserMessage, "step-start", agent.EventText, agent.EventThinking,
 			agent.EventSegment, agent.EventToolCall, agent.EventToolStart, agent.EventToolResult, agent.EventStepFinish, agent.EventSaved,
-			agent.EventApproval, agent.EventDecision, agent.EventTodos, agent.EventFileStart, agent.EventFileWritten, agent.EventFileEdited,
-			agent.EventFileRead, agent.EventList, agent.EventGlob, agent.EventGrep, agent.EventSubStart, agent.EventSubStep, agent.EventSubFinish,
+			agent.EventApproval, agent.EventDecision, agent.EventTodos, "file-write-start", tool.EventFileWritten, tool.EventFileEdited,
+			"file-read", "ls", "glob", "grep", agent.EventSubStart, "subagent-step", "subagent-finish",
 			agent.EventInterrupted, agent.EventDone} {
 			if !seen[kind] {
 				r.Errorf("no %s among %v", kind, all.kinds())
@@ -314,7 +315,7 @@ func TestWhereAThreadBeganIsTold(t *testing.T) {
 	r.ok(err)
 	r.run(agent.Input{Thread: "fork", Prompt: "say two"})
 	again := r.replayed("fork", 0)
-	if e := r.one(again, agent.EventFork); e.Saved != at || e.Seq == 0 {
+	if e := r.one(again, "fork"); e.Saved != at || e.Seq == 0 {
 		t.Errorf("the fork is told as %+v", e)
 	}
 	for _, e := range again {
@@ -328,13 +329,13 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 	const many = 10_050
 	chatty := agent.NewTool("chatty", "tells a lot", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		for i := range many {
-			inv.Emit(agent.Event{Kind: agent.EventFileRead, Path: "a", Count: i})
+			inv.Emit(agent.Event{Kind: "file-read", Path: "a", Count: i})
 		}
 		return "told", nil
 	})
 	r := newRig(t).with(func(c *agent.Config) { c.Tools = append(c.Tools, chatty) })
 	all := r.prompt("call chatty {}").numbered()
-	if n := len(all.of(agent.EventFileRead)); n != many {
+	if n := len(all.of("file-read")); n != many {
 		t.Errorf("%d are told, want %d", n, many)
 	}
 	var last int64

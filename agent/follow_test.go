@@ -285,7 +285,7 @@ func TestAForkIsFollowedAlone(t *testing.T) {
 	r.prompt("say two")
 	r.run(agent.Input{Thread: "fork", Prompt: "say three"})
 	f.until("fork")
-	r.one(f.holds, agent.EventFork)
+	r.one(f.holds, "fork")
 	_, err = r.agent.Undo(r.ctx, "fork", 1)
 	r.ok(err)
 	f.until("fork")

@@ -176,7 +176,7 @@ func (r *rig) recorded(d segno.Decision) {
 	_, err := r.try(decisions(d))
 	r.ok(err)
 	d.Actor = "another"
-	if err := r.refused(decisions(d), segno.KindConflict, d.Interrupt, string(d.Kind)); !errors.Is(err, agent.ErrAnswered) {
+	if err := r.refused(decisions(d), segno.KindConflict, d.Interrupt, string(d.Kind)); !errors.Is(err, segno.ErrAnswered) {
 		r.Errorf("%v is not ErrAnswered", err)
 	}
 }

@@ -100,11 +100,11 @@ func TestASubagentTellsWhatItDoesUnderItsName(t *testing.T) {
 	if e := r.one(all, agent.EventSubStart); e.Text != "write a.txt: hello" {
 		t.Errorf("it starts with %+v", e)
 	}
-	r.one(all, agent.EventSubFinish)
-	if n := len(all.of(agent.EventSubStep)); n != 2 {
+	r.one(all, "subagent-finish")
+	if n := len(all.of("subagent-step")); n != 2 {
 		t.Errorf("%d steps, want 2", n)
 	}
-	written := r.one(all, agent.EventFileWritten)
+	written := r.one(all, tool.EventFileWritten)
 	if written.Agent != "scout" || written.Thread == thread {
 		t.Errorf("the file was written by %q in %s", written.Agent, written.Thread)
 	}

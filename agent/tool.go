@@ -24,7 +24,7 @@ type Tool struct {
 	isTask bool // it runs a subagent, which continues where it stopped
 }
 
-// OnLost is a tool's policy for a call that began and whose result was lost. All
+// OnLost is a tool's policy for a call that began and has no recorded result. All
 // policies but [LostRerun] commit an intent before the call and the result after it.
 type OnLost string
 
@@ -53,8 +53,9 @@ type Invocation struct {
 	Key string
 	// State is the agent's state. Changes become durable with the step.
 	State *Values
-	// Emit sends an event to the caller of the run. It drops events of the kinds that the agent
-	// sends itself, and events after Run returned.
+	// Emit sends an event to the caller of the run. An event of a kind that ends in "-start" is
+	// live, any other is in the log. Emit drops events of the kinds that the agent sends itself,
+	// and events after Run returned.
 	Emit func(Event)
 
 	run    *run                       // the run that makes the call

@@ -23,10 +23,10 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The benchmarks compare with the least there is to do, measured beside it in the
+// The benchmarks compare with the minimum of work, measured beside it in the
 // same run: ratios hold on a busy machine where times do not.
 
-// goTree returns a fixture whose tree is a copy of GOROOT, about 15,000 files.
+// goTree returns a fixture with a copy of GOROOT, about 15,000 files.
 func goTree(b *testing.B) *fixture {
 	b.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -92,7 +92,7 @@ func BenchmarkSnapshotFirst(b *testing.B) {
 	})
 }
 
-// A restore, and the snapshot of what came of it.
+// A restore, and a snapshot of the result.
 func BenchmarkRestoreAndSave(b *testing.B) {
 	p := goTree(b)
 	states := [2]segno.Snapshot{p.save()}

@@ -23,7 +23,7 @@ func readGitIndex(data []byte) (paths []string, ok bool) {
 // gitDirMode is the mode of an entry that represents a whole directory.
 const gitDirMode = 0o40000
 
-// readGitIndexOf reads an index whose hashes have a given length.
+// readGitIndexOf reads an index with hashes of a given length.
 func readGitIndexOf(data []byte, hash int) (paths []string, ok bool) {
 	if len(data) < 12+hash || string(data[:4]) != "DIRC" {
 		return nil, false
@@ -84,8 +84,8 @@ func (r *gitIndexReader) entry() (mode uint32, ok bool) {
 	return mode, true
 }
 
-// compressedName reads a name as version 4 has it: how many bytes to drop from the
-// end of the name before it, and what to append to the rest.
+// compressedName reads a name of version 4: a number of bytes to drop from the end of the
+// name before it, and the bytes to append to the rest.
 func (r *gitIndexReader) compressedName(head int) bool {
 	rest := r.rest[head:]
 	drop, n := gitVarint(rest)

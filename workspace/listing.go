@@ -10,11 +10,10 @@ type listing struct {
 	dir  *dirHandle
 
 	old    []entry
-	next   int              // where in old the next name is expected
-	byName map[string]int32 // of old, made when a name is not the next one
-	same   bool             // everything so far is old[:next]
-	out    []entry          // the present entries, from the first difference on
-	tagged bool             // it is a cache directory
+	next   int     // where in old the next name is expected
+	same   bool    // everything so far is old[:next]
+	out    []entry // the present entries, from the first difference on
+	tagged bool    // it is a cache directory
 
 	reads []int32 // entries to read
 	large []int32 // entries to read unless git ignores them
@@ -61,21 +60,15 @@ func (l *listing) expect(name []byte) *entry {
 		return &l.old[l.next-1]
 	}
 	l.differ(l.next)
-	if l.byName == nil {
-		l.byName = make(map[string]int32, len(l.old))
-		for i := range l.old {
-			l.byName[l.old[i].name] = int32(i)
-		}
-	}
-	i, ok := l.byName[string(name)]
+	i, ok := l.n.position(string(name))
 	if !ok {
 		return nil
 	}
-	l.next = int(i) + 1
+	l.next = i + 1
 	return &l.old[i]
 }
 
-// differ is called at the first difference. From then on, out collects the entries. It
+// differ records the first difference. From then on, out collects the entries. It
 // starts with the first entries of the index.
 func (l *listing) differ(first int) {
 	if l.same {
@@ -183,7 +176,7 @@ func (l *listing) classify(e, before *entry) {
 	}
 	switch e.st.mode & typeMask {
 	case typeDir:
-		if why := l.scan.budget.tooDeep(l.n.path, e.name); why != "" {
+		if why := l.scan.dir.budget.tooDeep(l.n.path, e.name); why != "" {
 			e.protect(why)
 			return
 		}

@@ -88,8 +88,8 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtWithoutIndex asks for a look at one path where there is nothing to
-// go on: it must look at everything.
+// TestSnapshotAtWithoutIndex asks for a scan of one path without an index of the others:
+// SnapshotAt must scan everything.
 func TestSnapshotAtWithoutIndex(t *testing.T) {
 	for name, forget := range map[string]func(p *fixture){
 		"new dir":        func(p *fixture) { p.open(workspace.Options{Index: p.index}) },

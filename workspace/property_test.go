@@ -115,7 +115,7 @@ func anyRelated(paths map[string]string, path string) bool {
 
 var names = []string{"a", "b", "c", "a", "b", "c", "a", "b", "d", "a b", "a.b", "a-", "\xff\xfe", "new\nline", "-rf", "ü", ".hidden", "#x", "*", `\`, ".segno-x", strings.Repeat("n", 255)}
 
-// dirs returns all directories of a tree outside any .git, as what comes after the root.
+// dirs returns the paths, relative to the root, of all directories outside any .git.
 func dirs(root string) (out []string) {
 	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.Name() == ".git" {

@@ -14,7 +14,7 @@ type step struct {
 	found   present // at the path when the decision was made
 	verdict verdict
 	why     string // of a conflict
-	// stripped means that the path became what To requires, without setuid and setgid.
+	// stripped means that the path has the state To, but without setuid and setgid.
 	stripped bool
 }
 
@@ -23,16 +23,17 @@ type verdict int
 
 const (
 	verdictWrite  verdict = iota
-	verdictSkip           // the path is what To requires, or must stay without being a conflict
+	verdictSkip           // the path has the state To, or must stay without being a conflict
 	verdictRefuse         // the path stays, and is a conflict
 )
 
 // whyStripped is the conflict about a file or directory that belongs to another owner now.
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// lendsTo reports whether the setuid and setgid of e may be set for this owner.
-func lendsTo(e segno.Entity, uid, gid uint32) bool {
-	return e.Owner == segno.Owner{Known: true, UID: uid, GID: gid}
+// lendsTo reports whether the setuid and setgid of e may be set on the file of st: the snapshot
+// recorded that owner.
+func lendsTo(e segno.Entity, st *stat) bool {
+	return e.Owner == segno.Owner{Known: true, UID: st.uid, GID: st.gid}
 }
 
 // strip returns e without setuid and setgid.
@@ -76,7 +77,7 @@ func (a *apply) decide(s *step) error {
 			s.verdict = verdictSkip
 		}
 		return err
-	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, now.uid, now.gid):
+	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, &now.st):
 		s.refuse(whyStripped)
 	case equal(now.Entity, s.From) || isHalfway(now.Entity, s.From, s.To):
 		s.verdict = verdictWrite
@@ -143,7 +144,7 @@ func isHalfway(now, from, to segno.Entity) bool {
 // ownerBits are the permissions that a directory needs to be written in.
 const ownerBits = 0o700
 
-// checkParents refuses the steps whose path will have no directory to be made in.
+// checkParents refuses the steps that will have no directory for their path.
 func (a *apply) checkParents() error {
 	for _, s := range a.steps { // in the order of paths, so that parents come first
 		if s.verdict != verdictWrite || s.To.Type == segno.EntityNone {

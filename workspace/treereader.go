@@ -1,8 +1,8 @@
 package workspace
 
 import (
+	"context"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -13,9 +13,8 @@ import (
 // present is the state of a path right now.
 type present struct {
 	segno.Entity
-	st       stat // zero if there is nothing
-	uid, gid uint32
-	suspect  bool // its content may change while its stat stays
+	st      stat // zero if there is nothing
+	suspect bool // its content may change while its stat stays
 }
 
 // treeReader finds out the present state of paths. It reads every file: a file that is about
@@ -33,6 +32,26 @@ type treeReader struct {
 	listed    map[string][]string // directory → its names
 }
 
+// newReader returns a reader of the tree at root.
+func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*treeReader, error) {
+	self, err := root.lstat("")
+	if err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	r := &treeReader{
+		root: root, budget: d.budget, clock: newClock(root, self), listNames: d.listNames,
+		guarded: make(map[string]string), listed: make(map[string][]string),
+	}
+	if d.listNames == nil && foldsNames {
+		r.listNames = root.names
+	}
+	if x := d.loadIndex(self); x != nil {
+		r.index = x.top
+	}
+	r.rules, err = d.rules(ctx, root)
+	return r, err
+}
+
 // look returns the entity at path p, a file with the hash of its content.
 func (r *treeReader) look(p string) (present, error) {
 	why, err := r.guard(dirOf(p))
@@ -40,26 +59,22 @@ func (r *treeReader) look(p string) (present, error) {
 		return present{Entity: segno.Entity{Type: segno.EntityProtected, Why: why}}, err
 	}
 	dir, err := r.root.openDir(dirOf(p))
-	if err != nil {
-		if isAbsent(err) {
-			err = nil
-		}
-		return present{}, err
-	}
-	defer dir.close()
-	name := path.Base(p)
-	sys, err := dir.fstatat(name)
-	if isGone(err) {
+	if isAbsent(err) {
 		return present{}, nil
 	}
 	if err != nil {
 		return present{}, err
 	}
+	defer dir.close()
+	name := path.Base(p)
+	st, exists, err := dir.find(name)
+	if err != nil || !exists {
+		return present{}, err
+	}
 	if exact, err := r.isExact(p); err != nil || !exact {
 		return present{}, err
 	}
-	out := present{uid: sys.Uid, gid: sys.Gid}
-	out.st.from(&sys)
+	out := present{st: st}
 	if why := r.protects(dir, p, &out.st); why != "" {
 		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
 		return out, nil
@@ -111,30 +126,22 @@ func (r *treeReader) guard(dir string) (why string, err error) {
 		return why, nil
 	}
 	if why, err = r.guard(dirOf(dir)); why == "" && err == nil {
-		why, err = r.guardOne(dir)
+		var up *dirHandle
+		if up, err = r.root.openDir(dirOf(dir)); err == nil {
+			if st, ok, _ := up.find(path.Base(dir)); ok && st.is(typeDir) {
+				if why = r.protects(up, dir, &st); why != "" {
+					why = dir + " is protected: " + why
+				}
+			}
+			up.close()
+		} else if isAbsent(err) {
+			err = nil
+		}
 	}
 	if err == nil {
 		r.guarded[dir] = why
 	}
 	return why, err
-}
-
-// guardOne is guard without the directories above.
-func (r *treeReader) guardOne(dir string) (string, error) {
-	up, err := r.root.openDir(dirOf(dir))
-	if err != nil {
-		if isAbsent(err) {
-			err = nil
-		}
-		return "", err
-	}
-	defer up.close()
-	if st, err := up.lstat(path.Base(dir)); err == nil && st.is(typeDir) {
-		if why := r.protects(up, dir, &st); why != "" {
-			return fmt.Sprintf("%s is protected: %s", dir, why), nil
-		}
-	}
-	return "", nil
 }
 
 // forget drops all knowledge about protection and names, because a file that was written may be a
@@ -167,7 +174,7 @@ func (r *treeReader) isExact(p string) (bool, error) {
 	return found, nil
 }
 
-// hashFile reads the file called name, whose stat must still be out.st.
+// hashFile reads the file called name. Its stat must still be out.st.
 func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
 	f, err := dir.open(name)
 	if err != nil {
@@ -179,24 +186,16 @@ func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
 	if _, err := io.Copy(sum, io.LimitReader(f, maxFile+1)); err != nil {
 		return err
 	}
-	attrs, err := f.xattrs()
+	attrs, err := hashXattrs(f.fd)
 	if err != nil {
 		return err
 	}
 	st, err := f.stat()
-	if err != nil {
-		return err
+	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Xattrs: attrs, Owner: out.st.owner()}
+	if st == out.st { // else it is changing, and equal to nothing
+		out.Hash = segno.Hash(sum.Sum(nil))
 	}
-	out.Entity = segno.Entity{
-		Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Hash: segno.Hash(sum.Sum(nil)), Owner: out.st.owner(),
-	}
-	if st != out.st {
-		out.Hash = segno.Hash{} // it is changing, and equal to nothing
-	}
-	if attrs != nil {
-		out.Xattrs = segno.HashOf(attrs)
-	}
-	return nil
+	return err
 }
 
 // dirXattrs returns the hash of a directory's attributes.
@@ -206,7 +205,12 @@ func dirXattrs(in *dirHandle, name string) (segno.Hash, error) {
 		return segno.Hash{}, err
 	}
 	defer dir.close()
-	attrs, err := readXattrs(dir.fd)
+	return hashXattrs(dir.fd)
+}
+
+// hashXattrs returns the name of the object with the attributes of an open file; zero for none.
+func hashXattrs(fd int) (segno.Hash, error) {
+	attrs, err := readXattrs(fd)
 	if err != nil || attrs == nil {
 		return segno.Hash{}, err
 	}

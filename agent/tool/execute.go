@@ -76,12 +76,12 @@ func Execute(dir string, o ExecuteOptions) agent.Tool {
 			if err != nil {
 				return agent.Result{}, err
 			}
-			emit(inv, agent.Event{Kind: agent.EventExecStart, Text: args.Command})
+			emit(inv, agent.Event{Kind: eventExecStart, Text: args.Command})
 			r, err := o.run(ctx, dir, args.Command, timeout)
 			if err != nil {
 				return agent.Result{}, err
 			}
-			emit(inv, agent.Event{Kind: agent.EventExecFinish, Text: args.Command, Code: &r.code})
+			emit(inv, agent.Event{Kind: EventExecFinish, Text: args.Command, Code: &r.code})
 			return agent.Result{Text: r.text(timeout), Error: r.code != 0}, nil
 		})
 }

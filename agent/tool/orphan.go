@@ -18,8 +18,8 @@ type orphanGuard struct {
 
 const (
 	guardScript = `read -r group && { read -r _; kill -s KILL -- "-$group"; }`
-	// guardedScript runs the command that is its argument, after it has told the guard its
-	// group: a death of this process at any moment before or after ends the command.
+	// guardedScript sends its group to the guard and then runs the command in its argument: a
+	// death of this process at any moment before or after ends the command.
 	guardedScript = `echo $$ >&3; exec 3>&-; exec sh -c "$1"`
 )
 

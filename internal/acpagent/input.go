@@ -76,6 +76,8 @@ func encodeParts(parts []agent.Part) []byte {
 	return text
 }
 
+// inputOf converts the blocks of a prompt. The texts become one text; the other blocks become
+// parts in their order. A kind of block that was not offered in initialize is an error.
 func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	var words []string
 	for _, b := range blocks {
@@ -104,6 +106,8 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	return in, nil
 }
 
+// resource converts an embedded file: a text becomes a part that names it, other content
+// becomes a file.
 func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	if t := r.TextResourceContents; t != nil {
 		return agent.Part{Text: fmt.Sprintf("<file uri=%q>\n%s\n</file>", t.Uri, t.Text)}, nil

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// newUpdater converts the events of a run into updates for the client.
+// updater converts the events of a run into updates for the client. It serves one request.
 type updater struct {
 	server    *server
 	session   acp.SessionId
@@ -37,7 +37,7 @@ func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
 // send sends an update, also during cancellation.
 func (t *updater) send(u acp.SessionUpdate) {
 	if t.err == nil {
-		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
+		t.err = t.server.conn.notify(acp.ClientMethodSessionUpdate, acp.SessionNotification{SessionId: t.session, Update: u})
 	}
 }
 
@@ -123,6 +123,7 @@ func (t *updater) call(e agent.Event, status acp.ToolCallStatus) {
 		acp.WithStartContent(a.content), acp.WithStartLocations(a.locations)))
 }
 
+// result sends the result of a call.
 func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 	status := acp.ToolCallStatusCompleted
 	if r.Error {
@@ -170,6 +171,8 @@ func (t *updater) replay(m *agent.Message, at messagePlace) {
 	}
 }
 
+// planUpdate shows the todo list as the plan of the protocol, which knows neither cancelled
+// entries nor priorities of ours.
 func planUpdate(todos []agent.Todo) acp.SessionUpdate {
 	entries := []acp.PlanEntry{}
 	for _, t := range todos {

@@ -238,7 +238,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind != agent.EventStepStart {
+		if e.Kind != "step-start" {
 			continue
 		}
 		for _, err := range two.Stream(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {

@@ -22,7 +22,7 @@ type Reply struct {
 	Continue bool // run the session, with Prompt if it is set
 	Prompt   string
 	Switched bool // to another session or another place in this one: the screen shows the old one
-	// Conflicts, Kept and Lost are those of [agent.Status].
+	// Conflicts, Kept and Lost have the meaning that they have in [agent.Status].
 	Conflicts []segno.Conflict
 	Kept      []segno.Conflict
 	Lost      bool
@@ -55,16 +55,23 @@ var commands = [...]command{
 // IsCommand reports whether a line is for the chat and not for the agent.
 func IsCommand(line string) bool { return strings.HasPrefix(line, "/") }
 
-// CommandOf returns the command that a line begins with, "" if none.
-func CommandOf(line string) string {
-	name := ""
-	for i := range commands {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), commands[i].name)
-		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && len(commands[i].name) > len(name) {
-			name = commands[i].name
+// commandOf returns the command that a line begins with, or nil.
+func commandOf(line string) (found *command) {
+	for i, c := range commands {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), c.name)
+		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && (found == nil || len(c.name) > len(found.name)) {
+			found = &commands[i]
 		}
 	}
-	return name
+	return found
+}
+
+// CommandOf returns the name of the command that a line begins with, "" if none.
+func CommandOf(line string) string {
+	if c := commandOf(line); c != nil {
+		return c.name
+	}
+	return ""
 }
 
 // Mistyped reports whether a line looks like a command and is not one: a single line that
@@ -78,40 +85,33 @@ func Mistyped(line string) bool {
 
 // Help returns the arguments and the help text of a command.
 func Help(name string) (args, text string) {
-	for i := range commands {
-		if commands[i].name == name {
-			return commands[i].args, commands[i].help
-		}
-	}
-	return "", ""
+	c := commandOf(name)
+	return c.args, c.help
 }
 
 // Command runs a line that begins with a slash. An unknown command is [segno.KindInvalid].
 func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	line = strings.TrimSpace(line)
-	name := CommandOf(line)
-	for i := range commands {
-		k := &commands[i]
-		if k.name != name {
-			continue
-		}
-		arg, problem := strings.TrimSpace(strings.TrimPrefix(line, name)), ""
-		switch {
-		case k.run == nil:
-			return Reply{Text: helpText()}, nil
-		case k.args == "" && arg != "":
-			problem = fmt.Sprintf("unexpected argument %q", arg)
-		case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
-			problem = "missing argument " + k.args
-		}
-		if problem != "" {
-			return Reply{}, segno.Errorf(segno.KindInvalid, "command", k.name, "%s", problem).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
-		}
-		r, err := k.run(c, ctx, arg)
-		return r, hintCommands(c.explainConflict(ctx, err))
+	k := commandOf(line)
+	if k == nil {
+		word, _, _ := strings.Cut(line, " ")
+		return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "unknown command").
+			WithHint("/help lists the commands; begin the line with a space to send it to the agent")
 	}
-	word, _, _ := strings.Cut(line, " ")
-	return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "unknown command").WithHint("/help lists the commands; begin the line with a space to send it to the agent")
+	arg, problem := strings.TrimSpace(strings.TrimPrefix(line, k.name)), ""
+	switch {
+	case k.run == nil:
+		return Reply{Text: helpText()}, nil
+	case k.args == "" && arg != "":
+		problem = fmt.Sprintf("unexpected argument %q", arg)
+	case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
+		problem = "missing argument " + k.args
+	}
+	if problem != "" {
+		return Reply{}, segno.Errorf(segno.KindInvalid, "command", k.name, "%s", problem).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
+	}
+	r, err := k.run(c, ctx, arg)
+	return r, hintCommands(c.explainConflict(ctx, err))
 }
 
 // hintCommands replaces the shell commands in an error's hint by the commands of a chat.

@@ -24,15 +24,17 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 			if len(args) > 0 && args[0] == "claude" {
 				a.runHook(c.Context())
 			}
-			return nil // an agent that runs anything else cannot be helped by an error
+			return nil // an error would not help an agent that runs anything else
 		},
 	}
 }
 
+// runHook handles one event of Claude Code. It reports no error: the hook's package writes failures
+// to the log of the store.
 func (a *app) runHook(ctx context.Context) {
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
-		return // there is nowhere to say so
+		return // there is no log to write the error to
 	}
 	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
 		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline, Exit: func() { os.Exit(exitOK) }})
@@ -51,7 +53,8 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 	return true
 }
 
-// baseline is what SessionStart runs in the background.
+// baseline takes the first snapshot of a directory. The event SessionStart runs it in the
+// background.
 func (a *app) baseline() *cobra.Command {
 	return &cobra.Command{
 		Use: "baseline", Hidden: true, Args: cobra.NoArgs,
@@ -80,7 +83,7 @@ func (a *app) startBaseline(dir string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if err := cmd.Process.Release(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := cmd.Process.Release(); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil

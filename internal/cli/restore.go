@@ -37,7 +37,9 @@ printed ("new\nline", "caf\351").`,
 			default:
 				ask.Scope = timeline.ScopeBoth
 			}
-			return a.runRestore(c.Context(), ask, args)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runRestore(ctx, d, ask, args)
+			})(c, args)
 		},
 	}
 	a.moveFlags(c)
@@ -47,12 +49,7 @@ printed ("new\nline", "caf\351").`,
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, ask timeline.MoveRequest, args []string) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runRestore(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, args []string) error {
 	_, c, err := a.checkpointNamed(ctx, d, args[0])
 	if err != nil {
 		return err

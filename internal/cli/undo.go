@@ -33,6 +33,8 @@ func (a *app) redo() *cobra.Command {
 were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 }
 
+// step returns the command of undo or redo, which differ only in their texts and in the paths that
+// undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
@@ -48,7 +50,9 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if err := parseTurns(&ask, args); err != nil {
 				return err
 			}
-			return a.runStep(c.Context(), ask, paths)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, _ []string) error {
+				return a.runStep(ctx, d, ask, paths)
+			})(c, nil)
 		},
 	}
 	a.moveFlags(c)
@@ -59,7 +63,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	return c
 }
 
-// parseTurns reads which turns an undo or redo is to move over.
+// parseTurns reads the turns of an undo or a redo from the arguments.
 func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
@@ -82,12 +86,7 @@ func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	return nil
 }
 
-func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []string) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runStep(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, paths []string) error {
 	if len(paths) > 0 {
 		_, c, err := a.checkpointNamed(ctx, d, "@")
 		if err != nil {
@@ -100,24 +99,23 @@ func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []str
 	return a.withThreads(ctx, d, ask, a.move(ctx, d, ask))
 }
 
-// withThreads adds to the error of an undo that found no turn the other threads of the
-// directory that have one: after the agent began a new session, the turns that the user
-// means are on the thread before.
+// withThreads adds a hint to the error of an undo that found no turn: the other threads of the
+// directory that have the turn. After the agent began a new session, the user often means a turn
+// of the previous thread.
 func (a *app) withThreads(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.threadID(ctx, d)
-	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, func(t segno.Thread, turn int) bool {
-		return t.ID != current && turn >= max(1, ask.Turn)
-	})
-	if threadErr != nil || listErr != nil || len(others) == 0 {
+	isOther := func(t segno.Thread, turn int) bool { return t.ID != current && turn >= max(1, ask.Turn) }
+	list, first, listErr := a.listForHint(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, isOther)
+	if threadErr != nil || listErr != nil || list == "" {
 		return err
 	}
 	again := "segno undo "
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", joinThreads(others), again, others[0].id))
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first))
 }

@@ -11,15 +11,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// usageError is a command line that segno cannot run. helped names the help of its verb.
+// usageError is a command line that segno cannot run. withHelpHint adds the verb's help.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
 func usage(err error) error {
-	if err == nil {
-		return nil
-	}
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
@@ -76,7 +73,7 @@ func flagError(c *cobra.Command, err error) error {
 	return e
 }
 
-// positional makes a verb's complaints about arguments name the argument.
+// positional makes a verb and the verbs below it name the wrong argument in their errors.
 func positional(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error { return argsError(c, args, check) }
@@ -87,6 +84,8 @@ func positional(c *cobra.Command) {
 	}
 }
 
+// argsError checks the arguments of a verb. cobra's messages only count the arguments; argsError
+// finds the first argument that is too many, or prints the usage if one is missing.
 func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	err := check(c, args)
 	switch {

@@ -115,7 +115,7 @@ func (s *Server) connectionText(err error) string {
 func (s *Server) keyError(err error) error {
 	hint := "set " + s.KeyVar + " to a key that may use this model"
 	if !s.Trusted {
-		hint = "give WithKey a key that may use this model: " + s.KeyVar + " is sent to " + s.Vendor + " and to " + s.BaseVar + " only"
+		hint = "set Options.Key to a key that may use this model: " + s.KeyVar + " is sent to " + s.Vendor + " and to " + s.BaseVar + " only"
 	}
 	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
 }

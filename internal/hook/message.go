@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -26,11 +26,13 @@ type answer struct {
 	written bool
 }
 
-// showLine adds a line that the agent shows to the user.
+// showLine adds a line that the agent shows to the user. It ignores an empty one.
 func (a *answer) showLine(line string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lines = append(a.lines, line)
+	if line != "" {
+		a.lines = append(a.lines, line)
+	}
 }
 
 // addContext sets the text that the agent gives to the model with the prompt.
@@ -57,17 +59,6 @@ func (a *answer) write(w io.Writer) error {
 	}
 	if err := json.NewEncoder(w).Encode(out); err != nil {
 		return fmt.Errorf("write hook output: %w", err)
-	}
-	return nil
-}
-
-// showTurnStart adds the warning and the model context of a begun turn to the answer.
-func (h *handler) showTurnStart(b timeline.TurnStart) error {
-	if b.Warn != "" {
-		h.answer.showLine(b.Warn)
-	}
-	if b.Tell != "" {
-		h.answer.addContext(b.Tell)
 	}
 	return nil
 }
@@ -141,15 +132,13 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 	}
 	bounds := event.Bounds{Root: t.Before.Root, Dir: t.Source.Dir, Home: h.Place.UserHome, Agent: h.Place.Claude}
 	var names []string
-	seen := map[string]bool{}
 	for _, e := range entries {
 		if e.Kind != segno.EntryIntent {
 			continue
 		}
 		for _, p := range bounds.Outside(e.Name, e.Body) {
-			if !seen[p] {
-				seen[p] = true
-				names = append(names, printable(p))
+			if name := segno.QuotePath(p); !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
@@ -161,14 +150,6 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 		names, more = names[:maxPaths], fmt.Sprintf(" and %d more ('segno show' lists them)", n)
 	}
 	h.answer.showLine("segno: outside the workspace, not recorded: " + strings.Join(names, ", ") + more)
-}
-
-// printable returns a path quoted if it contains characters that a terminal may interpret.
-func printable(p string) string {
-	if strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(p)
-	}
-	return p
 }
 
 // clip returns the text as one printable line of at most maxLine runes.

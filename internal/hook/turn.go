@@ -1,8 +1,8 @@
 package hook
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,22 +26,17 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if h.Session == "" {
 		return segno.NewError(segno.KindInvalid, "begin turn", "", errNoSession)
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return h.withStore(ctx, h.beginTurn)
+}
+
+func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
 	}
 	if err := h.findSessionDir(ctx, store); err != nil {
 		return err
 	}
-	rec, err := store.RegisterRoot(ctx, h.dir())
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
+	rec, tl, err := h.timeline(ctx, store, "")
 	if err != nil {
 		return err
 	}
@@ -51,12 +46,14 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if task, summary := h.TaskReport(); task != "" {
 		prompt.Task, prompt.Text = task, summary
 	}
-	begun, err := site.BeginTurn(ctx, prompt)
+	begun, err := tl.BeginTurn(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
 	h.markRecorded(ctx)
-	return errors.Join(err, h.showTurnStart(begun))
+	h.answer.showLine(begun.Warn)
+	h.answer.addContext(begun.Tell)
+	return err
 }
 
 // beginLate opens a turn that could not be given a snapshot in time. Its end is then recorded
@@ -116,36 +113,47 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
 func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
+			return err
+		}
+		if err := h.findSessionDir(ctx, store); err != nil {
+			return err
+		}
+		e.Source.Dir = cmp.Or(h.sessionDir, e.Source.Dir)
+		_, tl, err := h.timeline(ctx, store, ws)
+		if err != nil {
+			return err
+		}
+		warning := ""
+		e.Warn = func(text string) { warning = text }
+		_, err = tl.EndTurn(ctx, e)
+		h.answer.showLine(warning)
+		if failed := store.CompressSome(ctx); failed != nil {
+			h.log.Append("compress the store", h.Session, failed)
+		}
+		return err
+	})
+}
+
+// withStore calls do with the store, open.
+func (h *handler) withStore(ctx context.Context, do func(context.Context, *local.Store) error) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
-		return err
+	defer func() { _ = store.Close() }() // nothing is open in it
+	return do(ctx, store)
+}
+
+// timeline returns a workspace and its timeline. Without an id it is the workspace around the
+// event's directory.
+func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.WorkspaceID) (
+	rec segno.WorkspaceRecord, tl *timeline.Timeline, err error) {
+	if rec, err = h.workspace(ctx, store, id); err == nil {
+		tl, err = store.Timeline(rec, nil)
 	}
-	if err := h.findSessionDir(ctx, store); err != nil {
-		return err
-	}
-	if h.sessionDir != "" {
-		e.Source.Dir = h.sessionDir
-	}
-	rec, err := h.workspace(ctx, store, ws)
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
-	if err != nil {
-		return err
-	}
-	warning := ""
-	e.Warn = func(text string) { warning = text }
-	_, err = site.EndTurn(ctx, e)
-	err = errors.Join(err, h.showTurnStart(timeline.TurnStart{Warn: warning}))
-	if failed := store.CompressSome(ctx); failed != nil {
-		h.log.Append("compress the store", h.Session, failed)
-	}
-	return err
+	return rec, tl, err
 }
 
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {

@@ -145,7 +145,7 @@ func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn
 	return k.ended(name, t, turn.deed)
 }
 
-// ended says how a turn ended.
+// ended reports how a turn ended.
 func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
 	stop, err := t.Stop(k.ctx)
 	var refused *acp.Error
@@ -209,7 +209,7 @@ func (k *talk) nothingLate(client *acptest.Client) {
 	}
 }
 
-// prepare does what comes before the next turn.
+// prepare makes the events before the next turn.
 func (k *talk) prepare() error {
 	for _, deed := range k.turns[0].before {
 		if err := k.do(deed, k); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,10 +30,10 @@ type listedCheckpoint struct {
 // oldest first.
 func (l *ledger) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
 	list := []listedCheckpoint{}
-	if l.thread == "" {
+	if l.record.Thread == "" {
 		return list, nil
 	}
-	head, err := l.proxy.store.Head(ctx, l.thread)
+	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return list, err
 	}
@@ -77,7 +76,7 @@ const minPrefix = 4
 // another project's checkpoint would bring that project's files here.
 func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
-	if l.thread == "" || name == "" {
+	if l.record.Thread == "" || name == "" {
 		return nil, notFound
 	}
 	if name == "@" {
@@ -88,35 +87,22 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
-		i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
-		if i < 0 {
-			return nil, notFound
+	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }); i >= 0 {
+		return all[i], nil
+	}
+	pinned := map[segno.CommitID]bool{}
+	for c, err := range l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
 		}
+		pinned[c.ID] = slices.Contains(segno.PinNames(c.Label), name)
+	}
+	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return pinned[c.ID] }); i >= 0 {
 		return all[i], nil
 	}
-	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
-		return slices.Contains(segno.PinNames(c.Label), name)
-	})
-	if err != nil {
-		return nil, err
-	}
-	isPinned := func(c *segno.Checkpoint) bool {
-		return slices.ContainsFunc(pinned, func(pin segno.Checkpoint) bool { return pin.ID == c.ID })
-	}
-	if i := slices.IndexFunc(all, isPinned); i >= 0 {
-		return all[i], nil
-	}
-	return byPrefix(all, name, notFound)
-}
-
-// byPrefix returns the checkpoint with this id or, if name has enough letters, the only one with
-// this prefix.
-func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
 	query := idprefix.Query{What: "checkpoint", Name: name}
 	found, err := idprefix.Find(query, idprefix.Values(all), func(c *segno.Checkpoint) string { return string(c.ID) })
-	switch {
-	case segno.KindOf(err) == segno.KindNotFound, len(name) < minPrefix && (err != nil || string(found.ID) != name):
+	if segno.KindOf(err) == segno.KindNotFound || len(name) < minPrefix && (err != nil || string(found.ID) != name) {
 		return nil, notFound
 	}
 	return found, err
@@ -126,7 +112,7 @@ func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Chec
 // line of the head, newest first, then those on the line of the tip, then those of the
 // thread's other lines. Some come more than once.
 func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
-	head, err := l.proxy.store.Head(ctx, l.thread)
+	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +127,7 @@ func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, e
 			}
 		}
 	}
-	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.thread}), nil)
+	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.record.Thread}), nil)
 	for i := range others {
 		all = append(all, &others[i])
 	}
@@ -177,13 +163,13 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	switch {
 	case s.turn != nil:
 		return refuse(segno.KindBusy, "a turn is under way", "Wait for its end.")
-	case s.thread == "":
+	case s.record.Thread == "":
 		return refuse(segno.KindRefused, noCheckpoint, "Load the session of that thread instead.")
 	case len(found) == 0:
 		return refuse(segno.KindNotFound, "no thread of this agent and directory has this name", "Type /switch to see the threads.")
 	case len(found) > 1:
 		return refuse(segno.KindInvalid, "several threads have this name", "Type /switch to see the threads.")
-	case found[0].ID == s.thread:
+	case found[0].ID == s.record.Thread:
 		return found[0], nil
 	}
 	records, err := s.proxy.index.all()

@@ -81,10 +81,7 @@ func TestLeaseOwnerIsKilled(t *testing.T) {
 // TestTurnWithLostLease checks that a turn is not recorded over another owner's, is
 // reported, and is not lost.
 func TestTurnWithLostLease(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
 	r.says(turn, "on it")

@@ -11,17 +11,17 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ledger is what the store and the session index have of one session: its record, its thread
-// and the lease on it. It knows nothing of the client and the agent's process.
+// ledger is one session in the store and in the session index: its record, and the lease on
+// its thread. It knows nothing of the client and the agent's process.
 type ledger struct {
 	proxy  *proxy
 	record sessionRecord
-	thread segno.ThreadID // "" before the first prompt
-	lease  segno.Lease    // while a turn runs
+	lease  segno.Lease // while a turn runs
 
 	inTurn     bool // a turn is under way: its timeline is opened once
 	unrecorded bool // that turn could not be recorded, and the user chose to continue
-	opened     openedTimeline
+	opened     *timeline.Timeline
+	openedRoot os.FileInfo // of the workspace of opened, when it was opened
 
 	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
 	storyAt    segno.CommitID
@@ -47,14 +47,14 @@ func (l *ledger) load(id segno.SessionID) error {
 		return err
 	}
 	r.Agent = l.proxy.agent.name() // the client may have changed it
-	l.record, l.thread = r, r.Thread
+	l.record = r
 	return nil
 }
 
 // foreignRecord is the record of a session that the index does not have.
 func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
 	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
-	t, err := first(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	if err != nil {
 		return r, err
 	}
@@ -75,31 +75,16 @@ func (l *ledger) touch() {
 	l.proxy.logErr(l.save())
 }
 
-// openedTimeline is the timeline of the turn under way.
-type openedTimeline struct {
-	*timeline.Timeline
-	root os.FileInfo // the directory when it was opened; nil if that could not be read
-}
-
-// isCurrent reports whether the workspace's directory is still the one that was opened.
-func (o *openedTimeline) isCurrent() bool {
-	if o.root == nil {
-		return false
-	}
-	now, err := os.Stat(o.Workspace.Root())
-	return err == nil && os.SameFile(o.root, now)
-}
-
-// beginTurn and endTurn enclose a turn, in which the timeline is opened once.
-func (l *ledger) beginTurn() { l.inTurn = true }
-
-func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened = false, false, openedTimeline{} }
+// endTurn forgets the timeline of the turn and that the turn was not recorded.
+func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened, l.openedRoot = false, false, nil, nil }
 
 // timeline returns the timeline of the workspace at the session's directory. Within a turn
 // it is opened once, or again if another directory has replaced the workspace's.
 func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
-	if l.opened.isCurrent() {
-		return l.opened.WithLease(l.lease), nil
+	if l.openedRoot != nil {
+		if now, err := os.Stat(l.opened.Workspace.Root()); err == nil && os.SameFile(l.openedRoot, now) {
+			return l.opened.WithLease(l.lease), nil
+		}
 	}
 	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
@@ -110,8 +95,8 @@ func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
 		return nil, err
 	}
 	if l.inTurn {
-		root, _ := os.Stat(tl.Workspace.Root()) // without it the next use opens it again
-		l.opened = openedTimeline{tl, root}
+		l.opened = tl
+		l.openedRoot, _ = os.Stat(tl.Workspace.Root()) // without it the next use opens it again
 	}
 	return tl.WithLease(l.lease), nil
 }
@@ -119,7 +104,7 @@ func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
 // needsHistory reports whether the session may have turns that only the agent can show: the
 // proxy did not make the session, and its transcript cannot be read here.
 func (l *ledger) needsHistory() bool {
-	return l.thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
+	return l.record.Thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
 }
 
 // openThread makes the session's thread, with the turns that the agent replayed.
@@ -134,10 +119,10 @@ func (l *ledger) openThread(ctx context.Context, title string) error {
 	if l.history != nil {
 		o.Earlier = l.history.turns
 	}
-	if l.thread, err = tl.AdoptSession(ctx, o); err != nil {
+	if l.record.Thread, err = tl.AdoptSession(ctx, o); err != nil {
 		return err
 	}
-	l.record.Thread, l.record.IncompleteHistory, l.history = l.thread, incomplete, nil
+	l.record.IncompleteHistory, l.history = incomplete, nil
 	if l.record.Title == "" {
 		l.record.Title = timeline.Title(title)
 	}
@@ -152,8 +137,10 @@ func (l *ledger) setThread(ctx context.Context, thread segno.ThreadID, title str
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(records, func(r sessionRecord) bool { return r.Thread == l.thread && r.Client != l.record.Client && !r.Deleted }) {
-		head, err := l.proxy.store.Head(ctx, l.thread)
+	if !slices.ContainsFunc(records, func(r sessionRecord) bool {
+		return r.Thread == l.record.Thread && r.Client != l.record.Client && !r.Deleted
+	}) {
+		head, err := l.proxy.store.Head(ctx, l.record.Thread)
 		if err != nil {
 			return err
 		}
@@ -163,7 +150,7 @@ func (l *ledger) setThread(ctx context.Context, thread segno.ThreadID, title str
 			return err
 		}
 	}
-	l.thread, l.record.Thread, l.record.IncompleteHistory, l.story = thread, thread, incomplete, nil
+	l.record.Thread, l.record.IncompleteHistory, l.story = thread, incomplete, nil
 	if title != "" {
 		l.record.Title = title
 	}
@@ -181,7 +168,7 @@ func (l *ledger) join(ctx context.Context, link segno.Link) error {
 	if err != nil {
 		return err
 	}
-	if err := tl.JoinSession(ctx, l.thread, link); err != nil {
+	if err := tl.JoinSession(ctx, l.record.Thread, link); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
@@ -226,9 +213,10 @@ func (l *ledger) closeAbandoned(ctx context.Context) error {
 	return tl.CloseAbandonedTurns(ctx)
 }
 
-// readStory brings the story, from which a preamble is made, up to a commit. A preamble must
-// be ready before it is needed. readStory reads only the commits behind the story's end: a
-// turn may have thousands of entries.
+// readStory brings the story up to a commit. Preambles are made of it, and they must be ready
+// before they are needed: it is read at the end of each turn. readStory reads only the commits
+// behind the story's end, because a turn may have thousands of entries. If the story's end is
+// not among the last commits of the line, the thread has moved, and all is read again.
 func (l *ledger) readStory(ctx context.Context, head segno.CommitID) error {
 	if l.story != nil && l.storyAt == head {
 		return nil

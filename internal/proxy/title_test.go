@@ -14,8 +14,7 @@ func TestTitleIsNotThePreamble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, changed(agent, func(c *acptest.Config) { c.Title, c.Resume, c.Load = true, false, false }))
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			r.killAgent()
 			turn := r.say(c, s, "beta")

@@ -45,7 +45,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
 		return
 	}
-	t.proxy.agent.worked()
+	t.proxy.agent.fails.Store(0) // if the process ends, the next one is started without delay
 	edits := t.toClientEdits(a)
 	if t.sentAs != t.m.IDText() {
 		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
@@ -86,7 +86,9 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 // and the client receives the answer. finish makes the turn's end durable, then sends the
 // client the answer line, then runs the next prompt that waits.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
-	t.lease = t.renewal.stop(t.lease)
+	if t.stopRenewal != nil {
+		t.lease = t.stopRenewal()
+	}
 	if t.cancelTimer != nil {
 		t.cancelTimer.Stop()
 	}

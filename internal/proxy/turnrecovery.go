@@ -117,6 +117,6 @@ func (t *turn) recordProcess(ctx context.Context, proc *process) error {
 	}
 	return tl.UpdateTurn(ctx, t.key, func(open *timeline.OpenTurn) {
 		open.Source = t.source()
-		open.Group, open.GroupStart = proc.group()
+		open.Group, open.GroupStart = proc.cmd.Process.Pid, proc.start
 	})
 }

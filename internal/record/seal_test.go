@@ -35,7 +35,7 @@ func TestXAES(t *testing.T) {
 	}
 }
 
-func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, KeyLength) }
+func testKey(b byte) []byte { return bytes.Repeat([]byte{b}, keyLength) }
 
 func testSealer(t testing.TB) *Sealer {
 	t.Helper()
@@ -125,7 +125,7 @@ func TestSeal(t *testing.T) {
 		refuses(t, z, append(bytes.Clone(sealed), 0), "one byte more", "entries", "thread", "commit")
 		refuses(t, testSealer(t), sealed, "in another store with the same key", "entries", "thread", "commit")
 		for _, q := range [][]byte{plain, NewSqueezer().Pack(plain)} {
-			if _, err := z.Open(q, "entries", "thread", "commit"); !errors.Is(err, ErrPlain) {
+			if _, err := z.Open(q, "entries", "thread", "commit"); !errors.Is(err, errPlain) {
 				t.Fatalf("plain bytes: %v", err)
 			}
 		}
@@ -134,7 +134,7 @@ func TestSeal(t *testing.T) {
 
 func refuses(t *testing.T, z *Sealer, sealed []byte, what string, place ...string) {
 	t.Helper()
-	if got, err := z.Open(sealed, place...); got != nil || !errors.Is(err, ErrSealed) && !errors.Is(err, ErrPlain) {
+	if got, err := z.Open(sealed, place...); got != nil || !errors.Is(err, errSealed) && !errors.Is(err, errPlain) {
 		t.Fatalf("%s: %q, %v", what, got, err)
 	}
 }

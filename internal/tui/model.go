@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// state is what the screen waits for.
+// state tells which input or result the screen waits for.
 type state int
 
 const (

@@ -308,7 +308,7 @@ func TestARunIsStopped(t *testing.T) {
 		}
 		msg := next()
 		if t, ok := msg.(streamEvent); ok {
-			started = t.event.Kind == agent.EventExecStart
+			started = t.event.Kind == "execute-start"
 		}
 		s.take(msg)
 	}

@@ -373,7 +373,7 @@ func TestDamagedObject(t *testing.T) {
 	wantKind(t, err, segno.KindNotFound)
 	must(t, s.Objects().Keep(t.Context(), staged))
 	for _, data := range []string{"dat", "", "DATA", "data\n"} {
-		write(t, s.objectFile(name), []byte(data))
+		write(t, s.disk.objectFile(name), []byte(data))
 		_, err := s.Objects().Get(t.Context(), name)
 		wantKind(t, err, segno.KindCorrupt)
 	}
@@ -390,12 +390,12 @@ func TestDamagedWorkspace(t *testing.T) {
 	s := open(t, dir, Options{FS: noSync{vfs.OS}})
 	defer closeStore(t, s)
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
-	whole := read(t, s.workspaceFile("w"))
+	whole := read(t, s.disk.workspaceFile("w"))
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
 		for _, data := range [][]byte{damaged, whole[:i]} {
-			write(t, s.workspaceFile("w"), data)
+			write(t, s.disk.workspaceFile("w"), data)
 			if i == len(whole)-1 {
 				continue // the line break says nothing here
 			}
@@ -406,7 +406,7 @@ func TestDamagedWorkspace(t *testing.T) {
 			}
 		}
 	}
-	write(t, s.workspaceFile("w"), whole)
+	write(t, s.disk.workspaceFile("w"), whole)
 	log := read(t, logOf(dir, "thread"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "thread"), log)

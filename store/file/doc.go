@@ -64,6 +64,6 @@
 //
 // # Erasing
 //
-// [Store.Erase] removes objects, and writes the logs of deleted threads again without their content.
+// Erase removes objects, and writes the logs of deleted threads again without their content.
 // Ids, digests and heads stay. A line of changes makes every process read all logs again.
 package file

@@ -19,7 +19,7 @@ const lockWait = 30 * time.Second
 
 // lock takes the store's lock, first among this process's goroutines, then among processes. The
 // returned unlock is never nil.
-func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+func (s *disk) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.writer <- struct{}{}:
 	case <-ctx.Done():

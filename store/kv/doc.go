@@ -1,8 +1,8 @@
 // Package kv is a [segno.Store] in any key-value store that can create a key only if the key does not
-// exist. [KV] is the interface; store/kv/kvtest tests an implementation of it, store/kv/redis is the
-// one for Redis and Valkey, and [Map] the one in memory.
+// exist. [KV] is the interface, store/kv/redis is the implementation for Redis and Valkey, and
+// store/kv/kvtest tests an implementation; its Map is the shortest one.
 //
-//	s, err := kv.Open(ctx, kv.NewMap(nil), kv.Options{})
+//	s, err := kv.Open(ctx, yours, kv.Options{})
 //
 // # How a commit is atomic
 //
@@ -82,8 +82,7 @@
 //
 // # Limits
 //
-// The store does not keep what a commit contains about workspaces and operations, except in [Memory].
-// It collects no garbage: without a TTL uncommitted objects stay, and deleted threads until
+// The store does not keep what a commit contains about workspaces and operations. It collects no garbage: without a TTL uncommitted objects stay, and deleted threads until
 // [Store.Erase]. Erase overwrites and deletes values. Copies that the KV keeps are the task of its
 // administrator: of Redis these are an append-only file until BGREWRITEAOF, a snapshot until the next
 // one, replicas and backups.

@@ -19,16 +19,15 @@ const (
 )
 
 func (s *Store) putTime(ctx context.Context, key string, ifRev Rev) error {
-	var w writer
-	w.int(s.options.Clock().UnixNano())
-	_, err := s.kv.Put(ctx, key, s.code.frame(key, w.b), ifRev)
+	now := s.options.Clock().UnixNano()
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, encodeFields(func(f *fields) { signed(f, &now) })), ifRev)
 	return err
 }
 
 // isRecent reports whether a key was written less than life ago.
 func (s *Store) isRecent(key string, val []byte, life time.Duration) (bool, error) {
 	var written int64
-	err := s.code.decode(key, val, func(r *reader) { written = r.int() })
+	err := s.code.decode(key, val, func(f *fields) { signed(f, &written) })
 	return err == nil && s.options.Clock().UnixNano()-written < int64(life), err
 }
 
@@ -51,7 +50,6 @@ func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func
 // awaitErasure waits a few seconds for the end of an erasure.
 func (s *Store) awaitErasure(ctx context.Context) error {
 	const interval, maxWait = 20 * time.Millisecond, 5 * time.Second
-	var ticker *time.Ticker
 	for waited := time.Duration(0); ; waited += interval {
 		val, _, err := s.get(ctx, erasingKey)
 		if err != nil || val == nil {
@@ -63,12 +61,8 @@ func (s *Store) awaitErasure(ctx context.Context) error {
 		if waited >= maxWait {
 			return segno.Errorf(segno.KindBusy, "commit", "", "deleted threads are being erased").WithHint("try again in a moment")
 		}
-		if ticker == nil {
-			ticker = time.NewTicker(interval)
-			defer ticker.Stop()
-		}
 		select {
-		case <-ticker.C:
+		case <-time.After(interval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}

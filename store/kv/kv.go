@@ -47,17 +47,14 @@ type Item struct {
 	Rev Rev
 }
 
-// Getter is the ability to read many keys in one round trip.
-type Getter interface {
+// Batcher is the ability to read and to change many keys in one round trip, and to let groups expire. See
+// [Group].
+type Batcher interface {
 	// GetAll returns the keys' values in their order; nil for a key that does not exist. The values need
 	// not be of one moment.
 	GetAll(ctx context.Context, keys []string) ([][]byte, error)
-}
-
-// Batcher is the ability to change many keys in one round trip, and to let groups expire. See [Group].
-type Batcher interface {
-	// Batch makes changes in their order and returns the new revisions, "" for a change that is not
-	// [ActPut]. No key is in it twice. Consecutive changes of one group are made together, all or none,
+	// Batch makes changes in their order and returns the new revisions, "" for a change that sets no
+	// value. No key is in it twice. Consecutive changes of one group are made together, all or none,
 	// and become visible together; a KV may make more of them together. At the first condition that does
 	// not hold Batch stops with [segno.KindConflict]. Then no change of that group is made, and of each
 	// group before it either all changes or none.
@@ -66,26 +63,17 @@ type Batcher interface {
 
 // Op is one change of a [Batcher].
 type Op struct {
-	Do  Action
 	Key string
-	Val []byte
-	If  Rev
+	// Val is the new value. With nil the key stays as it is: the condition counts, and the TTL.
+	Val    []byte
+	Delete bool // removes the key
+	If     Rev
 	// Alone is a further condition: the key's group has no other key.
 	Alone bool
 	// TTL is how long the key's group lives from now, at least. A group that lives longer keeps its
 	// time, and a group to which no TTL was ever given does not expire.
 	TTL time.Duration
 }
-
-// Action is the kind of an [Op].
-type Action byte
-
-// The actions.
-const (
-	ActPut    Action = iota // sets the value
-	ActDelete               // removes the key
-	ActCheck                // changes nothing: the condition counts, and the TTL
-)
 
 // Group returns the group of a key: its part up to the first '}'. The keys of a group expire
 // together, and a KV of many machines keeps them on one machine.

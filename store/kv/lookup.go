@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -160,24 +161,12 @@ const maxKeys = 4096
 // getAll reads values; nil for a key that does not exist.
 func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
 	vals := make([][]byte, 0, len(keys))
-	for len(keys) > 0 {
-		part := keys[:min(len(keys), maxKeys)]
-		keys = keys[len(part):]
-		if s.getter != nil {
-			some, err := s.getter.GetAll(ctx, part)
-			if err != nil {
-				return nil, err
-			}
-			vals = append(vals, some...)
-			continue
+	for part := range slices.Chunk(keys, maxKeys) {
+		some, err := s.batcher.GetAll(ctx, part)
+		if err != nil {
+			return nil, err
 		}
-		for _, key := range part {
-			val, _, err := s.kv.Get(ctx, key)
-			if err != nil && segno.KindOf(err) != segno.KindNotFound {
-				return nil, err
-			}
-			vals = append(vals, val)
-		}
+		vals = append(vals, some...)
 	}
 	return vals, nil
 }

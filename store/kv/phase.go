@@ -87,11 +87,7 @@ func (s *Store) writeOpen(ctx context.Context) error {
 
 // openStates returns the threads that may not be in [segno.PhaseDone], and removes stale keys.
 func (s *Store) openStates(ctx context.Context) (states []*threadState, err error) {
-	listed, err := s.listThreads(ctx, openGroup)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.readStates(ctx, listed)
+	listed, all, err := s.listStates(ctx, openGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +114,7 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 		}
 		next := *st
 		next.Phase = p
-		packed, err := next.encode(s.code)
-		if err != nil {
-			return err
-		}
-		s.states.remove(id)
-		key := headKey(id)
-		_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), st.rev)
+		err = s.putState(ctx, &next, st.rev)
 		if isKind(err, segno.KindConflict) {
 			err = nil // the thread has changed
 		}

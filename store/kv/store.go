@@ -34,12 +34,10 @@ type Options struct {
 // and [segno.Watcher].
 type Store struct {
 	kv      KV
-	getter  Getter  // nil if the KV is none
-	batcher Batcher // nil if the KV is none
+	batcher Batcher
+	exact   bool // batcher is the KV, so a head key is written together with the record
 	options Options
 	code    *coder
-	// hasOperation reports whether the store has an operation; nil if it keeps none.
-	hasOperation func(segno.OperationID) bool
 
 	notifier notify.Notifier
 	calls    sync.RWMutex // held shared by each call under way
@@ -70,15 +68,16 @@ func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 		o.Clock = time.Now
 	}
 	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}}
-	s.getter, _ = kv.(Getter)
-	s.batcher, _ = kv.(Batcher)
+	if s.batcher, s.exact = kv.(Batcher); !s.exact {
+		s.batcher = oneByOne{kv}
+	}
 	if err := record.CheckKey(o.Key); err != nil {
 		return nil, err
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the TTL is less than a second")
 	}
-	if o.TTL > 0 && s.batcher == nil {
+	if o.TTL > 0 && !s.exact {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that changes many keys at once")
 	}
 	if err := s.unseal(ctx); err != nil {
@@ -120,12 +119,8 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 
 // sequence yields what one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
-	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
-}
-
-func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		all, err := list()
+		all, err := call(ctx, s, op, name, list)
 		for _, x := range all {
 			if !yield(x, nil) {
 				return
@@ -242,7 +237,7 @@ func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*
 	case segno.KindOf(err) != segno.KindNotFound:
 		return nil, err
 	}
-	if s.batcher == nil || st.pos == 0 || doubt {
+	if !s.exact || st.pos == 0 || doubt {
 		if st, err = s.readNewer(ctx, st); err != nil {
 			return nil, err
 		}
@@ -292,18 +287,16 @@ func (s *Store) remember(st *threadState) {
 
 // observeStamp makes later stamps greater than stamp.
 func (s *Store) observeStamp(stamp int64) {
-	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = max(s.lastStamp, stamp)
 }
 
 // nextStamp returns a time after all that this store has seen. It orders lists across threads and
 // nothing else.
 func (s *Store) nextStamp() int64 {
-	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
-}
-
-func (s *Store) advanceStamp(next func(last int64) int64) int64 {
 	s.stampMu.Lock()
 	defer s.stampMu.Unlock()
-	s.lastStamp = next(s.lastStamp)
+	s.lastStamp = max(s.options.Clock().UnixNano(), s.lastStamp+1)
 	return s.lastStamp
 }

@@ -26,19 +26,17 @@ type encodedCommit struct {
 
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
-	const op = "commit"
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return head, err
-	}
-	defer s.calls.End()
-	w, err := s.encode(ctx, c)
+	err = s.once(ctx, "commit", string(c.ID), func(ctx context.Context) error {
+		w, err := s.encode(ctx, c)
+		if err == nil {
+			head, err = s.execute(ctx, w)
+		}
+		return err
+	})
 	if err == nil {
-		head, err = s.execute(ctx, w)
+		s.watch.Notify(c.Thread)
 	}
-	if err == nil {
-		s.watch.notifier.Notify(c.Thread)
-	}
-	return head, s.fail(ctx, op, string(c.ID), err)
+	return head, err
 }
 
 // encode hashes, encodes and compresses, and writes the body of large entries.

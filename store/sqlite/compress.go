@@ -26,43 +26,19 @@ type plainPacks struct {
 	group     sync.WaitGroup
 }
 
-// add appends an object, which has the name stored in the database.
+// add appends an object, which has the name stored in the database. A full pack is finished in the background. If
+// the disk is far behind, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
+	const maxFinishing = 32 // each has an open file
 	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
 	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
-	pack, err := p.acquire(s)
+	pack, err := p.take(s)
+	if err == nil {
+		err = pack.add(stored, int64(len(data)), encoded)
+	}
 	if err != nil {
 		return err
 	}
-	if err := pack.add(stored, int64(len(data)), encoded); err != nil {
-		return err
-	}
-	return p.release(pack)
-}
-
-// acquire returns a pack for one goroutine to append to.
-func (p *plainPacks) acquire(s *Store) (*packWriter, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return nil, p.err
-	}
-	if n := len(p.idle); n > 0 {
-		pack := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return pack, nil
-	}
-	pack, err := s.createPack(newPackName() + plainSuffix)
-	if err == nil {
-		p.all = append(p.all, pack)
-	}
-	return pack, err
-}
-
-// release returns a pack after use. A full pack is finished in the background. If the disk is far behind, the
-// caller finishes it.
-func (p *plainPacks) release(pack *packWriter) error {
-	const maxFinishing = 32 // each has an open file
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -76,7 +52,24 @@ func (p *plainPacks) release(pack *packWriter) error {
 	return nil
 }
 
-// finishLocked finishes a pack in the background. Its error is that of the next acquire, or of finish.
+// take returns a pack that no other goroutine appends to.
+func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if n := len(p.idle); n > 0 {
+		pack, p.idle = p.idle[n-1], p.idle[:n-1]
+		return pack, nil
+	}
+	if pack, err = s.createPack(newPackName() + plainSuffix); err == nil {
+		p.all = append(p.all, pack)
+	}
+	return pack, err
+}
+
+// finishLocked finishes a pack in the background. Its error is that of the next take, or of finish.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -91,7 +84,7 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 // finish makes all packs durable and returns their names. No add may be under way.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
-	for _, pack := range p.idle { // at most as many as goroutines that used the batch
+	for _, pack := range p.idle {
 		p.finishLocked(pack)
 	}
 	p.idle = nil
@@ -124,9 +117,9 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 		n    int64
 		name string
 	}
+	var p pack
 	plain, err := sqlstore.List(ctx, database{s}, op, "", `SELECT n, name FROM packs WHERE name LIKE '%`+plainSuffix+`' AND born <= ?
-		ORDER BY n`,
-		[]any{s.options.Clock().Add(-minAge).Unix()}, func(r sqlstore.Row) (p pack, err error) { return p, r.Scan(&p.n, &p.name) })
+		ORDER BY n`, []any{s.options.Clock().Add(-minAge).Unix()}, []any{&p.n, &p.name}, func() (pack, error) { return p, nil })
 	if err != nil {
 		return err
 	}
@@ -144,27 +137,13 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 
 // compressPack replaces a plain pack and reports whether it moved an object.
 func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved bool, err error) {
-	const op = "compress packs"
-	x, err := s.packs.index(op, name)
-	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
-		return false, nil // Check reports it
-	}
-	if err == nil {
-		err = s.removeUnused(ctx, n, x)
-	}
-	if err != nil {
+	to, err := s.repack(ctx, n, name, nil, true)
+	if err != nil || to == nil {
 		return false, err
 	}
-	to, err := s.createPack(packID(name) + "-" + newPackName())
-	if err != nil {
-		return false, err
-	}
-	err = s.copyCompressed(ctx, to, n, x)
-	if err != nil || len(to.entries) == 0 {
-		return false, errors.Join(err, to.remove())
-	}
-	err = s.write(ctx, op, name, func(ctx context.Context, tx *conn) error {
-		return applyMoves(ctx, tx, []packMove{{from: n, to: to}}, s.options.Clock().Unix())
+	err = s.write(ctx, "compress packs", name, func(tx *tx) error {
+		applyMoves(tx, []packMove{{from: n, to: to}}, s.options.Clock().Unix())
+		return nil
 	})
 	if segno.KindOf(err) == segno.KindBusy {
 		return false, errors.Join(err, to.remove()) // the transaction did not begin
@@ -176,39 +155,72 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 	return true, s.sweepPacks(ctx, time.Time{}, map[string]bool{name: true, to.name: true})
 }
 
-// removeUnused removes from the index of pack n the objects for which the database no longer uses it.
-func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex) error {
-	return s.read(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
-		used := x.entries[:0]
+// repack compresses the objects for which the database uses pack n, except for those in drop, into a new pack. The
+// result is nil if there are none. A damaged object remains in its pack, for Check to find, if skipDamaged is
+// true; otherwise repack fails, so that no copy of damaged bytes gets the checksum of a new pack.
+func (s *Store) repack(ctx context.Context, n int64, name string, drop map[segno.Hash]objectRow,
+	skipDamaged bool) (to *packWriter, err error) {
+	const op = "repack"
+	x, err := s.packs.index(op, name)
+	if kind := segno.KindOf(err); skipDamaged && (kind == segno.KindNotFound || kind == segno.KindCorrupt) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if to, err = s.createPack(packID(name) + "-" + newPackName()); err != nil {
+		return nil, err
+	}
+	err = s.readApart(ctx, op, name, func(queryCtx context.Context, c *conn) error {
 		for _, e := range x.entries {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			var one int
-			found, err := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			isUsed, err := c.row(queryCtx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
+			if _, isDropped := drop[e.name]; err != nil || isDropped || !isUsed {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: name})
+			if err != nil && skipDamaged {
+				continue
+			}
+			if err == nil {
+				err = to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small))
+			}
 			if err != nil {
 				return err
 			}
-			if found {
-				used = append(used, e)
-			}
 		}
-		x.entries = used
 		return nil
 	})
+	if err == nil && len(to.entries) > 0 {
+		err = to.finish()
+	}
+	if err != nil || len(to.entries) == 0 {
+		return nil, errors.Join(err, to.remove())
+	}
+	return to, nil
 }
 
-// copyCompressed writes the objects of pack n, which has the index x, to another pack.
-func (s *Store) copyCompressed(ctx context.Context, to *packWriter, n int64, x *packIndex) error {
-	for i := range x.entries {
-		if err := ctx.Err(); err != nil {
-			return err
+// packMove is a pack whose used objects were written to a new pack.
+type packMove struct {
+	from int64
+	to   *packWriter
+}
+
+// applyMoves makes objects refer to their new packs. An object that something began to use after its pack was
+// rewritten remains in the old pack, and then the old pack remains too.
+func applyMoves(tx *tx, moves []packMove, now int64) {
+	for _, m := range moves {
+		n := insertPack(tx, m.to.name, now, len(m.to.entries))
+		for i := range m.to.entries {
+			e := &m.to.entries[i]
+			tx.exec(`UPDATE objects SET pack = ?, at = ?, length = ? WHERE name = ? AND pack = ?`, n, e.at, e.column(), e.name[:], m.from)
 		}
-		e := &x.entries[i]
-		data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: x.name})
-		if err != nil {
-			continue // Check reports it
-		}
-		if err := to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small)); err != nil {
-			return err
-		}
+		tx.exec(`DELETE FROM packs WHERE n IN (?, ?) AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.pack = packs.n)`, m.from, n)
 	}
-	return to.finish()
 }

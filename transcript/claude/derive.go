@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -15,7 +16,7 @@ import (
 // most.
 const maxRanges = 4096
 
-// overlap is what a transcript has in common with the one it was cut from.
+// overlap is the part of a transcript that is also in the transcript it was cut from.
 type overlap struct {
 	keep  []lineRange // the lines of that one it has
 	lines int         // how many lines that one has
@@ -34,7 +35,7 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 	if err != nil {
 		return 0, ctx.Err()
 	}
-	for _, from := range t.c.copies(t.of, t.objects) {
+	for _, from := range t.c.copies(t.op, t.of, t.objects) {
 		sum.Reset()
 		m, err := t.compare(ctx, from, sum)
 		if err != nil {
@@ -48,7 +49,7 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 		} else if len(m.keep) > maxRanges || logs.filters() == maxFilters || logs.stored() > 2*t.to+blockSize {
 			break
 		}
-		w.log, w.size, w.session, w.keep = t.of.Log, m.end, t.src.Session, m.keep
+		w.node = logNode{prev: t.of.Log, size: m.end, session: t.src.Session, keep: m.keep}
 		t.hash = m.hash
 		return m.end, nil
 	}
@@ -57,59 +58,74 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 }
 
 // compare looks for the lines of a transcript in a copy of the one it was cut
-// from, in order, and adds those it finds to sum. The error is errStale if the copy is not
-// what the position names.
+// from, in order, and adds those it finds to sum.
 func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32) (*overlap, error) {
-	in, err := from.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	a := newReadAhead(ctx, io.LimitReader(in, t.of.Offset))
-	defer a.close()
 	m := &overlap{hash: sha256.New()}
-	other, own := a.lines(), newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
 	both := io.MultiWriter(m.hash, sum)
+	own := newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
+	ownLine, more := own.next()
 	var r record
 	var rewritten bytes.Buffer // a line of the other transcript with the session id of the cut
-	ownLine, more := own.next()
-	for l := range other.all() {
+	readErr, err := from.eachLine(ctx, func(l line) error {
 		if m.lines++; !more {
-			continue
+			return nil
 		}
 		rewritten.Reset()
 		_ = r.parse(l.bytes) // a line that is not a record has no session ids
-		if err := r.writeAs(&rewritten, t.src.Session); err != nil {
-			return nil, err
-		}
+		err := r.writeAs(&rewritten, t.src.Session)
 		if bytes.Equal(rewritten.Bytes(), ownLine.bytes) {
 			_, _ = both.Write(ownLine.bytes) // hashes return no error
 			m.keep = appendLine(m.keep, m.lines)
 			m.end = ownLine.offset + int64(len(ownLine.bytes))
 			ownLine, more = own.next()
 		}
-	}
-	if torn, err := other.end(); torn > 0 || err != nil {
-		return nil, errors.Join(errStale, err)
-	}
-	if !a.is(t.of) {
-		return nil, errStale
-	}
-	_, err = own.end()
-	return m, err
+		return err
+	})
+	_, ownErr := own.end()
+	return m, cmp.Or(readErr, err, ownErr)
 }
 
 var errStale = errors.New("the bytes are not those of the position")
 
-// copySource is a place that may have a position's bytes.
+// copySource is a place that may have the bytes of a position.
 type copySource struct {
+	op   string // for errors
 	name string // of the file
+	p    *segno.Position
 	open func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// eachLine calls do for each line of the position. It returns the error of do separately,
+// because after another error the caller may try another copy.
+func (s copySource) eachLine(ctx context.Context, do func(line) error) (readErr, doErr error) {
+	in, err := s.open(ctx)
+	if err != nil {
+		return err, nil
+	}
+	defer in.Close()
+	a := newReadAhead(ctx, io.LimitReader(in, s.p.Offset))
+	defer a.close()
+	l := newLineReader(a, 0)
+	for at := range l.all() {
+		if err := do(at); err != nil {
+			return nil, err
+		}
+	}
+	torn, err := l.end()
+	switch {
+	case err != nil:
+		return err, nil
+	case !a.is(s.p):
+		return segno.NewError(segno.KindCorrupt, s.op, s.name, errStale), nil
+	case torn > 0:
+		return segno.Errorf(segno.KindCorrupt, s.op, s.name, "the position is in the middle of a line"), nil
+	}
+	return nil, nil
 }
 
 // copies returns the places to try for a position's bytes: the agent's files,
 // then the objects.
-func (c *Transcripts) copies(p *segno.Position, o segno.Objects) []copySource {
+func (c *Transcripts) copies(op string, p *segno.Position, o segno.Objects) []copySource {
 	var out []copySource
 	paths, _ := c.files(p.Session)
 	if p.Path != "" {
@@ -117,13 +133,13 @@ func (c *Transcripts) copies(p *segno.Position, o segno.Objects) []copySource {
 	}
 	for i, path := range paths {
 		if i == 0 || path != p.Path {
-			out = append(out, copySource{path, func(context.Context) (io.ReadCloser, error) { return openRegular(path) }})
+			out = append(out, copySource{op, path, p, func(context.Context) (io.ReadCloser, error) { return openRegular(path) }})
 		}
 	}
 	if p.Log.IsZero() || o == nil {
 		return out
 	}
-	return append(out, copySource{"stored transcript", func(ctx context.Context) (io.ReadCloser, error) {
+	return append(out, copySource{op, "stored transcript", p, func(ctx context.Context) (io.ReadCloser, error) {
 		r, err := openLog(ctx, o, p.Log, p.Offset)
 		return io.NopCloser(r), err
 	}})

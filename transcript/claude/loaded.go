@@ -229,8 +229,8 @@ func (v *loaded) continuesFrom(leaf int) int {
 
 // chain walks from head to the root as the agent does. For a parent that is
 // missing it takes the nearest earlier record within [maxGap]. gaps are the
-// records whose parent is missing, and lost the first of them for which there is no such
-// record, or none.
+// records without their parent. lost is the first gap without a nearest earlier record,
+// or none.
 func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
 	seen := make([]bool, len(v.nodes))
 	for i := head; i != none; {

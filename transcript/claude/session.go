@@ -19,6 +19,8 @@ import (
 	"github.com/google/uuid"
 )
 
+const alphanumerics = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // maxSession is the length of the longest session id that Find accepts.
 const maxSession = 128
 
@@ -32,7 +34,7 @@ func checkSession(op string, id segno.SessionID) error {
 		why = "the session id begins like an option of a command"
 	case len(id) > maxSession:
 		why = "the session id is too long"
-	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+	case strings.Trim(string(id), "-_"+alphanumerics) != "":
 		why = "the session id has other characters than letters, digits, - and _"
 	default:
 		return nil
@@ -102,7 +104,7 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 
 // readDir returns the directory that the session at path runs in. Each record has the
 // directory the agent was in at that time, which may be a subdirectory. The newest
-// directory whose slug is the name of the file's directory counts, else the newest one.
+// directory with a slug that is the name of the file's directory counts, else the newest one.
 // The end of the file is searched first.
 func readDir(ctx context.Context, path string) (string, error) {
 	f, err := openRegular(path)
@@ -221,10 +223,9 @@ func Slug(dir string) string {
 	sum := int32(0)
 	for _, unit := range utf16.Encode([]rune(dir)) {
 		sum = sum*31 + int32(unit)
-		switch {
-		case unit >= 'a' && unit <= 'z', unit >= 'A' && unit <= 'Z', unit >= '0' && unit <= '9':
+		if strings.ContainsRune(alphanumerics, rune(unit)) {
 			out = append(out, byte(unit))
-		default:
+		} else {
 			out = append(out, '-')
 		}
 	}
@@ -238,12 +239,9 @@ func Slug(dir string) string {
 // running processes. alive is false if there is none, or if the registered process is gone
 // and another process has its number.
 func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid int, alive bool) {
-	names, err := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
-	if err != nil || session == "" {
-		return 0, false
-	}
+	names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
 	for _, name := range names {
-		if ctx.Err() != nil {
+		if session == "" || ctx.Err() != nil {
 			break
 		}
 		var entry struct {

@@ -101,21 +101,21 @@ func TestTheKeyGoesWhereItBelongs(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "environment-token")
 	s := newServer(t, whole("end_turn", text("ok")...))
-	own, here := anthropic.WithHTTPClient(&http.Client{Transport: toLoopback{s}}), anthropic.WithHTTPClient(s.Client())
+	own, here := &http.Client{Transport: toLoopback{s}}, s.Client()
 	for name, c := range map[string]struct {
 		env  string
-		opts []anthropic.Option
+		opts anthropic.Options
 		want string // key and token
 	}{
-		"Anthropic":             {"", []anthropic.Option{own}, " Bearer environment-token"},
-		"Anthropic in code":     {"", []anthropic.Option{own, anthropic.WithBaseURL("https://api.anthropic.com/")}, " Bearer environment-token"},
-		"Anthropic, another":    {"", []anthropic.Option{own, anthropic.WithKey("mine")}, "mine "},
-		"environment":           {s.URL, []anthropic.Option{here}, " Bearer environment-token"},
-		"the same in code":      {s.URL, []anthropic.Option{here, anthropic.WithBaseURL(s.URL)}, " Bearer environment-token"},
-		"another, with its key": {"", []anthropic.Option{here, anthropic.WithBaseURL(s.URL), anthropic.WithKey("its-own")}, "its-own "},
+		"Anthropic":             {"", anthropic.Options{HTTPClient: own}, " Bearer environment-token"},
+		"Anthropic in code":     {"", anthropic.Options{HTTPClient: own, BaseURL: "https://api.anthropic.com/"}, " Bearer environment-token"},
+		"Anthropic, another":    {"", anthropic.Options{HTTPClient: own, Key: "mine"}, "mine "},
+		"environment":           {s.URL, anthropic.Options{HTTPClient: here}, " Bearer environment-token"},
+		"the same in code":      {s.URL, anthropic.Options{HTTPClient: here, BaseURL: s.URL}, " Bearer environment-token"},
+		"another, with its key": {"", anthropic.Options{HTTPClient: here, BaseURL: s.URL, Key: "its-own"}, "its-own "},
 	} {
 		t.Setenv("ANTHROPIC_BASE_URL", c.env)
-		if _, _, err := ask(t, anthropic.New("m", c.opts...), hello); err != nil {
+		if _, _, err := ask(t, anthropic.New("m", c.opts), hello); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		h := s.headers[len(s.headers)-1]
@@ -125,8 +125,8 @@ func TestTheKeyGoesWhereItBelongs(t *testing.T) {
 	}
 	t.Setenv("ANTHROPIC_BASE_URL", "")
 	n := len(s.requests())
-	_, _, err := ask(t, anthropic.New("m", here, anthropic.WithBaseURL(s.URL)), hello)
-	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "WithKey") || len(s.requests()) > n {
+	_, _, err := ask(t, anthropic.New("m", anthropic.Options{HTTPClient: here, BaseURL: s.URL}), hello)
+	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "Options.Key") || len(s.requests()) > n {
 		t.Errorf("another in code, without its key: %v", err)
 	}
 }
@@ -181,14 +181,14 @@ func TestWhatAServerSaysIsOneLine(t *testing.T) {
 
 func TestAnAddressThatIsNone(t *testing.T) {
 	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
-		_, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(address)), hello)
+		_, _, err := ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: address}), hello)
 		var me *agent.ModelError
 		if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "base URL") || segno.HintOf(err) == "" {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	t.Setenv("ANTHROPIC_BASE_URL", "nonsense")
-	if _, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k")), hello); segno.KindOf(err) != segno.KindInvalid {
+	if _, _, err := ask(t, anthropic.New("m", anthropic.Options{Key: "k"}), hello); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("of the environment: %v", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 		"/proxy/anthropic":                   "/proxy/anthropic/v1/messages",
 		"/proxy?api-version=preview&x=1%202": "/proxy/v1/messages?api-version=preview&x=1+2",
 	} {
-		if _, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(s.URL+base), anthropic.WithHTTPClient(s.Client())), hello); err != nil {
+		if _, _, err := ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: s.URL + base, HTTPClient: s.Client()}), hello); err != nil {
 			t.Fatal(err)
 		}
 		if got := paths[len(paths)-1]; got != want {
@@ -215,12 +215,12 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 
 func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
 	s := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	m := anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(s.URL+"/v1?api-key=secret-in-query"), anthropic.WithHTTPClient(s.Client()))
+	m := anthropic.New("m", anthropic.Options{Key: "k", BaseURL: s.URL + "/v1?api-key=secret-in-query", HTTPClient: s.Client()})
 	_, _, err := ask(t, m, hello)
 	if !passing(t, err) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), m.Name()) || !strings.Contains(err.Error(), strings.TrimPrefix(s.URL, "http://")) {
 		t.Errorf("%v", err)
 	}
-	secure := anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL("https"+strings.TrimPrefix(s.URL, "http")), anthropic.WithHTTPClient(s.Client()))
+	secure := anthropic.New("m", anthropic.Options{Key: "k", BaseURL: "https" + strings.TrimPrefix(s.URL, "http"), HTTPClient: s.Client()})
 	if _, _, err := ask(t, secure, hello); passing(t, err) || segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("https where there is none: %v", err)
 	}

@@ -115,7 +115,7 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	_, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(gone.URL)), hello)
+	_, _, err := ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: gone.URL}), hello)
 	if !passing(t, err) {
 		t.Errorf("%v", err)
 	}
@@ -127,7 +127,7 @@ func TestNoKeyDoesNotPass(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	s := newServer(t, whole("end_turn", text("ok")...))
-	_, _, err := ask(t, anthropic.New("m", anthropic.WithBaseURL(s.URL)), hello)
+	_, _, err := ask(t, anthropic.New("m", anthropic.Options{BaseURL: s.URL}), hello)
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "ANTHROPIC_API_KEY") || len(s.requests()) > 0 {
 		t.Errorf("%v, %d requests", err, len(s.requests()))
@@ -202,7 +202,7 @@ func TestNoThoughtIsAskedForWhereNoneIsSent(t *testing.T) {
 		messages := calling(agent.Call{ID: "a", Name: "ls"})
 		messages[1].Model = "anthropic/claude-test"
 		messages[1].Parts = append([]agent.Part{{Thinking: &agent.Thinking{Data: []byte(`{"type":"thinking","thinking":"hm","signature":"s"}`)}}}, messages[1].Parts...)
-		if _, _, err := ask(t, s.model(anthropic.WithThinking(2048)), agent.Request{Messages: messages}); err != nil {
+		if _, _, err := ask(t, s.model(anthropic.Options{ThinkingBudget: 2048}), agent.Request{Messages: messages}); err != nil {
 			t.Fatal(err)
 		}
 		if first, second := s.requests()[0], s.requests()[1]; !strings.Contains(first, `"budget_tokens"`) || strings.Contains(second, "thinking") {
@@ -222,7 +222,7 @@ func TestAConversation(t *testing.T) {
 	t.Cleanup(stop)
 	hc := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(hc.CloseIdleConnections)
-	m := anthropic.New("claude-test", anthropic.WithBaseURL(url), anthropic.WithKey("k"), anthropic.WithHTTPClient(hc))
+	m := anthropic.New("claude-test", anthropic.Options{BaseURL: url, Key: "k", HTTPClient: hc})
 	r := agent.Request{
 		Messages: []agent.Message{agent.Text(`<<fake [{"error":529,"times":1},{"thinking":"hm","tool":"read","input":{"path":"a"},"text":"reading"},{"drop":true,"text":"half of it","times":1},"done"]>>`)},
 		Tools:    []agent.ToolSpec{{Name: "read", Schema: []byte(`{"type":"object"}`)}},
@@ -270,7 +270,7 @@ func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
 		events(start, text("hello")[0], text("hello")[1])(w, r)
 		<-r.Context().Done()
 	})
-	said, reply, err := ask(t, s.model(anthropic.WithIdleTimeout(20*time.Millisecond)), hello)
+	said, reply, err := ask(t, s.model(anthropic.Options{IdleTimeout: 20 * time.Millisecond}), hello)
 	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
 		t.Errorf("it ends with %v, %v", reply, err)
 	}

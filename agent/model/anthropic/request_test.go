@@ -163,7 +163,7 @@ func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
 
 func TestThinkingIsAskedFor(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
-	for _, m := range []agent.Model{s.model(anthropic.WithMaxTokens(500)), s.model(anthropic.WithThinking(2048)), s.model(anthropic.WithThinking(0))} {
+	for _, m := range []agent.Model{s.model(anthropic.Options{MaxTokens: 500}), s.model(anthropic.Options{ThinkingBudget: 2048}), s.model(anthropic.Options{Thinking: true})} {
 		if _, _, err := ask(t, m, hello); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestThinkingIsAskedFor(t *testing.T) {
 }
 
 // sent is what a server was sent.
-func sent(t *testing.T, r agent.Request, opts ...anthropic.Option) string {
+func sent(t *testing.T, r agent.Request, opts ...anthropic.Options) string {
 	t.Helper()
 	s := newServer(t, whole("end_turn", text("ok")...))
 	if _, _, err := ask(t, s.model(opts...), r); err != nil {
@@ -350,11 +350,11 @@ func TestThinkingIsAskedForWhereItMayBe(t *testing.T) {
 		"the turn after a thought": {[][]agent.Message{hello.Messages, step(mine, "a", thought), hello.Messages, step(other, "b")}, false},
 	} {
 		r := agent.Request{Messages: slices.Concat(c.messages...), Tools: []agent.ToolSpec{{Name: "ls"}}, MaxTokens: 100}
-		got := read(t, sent(t, r, anthropic.WithThinking(2048)))
+		got := read(t, sent(t, r, anthropic.Options{ThinkingBudget: 2048}))
 		if thinks := got.Think.Type == "enabled"; thinks != c.thinks || thinks != (got.Most == 2148) {
 			t.Errorf("%s: thinking is %q, %d tokens", name, got.Think.Type, got.Most)
 		}
-		if got := read(t, sent(t, r, anthropic.WithThinking(0))); got.Think.Type != "adaptive" {
+		if got := read(t, sent(t, r, anthropic.Options{Thinking: true})); got.Think.Type != "adaptive" {
 			t.Errorf("%s: a model that decides itself was asked for %q", name, got.Think.Type)
 		}
 	}

@@ -52,8 +52,10 @@ func (s *server) requests() []string {
 }
 
 // model is one that asks s.
-func (s *server) model(opts ...anthropic.Option) agent.Model {
-	return anthropic.New("claude-test", append([]anthropic.Option{anthropic.WithBaseURL(s.URL), anthropic.WithKey("secret-key"), anthropic.WithHTTPClient(s.Client())}, opts...)...)
+func (s *server) model(opts ...anthropic.Options) agent.Model {
+	o := append(opts, anthropic.Options{})[0]
+	o.BaseURL, o.Key, o.HTTPClient = s.URL, "secret-key", s.Client()
+	return anthropic.New("claude-test", o)
 }
 
 // events streams events, each a line of JSON.

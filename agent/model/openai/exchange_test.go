@@ -105,19 +105,19 @@ func TestTheKeyGoesWhereItBelongs(t *testing.T) {
 	own := &http.Client{Transport: toLoopback{s}}
 	for name, c := range map[string]struct {
 		env  string
-		opts []openai.Option
+		opts openai.Options
 		key  string
 		more bool
 	}{
-		"OpenAI":                {"", []openai.Option{openai.WithHTTPClient(own)}, "sk-environment-key", true},
-		"OpenAI in code":        {"", []openai.Option{openai.WithHTTPClient(own), openai.WithBaseURL("https://eu.api.openai.com/v1")}, "sk-environment-key", true},
-		"environment":           {s.URL, []openai.Option{openai.WithHTTPClient(s.Client())}, "sk-environment-key", true},
-		"the same in code":      {s.URL, []openai.Option{openai.WithHTTPClient(s.Client()), openai.WithBaseURL(s.URL)}, "sk-environment-key", true},
-		"another in code":       {"", []openai.Option{openai.WithHTTPClient(s.Client()), openai.WithBaseURL(s.URL)}, "none", false},
-		"another, with its key": {"", []openai.Option{openai.WithHTTPClient(s.Client()), openai.WithBaseURL(s.URL), openai.WithKey("its-own")}, "its-own", false},
+		"OpenAI":                {"", openai.Options{HTTPClient: own}, "sk-environment-key", true},
+		"OpenAI in code":        {"", openai.Options{HTTPClient: own, BaseURL: "https://eu.api.openai.com/v1"}, "sk-environment-key", true},
+		"environment":           {s.URL, openai.Options{HTTPClient: s.Client()}, "sk-environment-key", true},
+		"the same in code":      {s.URL, openai.Options{HTTPClient: s.Client(), BaseURL: s.URL}, "sk-environment-key", true},
+		"another in code":       {"", openai.Options{HTTPClient: s.Client(), BaseURL: s.URL}, "none", false},
+		"another, with its key": {"", openai.Options{HTTPClient: s.Client(), BaseURL: s.URL, Key: "its-own"}, "its-own", false},
 	} {
 		t.Setenv("OPENAI_BASE_URL", c.env)
-		if _, _, err := ask(t, openai.New("m", c.opts...), hello); err != nil {
+		if _, _, err := ask(t, openai.New("m", c.opts), hello); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		h := s.headers[len(s.headers)-1]
@@ -158,14 +158,14 @@ func TestWhatAServerSaysIsOneLine(t *testing.T) {
 
 func TestAnAddressThatIsNone(t *testing.T) {
 	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
-		_, _, err := ask(t, openai.New("m", openai.WithKey("k"), openai.WithBaseURL(address)), hello)
+		_, _, err := ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: address}), hello)
 		var me *agent.ModelError
 		if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "base URL") || segno.HintOf(err) == "" {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	t.Setenv("OPENAI_BASE_URL", "nonsense")
-	if _, _, err := ask(t, openai.New("m", openai.WithKey("k")), hello); segno.KindOf(err) != segno.KindInvalid {
+	if _, _, err := ask(t, openai.New("m", openai.Options{Key: "k"}), hello); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("of the environment: %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 		"/openai/v1/":                     "/openai/v1/chat/completions",
 		"/v1?api-version=preview&x=1%202": "/v1/chat/completions?api-version=preview&x=1+2",
 	} {
-		if _, _, err := ask(t, openai.New("m", openai.WithBaseURL(s.URL+base), openai.WithHTTPClient(s.Client())), hello); err != nil {
+		if _, _, err := ask(t, openai.New("m", openai.Options{BaseURL: s.URL + base, HTTPClient: s.Client()}), hello); err != nil {
 			t.Fatal(err)
 		}
 		if got := paths[len(paths)-1]; got != want {
@@ -192,12 +192,12 @@ func TestTheQueryOfAnAddressIsKept(t *testing.T) {
 
 func TestAServerThatIsNotReachedIsNamedOnce(t *testing.T) {
 	s := newServer(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
-	m := openai.New("m", openai.WithBaseURL(s.URL+"/v1?api-key=secret-in-query"), openai.WithHTTPClient(s.Client()))
+	m := openai.New("m", openai.Options{BaseURL: s.URL + "/v1?api-key=secret-in-query", HTTPClient: s.Client()})
 	_, _, err := ask(t, m, hello)
 	if !passing(t, err) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), m.Name()) || !strings.Contains(err.Error(), strings.TrimPrefix(s.URL, "http://")) {
 		t.Errorf("%v", err)
 	}
-	secure := openai.New("m", openai.WithBaseURL("https"+strings.TrimPrefix(s.URL, "http")), openai.WithHTTPClient(s.Client()))
+	secure := openai.New("m", openai.Options{BaseURL: "https" + strings.TrimPrefix(s.URL, "http"), HTTPClient: s.Client()})
 	if _, _, err := ask(t, secure, hello); passing(t, err) || segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("https where there is none: %v", err)
 	}

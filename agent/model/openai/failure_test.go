@@ -129,7 +129,7 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 func TestNobodyThere(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	_, _, err := ask(t, openai.New("m", openai.WithKey("k"), openai.WithBaseURL(gone.URL)), hello)
+	_, _, err := ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: gone.URL}), hello)
 	if !passing(t, err) {
 		t.Errorf("%v", err)
 	}
@@ -138,7 +138,7 @@ func TestNobodyThere(t *testing.T) {
 func TestNoKeyDoesNotPass(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	t.Setenv("OPENAI_BASE_URL", "")
-	_, _, err := ask(t, openai.New("m"), hello)
+	_, _, err := ask(t, openai.New("m", openai.Options{}), hello)
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "OPENAI_API_KEY") {
 		t.Errorf("%v", err)
@@ -184,7 +184,7 @@ func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
 		events(delta(`{"role":"assistant","content":"hello"}`))(w, r)
 		<-r.Context().Done()
 	})
-	said, reply, err := ask(t, s.model(openai.WithIdleTimeout(20*time.Millisecond)), hello)
+	said, reply, err := ask(t, s.model(openai.Options{IdleTimeout: 20 * time.Millisecond}), hello)
 	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
 		t.Errorf("it ends with %v, %v", reply, err)
 	}

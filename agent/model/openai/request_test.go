@@ -92,7 +92,7 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 func TestALocalServerNeedsNoKey(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	s := newServer(t, whole("stop", ok))
-	m := openai.New("test", openai.WithBaseURL(s.URL+"/v1"), openai.WithHTTPClient(s.Client()), openai.WithEffort("low"), openai.WithMaxTokens(5))
+	m := openai.New("test", openai.Options{BaseURL: s.URL + "/v1", HTTPClient: s.Client(), Effort: "low", MaxTokens: 5})
 	if _, reply, err := ask(t, m, hello); err != nil || reply.Message.Text() != "ok" || m.Name() != "openai/test" {
 		t.Fatalf("%v, %v", reply, err)
 	}
@@ -105,7 +105,7 @@ func TestALocalServerNeedsNoKey(t *testing.T) {
 func TestOpenAIsOwnParameters(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
 	hc := &http.Client{Transport: toLoopback{s}}
-	m := openai.New("test", openai.WithBaseURL("https://api.openai.com/v1"), openai.WithKey("secret-key"), openai.WithHTTPClient(hc), openai.WithMaxTokens(5))
+	m := openai.New("test", openai.Options{BaseURL: "https://api.openai.com/v1", Key: "secret-key", HTTPClient: hc, MaxTokens: 5})
 	r := hello
 	r.Thread = "my thread"
 	if _, _, err := ask(t, m, r); err != nil {

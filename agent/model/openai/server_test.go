@@ -52,8 +52,10 @@ func (s *server) requests() []string {
 }
 
 // model is one that asks s.
-func (s *server) model(opts ...openai.Option) agent.Model {
-	return openai.New("test", append([]openai.Option{openai.WithBaseURL(s.URL + "/v1"), openai.WithKey("secret-key"), openai.WithHTTPClient(s.Client())}, opts...)...)
+func (s *server) model(opts ...openai.Options) agent.Model {
+	o := append(opts, openai.Options{})[0]
+	o.BaseURL, o.Key, o.HTTPClient = s.URL+"/v1", "secret-key", s.Client()
+	return openai.New("test", o)
 }
 
 // events streams chunks, each a line of JSON or [DONE].

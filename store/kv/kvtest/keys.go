@@ -70,7 +70,7 @@ func values(f *fixture) {
 		key := fmt.Sprintf("v{%d}k", i)
 		f.put(key, val, kv.RevNone)
 		f.holds(key, val)
-		if g, ok := f.kv.(kv.Getter); ok {
+		if g, ok := f.kv.(kv.Batcher); ok {
 			vals, err := g.GetAll(f.Context(), []string{key})
 			f.ok(err)
 			if vals[0] == nil || string(vals[0]) != val {

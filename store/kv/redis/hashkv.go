@@ -29,7 +29,6 @@ type hashKV struct {
 
 var (
 	_ kv.KV      = (*hashKV)(nil)
-	_ kv.Getter  = (*hashKV)(nil)
 	_ kv.Batcher = (*hashKV)(nil)
 )
 
@@ -75,11 +74,11 @@ func (r *hashKV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) 
 
 // Delete implements [kv.KV].
 func (r *hashKV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
-	_, err := r.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
+	_, err := r.Batch(ctx, []kv.Op{{Delete: true, Key: key, If: ifRev}})
 	return err
 }
 
-// GetAll implements [kv.Getter]: one command per group, in one pipeline.
+// GetAll implements [kv.Batcher]: one command per group, in one pipeline.
 func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	var hashes []string
 	fields, places := map[string][]string{}, map[string][]int{}
@@ -136,7 +135,7 @@ func (r *hashKV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	}
 	revs := make([]kv.Rev, len(ops))
 	for i, o := range ops {
-		if o.Do == kv.ActPut {
+		if o.Val != nil {
 			revs[i] = revOf(o.Val)
 		}
 	}
@@ -153,11 +152,17 @@ func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 			keys = append(keys, hash)
 			index[hash] = len(keys)
 		}
-		alone := 0
-		if o.Alone {
-			alone = 1
+		act, alone := "check", ""
+		switch {
+		case o.Delete:
+			act = "delete"
+		case o.Val != nil:
+			act = "put"
 		}
-		args = append(args, index[hash], int(o.Do), field, string(o.If), alone, o.TTL.Milliseconds(), o.Val)
+		if o.Alone {
+			alone = "alone"
+		}
+		args = append(args, index[hash], act, field, string(o.If), alone, o.TTL.Milliseconds(), o.Val)
 	}
 	failed, err := batchScript().Run(ctx, r.client, keys, args...).Int()
 	if err != nil {

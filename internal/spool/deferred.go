@@ -14,7 +14,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Defer makes commits durable that found the store busy.
+// Defer makes commits durable that found the store busy. A lock guards the numbers of the files,
+// because two processes may defer commits at once.
 func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 	defer annotate(&err, "defer commits")
 	data, err := json.Marshal(commits)
@@ -72,6 +73,7 @@ func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
 	return all, ctx.Err()
 }
 
+// readDeferred reads the commits of one file, or nil if the file is gone.
 func readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -87,6 +89,9 @@ func readDeferred(name string) (commits []segno.Commit, err error) {
 	return commits, nil
 }
 
+// applyDeferred applies the commits of one file in order and deletes the file. The file stays if
+// a later attempt may succeed. A process that ends before the deletion leaves commits that were
+// applied. apply must therefore accept a commit twice.
 func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	commits, err := readDeferred(name)
 	if commits == nil && err == nil {

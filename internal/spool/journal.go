@@ -19,7 +19,8 @@ func (d *Dir) planFile(id segno.WorkspaceID) string {
 	return d.file("journal", "journal", string(id), ".json")
 }
 
-// Lock makes the caller the only one that snapshots or moves a workspace.
+// Lock makes the caller the only one that snapshots or moves a workspace. Other parts of segno
+// lock names of their own that are no ids of workspaces.
 func (d *Dir) Lock(ctx context.Context, id segno.WorkspaceID) (func(), error) {
 	return lock(ctx, d.fsys, d.file("locks", "workspace", string(id), ""))
 }
@@ -49,7 +50,10 @@ func (d *Dir) ClearPlan(_ context.Context, id segno.WorkspaceID) (err error) {
 // lockWait is the longest wait for a lock. It is longer than any snapshot or move takes.
 const lockWait = 30 * time.Second
 
-// lock creates and locks a file. The file is never removed, so that all processes lock the same one.
+// lock creates and locks a file. The file is never removed, so that all processes lock the same
+// one. The kernel releases the lock of a process that ends. The error has [segno.KindBusy] if
+// another process holds the lock until ctx or lockWait ends, and [segno.KindRefused] if the store
+// cannot be written.
 func lock(ctx context.Context, fsys vfs.FS, name string) (unlock func(), err error) {
 	const op = "lock workspace"
 	err = vfs.MkdirAll(fsys, filepath.Dir(name))

@@ -44,6 +44,7 @@ type Dir struct {
 // [vfs.OS] outside fault tests.
 func New(path string, fsys vfs.FS) *Dir { return &Dir{path: path, fsys: fsys} }
 
+// line is one line of a turn's file. It has one of the two.
 type line struct {
 	Open  *timeline.OpenTurn `json:"open,omitempty"`
 	Entry *segno.Entry       `json:"entry,omitempty"`
@@ -55,6 +56,7 @@ func (d *Dir) file(dir, kind, key, ext string) string {
 	return filepath.Join(d.path, dir, segno.DerivedID(kind, key)+ext)
 }
 
+// turnFile returns the file of a turn.
 func (d *Dir) turnFile(key segno.TurnKey) string {
 	return d.file("turns", "turn", string(key), ".jsonl")
 }
@@ -110,7 +112,8 @@ func (d *Dir) append(ctx context.Context, name string, l line) error {
 	return errors.Join(err, f.Close())
 }
 
-// Turns returns the open turns, oldest first.
+// Turns returns the open turns, oldest first. It skips lines that were torn by a crash, and files
+// with entries of a turn that was never opened.
 func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) {
 	defer annotate(&err, "list open turns")
 	names, err := d.list("turns", ".jsonl")

@@ -112,7 +112,11 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 		}
 		return true
 	}
-	return l.staysProtected(before, st)
+	if isGitFile(before.name, st) || !l.staysProtected(before, st) {
+		return false
+	}
+	before.st = *st // a fork copies the path as it is now, which may be a file instead of a directory
+	return true
 }
 
 // staysProtected is unchanged for an entry that the index has as protected.

@@ -301,11 +301,14 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	root, now := tx.Workspace.Root(), tx.Now()
 	running := activity{calls: toolCalls(noted, now, nil), root: root}
 	background := activity{calls: toolCalls(entries, now, t.taskEnds(entries, tx.workedUntil(t))), root: root}
+	// A turn that certainly made the change gets it if the other turn is not certain, too. If
+	// both turns may have made it, it is in doubt: for example, a command of each ran at that
+	// time, and neither command named the path.
 	doubt, err := tx.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner {
 		switch mine, theirs := running.ownerOf(c, at), background.ownerOf(c, at); {
 		case theirs == ownTurn && mine != ownTurn:
 			return ownTurn
-		case theirs == ownOther, theirs == ownDoubt && mine != ownOther:
+		case theirs == ownOther, theirs == ownDoubt && mine == ownTurn:
 			return ownOther
 		}
 		return ownDoubt

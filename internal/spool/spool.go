@@ -65,7 +65,7 @@ func (d *Dir) turnFile(key segno.TurnKey) string {
 func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) (err error) {
 	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
-	err = vfs.MkdirAll(d.fsys, filepath.Dir(name))
+	err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	if err == nil {
 		err = d.append(ctx, name, line{Open: &t})
 	}
@@ -82,7 +82,7 @@ func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) (err e
 	name := d.turnFile(key)
 	err = d.append(ctx, name, line{Entry: &e})
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = vfs.MkdirAll(d.fsys, filepath.Dir(name)); err == nil {
+		if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
 			err = d.append(ctx, name, line{Entry: &e})
 		}
 	}
@@ -193,7 +193,7 @@ func (d *Dir) remove(name string) error {
 
 // replace durably creates or replaces a file.
 func (d *Dir) replace(name string, data []byte) error {
-	err := vfs.MkdirAll(d.fsys, filepath.Dir(name))
+	err := vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	if err == nil {
 		err = vfs.Replace(d.fsys, name, data, 0o600)
 	}

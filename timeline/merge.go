@@ -108,7 +108,11 @@ func (r *reverter) read(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return nil, err
 	}
 	r.now.staged = segno.Staged{}
-	return r.Store.Objects().Get(ctx, name)
+	data, err := r.Store.Objects().Get(ctx, name)
+	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+		err = segno.NewError(segno.KindCorrupt, "read file", name.String(), err).WithHint("run 'segno check' to list all damage")
+	}
+	return data, err
 }
 
 // stageMerged makes the merged contents among the steps durable, so that another process can

@@ -17,7 +17,8 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 		return err
 	}
 	if before.IsZero() {
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then").
+			WithHint("run 'segno undo' without paths to move the conversation")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {

@@ -70,7 +70,8 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files")
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files").
+				WithHint("run 'segno show " + inline(name) + "' to see what it records")
 		}
 		if i == 0 {
 			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {

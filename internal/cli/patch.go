@@ -49,6 +49,9 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 			s.mode = "100755"
 		}
 		s.content, err = d.store.Objects().Get(ctx, e.Hash)
+		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+		}
 	case segno.EntitySymlink:
 		s.mode, s.content = "120000", []byte(e.Target)
 	}

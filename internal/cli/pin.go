@@ -75,7 +75,8 @@ func (a *app) runUnpin(ctx context.Context, d *openWorkspace, args []string) err
 		names = args[:1]
 	}
 	if len(names) == 0 {
-		return segno.Errorf(segno.KindNotFound, "unpin", args[0], "the checkpoint has no pin")
+		return segno.Errorf(segno.KindNotFound, "unpin", args[0], "the checkpoint has no pin").
+			WithHint("run 'segno log' to see the names of pins")
 	}
 	if err := d.timeline.Unpin(ctx, c.ID, args[0], names...); err != nil {
 		return err

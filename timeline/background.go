@@ -230,7 +230,7 @@ func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno
 	if err != nil {
 		return nil, err
 	}
-	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
+	return tx.recordedEnd(ctx, t)
 }
 
 // endAgain records the changes and the last message of a turn that has ended before.

@@ -137,17 +137,27 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 // findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
 // closes the turn and returns true.
 func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
-	// The key alone is not enough, because it comes from the agent.
-	w.done, err = tx.newest(ctx, segno.CheckpointQuery{Key: w.turn.Key, Session: w.turn.Source.Session})
+	w.done, err = tx.recordedEnd(ctx, w.turn)
 	if err != nil || w.done == nil {
 		return false, err
 	}
-	// A process may have ended between its commit and the deletion from the spool.
-	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
-	if committed || w.Interrupted && !w.done.Interrupted {
+	if w.turn.isCommittedAs(w.done) || w.Interrupted && !w.done.Interrupted {
 		return true, tx.closeTurn(ctx, w.turn.Key)
 	}
 	return false, nil
+}
+
+// recordedEnd returns the newest checkpoint with a turn's key, or nil.
+func (tx *txn) recordedEnd(ctx context.Context, t OpenTurn) (*segno.Checkpoint, error) {
+	// The key alone is not enough, because it comes from the agent.
+	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
+}
+
+// isCommittedAs reports whether a checkpoint with the turn's key, which may be nil, is the turn's
+// and not that of an earlier turn under the same key. A process may have ended between its
+// commit and the deletion from the spool.
+func (t *OpenTurn) isCommittedAs(done *segno.Checkpoint) bool {
+	return done != nil && !t.Start.IsZero() && !done.Time.Before(t.Start)
 }
 
 // assignThread finds the thread of a turn that began without one. After an

@@ -202,6 +202,9 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 
 // closeTurnOrRefuse is closeOrRefuse for a turn that runs.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
+		return err
+	}
 	switch {
 	case tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
@@ -212,21 +215,54 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 		WithHint("wait for it to end, or use --force")
 }
 
+// completeEnd completes the end of a turn whose process died after it committed the turn and
+// before it removed the turn from the spool. The agent has sent its last event about the turn,
+// so no later event would end it. A turn with newer entries has not ended: its agent continued.
+func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
+	if t.Ended != "" || t.commitsSteps() {
+		return false, nil
+	}
+	done, err := tx.recordedEnd(ctx, t)
+	if err != nil || !t.isCommittedAs(done) {
+		return false, err
+	}
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return false, err
+	}
+	t.Tasks = startedTasks(entries) // the list of the last event is lost
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e segno.Entry) bool { return !isTaskEnd(e) && e.Time.After(done.Time) }) {
+		return false, nil
+	}
+	return true, tx.closeTurn(ctx, t.Key)
+}
+
 // endTasksOrRefuse is closeOrRefuse for a turn with tasks in the background.
 func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return err
+	}
+	return tx.checkBackground(ctx, t, true)
+}
+
+// refuseTasks refuses a move while tasks of a turn run in the background.
+func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) error {
 	var names []string
 	for _, task := range t.RunningTasks(entries) {
 		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	if len(names) > 0 && !tx.isGone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-			t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
+	if len(names) == 0 || tx.isGone(t) || ask.Force {
+		return nil
 	}
-	return tx.checkBackground(ctx, t, true)
+	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
 }
 
 // describe names an open turn's session, or the thread of a turn without a session.

@@ -116,6 +116,8 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
+		tx.stageObjects,
+		tx.collectEntries,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
@@ -207,8 +209,8 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return tx.splitChanges(ctx, w, known)
 }
 
-// captureTranscript waits until the agent has written its last line. It then stages the new
-// records with the turn's other objects and collects the turn's entries.
+// captureTranscript waits until the agent has written its last line, and adds the new records to
+// the batch.
 func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
@@ -223,14 +225,23 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if err := tx.loadTurns(ctx); err != nil { // w.Settle may have waited for seconds
 		return err
 	}
-	if w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch); err != nil {
-		return err
-	}
+	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
+	return err
+}
+
+// stageObjects ends the batch: the large objects of the turn are in a synced pack on return. The
+// turn's commit refers to the pack. Without the commit, the pack is an orphan.
+func (tx *txn) stageObjects(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)
 	}
 	w.staged = joinStaged(w.turn.Staged, staged)
+	return nil
+}
+
+// collectEntries collects the turn's entries from the spool and the transcript.
+func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	w.entries, err = tx.turnLog(ctx, w)
 	return err
 }

@@ -28,10 +28,10 @@ type TurnEnd struct {
 	// Source replaces the open turn's source, if the agent reported more about it since.
 	Source segno.Source
 	Agent  string
-	// Settle, if set, is called once the files are scanned and before the
+	// AwaitTranscript, if set, is called once the files are scanned and before the
 	// transcript is read. It waits until the agent has written its last line,
 	// somewhere after the offset since.
-	Settle func(ctx context.Context, src segno.Source, since int64)
+	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
 	// Warn, if set, is called with a warning for the user about the recorded turn.
 	Warn func(text string)
 }
@@ -45,7 +45,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	}
 	c, err := tx.end(ctx, e, turn)
 	if err == nil {
-		err = tx.stuck
+		err = tx.pendingErr
 	}
 	return c, err
 }
@@ -188,7 +188,7 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 		return err
 	}
 	w.doubt = unsure
-	tx.stuck = errors.Join(tx.stuck, err)
+	tx.pendingErr = errors.Join(tx.pendingErr, err)
 	return tx.followAmendment(ctx, &w.turn)
 }
 
@@ -215,14 +215,14 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
 	}
-	if w.Settle != nil {
+	if w.AwaitTranscript != nil {
 		since, err := tx.captureStart(ctx, w.done, w.prev)
 		if err != nil {
 			return err
 		}
-		w.Settle(ctx, w.turn.Source, since)
+		w.AwaitTranscript(ctx, w.turn.Source, since)
 	}
-	if err := tx.loadTurns(ctx); err != nil { // w.Settle may have waited for seconds
+	if err := tx.loadTurns(ctx); err != nil { // w.AwaitTranscript may have waited for seconds
 		return err
 	}
 	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)

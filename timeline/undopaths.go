@@ -12,7 +12,7 @@ import (
 // stay. A new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
 func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
-	before, err := tx.treeAt(ctx, p.Landing)
+	before, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 	for _, path := range ask.Paths {
 		p.Args += " " + segno.QuotePath(path)
 	}
-	p.Restore, p.Landing, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
+	p.Restore, p.Target, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
 	if err := p.setSteps(ctx, back); err != nil {
 		return err
 	}

@@ -454,7 +454,7 @@ func checkSpool(v *vector) {
 	v.same("turns", turns, err)
 	entries, _, err := d.Entries(v.t.Context(), "key")
 	v.same("entries", entries, err)
-	waiting, err := d.Waiting(v.t.Context())
+	waiting, err := d.ListDeferred(v.t.Context())
 	v.same("deferred", slices.Collect(func(yield func(segno.CommitID) bool) {
 		for _, c := range waiting {
 			yield(c.ID)

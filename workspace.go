@@ -84,6 +84,9 @@ type Entity struct {
 	Why    string     `json:"why,omitempty"`    // why it is protected
 }
 
+// HasContent reports whether e is a file or a hard link, whose content Hash names.
+func (e Entity) HasContent() bool { return e.Type == EntityFile || e.Type == EntityHardLink }
+
 // Owner is the user and the group that setuid and setgid lend. A snapshot of before
 // owners were recorded has the zero Owner.
 type Owner struct {

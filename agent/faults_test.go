@@ -35,9 +35,9 @@ func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trials := map[string]retryrig.Trial{"memory": {Memory: memory.New(nil)}, "kv": {Memory: inMemory}}
+	trials := map[string]retryrig.RetryTrial{"memory": {Memory: memory.New(nil)}, "kv": {Memory: inMemory}}
 	for name := range openers {
-		trials[name] = retryrig.Trial{Open: name, Where: t.TempDir()}
+		trials[name] = retryrig.RetryTrial{Open: name, Where: t.TempDir()}
 	}
 	for name, trial := range trials {
 		t.Run(name, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -94,7 +94,7 @@ func (tx *txn) adoptedThread(ctx context.Context, o Adoption) (thread segno.Thre
 
 // JoinSession makes a session the head session of a thread. It is durable on return.
 func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 // another session or process. The edit is durable on return. A turn that is not open is
 // left alone.
 func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,14 +125,14 @@ func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func
 		return nil
 	}
 	edit(&t)
-	return tx.Spool.Open(ctx, t)
+	return tx.Spool.SaveTurn(ctx, t)
 }
 
 // PromptState reports whether the agent's transcript has the prompt of an open turn,
 // and whether there is a transcript to tell: a prompt that never reached it may be
 // sent again.
 func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	if err := tx.loadTurns(ctx); err != nil {
 		return false, false, err
 	}
@@ -157,7 +157,7 @@ func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached
 // TurnChanges lists the paths of the workspace that were changed since an open turn began,
 // by the turn or by another author.
 func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) (paths []string, err error) {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -230,17 +230,17 @@ func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno
 	if err != nil {
 		return nil, err
 	}
-	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
+	return tx.recordedEnd(ctx, t)
 }
 
 // endAgain records the changes and the last message of a turn that has ended before.
 func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
-	if e.Settle != nil {
+	if e.AwaitTranscript != nil {
 		prev, err := tx.previousPosition(ctx, t)
 		if err != nil {
 			return err
 		}
-		e.Settle(ctx, t.Source, offsetOf(prev))
+		e.AwaitTranscript(ctx, t.Source, offsetOf(prev))
 	}
 	if e.Message != "" {
 		message := segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: tx.Now(), Name: "agent", Body: quote(e.Message)}

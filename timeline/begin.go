@@ -39,7 +39,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if p.Source.Session == "" {
 		return TurnStart{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return TurnStart{}, err
 	}
@@ -72,7 +72,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if err := tx.saveTurn(ctx, turn); err != nil {
 		return TurnStart{}, err
 	}
-	return begun, tx.stuck
+	return begun, tx.pendingErr
 }
 
 // beginOnThread finds the thread of a turn and brings it up to the present: the session of the
@@ -270,7 +270,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := tl.Spool.Waiting(ctx)
+	waiting, err := tl.Spool.ListDeferred(ctx)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
 		return nil
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	if _, err := tx.closeStale(ctx, ""); err != nil {
 		return err
 	}
-	return tx.stuck
+	return tx.pendingErr
 }
 
 // CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread
@@ -300,7 +300,7 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	if err != nil || !slices.ContainsFunc(turns, left) {
 		return err
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 			}
 		}
 	}
-	return tx.stuck
+	return tx.pendingErr
 }
 
 // closeInterrupted ends a turn that its agent will not end. A turn that cannot be recorded
@@ -331,7 +331,7 @@ func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error
 	case segno.KindBusy, segno.KindCancelled, segno.KindIO:
 		return err
 	}
-	tx.stuck = errors.Join(tx.stuck, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
+	tx.pendingErr = errors.Join(tx.pendingErr, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
 	tx.replaceTurn(key)
 	return tx.Spool.SetAside(ctx, key)
 }
@@ -340,5 +340,5 @@ func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.P
 
 // AppendEntry records one entry of an open turn. It is one write: no database, no lock.
 func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
-	return tl.Spool.Note(ctx, key, e)
+	return tl.Spool.AppendEntry(ctx, key, e)
 }

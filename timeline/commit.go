@@ -93,7 +93,7 @@ func (tx *txn) diff(ctx context.Context, from, to segno.Hash) ([]segno.Change, e
 // CountFiles counts the files that differ between two trees. The count is zero if one of
 // them was not saved.
 func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
-	return tl.begin().count(ctx, a, b)
+	return tl.unlocked().count(ctx, a, b)
 }
 
 // count is [Timeline.CountFiles] where commits may still be deferred.

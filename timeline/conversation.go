@@ -19,7 +19,7 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
 	}
-	landing, err := tx.checkpoint(ctx, p.Landing)
+	landing, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 		return segno.Errorf(segno.KindOf(err), string(p.Verb), "", "cut the conversation: %w", err).
 			WithHint("use 'segno restore --files' to move the files alone")
 	}
-	link.At = p.Landing
+	link.At = p.Target
 	moved.Run, moved.Link = tx.resumeCommand(link), link
 	if link.Session == now.head.Link.Session {
 		return nil
@@ -140,7 +140,7 @@ func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head,
 // checkpoints or their ancestors, and the directory to run the command in. A session of
 // another directory is relocated first.
 func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -241,7 +241,7 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpo
 // [segno.KindNotFound] if the agent has no readable transcripts, or there is no
 // conversation yet.
 func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -13,14 +13,14 @@ import (
 // queries then return the state of the threads after all deferred commits.
 func (tx *txn) deferCommits(ctx context.Context) (err error) {
 	tx.deferred = true
-	tx.waiting, err = tx.Spool.Waiting(ctx)
+	tx.waiting, err = tx.Spool.ListDeferred(ctx)
 	return err
 }
 
 // replayDeferred applies deferred commits, in order, and counts their files, which could not
 // be read before.
 func (tx *txn) replayDeferred(ctx context.Context) error {
-	return tx.Spool.Deferred(ctx, func(c segno.Commit) error {
+	return tx.Spool.ReplayDeferred(ctx, func(c segno.Commit) error {
 		if c.Checkpoint != nil {
 			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
 				return err // a process that ended before it deleted c has committed it

@@ -28,10 +28,10 @@ type TurnEnd struct {
 	// Source replaces the open turn's source, if the agent reported more about it since.
 	Source segno.Source
 	Agent  string
-	// Settle, if set, is called once the files are scanned and before the
+	// AwaitTranscript, if set, is called once the files are scanned and before the
 	// transcript is read. It waits until the agent has written its last line,
 	// somewhere after the offset since.
-	Settle func(ctx context.Context, src segno.Source, since int64)
+	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
 	// Warn, if set, is called with a warning for the user about the recorded turn.
 	Warn func(text string)
 }
@@ -45,7 +45,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, 
 	}
 	c, err := tx.end(ctx, e, turn)
 	if err == nil {
-		err = tx.stuck
+		err = tx.pendingErr
 	}
 	return c, err
 }
@@ -116,6 +116,8 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
+		tx.stageObjects,
+		tx.collectEntries,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
@@ -137,17 +139,27 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 // findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
 // closes the turn and returns true.
 func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
-	// The key alone is not enough, because it comes from the agent.
-	w.done, err = tx.newest(ctx, segno.CheckpointQuery{Key: w.turn.Key, Session: w.turn.Source.Session})
+	w.done, err = tx.recordedEnd(ctx, w.turn)
 	if err != nil || w.done == nil {
 		return false, err
 	}
-	// A process may have ended between its commit and the deletion from the spool.
-	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
-	if committed || w.Interrupted && !w.done.Interrupted {
+	if w.turn.isCommittedAs(w.done) || w.Interrupted && !w.done.Interrupted {
 		return true, tx.closeTurn(ctx, w.turn.Key)
 	}
 	return false, nil
+}
+
+// recordedEnd returns the newest checkpoint with a turn's key, or nil.
+func (tx *txn) recordedEnd(ctx context.Context, t OpenTurn) (*segno.Checkpoint, error) {
+	// The key alone is not enough, because it comes from the agent.
+	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
+}
+
+// isCommittedAs reports whether a checkpoint with the turn's key, which may be nil, is the turn's
+// and not that of an earlier turn under the same key. A process may have ended between its
+// commit and the deletion from the spool.
+func (t *OpenTurn) isCommittedAs(done *segno.Checkpoint) bool {
+	return done != nil && !t.Start.IsZero() && !done.Time.Before(t.Start)
 }
 
 // assignThread finds the thread of a turn that began without one. After an
@@ -176,7 +188,7 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 		return err
 	}
 	w.doubt = unsure
-	tx.stuck = errors.Join(tx.stuck, err)
+	tx.pendingErr = errors.Join(tx.pendingErr, err)
 	return tx.followAmendment(ctx, &w.turn)
 }
 
@@ -197,30 +209,39 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	return tx.splitChanges(ctx, w, known)
 }
 
-// captureTranscript waits until the agent has written its last line. It then stages the new
-// records with the turn's other objects and collects the turn's entries.
+// captureTranscript waits until the agent has written its last line, and adds the new records to
+// the batch.
 func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
 	}
-	if w.Settle != nil {
+	if w.AwaitTranscript != nil {
 		since, err := tx.captureStart(ctx, w.done, w.prev)
 		if err != nil {
 			return err
 		}
-		w.Settle(ctx, w.turn.Source, since)
+		w.AwaitTranscript(ctx, w.turn.Source, since)
 	}
-	if err := tx.loadTurns(ctx); err != nil { // w.Settle may have waited for seconds
+	if err := tx.loadTurns(ctx); err != nil { // w.AwaitTranscript may have waited for seconds
 		return err
 	}
-	if w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch); err != nil {
-		return err
-	}
+	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
+	return err
+}
+
+// stageObjects ends the batch: the large objects of the turn are in a synced pack on return. The
+// turn's commit refers to the pack. Without the commit, the pack is an orphan.
+func (tx *txn) stageObjects(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)
 	}
 	w.staged = joinStaged(w.turn.Staged, staged)
+	return nil
+}
+
+// collectEntries collects the turn's entries from the spool and the transcript.
+func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	w.entries, err = tx.turnLog(ctx, w)
 	return err
 }

@@ -26,7 +26,7 @@ type ForkResult struct {
 // files or on the same files. Its session is cut there, or is the one in ask.
 // The source is only read.
 func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}

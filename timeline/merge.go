@@ -28,7 +28,7 @@ func (r *reverter) mergeEntities(ctx context.Context, base, ours, theirs segno.E
 		return segno.Entity{}, whyChanged, nil // created or deleted: nothing to merge with
 	}
 	kind, ok := mergeField(typeOf(base), typeOf(ours), typeOf(theirs))
-	if !ok || kind.Type == segno.EntityProtected || isFile(base) != isFile(ours) || isFile(base) != isFile(theirs) {
+	if !ok || kind.Type == segno.EntityProtected || base.HasContent() != ours.HasContent() || base.HasContent() != theirs.HasContent() {
 		return segno.Entity{}, mergeFailure(whyOtherKind), nil
 	}
 	if merged, ok = mergeField(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
@@ -59,9 +59,6 @@ func modeOf(e segno.Entity) segno.Entity {
 
 // mergeFailure is the reason for a conflict of a path that was changed since the turn.
 func mergeFailure(why string) string { return whyChanged + ": " + why }
-
-// isFile reports whether an entity has a content.
-func isFile(e segno.Entity) bool { return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink }
 
 // mergeField merges a value that has no parts: the side that changed it wins. It returns false
 // if both changed it.
@@ -108,7 +105,11 @@ func (r *reverter) read(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return nil, err
 	}
 	r.now.staged = segno.Staged{}
-	return r.Store.Objects().Get(ctx, name)
+	data, err := r.Store.Objects().Get(ctx, name)
+	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+		err = segno.NewError(segno.KindCorrupt, "read file", name.String(), err).WithHint("run 'segno check' to list all damage")
+	}
+	return data, err
 }
 
 // stageMerged makes the merged contents among the steps durable, so that another process can

@@ -31,7 +31,7 @@ type MoveResult struct {
 // nothing has moved; if it ends later, the next operation on the workspace completes the
 // move.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curr
 		p.Tip = now.head.Tip // redo reaches the checkpoint that was just saved
 	}
 	if p.Restore {
-		p.Landing = now.head.Head
+		p.Target = now.head.Head
 	}
 	p.Before.Head, p.Before.Tip = now.head.Head, now.head.Tip
 	return now, nil
@@ -216,7 +216,7 @@ func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 // execute writes a plan's steps, commits the result and deletes the plan.
 // snapshot saves the workspace in between.
 func (tx *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*segno.Checkpoint, error) {
-	landing, err := tx.treeAt(ctx, p.Landing)
+	landing, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func (tx *txn) writeSteps(ctx context.Context, p *Plan) error {
 // commitMove moves the thread. If the files differ from those of the checkpoint it lands on,
 // because the user's own changes were kept, it adds an external checkpoint.
 func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
-	landing, err := tx.checkpoint(ctx, p.Landing)
+	landing, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
 		return err
 	}
@@ -270,9 +270,9 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	id := segno.CommitID(segno.DerivedID("move", string(p.Operation)))
 	op := &segno.Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
 		Time: p.Made, Before: p.Before, Undoes: p.Undoes,
-		After: segno.Pointers{Head: p.Landing, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
+		After: segno.Pointers{Head: p.Target, Tip: p.Tip, Session: p.Before.Session, Tree: result.Tree}}
 	c := segno.Commit{ID: id, Thread: p.Thread, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
-		Move: &segno.Move{Head: p.Landing, Tip: p.Tip}, Link: p.Link, Operation: op,
+		Move: &segno.Move{Head: p.Target, Tip: p.Tip}, Link: p.Link, Operation: op,
 		Workspace: tx.workspaceStateAfter(p.Thread, id, &result)}
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
@@ -281,7 +281,7 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		if c.Checkpoint, err = tx.saveDifference(ctx, p, landing, result); err != nil {
 			return err
 		}
-		c.Parent, c.Move.Head, op.After.Head = p.Landing, segno.Self, id
+		c.Parent, c.Move.Head, op.After.Head = p.Target, segno.Self, id
 		if p.Tip == segno.Self {
 			op.After.Tip = id
 		}

@@ -33,7 +33,7 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 	if err != nil {
 		return err
 	}
-	p.setLanding(before, op.Before.Tip, now.snap)
+	p.setTarget(before, op.Before.Tip, now.snap)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}
@@ -63,7 +63,7 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 // one in effect: not undone, and not itself an op undo.
 func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
 	undone := map[segno.OperationID]bool{}
-	for op, err := range tl.begin().operations(ctx) {
+	for op, err := range tl.unlocked().operations(ctx) {
 		if err != nil {
 			return op, err
 		}
@@ -84,7 +84,7 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 // UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
 // thread of a fork is deleted, unless it has new turns, and its directory stays.
 func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	if op.Pin != nil {
 		return tx.unpinBack(ctx, op)
 	}

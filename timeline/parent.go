@@ -57,7 +57,7 @@ func (tx *txn) resolveParent(ctx context.Context, w *turnEnd) (err error) {
 	if err := tx.followRewind(ctx, w); err != nil {
 		return err
 	}
-	return tx.linkSession(ctx, w)
+	return tx.commitChangesBeforeTurn(ctx, w)
 }
 
 // followRewind moves the parent if the user returned to an older record in the agent before
@@ -105,9 +105,9 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// linkSession commits an external checkpoint between the parent and the turn if the
+// commitChangesBeforeTurn commits an external checkpoint between the parent and the turn if the
 // workspace at the turn's beginning differed from the parent.
-func (tx *txn) linkSession(ctx context.Context, w *turnEnd) error {
+func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before
 	if before == nil || w.parent.Tree() == before.Tree {
 		return nil

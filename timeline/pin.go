@@ -32,7 +32,7 @@ func without(names, gone []string) []string {
 // pin changes the names of a checkpoint. It holds the workspace's lock, so that two processes
 // that pin the same checkpoint both succeed.
 func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ type Plan struct {
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
 	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
 	// head is a new checkpoint on the present one.
-	Landing segno.CommitID `json:"landing"`
+	Target  segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
 	Label   string         `json:"label,omitempty"`
@@ -94,7 +94,7 @@ type currentState struct {
 
 // Preview works a move out and moves nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -202,6 +202,9 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 
 // closeTurnOrRefuse is closeOrRefuse for a turn that runs.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
+		return err
+	}
 	switch {
 	case tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
@@ -212,21 +215,54 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 		WithHint("wait for it to end, or use --force")
 }
 
+// completeEnd completes the end of a turn whose process died after it committed the turn and
+// before it removed the turn from the spool. The agent has sent its last event about the turn,
+// so no later event would end it. A turn with newer entries has not ended: its agent continued.
+func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
+	if t.Ended != "" || t.commitsSteps() {
+		return false, nil
+	}
+	done, err := tx.recordedEnd(ctx, t)
+	if err != nil || !t.isCommittedAs(done) {
+		return false, err
+	}
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return false, err
+	}
+	t.Tasks = startedTasks(entries) // the list of the last event is lost
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e segno.Entry) bool { return !isTaskEnd(e) && e.Time.After(done.Time) }) {
+		return false, nil
+	}
+	return true, tx.closeTurn(ctx, t.Key)
+}
+
 // endTasksOrRefuse is closeOrRefuse for a turn with tasks in the background.
 func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return err
+	}
+	return tx.checkBackground(ctx, t, true)
+}
+
+// refuseTasks refuses a move while tasks of a turn run in the background.
+func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) error {
 	var names []string
 	for _, task := range t.RunningTasks(entries) {
 		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	if len(names) > 0 && !tx.isGone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-			t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
+	if len(names) == 0 || tx.isGone(t) || ask.Force {
+		return nil
 	}
-	return tx.checkBackground(ctx, t, true)
+	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
 }
 
 // describe names an open turn's session, or the thread of a turn without a session.
@@ -255,7 +291,7 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 			}
 		}
 		p.Turns = append(p.Turns, legs[i].turn)
-		p.setLanding(legs[i].below[0], now.head.Tip, now.snap)
+		p.setTarget(legs[i].below[0], now.head.Tip, now.snap)
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
 		return err
@@ -317,9 +353,9 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		}
 		landed = min(l.to, len(line)-1)
 		p.Turns = append(p.Turns, l.turn)
-		p.setLanding(line[landed], now.head.Tip, now.snap)
+		p.setTarget(line[landed], now.head.Tip, now.snap)
 		if l.to == len(line) {
-			p.Landing = now.head.Tip
+			p.Target = now.head.Tip
 		}
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
@@ -439,9 +475,9 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 		p.setGitWarning(now.snap, x)
 	}
 	if ask.Scope == ScopeBoth && len(ask.Paths) == 0 {
-		return tx.setRestoreLanding(ctx, x, now, p)
+		return tx.setRestoreTarget(ctx, x, now, p)
 	}
-	p.Restore, p.Landing, p.Tip, p.Label = true, now.head.Head, segno.Self, "restore "+p.Args
+	p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, "restore "+p.Args
 	if ask.Scope == ScopeChat {
 		p.Session = x.Session
 	}
@@ -500,9 +536,9 @@ func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.H
 		WithHint("paths are relative to where you are")
 }
 
-// setRestoreLanding makes x the thread's next head. The tip stays if x is one of its ancestors.
-func (tx *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
-	p.setLanding(x, x.ID, now.snap)
+// setRestoreTarget makes x the thread's next head. The tip stays if x is one of its ancestors.
+func (tx *txn) setRestoreTarget(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
+	p.setTarget(x, x.ID, now.snap)
 	tip, err := tx.line(ctx, now.head.Tip)
 	if slices.ContainsFunc(tip, hasID(x.ID)) {
 		p.Tip = now.head.Tip
@@ -532,9 +568,9 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// setLanding makes c the thread's next head. present is the state of the workspace.
-func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
-	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
+// setTarget makes c the thread's next head. present is the state of the workspace.
+func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
+	p.Target, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times
 	}

@@ -11,7 +11,7 @@ import (
 // deleted. The error has [segno.KindNotFound] if there are fewer turns to undo or redo than ask
 // names. Then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	head, err := tx.Store.Head(ctx, ask.Thread)
 	if err != nil {
 		return head, err
@@ -21,7 +21,7 @@ func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, 
 		return head, err
 	}
 	c := newCommit(head)
-	c.Move = &segno.Move{Head: p.Landing, Tip: p.Tip}
+	c.Move = &segno.Move{Head: p.Target, Tip: p.Tip}
 	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
 		c.Epoch = tl.Lease.Epoch
 	}
@@ -38,7 +38,7 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 	if x == nil {
 		return segno.Errorf(segno.KindInvalid, "restore", string(ask.To), "the commit has no checkpoint")
 	}
-	if err := tx.setRestoreLanding(ctx, x, now, p); err != nil {
+	if err := tx.setRestoreTarget(ctx, x, now, p); err != nil {
 		return err
 	}
 	if p.Tip == x.ID && x.Thread != ask.Thread && x.ID != now.head.Tip {

@@ -17,7 +17,7 @@ const forced = " --force"
 // are the paths that still differ from the result that the move would have had. The plan is nil
 // if the thread moved on since.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
 		return false, nil
 	}
-	landing, err := tx.checkpoint(ctx, left.Landing)
+	landing, err := tx.checkpoint(ctx, left.Target)
 	if err != nil {
 		return false, err
 	}
-	p.setLanding(landing, now.head.Tip, now.snap)
+	p.setTarget(landing, now.head.Tip, now.snap)
 	p.Git, p.Session = "", nil // the move has warned, and the conversation has moved
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
 	p.split(left.Forced)
@@ -157,7 +157,7 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 		return nil, err
 	}
 	since, err := tx.diff(ctx, op.Before.Tree, now.snap.Tree)
-	left.dropSettled(entities(after), entities(since))
+	left.dropResolved(entities(after), entities(since))
 	return left, err
 }
 
@@ -174,10 +174,10 @@ func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (*segno.
 	return nil, nil
 }
 
-// dropSettled drops the conflicts that the move wrote all the same, and those with the state
+// dropResolved drops the conflicts that the move wrote all the same, and those with the state
 // that it would have written. after has the changes from the plan's present to the end
 // of its move, and since those until now.
-func (p *FilePlan) dropSettled(after, since map[string]segno.Entity) {
+func (p *FilePlan) dropResolved(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced
 	p.Forced = nil

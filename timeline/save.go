@@ -10,7 +10,7 @@ import (
 // Save makes a checkpoint outside turns, on the thread that the workspace is at. A
 // workspace without a thread gets one. Save makes a checkpoint even if nothing changed.
 func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snaps
 
 // CurrentThread returns the thread the workspace is at, or "".
 func (tl *Timeline) CurrentThread(ctx context.Context) (segno.ThreadID, error) {
-	state, err := tl.begin().workspaceState(ctx)
+	state, err := tl.unlocked().workspaceState(ctx)
 	return state.Thread, err
 }
 

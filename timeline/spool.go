@@ -12,30 +12,30 @@ import (
 // beside the store, so that a hook at a tool boundary needs no database. Package
 // internal/spool implements it. All methods may be called at once, by many processes.
 type Spool interface {
-	// Open makes an open turn durable. Opening the same key again replaces it
+	// SaveTurn makes an open turn durable. Saving the same key again replaces it
 	// and keeps its entries.
-	Open(ctx context.Context, t OpenTurn) error
-	// Note appends an entry with one write. Entries that come before Open, or
-	// after the turn was closed, wait for the next Open or Close of the key.
-	Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error
+	SaveTurn(ctx context.Context, t OpenTurn) error
+	// AppendEntry appends an entry with one write. Entries that come before SaveTurn, or
+	// after DeleteTurn, wait for the next SaveTurn or DeleteTurn of the key.
+	AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error
 	// Turns returns the open turns, oldest first.
 	Turns(ctx context.Context) ([]OpenTurn, error)
 	// Entries returns a turn's entries in the order they were noted, and the
 	// number of lines that could not be read. Of messages with the same id only
 	// the last one is returned, in the place of the first.
 	Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, int, error)
-	// Close deletes a turn and its entries.
-	Close(ctx context.Context, key segno.TurnKey) error
+	// DeleteTurn deletes a turn and its entries.
+	DeleteTurn(ctx context.Context, key segno.TurnKey) error
 	// SetAside keeps the file of a turn, which is no longer open.
 	SetAside(ctx context.Context, key segno.TurnKey) error
 	// Defer keeps commits that found the store busy, in order. They are durable
 	// on return.
 	Defer(ctx context.Context, commits []segno.Commit) error
-	// Waiting returns the deferred commits, oldest first.
-	Waiting(ctx context.Context) ([]segno.Commit, error)
-	// Deferred calls apply for each deferred commit, oldest first, and deletes
+	// ListDeferred returns the deferred commits, oldest first.
+	ListDeferred(ctx context.Context) ([]segno.Commit, error)
+	// ReplayDeferred calls apply for each deferred commit, oldest first, and deletes
 	// those for which it returns nil. One process at a time.
-	Deferred(ctx context.Context, apply func(segno.Commit) error) error
+	ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error
 
 	// Lock makes the caller the only one that snapshots or moves a workspace,
 	// until unlock. It waits until ctx ends, then returns [segno.KindBusy].

@@ -54,7 +54,7 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 	if err != nil || origin != nil || s.at.Workspace != nil {
 		return s, err
 	}
-	return tx.adopt(ctx, w, s)
+	return tx.recordEarlierTurns(ctx, w, s)
 }
 
 // turnAt returns the newest turn that ends at a record of a transcript, among those that may
@@ -100,9 +100,9 @@ func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Sn
 	return c
 }
 
-// adopt gives a session older than its thread the turns it already had, with the
+// recordEarlierTurns gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
-func (tx *txn) adopt(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
+func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
 	for i, t := range w.got.Earlier {
 		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
 		head := s.head

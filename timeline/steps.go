@@ -16,13 +16,13 @@ func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thre
 // key and the process. An open turn of the same key continues. The open turn is durable
 // on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
-	if tx.stuck != nil {
-		return tx.stuck
+	if tx.pendingErr != nil {
+		return tx.pendingErr
 	}
 	s, err := tx.threadState(ctx, t.Thread)
 	if err != nil {
@@ -61,13 +61,13 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 // commits of hooks it is a plain compare-and-swap: if another writer moved the head, the
 // error has [segno.KindConflict]. turn is the key of the open turn that c is part of, or "".
 func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.TurnKey) (segno.Head, error) {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return segno.Head{}, err
 	}
 	defer tx.unlock()
-	if tx.stuck != nil {
-		return segno.Head{}, tx.stuck
+	if tx.pendingErr != nil {
+		return segno.Head{}, tx.pendingErr
 	}
 	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
@@ -102,7 +102,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 // EndSteps deletes the record of an open turn that no process works on any more, because the
 // turn is over or waits for a decision.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
-	return tl.Spool.Close(ctx, key)
+	return tl.Spool.DeleteTurn(ctx, key)
 }
 
 // treeAt returns the newest tree at or above a commit. A step may have no tree.

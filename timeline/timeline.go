@@ -31,7 +31,7 @@ type Config struct {
 // two calls is in the store and the spool.
 type Timeline struct{ Config }
 
-// Open returns the timeline of a workspace. It reads and writes nothing.
+// SaveTurn returns the timeline of a workspace. It reads and writes nothing.
 func Open(c Config) *Timeline { return &Timeline{c} }
 
 // WithLease returns a timeline that commits to the lease's thread with the lease's epoch.
@@ -53,18 +53,18 @@ type txn struct {
 	// Objects of such commits cannot be read yet.
 	deferred bool
 	waiting  []segno.Commit
-	// stuck is why work that an earlier process left cannot be completed. Turns are recorded
+	// pendingErr is why work that an earlier process left cannot be completed. Turns are recorded
 	// all the same.
-	stuck error
+	pendingErr error
 }
 
-// begin starts an operation that holds no lock.
-func (tl *Timeline) begin() *txn { return &txn{Timeline: tl, unlock: func() {}} }
+// unlocked starts an operation that holds no lock.
+func (tl *Timeline) unlocked() *txn { return &txn{Timeline: tl, unlock: func() {}} }
 
 // lock starts an operation that holds the workspace's lock and runs steps. It unlocks if a
 // step fails.
 func (tl *Timeline) lock(ctx context.Context, steps func(tx *txn) error) (*txn, error) {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	unlock, err := tl.Spool.Lock(ctx, tl.Workspace.ID())
 	if err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func (tl *Timeline) lock(ctx context.Context, steps func(tx *txn) error) (*txn, 
 	return tx, nil
 }
 
-// lockForMove locks the workspace, applies deferred commits and completes an
+// prepareMove locks the workspace, applies deferred commits and completes an
 // interrupted move. Each must succeed, because a move plans from the state of the store.
-func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
+func (tl *Timeline) prepareMove(ctx context.Context) (*txn, error) {
 	return tl.lock(ctx, func(tx *txn) error {
 		err := tx.replayDeferred(ctx)
 		if err == nil {
@@ -95,10 +95,10 @@ func (tl *Timeline) lockForMove(ctx context.Context) (*txn, error) {
 	})
 }
 
-// lockForRecord is lockForMove for an operation that must not lose a turn. If the
+// prepareRecord is prepareMove for an operation that must not lose a turn. If the
 // store is busy, its commits are deferred. Any other failure of an earlier operation is
-// kept in stuck.
-func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
+// kept in pendingErr.
+func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 	return tl.lock(ctx, func(tx *txn) error {
 		err := tx.replayDeferred(ctx)
 		if segno.KindOf(err) == segno.KindBusy {
@@ -111,13 +111,13 @@ func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
 			if segno.KindOf(err) == segno.KindCancelled {
 				return err
 			}
-			tx.stuck = errors.Join(tx.stuck, err)
+			tx.pendingErr = errors.Join(tx.pendingErr, err)
 			err = step(ctx)
 		}
 		if segno.KindOf(err) == segno.KindCancelled {
 			return err
 		}
-		tx.stuck = errors.Join(tx.stuck, err)
+		tx.pendingErr = errors.Join(tx.pendingErr, err)
 		return nil
 	})
 }
@@ -125,7 +125,7 @@ func (tl *Timeline) lockForRecord(ctx context.Context) (*txn, error) {
 // CompletePending applies deferred commits and completes an interrupted move, as every
 // other method does first.
 func (tl *Timeline) CompletePending(ctx context.Context) error {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err == nil {
 		tx.unlock()
 	}
@@ -151,13 +151,13 @@ func (tx *txn) openTurn(key segno.TurnKey) (t OpenTurn, open bool) {
 // saveTurn makes an open turn durable.
 func (tx *txn) saveTurn(ctx context.Context, t OpenTurn) error {
 	tx.replaceTurn(t.Key, t)
-	return tx.Spool.Open(ctx, t)
+	return tx.Spool.SaveTurn(ctx, t)
 }
 
 // closeTurn deletes an open turn.
 func (tx *txn) closeTurn(ctx context.Context, key segno.TurnKey) error {
 	tx.replaceTurn(key)
-	return tx.Spool.Close(ctx, key)
+	return tx.Spool.DeleteTurn(ctx, key)
 }
 
 // replaceTurn replaces a turn in tx.turns, or removes it. It changes no slice that a

@@ -12,12 +12,13 @@ import (
 // stay. A new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
 func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
-	before, err := tx.treeAt(ctx, p.Landing)
+	before, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return err
 	}
 	if before.IsZero() {
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then").
+			WithHint("run 'segno undo' without paths to move the conversation")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
@@ -33,7 +34,7 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 	for _, path := range ask.Paths {
 		p.Args += " " + segno.QuotePath(path)
 	}
-	p.Restore, p.Landing, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
+	p.Restore, p.Target, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
 	if err := p.setSteps(ctx, back); err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 // apply is an Apply in progress.
 type apply struct {
 	writer  *treeWriter
-	reader  *treeReader
+	reader  *diskReader
 	steps   []*step // by path
 	byPath  map[string]*step
 	objects *objectReader
@@ -88,7 +88,7 @@ func (a *apply) prefetch(ctx context.Context) error {
 		if s.verdict == verdictRefuse || s.verdict == verdictSkip && s.To.Type != segno.EntityHardLink {
 			continue
 		}
-		if isContent(s.To) {
+		if s.To.HasContent() {
 			contents = append(contents, s.To.Hash)
 			if _, err := a.objects.time(ctx, s.Path); err != nil {
 				return err

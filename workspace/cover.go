@@ -44,7 +44,7 @@ func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover
 			continue
 		}
 		b := base{Coverage: w}
-		if r, ok := c.find(w.Tree, ignoreName); ok && isContent(r.Entity) {
+		if r, ok := c.find(w.Tree, ignoreName); ok && r.Entity.HasContent() {
 			text, err := objects.Get(ctx, r.Hash)
 			c.addError(err)
 			b.text, b.ignore = text, gitignore.Parse(text)

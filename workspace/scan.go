@@ -92,7 +92,7 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 		return s.addUnreadableDir(n, err)
 	}
 	defer dir.close()
-	l := listing{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
+	l := dirScan{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
 	if err := dir.list(w.dirents, l.visit); err != nil {
 		return s.addUnreadableDir(n, err)
 	}

@@ -44,15 +44,10 @@ func strip(e segno.Entity) segno.Entity {
 
 func (s *step) refuse(why string) { s.verdict, s.why = verdictRefuse, why }
 
-// isContent reports whether e has content.
-func isContent(e segno.Entity) bool {
-	return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink
-}
-
 // equal compares entities. A hard link and a file of the same content are equal
 // here: which names share an inode matters when links are made.
 func equal(a, b segno.Entity) bool {
-	if isContent(a) && isContent(b) {
+	if a.HasContent() && b.HasContent() {
 		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
 	}
 	return !differ(a, b)

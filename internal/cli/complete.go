@@ -34,26 +34,50 @@ func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *open
 	}
 }
 
-// completeCheckpoints offers the names of the thread's checkpoints, and only the turns for undo
-// and redo. For resume it also offers the threads of the workspace. The other arguments of
-// restore are files.
-func (a *app) completeCheckpoints(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if c.Name() == "restore" && len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	most := 1
-	if c.Name() == "diff" {
-		most = 2
-	}
-	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) (names []string) {
-		if h, err := a.history(c.Context(), d); err == nil {
-			names = h.names(c.Name() == "undo" || c.Name() == "redo")
+// completeCheckpoints returns a completer that offers the names of the thread's checkpoints for the
+// first most arguments.
+func (a *app) completeCheckpoints(most int) completer {
+	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) []string {
+		return a.checkpointNames(c, d, false)
+	})
+}
+
+// completeTurns returns a completer that offers the names of the thread's turns for the first
+// argument.
+func (a *app) completeTurns() completer {
+	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
+		return a.checkpointNames(c, d, true)
+	})
+}
+
+// completeCheckpointThenFiles returns a completer that offers the names of checkpoints for the first
+// argument and files for the others.
+func (a *app) completeCheckpointThenFiles() completer {
+	first := a.completeCheckpoints(1)
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
 		}
-		if c.Name() == "resume" {
-			names = append(names, threadNames(c, d.store, segno.ThreadQuery{Workspace: d.rec.ID})...)
-		}
-		return names
-	})(c, args, typed)
+		return first(c, args, typed)
+	}
+}
+
+// completeCheckpointsAndThreads returns a completer that offers the names of the thread's
+// checkpoints and the threads of the workspace for the first argument.
+func (a *app) completeCheckpointsAndThreads() completer {
+	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
+		return append(a.checkpointNames(c, d, false), threadNames(c, d.store, segno.ThreadQuery{Workspace: d.rec.ID})...)
+	})
+}
+
+// checkpointNames returns the names of the thread's checkpoints, or only the turns. It returns none
+// after an error.
+func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool) []string {
+	h, err := a.history(c.Context(), d)
+	if err != nil {
+		return nil
+	}
+	return h.names(onlyTurns)
 }
 
 // names returns the words that name a checkpoint, or only the turns. A pin with characters that

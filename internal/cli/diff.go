@@ -32,7 +32,7 @@ unless --binary writes them for 'git apply'.
 the difference between its present content and what --force would write.`,
 		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts",
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpoints(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -70,7 +70,8 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files")
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files").
+				WithHint("run 'segno show " + inline(name) + "' to see what it records")
 		}
 		if i == 0 {
 			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {
@@ -110,9 +111,9 @@ func isUnder(path string, paths []string) bool {
 }
 
 // writeDiff writes one patch after the other, so that a large difference needs no memory.
-func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, whole bool) error {
+func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, withBinary bool) error {
 	for _, c := range changes {
-		change, err := patchOf(ctx, d, c, whole)
+		change, err := patchOf(ctx, d, c, withBinary)
 		if err != nil {
 			return err
 		}

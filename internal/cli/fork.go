@@ -24,7 +24,7 @@ with untracked and ignored files and a separate .git, and a native session of th
 that ends there. The source directory is only read.`,
 		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if to == "" {
 				return usage(errors.New("fork needs --to DIR"))

@@ -76,7 +76,7 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 
 // newMoveResult makes the result of a plan, or of a finished move if moved is not nil.
 func newMoveResult(ctx context.Context, d *openWorkspace, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
-	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
+	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
 	if r.Conflicts, err = unwrittenPaths(ctx, d, p.Conflicts, p.Forced); err != nil {
 		return r, err

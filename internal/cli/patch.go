@@ -49,6 +49,9 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 			s.mode = "100755"
 		}
 		s.content, err = d.store.Objects().Get(ctx, e.Hash)
+		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+		}
 	case segno.EntitySymlink:
 		s.mode, s.content = "120000", []byte(e.Target)
 	}
@@ -56,8 +59,8 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 }
 
 // patchOf makes the patch of a change. The content of binary files is left out unless
-// whole is set: only 'git apply' can read it.
-func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) (*patch, error) {
+// withBinary is set: only 'git apply' can read it.
+func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, withBinary bool) (*patch, error) {
 	from, err := sideOf(ctx, d, c.From)
 	if err != nil {
 		return nil, err
@@ -72,10 +75,10 @@ func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) 
 	}
 	switch {
 	case from.mode != "" && to.mode != "" && from.mode[:3] != to.mode[:3]: // a file became a symlink, or the reverse
-		p.write(c, from, side{}, whole)
-		p.write(c, side{}, to, whole)
+		p.write(c, from, side{}, withBinary)
+		p.write(c, side{}, to, withBinary)
 	case from.mode != "" || to.mode != "":
-		p.write(c, from, to, whole)
+		p.write(c, from, to, withBinary)
 	}
 	return p, nil
 }
@@ -124,13 +127,13 @@ func unsupportedMode(c segno.Change, sameGitMode bool) string {
 }
 
 // write adds the patch from one side to another.
-func (p *patch) write(c segno.Change, from, to side, whole bool) {
+func (p *patch) write(c segno.Change, from, to side, withBinary bool) {
 	if from.equal(to) {
 		return
 	}
 	sameContent := bytes.Equal(from.content, to.content)
 	asBinary := !sameContent && (isBinary(from.content) || isBinary(to.content))
-	if p.binary = p.binary || asBinary; asBinary && !whole {
+	if p.binary = p.binary || asBinary; asBinary && !withBinary {
 		p.note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
 	}

@@ -17,7 +17,7 @@ func (a *app) pin() *cobra.Command {
 		Long: `Gives a checkpoint a name that every verb accepts, and keeps it: gc does not drop it. A
 checkpoint can have several names. The default name is "pinned".`,
 		Example: `  segno pin t37 green-build`,
-		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints,
+		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimSpace(append(args, "pinned")[1])
 			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
@@ -34,7 +34,7 @@ func (a *app) unpin() *cobra.Command {
 	return &cobra.Command{
 		Use: "unpin CHECKPOINT", Short: "remove all names of a checkpoint, or one of them", Args: cobra.ExactArgs(1),
 		Long:    "Removes a name from its checkpoint. If CHECKPOINT is not such a name but a turn or an id,\nthe checkpoint loses all its names.",
-		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints,
+		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: a.inWorkspace(a.runUnpin),
 	}
 }
@@ -75,7 +75,8 @@ func (a *app) runUnpin(ctx context.Context, d *openWorkspace, args []string) err
 		names = args[:1]
 	}
 	if len(names) == 0 {
-		return segno.Errorf(segno.KindNotFound, "unpin", args[0], "the checkpoint has no pin")
+		return segno.Errorf(segno.KindNotFound, "unpin", args[0], "the checkpoint has no pin").
+			WithHint("run 'segno log' to see the names of pins")
 	}
 	if err := d.timeline.Unpin(ctx, c.ID, args[0], names...); err != nil {
 		return err

@@ -25,7 +25,7 @@ workspace, and in double quotes with the escapes of C if it has characters that 
 printed ("new\nline", "caf\351").`,
 		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpointThenFiles(),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case chat && files:

@@ -22,7 +22,7 @@ where the thread is), and on a terminal runs it. A session made in another
 directory is brought here first; one the agent no longer has comes from the store.`,
 		Example:           "  segno resume\n  segno resume t2 --print",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runResume(ctx, d, append(args, "@")[0], printOnly)

@@ -23,7 +23,7 @@ func (a *app) show() *cobra.Command {
 Without an argument, it shows the head of the thread.`,
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpoints(1),
 		RunE:              a.inWorkspace(a.runShow),
 	}
 }

@@ -105,7 +105,7 @@ func (s *statusResult) readSpool(ctx context.Context, d *openWorkspace) error {
 		}
 		s.Open = append(s.Open, item)
 	}
-	waiting, err := spool.Waiting(ctx)
+	waiting, err := spool.ListDeferred(ctx)
 	s.Waiting = len(waiting)
 	return err
 }

@@ -42,7 +42,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	c := &cobra.Command{
 		Use: string(verb) + " " + args, Short: summary, Long: long,
 		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeCheckpoints,
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeTurns(),
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {

@@ -250,14 +250,14 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 			}
 			c.previewsUndo()
 			for _, turn := range before {
-				if err := spool.Open(ctx, turn); err != nil {
+				if err := spool.SaveTurn(ctx, turn); err != nil {
 					t.Fatal(err)
 				}
 			}
 			want := "base, 1 p1, 2 p2"
 			switch then {
 			case "stop without the background turn":
-				if err := spool.Close(ctx, "p1"); err != nil {
+				if err := spool.DeleteTurn(ctx, "p1"); err != nil {
 					t.Fatal(err)
 				}
 				stops("p2")

@@ -330,7 +330,7 @@ func TestACallReportedTwice(t *testing.T) {
 		}
 		note := func(kind segno.EntryKind, id, body string) {
 			t.Helper()
-			err := s.place.Spool().Note(t.Context(), "one", segno.Entry{Kind: kind, ID: id, Name: "Write", Session: session, Time: s.place.Now(), Body: json.RawMessage(body)})
+			err := s.place.Spool().AppendEntry(t.Context(), "one", segno.Entry{Kind: kind, ID: id, Name: "Write", Session: session, Time: s.place.Now(), Body: json.RawMessage(body)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -70,7 +70,7 @@ func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p ti
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
-	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
+	return h.spool.SaveTurn(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
 		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), Process: p.Process})
 }
 
@@ -88,7 +88,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
-		Settle: h.awaitTranscript}
+		AwaitTranscript: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
 		return err

@@ -128,7 +128,7 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 // their objects yet.
 func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
 	sp := s.place.Spool()
-	waiting, err := sp.Waiting(ctx)
+	waiting, err := sp.ListDeferred(ctx)
 	if err != nil {
 		return err
 	}

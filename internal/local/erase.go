@@ -27,7 +27,7 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 		return segno.Collection{}, err
 	}
 	for _, t := range turns {
-		if err := s.place.Spool().Close(ctx, t.Key); err != nil {
+		if err := s.place.Spool().DeleteTurn(ctx, t.Key); err != nil {
 			return segno.Collection{}, err
 		}
 	}

@@ -117,7 +117,7 @@ func TestAmendAnOpenTurn(t *testing.T) {
 
 func (g *fixture) note(key string, e segno.Entry) {
 	g.Helper()
-	if err := g.place.Spool().Note(g.Context(), segno.TurnKey(key), e); err != nil {
+	if err := g.place.Spool().AppendEntry(g.Context(), segno.TurnKey(key), e); err != nil {
 		g.Fatal(err)
 	}
 }

@@ -98,7 +98,7 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return tl.Spool.Open(ctx, timeline.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
+		return tl.Spool.SaveTurn(ctx, timeline.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
 			Prompt: "B", Before: rec.State.Snapshot, Start: g.place.Now()})
 	})
 	if err != nil {
@@ -281,7 +281,7 @@ func TestAKilledBridge(t *testing.T) {
 			return err
 		}
 		turns[0].Parent = cs[0].ID // the conversation had gone back to before A
-		return tl.Spool.Open(ctx, turns[0])
+		return tl.Spool.SaveTurn(ctx, turns[0])
 	})
 	if err != nil {
 		t.Fatal(err)

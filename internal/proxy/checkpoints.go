@@ -28,7 +28,7 @@ type listedCheckpoint struct {
 
 // checkpoints lists the turns of the thread's line, up to the one that redo can reach,
 // oldest first.
-func (l *ledger) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
+func (l *sessionStore) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
 	list := []listedCheckpoint{}
 	if l.record.Thread == "" {
 		return list, nil
@@ -74,7 +74,7 @@ const minPrefix = 4
 // findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
 // an id or a prefix of one. It finds only checkpoints of this thread and of its ancestors:
 // another project's checkpoint would bring that project's files here.
-func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
+func (l *sessionStore) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
 	if l.record.Thread == "" || name == "" {
 		return nil, notFound
@@ -112,7 +112,7 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 // allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the
 // line of the head, newest first, then those on the line of the tip, then those of the
 // thread's other lines. Some come more than once.
-func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
+func (l *sessionStore) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
 	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, e
 }
 
 // threads lists the threads of the session's workspace and agent, newest first.
-func (l *ledger) threads(ctx context.Context) ([]segno.Thread, error) {
+func (l *sessionStore) threads(ctx context.Context) ([]segno.Thread, error) {
 	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
 		return nil, err

@@ -332,7 +332,7 @@ func (s *session) lastMessageOf(ctx context.Context, turn *segno.Checkpoint) (st
 }
 
 // turnOfMessage returns the turn of the thread's line in which the agent sent a message.
-func (l *ledger) turnOfMessage(ctx context.Context, message string) (*segno.Checkpoint, error) {
+func (l *sessionStore) turnOfMessage(ctx context.Context, message string) (*segno.Checkpoint, error) {
 	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ var errHeld = errors.New("another client works on this thread")
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
 // ended, and tries again: another process may have been faster.
-func (l *ledger) acquireLease(ctx context.Context) error {
+func (l *sessionStore) acquireLease(ctx context.Context) error {
 	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
@@ -49,7 +49,7 @@ func (l *ledger) acquireLease(ctx context.Context) error {
 
 // releaseLease lets other clients prompt. If the store is busy, the client's answer does not
 // wait for it: the lease is released later, or expires.
-func (l *ledger) releaseLease() {
+func (l *sessionStore) releaseLease() {
 	held := l.lease
 	if l.lease = (segno.Lease{}); held.Epoch == 0 {
 		return
@@ -65,12 +65,12 @@ func (l *ledger) releaseLease() {
 }
 
 // leaseOwner names this session of this process.
-func (l *ledger) leaseOwner() string {
+func (l *sessionStore) leaseOwner() string {
 	return l.proxy.owner + " " + segno.DerivedID("lane", string(l.record.Client))[:8]
 }
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
-func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
+func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
 	if l.record.Thread == "" {
 		return false, nil
 	}

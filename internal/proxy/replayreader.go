@@ -122,7 +122,7 @@ func (r *replayReader) shorten() {
 // expectTurns returns a reader that requires the first and the last complete turn of an
 // agent's session: a session that has both is taken to have the turns between. If several
 // turns had the same prompt, it must be replayed as often. last may be nil.
-func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
+func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
 	r := &replayReader{promptsOnly: true, required: map[string]int{}}
 	if last == nil {
 		return r, nil

@@ -22,10 +22,10 @@ type session struct {
 	box       *mailbox
 	forgotten bool // the agent has no such session
 
-	waits    // the waits of the session's goroutine
-	ledger   // the session in the store and in the index
-	upstream // the agent's session
-	display  // the conversation in the client
+	waits        // the waits of the session's goroutine
+	sessionStore // the session in the store and in the index
+	upstream     // the agent's session
+	display      // the conversation in the client
 
 	turn    *turn
 	unsaved *turn         // the turn before, if the spool did not take all of its entries
@@ -34,11 +34,11 @@ type session struct {
 
 func newSession(p *proxy) *session {
 	return &session{proxy: p, box: newMailbox(func() { _ = p.client.Flush() }),
-		ledger: ledger{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
+		sessionStore: sessionStore{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
 }
 
 // load reads the session's record, once.
-func (s *session) load() error { return s.ledger.load(s.id) }
+func (s *session) load() error { return s.sessionStore.load(s.id) }
 
 // fromClient serves one message of the client.
 func (s *session) fromClient(m acp.Message) {

@@ -29,7 +29,7 @@ func (st threadState) turnID() segno.CommitID {
 // state reads the thread's state. It adds the sessions that were replaced within a turn to
 // replaced: such a session may have the half of a turn, so it cannot continue the thread. Of a
 // session that is in the chain several times only the newest link counts.
-func (l *ledger) state(ctx context.Context) (st threadState, err error) {
+func (l *sessionStore) state(ctx context.Context) (st threadState, err error) {
 	if st.head, err = l.proxy.store.Head(ctx, l.record.Thread); err != nil {
 		return st, err
 	}
@@ -65,7 +65,7 @@ func (l *ledger) state(ctx context.Context) (st threadState, err error) {
 
 // endsAt reports whether a session's conversation ends with the thread's newest turn: that
 // is the session's newest turn, or the session was made at that turn and has had none since.
-func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
+func (l *sessionStore) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
 	query := segno.CheckpointQuery{Thread: l.record.Thread, Session: link.Session}
 	c, err := find(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
 		return c.Kind == segno.CheckpointTurn && c.Session.Session == link.Session
@@ -87,7 +87,7 @@ func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (b
 }
 
 // newestAt returns the newest checkpoint and the newest turn at or above a commit.
-func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
+func (l *sessionStore) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
 	for last := 4; ; last *= 8 {
 		line, err := l.proxy.store.Load(ctx, at, segno.Window{Last: last})
 		if err != nil {
@@ -111,7 +111,7 @@ func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segn
 }
 
 // entriesOf returns the commits of one turn with their entries.
-func (l *ledger) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
+func (l *sessionStore) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
 	line, err := l.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil {
 		return nil, err

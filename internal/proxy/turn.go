@@ -332,7 +332,7 @@ func (s *session) addEntry(e segno.Entry) {
 // take is kept for the next call.
 func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
-		if err := t.proxy.Place.Spool().Note(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+		if err := t.proxy.Place.Spool().AppendEntry(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
 			return err
 		}
 		t.unwritten = t.unwritten[1:]

@@ -152,7 +152,7 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	}
 	c, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: t.record.Agent, Source: t.source(),
 		Interrupted: t.cancelled || meaning.Turn != failure.Fine, Message: strings.ToValidUTF8(unrecorded, "\uFFFD"),
-		Settle: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
+		AwaitTranscript: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
 	if c != nil {
 		t.known = c.ID
 		if err := t.readStory(ctx, c.ID); err != nil {
@@ -199,7 +199,7 @@ func (t *turn) awaitTranscript(tl *timeline.Timeline, last string, meaning failu
 		return nil
 	}
 	return func(ctx context.Context, src segno.Source, since int64) {
-		ctx, cancel := context.WithTimeout(ctx, settleWait)
+		ctx, cancel := context.WithTimeout(ctx, transcriptWait)
 		defer cancel()
 		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			t.proxy.logf("the last message is not in the transcript yet: %v", err)

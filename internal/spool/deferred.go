@@ -38,8 +38,8 @@ func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 	return d.replace(filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", last+1)), data)
 }
 
-// Deferred applies the deferred commits, oldest first.
-func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) error {
+// ReplayDeferred applies the deferred commits, oldest first.
+func (d *Dir) ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error {
 	if names, err := d.list("deferred", ".json"); err != nil || len(names) == 0 {
 		return err
 	}
@@ -57,15 +57,15 @@ func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) erro
 	return err
 }
 
-// Waiting returns the deferred commits, oldest first.
-func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
+// ListDeferred returns the deferred commits, oldest first.
+func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) {
 	names, err := d.list("deferred", ".json")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		commits, err := readDeferred(name)
-		if err != nil && !errors.Is(err, segno.KindCorrupt) { // Deferred returns the error about a damaged file
+		if err != nil && !errors.Is(err, segno.KindCorrupt) { // ReplayDeferred returns the error about a damaged file
 			return nil, err
 		}
 		all = append(all, commits...)

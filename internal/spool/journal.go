@@ -56,7 +56,7 @@ const lockWait = 30 * time.Second
 // cannot be written.
 func lock(ctx context.Context, fsys vfs.FS, name string) (unlock func(), err error) {
 	const op = "lock workspace"
-	err = vfs.MkdirAll(fsys, filepath.Dir(name))
+	err = vfs.MkdirAllSynced(fsys, filepath.Dir(name))
 	var f *os.File
 	if err == nil {
 		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)

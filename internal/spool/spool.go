@@ -61,11 +61,11 @@ func (d *Dir) turnFile(key segno.TurnKey) string {
 	return d.file("turns", "turn", string(key), ".jsonl")
 }
 
-// Open makes an open turn durable.
-func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) (err error) {
+// SaveTurn makes an open turn durable.
+func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
-	err = vfs.MkdirAll(d.fsys, filepath.Dir(name))
+	err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	if err == nil {
 		err = d.append(ctx, name, line{Open: &t})
 	}
@@ -75,14 +75,14 @@ func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) (err error) {
 	return err
 }
 
-// Note appends an entry with one write, which is not synced: a power cut that loses the entry also
+// AppendEntry appends an entry with one write, which is not synced: a power cut that loses the entry also
 // interrupts its turn.
-func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
+func (d *Dir) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
 	defer annotate(&err, "note entry")
 	name := d.turnFile(key)
 	err = d.append(ctx, name, line{Entry: &e})
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = vfs.MkdirAll(d.fsys, filepath.Dir(name)); err == nil {
+		if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
 			err = d.append(ctx, name, line{Entry: &e})
 		}
 	}
@@ -164,8 +164,8 @@ func newest(entries []segno.Entry) []segno.Entry {
 	return kept
 }
 
-// Close removes a turn and its entries.
-func (d *Dir) Close(_ context.Context, key segno.TurnKey) (err error) {
+// DeleteTurn removes a turn and its entries.
+func (d *Dir) DeleteTurn(_ context.Context, key segno.TurnKey) (err error) {
 	defer annotate(&err, "close turn")
 	return d.remove(d.turnFile(key))
 }
@@ -193,7 +193,7 @@ func (d *Dir) remove(name string) error {
 
 // replace durably creates or replaces a file.
 func (d *Dir) replace(name string, data []byte) error {
-	err := vfs.MkdirAll(d.fsys, filepath.Dir(name))
+	err := vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	if err == nil {
 		err = vfs.Replace(d.fsys, name, data, 0o600)
 	}

@@ -36,7 +36,7 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 		return true, fmt.Errorf("keep unrecorded session: %w", err)
 	}
 	name := d.unrecordedFile(u.Session)
-	if err = vfs.MkdirAll(d.fsys, filepath.Dir(name)); err == nil {
+	if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
 		first, err = d.create(name, data)
 	}
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 	key, head := e.at.key(), headKey(e.at.thread)
 	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
 	val := s.code.frame(head, next.encode(s.code))
-	if s.exact {
+	if s.headIsAtomic {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
 	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
@@ -80,7 +80,7 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 		return err
 	}
 	next.rev = rev
-	if !s.exact {
+	if !s.headIsAtomic {
 		// The record exists, so the commit is made. The head key is a hint where to look for the record;
 		// if it is missing or stale a reader takes longer.
 		_, _ = s.kv.Put(context.WithoutCancel(ctx), head, val, RevAny)

@@ -19,7 +19,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			m := kvtest.NewMap(noon)
-			trial := storetest.NewTrial(t, mustOpen(t, able(m), kv.Options{}))
+			trial := storetest.NewDamageTrial(t, mustOpen(t, able(m), kv.Options{}))
 			items := itemsOf(t, m)
 			for i, x := range items {
 				rnd := rand.New(rand.NewPCG(uint64(i), 9))

@@ -33,11 +33,11 @@ type Options struct {
 // Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser]
 // and [segno.Watcher].
 type Store struct {
-	kv      KV
-	batcher Batcher
-	exact   bool // batcher is the KV, so a head key is written together with the record
-	options Options
-	code    *coder
+	kv           KV
+	batcher      Batcher
+	headIsAtomic bool // batcher is the KV, so a head key is written together with the record
+	options      Options
+	code         *coder
 
 	notifier notify.Notifier
 	calls    sync.RWMutex // held shared by each call under way
@@ -68,7 +68,7 @@ func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 		o.Clock = time.Now
 	}
 	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}}
-	if s.batcher, s.exact = kv.(Batcher); !s.exact {
+	if s.batcher, s.headIsAtomic = kv.(Batcher); !s.headIsAtomic {
 		s.batcher = oneByOne{kv}
 	}
 	if err := record.CheckKey(o.Key); err != nil {
@@ -77,7 +77,7 @@ func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the TTL is less than a second")
 	}
-	if o.TTL > 0 && !s.exact {
+	if o.TTL > 0 && !s.headIsAtomic {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that changes many keys at once")
 	}
 	if err := s.unseal(ctx); err != nil {
@@ -237,7 +237,7 @@ func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*
 	case segno.KindOf(err) != segno.KindNotFound:
 		return nil, err
 	}
-	if !s.exact || st.pos == 0 || doubt {
+	if !s.headIsAtomic || st.pos == 0 || doubt {
 		if st, err = s.readNewer(ctx, st); err != nil {
 			return nil, err
 		}

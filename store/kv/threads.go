@@ -53,7 +53,7 @@ func (s *Store) listStates(ctx context.Context, group string) (all []listedThrea
 		return nil, nil, err
 	}
 	vals := make([][]byte, len(all))
-	if s.exact {
+	if s.headIsAtomic {
 		keys := make([]string, len(all))
 		for i, x := range all {
 			keys[i] = headKey(x.id)

@@ -81,7 +81,7 @@ func (t *commitTx) apply() (segno.Head, error) {
 	if err := ledger.AdmitHead(&before.Thread, &t.Commit.Commit); err != nil {
 		return segno.Head{}, err
 	}
-	if err := t.s.adopt(t.tx, t.staged); err != nil {
+	if err := t.s.insertStaged(t.tx, t.staged); err != nil {
 		return segno.Head{}, err
 	}
 	if err := ledger.Admit(&before.Thread, &t.Commit.Commit, t); err != nil {

@@ -191,7 +191,7 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	if err := s.CompressPacks(t.Context(), -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(t.Context(), "test", "", func(tx *tx) error { return s.adopt(tx, before) }); err != nil {
+	if err := s.write(t.Context(), "test", "", func(tx *tx) error { return s.insertStaged(tx, before) }); err != nil {
 		t.Fatal(err)
 	}
 	var needs []segno.Hash

@@ -153,7 +153,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 			stored := o.s.records.ObjectName(name)
 			tx.exec(`UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, stored[:])
 		}
-		return o.s.adopt(tx, in)
+		return o.s.insertStaged(tx, in)
 	})
 }
 
@@ -196,8 +196,8 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 	return in, nil
 }
 
-// adopt makes the new objects of a batch part of the store.
-func (s *Store) adopt(tx *tx, in staging) error {
+// insertStaged makes the new objects of a batch part of the store.
+func (s *Store) insertStaged(tx *tx, in staging) error {
 	now := s.options.Clock().Unix()
 	for _, o := range in.small {
 		stored := s.records.ObjectName(o.Name)
@@ -209,17 +209,17 @@ func (s *Store) adopt(tx *tx, in staging) error {
 		tx.exec(`INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`, stored[:], o.Size, now, at, len(o.Data))
 	}
 	for _, x := range in.packs {
-		if err := s.adoptPack(tx, x, now); err != nil {
+		if err := s.referToPack(tx, x, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// adoptPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
-// adopted before is left as it is, and so is its replacement. The file of a new pack must still exist: a
+// referToPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
+// referred to before is left as it is, and so is its replacement. The file of a new pack must still exist: a
 // collection removes old files under the write lock, which the caller holds.
-func (s *Store) adoptPack(tx *tx, x *packIndex, now int64) error {
+func (s *Store) referToPack(tx *tx, x *packIndex, now int64) error {
 	var n int64
 	if tx.row(`SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
 		[]any{x.name, packID(x.name) + "-", packID(x.name) + "."}, &n) {

@@ -23,7 +23,7 @@ import (
 // The pack format is in the package comment.
 const (
 	packMagic  = "segnopk1"
-	packHead   = len(packMagic) + 8
+	packHeader = len(packMagic) + 8
 	packTail   = 8 + 8 + sha256.Size + len(packMagic)
 	packSuffix = ".pack"
 	packBuffer = 256 << 10
@@ -186,7 +186,7 @@ type packIndex struct {
 
 // readPackHead returns when a pack was started.
 func readPackHead(f io.ReaderAt) (born time.Time, err error) {
-	head := make([]byte, packHead)
+	head := make([]byte, packHeader)
 	if _, err := f.ReadAt(head, 0); err != nil {
 		return born, err
 	}
@@ -198,7 +198,7 @@ func readPackHead(f io.ReaderAt) (born time.Time, err error) {
 
 // readPackIndex reads the index of a pack. The error is errPack for a pack that was not finished or is damaged.
 func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
-	if size < int64(packHead+packTail) {
+	if size < int64(packHeader+packTail) {
 		return nil, errPack
 	}
 	born, err := readPackHead(f)
@@ -214,7 +214,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	}
 	at, count := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint64(tail[8:])
 	end := uint64(size - int64(packTail))
-	if at < uint64(packHead) || at > end || count > maxRecords {
+	if at < uint64(packHeader) || at > end || count > maxRecords {
 		return nil, errPack
 	}
 	index := make([]byte, end-at)
@@ -250,7 +250,7 @@ func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
 			}
 			*v, index = int64(x), index[n:]
 		}
-		if e.at < int64(packHead) || e.at+e.length > end {
+		if e.at < int64(packHeader) || e.at+e.length > end {
 			return nil, errPack
 		}
 		entries = append(entries, e)

@@ -47,11 +47,11 @@ func TestNoDamageToThreadsIsSilent(t *testing.T) {
 }
 
 // trialDatabase creates a store for a trial and returns its database.
-func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
+func trialDatabase(t *testing.T) (*storetest.DamageTrial, []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{})
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
 }
 
 // readDamaged opens and reads a damaged database.
-func readDamaged(t *testing.T, trial *storetest.Trial, data []byte, what string) {
+func readDamaged(t *testing.T, trial *storetest.DamageTrial, data []byte, what string) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, databaseName), data)
@@ -126,7 +126,7 @@ func TestALostLogIsNotSilent(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	s := openIn(t, from, Options{})
 	defer s.Close()
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	for _, end := range []string{"", "-shm", "-wal"} {
 		writeFile(t, filepath.Join(dir, databaseName+end), readFile(t, filepath.Join(from, databaseName+end)))
 	}

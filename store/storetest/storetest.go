@@ -18,7 +18,7 @@
 // are larger.
 //
 // Each store's own tests must cover what this suite cannot see: a kill at any moment leaves the old
-// or the new state, damaged data is [segno.KindCorrupt] (see [Trial]), and files of every released
+// or the new state, damaged data is [segno.KindCorrupt] (see [DamageTrial]), and files of every released
 // version open. [TestSealed] has more rules for stores that encrypt their data.
 package storetest
 

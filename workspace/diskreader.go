@@ -17,9 +17,9 @@ type present struct {
 	suspect bool // its content may change while its stat stays
 }
 
-// treeReader finds out the present state of paths. It reads every file: a file that is about
+// diskReader finds out the present state of paths. It reads every file: a file that is about
 // to be replaced is never judged by the index.
-type treeReader struct {
+type diskReader struct {
 	root    *dirHandle
 	rules   *rules
 	budget  budget
@@ -33,12 +33,12 @@ type treeReader struct {
 }
 
 // newReader returns a reader of the tree at root.
-func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*treeReader, error) {
+func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, error) {
 	self, err := root.lstat("")
 	if err != nil {
 		return nil, pathError("restore", d.root, err)
 	}
-	r := &treeReader{
+	r := &diskReader{
 		root: root, budget: d.budget, clock: newClock(root, self), listNames: d.listNames,
 		guarded: make(map[string]string), listed: make(map[string][]string),
 	}
@@ -53,7 +53,7 @@ func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*treeReader, erro
 }
 
 // look returns the entity at path p, a file with the hash of its content.
-func (r *treeReader) look(p string) (present, error) {
+func (r *diskReader) look(p string) (present, error) {
 	why, err := r.guard(dirOf(p))
 	if err != nil || why != "" {
 		return present{Entity: segno.Entity{Type: segno.EntityProtected, Why: why}}, err
@@ -93,7 +93,7 @@ func (r *treeReader) look(p string) (present, error) {
 }
 
 // protects returns why p, which is in dir, is protected, or "".
-func (r *treeReader) protects(dir *dirHandle, p string, st *stat) string {
+func (r *diskReader) protects(dir *dirHandle, p string, st *stat) string {
 	in, name, isDir := dirOf(p), path.Base(p), st.is(typeDir)
 	if isDir {
 		if why := r.budget.tooDeep(in, name); why != "" {
@@ -118,7 +118,7 @@ func (r *treeReader) protects(dir *dirHandle, p string, st *stat) string {
 }
 
 // guard returns why nothing below dir may be touched, or "".
-func (r *treeReader) guard(dir string) (why string, err error) {
+func (r *diskReader) guard(dir string) (why string, err error) {
 	if dir == "" {
 		return "", nil
 	}
@@ -146,7 +146,7 @@ func (r *treeReader) guard(dir string) (why string, err error) {
 
 // forget drops all knowledge about protection and names, because a file that was written may be a
 // marker.
-func (r *treeReader) forget() {
+func (r *diskReader) forget() {
 	clear(r.guarded)
 	clear(r.listed)
 }
@@ -155,7 +155,7 @@ func (r *treeReader) forget() {
 // system that ignores case finds README also as readme, and one that normalises Unicode finds
 // é in both forms. If a step renames readme to README, README must count as absent: it would
 // seem to be written already, and the removal of readme would remove it.
-func (r *treeReader) isExact(p string) (bool, error) {
+func (r *diskReader) isExact(p string) (bool, error) {
 	if r.listNames == nil || p == "" {
 		return true, nil
 	}
@@ -175,7 +175,7 @@ func (r *treeReader) isExact(p string) (bool, error) {
 }
 
 // hashFile reads the file called name. Its stat must still be out.st.
-func (r *treeReader) hashFile(dir *dirHandle, name string, out *present) error {
+func (r *diskReader) hashFile(dir *dirHandle, name string, out *present) error {
 	f, err := dir.open(name)
 	if err != nil {
 		return err

@@ -2,9 +2,9 @@ package workspace
 
 import "github.com/dalsegno/segno/internal/gitignore"
 
-// listing compares one directory with its entries in the index. As long as both have the
+// dirScan compares one directory with its entries in the index. As long as both have the
 // same names in the same order it allocates nothing.
-type listing struct {
+type dirScan struct {
 	scan *scan
 	n    *node
 	dir  *dirHandle
@@ -22,7 +22,7 @@ type listing struct {
 }
 
 // visit handles one name of the directory.
-func (l *listing) visit(name []byte, st *stat, err error) {
+func (l *dirScan) visit(name []byte, st *stat, err error) {
 	if l.tagged {
 		return
 	}
@@ -54,7 +54,7 @@ func (l *listing) visit(name []byte, st *stat, err error) {
 }
 
 // expect returns the entry of the index with this name, or nil.
-func (l *listing) expect(name []byte) *entry {
+func (l *dirScan) expect(name []byte) *entry {
 	if l.next < len(l.old) && l.old[l.next].name == string(name) {
 		l.next++
 		return &l.old[l.next-1]
@@ -70,7 +70,7 @@ func (l *listing) expect(name []byte) *entry {
 
 // differ records the first difference. From then on, out collects the entries. It
 // starts with the first entries of the index.
-func (l *listing) differ(first int) {
+func (l *dirScan) differ(first int) {
 	if l.same {
 		l.same = false
 		l.out = append(make([]entry, 0, len(l.old)+8), l.old[:first]...)
@@ -79,7 +79,7 @@ func (l *listing) differ(first int) {
 
 // addStray records a temporary file of an interrupted Apply, which the snapshot removes.
 // There is one caller at a time, so that no Apply is still writing it.
-func (l *listing) addStray(name string) {
+func (l *dirScan) addStray(name string) {
 	if !isApplyTemp(name) {
 		return
 	}
@@ -91,7 +91,7 @@ func (l *listing) addStray(name string) {
 // unchanged reports whether the entry of the index is still correct. The entry of a
 // directory is if its mode is the same. The directory is scanned in any case, unless the
 // caller knows that it did not change.
-func (l *listing) unchanged(before *entry, st *stat) bool {
+func (l *dirScan) unchanged(before *entry, st *stat) bool {
 	switch before.kind {
 	case kindFile, kindHardLink, kindSymlink:
 		return *st == before.st && !l.scan.reclassify && (!before.held || l.staysHeld(before))
@@ -120,7 +120,7 @@ func (l *listing) unchanged(before *entry, st *stat) bool {
 }
 
 // staysProtected is unchanged for an entry that the index has as protected.
-func (l *listing) staysProtected(before *entry, st *stat) bool {
+func (l *dirScan) staysProtected(before *entry, st *stat) bool {
 	at, rules := join(l.n.path, before.name), l.scan.protected
 	switch before.note {
 	case whyUnreadable, whyChanging, whyBudget:
@@ -141,7 +141,7 @@ func (l *listing) staysProtected(before *entry, st *stat) bool {
 }
 
 // staysHeld reports whether the cover still holds an unchanged file or symlink.
-func (l *listing) staysHeld(before *entry) bool {
+func (l *dirScan) staysHeld(before *entry) bool {
 	switch why, held := l.verdict(before.name, &before.st); {
 	case why != "":
 		return false
@@ -154,7 +154,7 @@ func (l *listing) staysHeld(before *entry) bool {
 }
 
 // verdict returns why this entry is protected, or "", and whether it is held.
-func (l *listing) verdict(name string, st *stat) (why string, held bool) {
+func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
 	if why := special(st); why != "" {
 		return why, false
 	}
@@ -166,7 +166,7 @@ func (l *listing) verdict(name string, st *stat) (why string, held bool) {
 
 // classify fills in a new or changed entry; before, which may be nil, is the entry of the
 // index. An entry that vanishes meanwhile keeps kind 0.
-func (l *listing) classify(e, before *entry) {
+func (l *dirScan) classify(e, before *entry) {
 	why, held := l.verdict(e.name, &e.st)
 	if why != "" {
 		e.protect(why)
@@ -197,7 +197,7 @@ func (l *listing) classify(e, before *entry) {
 }
 
 // classifyFile adds a new or changed file to one of the lists of files to read.
-func (l *listing) classifyFile(e, before *entry) {
+func (l *dirScan) classifyFile(e, before *entry) {
 	rules, path := l.scan.rules, l.n.path
 	if e.name == cacheTag && path != "" && rules.mayTag(path) && l.dir.beginsWith(cacheTag, cacheSignature) {
 		if !rules.holdsCache(path) {

@@ -11,9 +11,9 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// ledger is one session in the store and in the session index: its record, and the lease on
+// sessionStore is one session in the store and in the session index: its record, and the lease on
 // its thread. It knows nothing of the client and the agent's process.
-type ledger struct {
+type sessionStore struct {
 	proxy  *proxy
 	record sessionRecord
 	lease  segno.Lease // while a turn runs
@@ -35,7 +35,7 @@ type ledger struct {
 // load reads the session's record, once. The index is read lazily: most messages of a
 // session need only its ids. If the index has none, the record describes a session of the
 // agent. A record that cannot be read is an error: else it would be overwritten.
-func (l *ledger) load(id segno.SessionID) error {
+func (l *sessionStore) load(id segno.SessionID) error {
 	if l.record.Client != "" {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (l *ledger) load(id segno.SessionID) error {
 }
 
 // foreignRecord is the record of a session that the index does not have.
-func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
+func (l *sessionStore) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
 	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
 	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	if err != nil {
@@ -66,21 +66,23 @@ func (l *ledger) foreignRecord(id segno.SessionID) (r sessionRecord, err error) 
 }
 
 // save makes the session's record durable.
-func (l *ledger) save() error { return l.proxy.index.write(l.record) }
+func (l *sessionStore) save() error { return l.proxy.index.write(l.record) }
 
 // touch records that the session was used. An error only affects the next run, and is
 // logged.
-func (l *ledger) touch() {
+func (l *sessionStore) touch() {
 	l.record.Used = l.proxy.Place.Now()
 	l.proxy.logErr(l.save())
 }
 
 // endTurn forgets the timeline of the turn and that the turn was not recorded.
-func (l *ledger) endTurn() { l.inTurn, l.unrecorded, l.opened, l.openedRoot = false, false, nil, nil }
+func (l *sessionStore) endTurn() {
+	l.inTurn, l.unrecorded, l.opened, l.openedRoot = false, false, nil, nil
+}
 
 // timeline returns the timeline of the workspace at the session's directory. Within a turn
 // it is opened once, or again if another directory has replaced the workspace's.
-func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
+func (l *sessionStore) timeline(ctx context.Context) (*timeline.Timeline, error) {
 	if l.openedRoot != nil {
 		if now, err := os.Stat(l.opened.Workspace.Root()); err == nil && os.SameFile(l.openedRoot, now) {
 			return l.opened.WithLease(l.lease), nil
@@ -103,12 +105,12 @@ func (l *ledger) timeline(ctx context.Context) (*timeline.Timeline, error) {
 
 // needsHistory reports whether the session may have turns that only the agent can show: the
 // proxy did not make the session, and its transcript cannot be read here.
-func (l *ledger) needsHistory() bool {
+func (l *sessionStore) needsHistory() bool {
 	return l.record.Thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
 }
 
 // openThread makes the session's thread, with the turns that the agent replayed.
-func (l *ledger) openThread(ctx context.Context, title string) error {
+func (l *sessionStore) openThread(ctx context.Context, title string) error {
 	tl, err := l.timeline(ctx)
 	if err != nil {
 		return err
@@ -132,7 +134,7 @@ func (l *ledger) openThread(ctx context.Context, title string) error {
 // setThread makes another thread the session's. incomplete is that thread's
 // IncompleteHistory. The present thread gets a record with another client id if it has none,
 // because clients reach threads only by ids.
-func (l *ledger) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
+func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
 	records, err := l.proxy.index.all()
 	if err != nil {
 		return err
@@ -159,7 +161,7 @@ func (l *ledger) setThread(ctx context.Context, thread segno.ThreadID, title str
 
 // join records that the thread continues in a session of the agent. It ignores the
 // cancellation of ctx: the agent has the session already, and it must not be forgotten.
-func (l *ledger) join(ctx context.Context, link segno.Link) error {
+func (l *sessionStore) join(ctx context.Context, link segno.Link) error {
 	if l.unrecorded {
 		return nil
 	}
@@ -176,7 +178,7 @@ func (l *ledger) join(ctx context.Context, link segno.Link) error {
 
 // joinExisting is join for a session of the thread's chain, unless the thread is in that
 // session already.
-func (l *ledger) joinExisting(ctx context.Context, st threadState) error {
+func (l *sessionStore) joinExisting(ctx context.Context, st threadState) error {
 	if st.head.Link.Session == st.link.Session {
 		return nil
 	}
@@ -186,7 +188,7 @@ func (l *ledger) joinExisting(ctx context.Context, st threadState) error {
 }
 
 // newLink is a link to a session that begins at a checkpoint.
-func (l *ledger) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
+func (l *sessionStore) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
 	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(),
 		Reason: reason, Fidelity: fidelity, At: at}
 }
@@ -194,7 +196,7 @@ func (l *ledger) newLink(up segno.SessionID, reason string, fidelity segno.Fidel
 // closeAbandoned ends the turns that an earlier run left open, as interrupted. It first
 // kills the agents of such runs: they would continue those turns, in sessions that are about
 // to continue here.
-func (l *ledger) closeAbandoned(ctx context.Context) error {
+func (l *sessionStore) closeAbandoned(ctx context.Context) error {
 	tl, err := l.timeline(ctx)
 	if err != nil {
 		return err
@@ -217,7 +219,7 @@ func (l *ledger) closeAbandoned(ctx context.Context) error {
 // before they are needed: it is read at the end of each turn. readStory reads only the commits
 // behind the story's end, because a turn may have thousands of entries. If the story's end is
 // not among the last commits of the line, the thread has moved, and all is read again.
-func (l *ledger) readStory(ctx context.Context, head segno.CommitID) error {
+func (l *sessionStore) readStory(ctx context.Context, head segno.CommitID) error {
 	if l.story != nil && l.storyAt == head {
 		return nil
 	}

@@ -105,7 +105,7 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// linkSession commits an external checkpoint between the parent and the turn if the
+// linkSession commits the changes that were made before the turn: an external checkpoint between the parent and the turn if the
 // workspace at the turn's beginning differed from the parent.
 func (tx *txn) linkSession(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before

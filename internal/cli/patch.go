@@ -55,8 +55,8 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 	return s, err
 }
 
-// patchOf makes the patch of a change. The content of binary files is left out unless
-// whole is set: only 'git apply' can read it.
+// patchOf makes the patch of a change. It omits the content of binary files unless whole is
+// set, because only 'git apply' can read it.
 func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) (*patch, error) {
 	from, err := sideOf(ctx, d, c.From)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // beside the store, so that a hook at a tool boundary needs no database. Package
 // internal/spool implements it. All methods may be called at once, by many processes.
 type Spool interface {
-	// Open makes an open turn durable. Opening the same key again replaces it
+	// Open saves an open turn, durably. Opening the same key again replaces the turn
 	// and keeps its entries.
 	Open(ctx context.Context, t OpenTurn) error
-	// Note appends an entry with one write. Entries that come before Open, or
+	// Note appends an entry with one write, which is not synced. Entries that come before Open, or
 	// after the turn was closed, wait for the next Open or Close of the key.
 	Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error
 	// Turns returns the open turns, oldest first.

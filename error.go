@@ -34,7 +34,7 @@ const (
 	KindBusy                  // a lock was not available in time; a retry may help
 	KindFenced                // the writer's lease has passed to another
 	KindNewer                 // written by a newer version of segno
-	KindIO                    // the disk or the operating system failed
+	KindIO                    // the disk, the operating system or the network failed
 	KindPartial               // done in part; the result lists the rest
 	KindCancelled             // the context ended
 )

@@ -13,8 +13,11 @@ import (
 //
 // Errors are [Error]s: [KindNotFound] for a missing record and [KindCorrupt] for a damaged
 // one, never one for the other; [KindBusy] if the lock of the writer was not available in
-// time; [KindNewer] for a store of a newer version; [KindCancelled] when ctx ends, and then
-// nothing was written.
+// time; [KindIO] if the disk, the operating system or the network failed; [KindNewer] for a
+// store of a newer version; [KindCancelled] when ctx ends. After KindCancelled nothing was
+// written. After [KindIO] or [KindBusy] a change may have been made: the caller repeats a
+// Commit with the same ID, which is made once. (These are rules of a Store. The key-value
+// store below store/kv has weaker ones; see its KV.)
 type Store interface {
 	// Commit applies c and returns the new head. c is durable on return. Commit
 	// returns [KindConflict] with a [ConflictError] if the head is not c.Expect.
@@ -153,10 +156,10 @@ type Collector interface {
 // ancestors, forks, pins and operations.
 type CollectPolicy struct {
 	DryRun bool
-	// Retain drops lines that were left; nil keeps them. See [Retention.Lines].
+	// Retain selects which of the lines that neither head nor tip reaches stay; nil keeps all
+	// of them. The method Lines of timeline.Retention makes it.
 	Retain *RetainedLines
-	// Roots are further checkpoints to keep, and Objects further objects: those
-	// of open turns.
+	// Checkpoints are further checkpoints to keep with their objects: those of open turns.
 	Checkpoints []Checkpoint
 	// Trace calls visit for each object that a checkpoint reaches. visit returns
 	// false for an object that it has seen. Trace then skips the references of that object.
@@ -193,7 +196,7 @@ type Collection struct {
 	Kept        int   `json:"kept"`        // objects that stay
 }
 
-// Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
+// Eraser is the ability to erase deleted threads. timeline.Purge deletes a thread and erases it.
 type Eraser interface {
 	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
 	// objects of any age, and their titles, sessions and operations, wherever the store

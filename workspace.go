@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// Workspace is a directory tree an agent works in. workspace implements it.
-// One caller at a time: hold the lock of the workspace.
+// Workspace is a directory tree that an agent works in. Package workspace implements it.
+//
+// The caller of a method that reads or writes the directory holds the lock of the workspace.
+// These methods only read objects and need no lock: Diff, Lost and Merge.
 type Workspace interface {
 	ID() WorkspaceID
 	// Root is the tree's absolute path, symlinks resolved.
@@ -21,8 +23,9 @@ type Workspace interface {
 	// Without arguments the rules of the workspace alone decide.
 	Cover(with ...Coverage)
 	// Diff returns the changes that turn a into b, sorted by path, without
-	// modification times. The zero hash is the empty tree. Either tree may be the newest
-	// Snapshot's, even before it is committed.
+	// modification times. The zero hash is the empty tree, so Diff(ctx, Hash{}, tree) lists
+	// a tree: each Change.To is the entity at Change.Path. No method looks up a single
+	// path. Either tree may be the newest Snapshot's, even before it is committed.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
 	// Lost returns how many files tree a saved that tree b only records as protected.
 	Lost(ctx context.Context, a, b Hash) (files int, err error)
@@ -35,12 +38,12 @@ type Workspace interface {
 	// Merge merges two versions of a file that were made from base. conflict is "" if the
 	// merge is clean, else the reason.
 	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
-	// Compose returns the snapshot onto with the state that each of paths has in base.
+	// Compose returns a copy of onto in which each of paths is as in base.
 	Compose(ctx context.Context, b Batch, onto, base Snapshot, paths []string) (Snapshot, error)
-	// Apply writes each step's To to its path if the path still equals its From, and
-	// returns the steps that it could not execute. Steps executed before are not an
+	// Apply writes each change's To to its path if the path still equals its From, and
+	// returns the changes that it could not make. A path that equals To already is not an
 	// error, so that an interrupted Apply can be repeated. times, which may be zero, is
-	// the Times of the snapshot the steps lead to. Apply reads back the files that it
+	// the Times of the snapshot to which the changes lead. Apply reads back the files that it
 	// wrote.
 	Apply(ctx context.Context, steps []Change, times Hash) ([]Conflict, error)
 	// Fork makes dir, which must not exist, a copy of the tree at s. Protected files and
@@ -76,8 +79,8 @@ type Git struct {
 type Entity struct {
 	Type   EntityType `json:"type,omitempty"`
 	Mode   uint32     `json:"mode,omitempty"`   // permission bits and setuid, setgid, sticky, as chmod(2) takes them
-	Hash   Hash       `json:"hash,omitzero"`    // of a file's content
-	Size   int64      `json:"size,omitempty"`   // of a file
+	Hash   Hash       `json:"hash,omitzero"`    // of the content of a file or hard link
+	Size   int64      `json:"size,omitempty"`   // of the content of a file or hard link
 	Target string     `json:"target,omitempty"` // of a symlink; of a hard link the path of its first name
 	Xattrs Hash       `json:"xattrs,omitzero"`  // of the user extended attributes, encoded
 	Owner  Owner      `json:"owner,omitzero"`   // of a file or directory with setuid or setgid, else zero

@@ -338,7 +338,8 @@ func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error
 
 func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
 
-// AppendEntry records one entry of an open turn. It is one write: no database, no lock.
+// AppendEntry records one entry of an open turn. It is one write: no database, no lock, no sync. The
+// entry survives the end of the process, but not a power failure.
 func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
 	return tl.Spool.AppendEntry(ctx, key, e)
 }

@@ -37,8 +37,11 @@ type TurnEnd struct {
 }
 
 // EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
-// new head durable, and the open turn is deleted from the spool after that. A second end of
-// the same turn amends it. A turn without a recorded beginning begins with the newest
+// new head durable, and the open turn is deleted from the spool after that. Other commits may
+// precede it: the base of a new thread, the turns of a session that is older than its
+// thread, and changes made before the turn. They are idempotent: if the process ends between
+// two commits, the next end of the turn makes the rest. A commit of changes that others made
+// after the turn may follow. A second end of the same turn amends it. A turn without a recorded beginning begins with the newest
 // known state of the workspace; if its agent was not prompted since its newest turn, there
 // is no such turn, and EndTurn returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {

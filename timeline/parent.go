@@ -105,7 +105,8 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 	return err
 }
 
-// commitChangesBeforeTurn commits an external checkpoint between the parent and the turn if the
+// commitChangesBeforeTurn commits the changes that were made before the turn: an external
+// checkpoint between the parent and the turn if the
 // workspace at the turn's beginning differed from the parent.
 func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before

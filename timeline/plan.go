@@ -103,7 +103,8 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	// The scan index knows these objects now, so a later snapshot would not store them.
+	// The scan index knows these objects now. If the store lacked them, a later snapshot
+	// would have to read those files again.
 	return p, tx.keepStaged(ctx, now.staged)
 }
 

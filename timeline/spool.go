@@ -12,11 +12,11 @@ import (
 // beside the store, so that a hook at a tool boundary needs no database. Package
 // internal/spool implements it. All methods may be called at once, by many processes.
 type Spool interface {
-	// SaveTurn makes an open turn durable. Saving the same key again replaces it
+	// SaveTurn saves an open turn, durably. Saving the same key again replaces the turn
 	// and keeps its entries.
 	SaveTurn(ctx context.Context, t OpenTurn) error
-	// AppendEntry appends an entry with one write. Entries that come before SaveTurn, or
-	// after DeleteTurn, wait for the next SaveTurn or DeleteTurn of the key.
+	// AppendEntry appends an entry with one write, which is not synced. Entries that come before
+	// SaveTurn, or after DeleteTurn, wait for the next SaveTurn or DeleteTurn of the key.
 	AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error
 	// Turns returns the open turns, oldest first.
 	Turns(ctx context.Context) ([]OpenTurn, error)

@@ -4,9 +4,10 @@
 //
 // A verb is a method of app that returns a cobra command. Its RunE is made by inWorkspace or
 // inStore, which open the workspace of the directory or only the store, and close it after the
-// verb. The verb computes a result, a struct with JSON tags, and calls print with the result and a
+// verb. A verb that may be the first in a directory, as save, calls openOrRegister instead. The verb
+// computes a result, a struct with JSON tags, and calls print with the result and a
 // function that prints the same result as text. An error ends the verb: Main prints it with its
-// hint and returns the exit code of its kind. See save.go for a short verb.
+// hint and returns the exit code of its kind. See show.go for an example.
 package cli
 
 import (
@@ -85,7 +86,7 @@ Start with 'segno demo'. To record Claude Code, run 'segno enable claude' and wo
 usual. To record another agent, put 'segno acp --' in front of its command in your
 editor. A checkpoint is named t42 (a turn), @ (the head of the thread), @- (the head's
 parent), latest, by the name of a pin, or by the first letters of its id.`,
-		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // helped has them
+		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // withHelpHint suggests verbs
 	}
 	c.SetVersionTemplate(versionLine() + "\n")
 	f := c.PersistentFlags()

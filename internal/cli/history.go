@@ -234,7 +234,7 @@ func (h *history) byName(name string) (*segno.Checkpoint, error) {
 	return h.byID[c.ID], err
 }
 
-// byTurn returns the checkpoint that ends turn n; 0 is the base.
+// byTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
 func (h *history) byTurn(n int) *segno.Checkpoint {
 	for i := range h.all {
 		c := &h.all[i]

@@ -58,8 +58,8 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 	return s, err
 }
 
-// patchOf makes the patch of a change. The content of binary files is left out unless
-// withBinary is set: only 'git apply' can read it.
+// patchOf makes the patch of a change. It omits the content of binary files unless
+// withBinary is set, because only 'git apply' can read it.
 func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, withBinary bool) (*patch, error) {
 	from, err := sideOf(ctx, d, c.From)
 	if err != nil {

@@ -32,7 +32,7 @@ type statusResult struct {
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
-	Moving    bool              `json:"moving"`              // a move was interrupted; the next command completes it
+	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
 
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
 	StoreBytes []byte `json:"store_bytes,omitempty"`

@@ -6,7 +6,7 @@
 //     decides whether the recorded result is the answer.
 //  3. [Admit] compares the commit with the thread, and through a [Reader] with the other commits, objects
 //     and operations that it names.
-//  4. [Next] returns where the thread is afterwards, [Node] the node to write, and [EndLink] the
+//  4. [Next] returns where the thread is afterwards, [Checkpoint] the checkpoint as it is stored, and [EndLink] the
 //     link of the chain that ends.
 //
 // The package has no state and reads nothing itself: the caller passes the values that its transaction

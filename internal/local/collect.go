@@ -65,8 +65,8 @@ func (s *Store) CompressAll(ctx context.Context) error {
 }
 
 // CompressSome compresses one pack of the objects that a large first snapshot stored uncompressed,
-// which takes about 45 ms of one core. Hooks, the proxy and commands call it after they have
-// answered. It does nothing if another process holds the lock of the packs or the store.
+// which takes about 45 ms of one core. The proxy and commands call it after they have answered, and
+// a hook calls it when the turn is recorded, before it answers the agent. It does nothing if another process holds the lock of the packs or the store.
 func (s *Store) CompressSome(ctx context.Context) error {
 	if s.readOnly {
 		return nil

@@ -14,7 +14,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	return s.collectLocked(ctx, p, s.Store.Erase)
 }
 
-// PurgeThread deletes a thread and erases it; see [segno.Purge]. It also removes the open turns of
+// PurgeThread deletes a thread and erases it; see timeline.Purge. It also removes the open turns of
 // the thread from the spool. It returns [segno.KindRefused] if the process of an open turn is
 // alive.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {

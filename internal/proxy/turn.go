@@ -310,9 +310,9 @@ func (t *turn) recordPartSoon() {
 	}
 }
 
-// addEntry adds an entry to the turn under way, if there is one and it is recorded. The
-// entry is durable on return, unless the disk is full: then it waits in unwritten, and the
-// user receives one report. The oldest entries are dropped when too many wait.
+// addEntry adds an entry to the turn under way, if there is one and it is recorded. On return
+// the entry is in the turn's file, not synced: it survives the end of this process, but not a power
+// failure. If the disk is full it waits in unwritten, and the user receives one report. The oldest entries are dropped when too many wait.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {

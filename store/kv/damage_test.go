@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reading is all a store says, or the errors it gives instead.
+// readEach reads the lines, threads and objects of a store. It returns their contents, and the errors of those it cannot read.
 func readEach(t *testing.T, s *kv.Store, objects ...segno.Hash) (contents map[string]string, errs []error) {
 	t.Helper()
 	contents = map[string]string{}

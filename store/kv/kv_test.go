@@ -86,7 +86,7 @@ func size(t *testing.T, in kv.KV) (n int64) {
 	return n
 }
 
-// undeleting is a KV that cannot delete keys of one group.
+// failingDelete is a KV that cannot delete the keys of one group.
 type failingDelete struct {
 	kv.KV
 	group string

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// A look-up is a key that leads to a record. It is in a group outside its thread, and is
+// A look-up is an index entry: a key that leads to a record. It is in a group outside its thread, and is
 // written before the record. So a look-up may lead to nothing, or to another commit, if its writer
 // lost or died: a look-up is valid only if the record confirms it.
 

@@ -20,8 +20,9 @@ type Options struct {
 	TTL time.Duration
 	// Clock returns the time; nil is time.Now.
 	Clock func() time.Time
-	// Key, if it is not nil, seals all values with AES-256: 32 random bytes, the same for all programs
-	// that open one store. A reader of the KV without the key learns: the ids of threads and commits,
+	// Key is the key of encryption: 32 random bytes, the same for all programs that open one store. With
+	// a Key the store seals all values with AES-256; with nil it encrypts nothing. Open returns
+	// [segno.KindRefused] if the key is missing, wrong or superfluous. A reader of the KV without the key learns: the ids of threads and commits,
 	// which commits belong to a thread, and their order; how many sessions, objects and pins there are,
 	// and which thread a session was in; how long values are, and when they were written. A value that
 	// was changed or moved to another key is [segno.KindCorrupt]. The store cannot detect that a value
@@ -33,9 +34,11 @@ type Options struct {
 // Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser]
 // and [segno.Watcher].
 type Store struct {
-	kv           KV
-	batcher      Batcher
-	headIsAtomic bool // batcher is the KV, so a head key is written together with the record
+	kv      KV
+	batcher Batcher
+	// headIsAtomic is set if the KV is a Batcher: the head key is then always that of the newest
+	// record, because both are written together. Otherwise it may be older.
+	headIsAtomic bool
 	options      Options
 	code         *coder
 
@@ -59,9 +62,9 @@ var (
 )
 
 // Open opens the store in kv, or makes one. It reads one value, to find out whether the store is
-// sealed. Without Options.Key, where there should be one, with another, or with a key where there
-// should be none, the error is [segno.KindRefused], and nothing else was read or written. A new
-// store is written by the first commit, or with a key by Open. Close leaves kv open.
+// sealed. It returns [segno.KindRefused], and has read and written nothing else, if Options.Key is nil
+// for a sealed store, is not the store's key, or is set for a store that is not sealed. The first
+// commit writes a new store; with a key, Open does. Close leaves kv open.
 func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 	const op = "open store"
 	if o.Clock == nil {
@@ -160,7 +163,8 @@ func (s *Store) Close() error {
 }
 
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a
-// quarter of a second after a commit of another process, because it polls the thread's head.
+// quarter of a second after a commit of another process, because it polls the thread's head. It polls
+// although some key-value stores can notify: [KV] then needs no such ability.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }

@@ -180,7 +180,7 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 // closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
 // process rely on their locks.
 func checkSize(ctx context.Context, c *conn, file string) error {
-	// The newest pages of a database with a log are in the log.
+	// The newest pages of a database with a WAL are in the WAL.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
 		return nil
 	}
@@ -200,8 +200,8 @@ func checkSize(ctx context.Context, c *conn, file string) error {
 // fileLooks is how often a check looks at a file that another process may be changing.
 const fileLooks = 3
 
-// checkLog detects that the log was lost. SQLite creates the log before the file with the index of the log,
-// and removes it after that file. So an index without a log remains if the log was lost while the store was
+// checkLog detects that the WAL was lost. SQLite creates the WAL before the file with the index of the WAL,
+// and removes it after that file. So an index without a WAL remains if the WAL was lost while the store was
 // open, or after its last process was killed. checkLog looks several times, because another process may be
 // closing the store.
 func checkLog(file string) error {

@@ -33,7 +33,9 @@ import (
 	"github.com/dalsegno/segno/internal/testing/ledgertest"
 )
 
-// Options give the tests access to a store beyond the segno.Store interface. All are optional.
+// Options give the tests access to a store beyond the segno.Store interface. All are optional. A store
+// on a server sets Clock, Reopen, Another and Raw, and Size if it can count bytes. A store in files sets
+// Full, too. A store in memory sets Clock and Raw.
 type Options struct {
 	// Reopen closes s and opens the same store again. It is nil for a store in memory.
 	Reopen func(t *testing.T, s segno.Store) segno.Store

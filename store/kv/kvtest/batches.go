@@ -24,7 +24,7 @@ func batches(o Options) (all []test) {
 		}})
 	}
 	add("many keys at once", "GetAll returns values in the order of the keys, and nil for a missing key", manyKeys)
-	add("all or none", "the changes of one batch are made together or not at all", allOrNone)
+	add("all or none", "consecutive changes of one group are made together or not at all, and none after a condition that does not hold", allOrNone)
 	add("conditions", "a batch is refused if one condition does not hold: none, any, some, a revision, alone", conditions)
 	add("revisions", "a batch returns the revisions that Get returns", revisions)
 	add("one of K batches", "of K concurrent batches with one condition one is made, completely", batchRace)

@@ -167,7 +167,7 @@ func (r *run) applyDecision(j *job, a *segno.Answer, intent *intentBody) (ready 
 func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready bool) {
 	if intent.Input != nil {
 		if j.Args = intent.Input; segno.HashArgs(j.Args) != segno.HashArgs(r.originalArgs(j.ID)) {
-			j.note = "run with other arguments, as was decided: " + string(j.Args)
+			j.note = "run with edited arguments: " + string(j.Args)
 		}
 	}
 	switch action {

@@ -138,7 +138,7 @@ func TestLostEditedCallKeepsEditedArguments(t *testing.T) {
 	}
 	r.finish()
 	r.sent("eve")
-	if res := r.results(thread)[0]; !strings.Contains(res.Text, "other arguments") || !strings.Contains(res.Text, "eve") {
+	if res := r.results(thread)[0]; !strings.Contains(res.Text, "edited arguments") || !strings.Contains(res.Text, "eve") {
 		t.Errorf("the model was told %q", res.Text)
 	}
 }

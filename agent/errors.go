@@ -3,7 +3,7 @@ package agent
 // Errors of runs and decisions, for [errors.Is]. See also [segno.ErrAnswered].
 const (
 	// ErrRunning: another run has the thread.
-	ErrRunning = errText("another run has the thread")
+	ErrRunning = errText("the thread is already running")
 	// ErrTurnOver: the turn has ended, so there is nothing to decide or to continue.
 	ErrTurnOver = errText("the turn has ended")
 )

@@ -89,7 +89,7 @@ func (r *run) repeatedInput() (over bool, err error) {
 	}
 	end := r.ends[turn]
 	if end == nil || waits {
-		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give it a prompt")
+		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give the run a prompt")
 	}
 	r.emitOutcome(end)
 	return true, nil

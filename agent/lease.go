@@ -130,7 +130,7 @@ type runningError struct {
 }
 
 func (e *runningError) Error() string {
-	return "another run has the thread, until " + e.until.Format(time.TimeOnly) + " at least"
+	return "the thread is already running; its lease lasts until " + e.until.Format(time.TimeOnly) + " at least"
 }
 
 func (e *runningError) Unwrap() []error { return []error{ErrRunning, e.conflict} }

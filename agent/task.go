@@ -194,7 +194,7 @@ func (r *run) adoptQuestions(call string, w *waitError) {
 		r.draftRecord(i)
 	}
 	for _, id := range stale {
-		r.draftRecord(segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "the task no longer asks it", Actor: r.Name, Time: r.Now()})
+		r.draftRecord(segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "the task no longer contains the question", Actor: r.Name, Time: r.Now()})
 	}
 }
 
@@ -248,7 +248,7 @@ func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 		name, at := strings.TrimPrefix(key, "files/"), key
 		if raw, ok := to.all[key]; ok && segno.HashOf(raw) != given[key] && string(raw) != string(files[key]) {
 			at = unusedKey(to.all, key+"."+r.sub)
-			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
+			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed in the meantime and is kept)"
 		}
 		to.put(at, files[key])
 		changed = append(changed, name)

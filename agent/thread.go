@@ -30,7 +30,7 @@ func (r *run) openThread(ctx context.Context) error {
 			return segno.Errorf(segno.KindNotFound, "find thread", string(r.thread), "the thread does not exist")
 		default:
 			return segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "the thread does not exist").
-				WithHint("begin it with a prompt")
+				WithHint("start it with a prompt")
 		}
 	}
 	if err != nil {

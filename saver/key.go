@@ -30,7 +30,7 @@ func (a ThreadKey) check(op string) error {
 		return err
 	}
 	if strings.HasPrefix(a.Thread, parts) {
-		return segno.Errorf(segno.KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
+		return segno.Errorf(segno.KindInvalid, op, a.Thread, "the prefix of the id is reserved for threads of namespaces")
 	}
 	if a.Namespace == "" {
 		return nil

@@ -67,7 +67,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	if overlaps && !isShared && begun.Warn == "" {
-		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", tx.Workspace.Root())
+		begun.Warn = fmt.Sprintf("segno: another agent is active in %s; paths that both change will count as conflicts in an undo", tx.Workspace.Root())
 	}
 	if err := tx.saveTurn(ctx, turn); err != nil {
 		return TurnStart{}, err

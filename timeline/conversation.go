@@ -91,7 +91,7 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 		return nil, noSession(fmt.Sprintf("no transcripts of %s can be read here", p.Agent))
 	}
 	if p.Leaf == "" {
-		return nil, noSession("before its first prompt there is no conversation; start the agent again")
+		return nil, noSession("there is no conversation before its first prompt; start the agent again")
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
@@ -154,14 +154,14 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "there is no conversation before the first prompt").
 			WithHint("start the agent again")
 	}
 	if at == head.Head && head.Link.Session != "" {
 		return tx.resumeHead(ctx, head, c)
 	}
 	if c.Session == nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "no conversation was recorded then")
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "the checkpoint has no conversation")
 	}
 	link, err := tx.resumeAt(ctx, head, c, at)
 	if err != nil {
@@ -210,7 +210,7 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpo
 	src, err := t.Find(ctx, l.Session)
 	if segno.KindOf(err) == segno.KindNotFound {
 		if c.Session == nil || c.Session.Leaf == "" {
-			return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(l.Session), "the session is gone and had no recorded turn")
+			return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(l.Session), "the session is missing and had no recorded turn")
 		}
 		link, err := tx.resumeAt(ctx, head, c, c.ID)
 		if err != nil {
@@ -251,7 +251,7 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 		return nil, err
 	}
 	if c.Session == nil || c.Session.Leaf == "" || tx.Transcripts[c.Session.Agent] == nil {
-		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "no transcript was recorded then")
+		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "the checkpoint has no transcript")
 	}
 	link, err := tx.cutSession(ctx, *c.Session, dir, "", false)
 	if link != nil {

@@ -19,7 +19,7 @@ func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.Co
 		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "the store cannot erase")
 	}
 	if p.DryRun {
-		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "a purge cannot be tried out")
+		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "a dry run is not supported for a purge")
 	}
 	all, err := deletable(ctx, s, op, thread)
 	if err != nil {
@@ -68,7 +68,7 @@ func deletable(ctx context.Context, s segno.Store, op string, thread segno.Threa
 			return nil, err
 		}
 		if held.Owner != "" {
-			return nil, segno.Errorf(segno.KindRefused, op, string(id), "a run holds the thread").WithHint("stop the run first")
+			return nil, segno.Errorf(segno.KindRefused, op, string(id), "a run of the thread is in progress").WithHint("stop the run first")
 		}
 	}
 	return all, nil

@@ -58,7 +58,7 @@ func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (e
 	x := f.From
 	if ask.Dir != "" {
 		if x.Workspace == nil {
-			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the files were not recorded then").
+			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the checkpoint has no files").
 				WithHint("fork at a turn that 'segno log' shows with files")
 		}
 		if f.Report, err = tx.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {

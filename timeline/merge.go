@@ -13,7 +13,7 @@ const maxMerge = 8 << 20
 // The reasons why entities could not be merged. The user reads whyChanged before the others.
 const (
 	whyChanged   = "changed since the turn"
-	whyOtherKind = "it is not the same kind of file any more"
+	whyOtherKind = "the type of the file changed"
 	whyMode      = "its mode was changed, too"
 	whyXattrs    = "its extended attributes were changed, too"
 	whyLarge     = "the file is too large to merge"

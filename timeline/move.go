@@ -87,7 +87,7 @@ func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (curr
 		now.at = checkpointOf(&c)
 	}
 	if err != nil {
-		return now, fmt.Errorf("save the present: %w", err)
+		return now, fmt.Errorf("save the current state: %w", err)
 	}
 	if p.Tip == p.Before.Tip && p.Before.Tip == p.Before.Head {
 		p.Tip = now.head.Tip // redo reaches the checkpoint that was just saved

@@ -74,7 +74,7 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 	if len(what) == 0 {
 		return ""
 	}
-	files := "No files were changed by that."
+	files := "This changed no files."
 	if newestTree(old) != newestTree(now) {
 		files = "The files were changed to match; re-read files before you rely on them."
 	}
@@ -150,7 +150,7 @@ func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot
 	c.Parent = s.head.Head // it may be a commit without a checkpoint
 	head, err := tx.commitRetryingCAS(ctx, *c)
 	if err != nil {
-		return s, fmt.Errorf("save the present: %w", err)
+		return s, fmt.Errorf("save the current state: %w", err)
 	}
 	return threadState{head, checkpointOf(c)}, nil
 }

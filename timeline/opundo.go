@@ -56,7 +56,7 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 			return refuseUndo(op, "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
-	return refuseUndo(op, "the thread has moved on since").WithHint("run 'segno op log' and undo the newer operations first")
+	return refuseUndo(op, "a newer operation moved the thread").WithHint("run 'segno op log' and undo the newer operations first")
 }
 
 // FindOperation returns one operation of the workspace's log. For "" it returns the newest

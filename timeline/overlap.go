@@ -10,10 +10,10 @@ import (
 
 // The reasons why a path of a turn may not be its own.
 const (
-	whyDoubt      = "changed after the turn, or beside another turn"
-	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
-	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
-	whyRanToo     = "a turn of another thread ran a command at the time, which may have changed it, too"
+	whyDoubt      = "changed after the turn, or by a concurrent turn"
+	whyOnlyShared = "another thread was active, and this turn's tools did not name the path"
+	whyNamedToo   = "tools of a concurrent turn of another thread name the path, too"
+	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
 )
 
 // contestedPaths returns a function that returns why a path that changed in a turn may have

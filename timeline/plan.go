@@ -151,7 +151,7 @@ func (tx *txn) planVerb(ctx context.Context, ask MoveRequest, now currentState, 
 	case ask.Verb == segno.VerbOpUndo && tx.Workspace != nil:
 		return tx.planOpUndo(ctx, ask, now, p)
 	}
-	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
+	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "the request is not a move")
 }
 
 // readCurrent finds the thread, refuses while a turn is open and snapshots the present.
@@ -504,12 +504,12 @@ func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Check
 	}
 	switch chat := ask.Scope == ScopeChat; {
 	case !chat && x.Workspace == nil:
-		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the files were not recorded then").
+		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the checkpoint has no files").
 			WithHint("use --chat to move the conversation only")
 	case chat && len(ask.Paths) > 0:
 		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
 	case chat && x.Session == nil:
-		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "its conversation is the thread itself, and goes nowhere alone").
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it has no separate agent session: the conversation cannot move without the files").
 			WithHint("use 'segno restore' without --chat, or fork there")
 	}
 	return nil

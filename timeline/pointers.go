@@ -82,5 +82,5 @@ func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit b
 			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
 		}
 	}
-	return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
+	return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no ancestor with a checkpoint")
 }

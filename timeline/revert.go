@@ -217,14 +217,14 @@ func (p *FilePlan) split(changes []segno.Change) {
 			keep(&p.Kept, c.Path, "protected: git") // restored if it is gone, never changed
 		case fromProtected && isSaved(c.To):
 			p.hidden = append(p.hidden, c.Path)
-			keep(&p.Conflicts, c.Path, "protected now, cannot be brought back: "+c.From.Why)
+			keep(&p.Conflicts, c.Path, "protected now, cannot be restored: "+c.From.Why)
 		case fromProtected:
 			keep(&p.Kept, c.Path, "protected: "+c.From.Why)
 		case toProtected && c.From.Type == segno.EntityNone:
-			keep(&p.Kept, c.Path, "was protected, cannot be brought back: "+c.To.Why)
+			keep(&p.Kept, c.Path, "was protected, cannot be restored: "+c.To.Why)
 			p.Lost = true
 		case toProtected:
-			keep(&p.Conflicts, c.Path, "was protected then: "+c.To.Why)
+			keep(&p.Conflicts, c.Path, "was protected at that checkpoint: "+c.To.Why)
 		default:
 			p.Steps = append(p.Steps, c)
 		}

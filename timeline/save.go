@@ -33,7 +33,7 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 	}
 	for _, t := range tx.turns {
 		if t.commitsSteps() && t.Thread == head.Thread && !tx.isGone(t) { // the run would find another head than it left
-			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run is at work on the thread").
+			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run of the thread is in progress").
 				WithHint("wait for it to end")
 		}
 	}

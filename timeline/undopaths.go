@@ -17,7 +17,7 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 		return err
 	}
 	if before.IsZero() {
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then").
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the checkpoint before the turns has no files").
 			WithHint("run 'segno undo' without paths to move the conversation")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
@@ -39,7 +39,7 @@ func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState,
 		return err
 	}
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
-		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "these turns left no change there").
+		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "the turns left no changes in these paths").
 			WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
 	}
 	return nil

@@ -39,7 +39,7 @@ func (c *codec) check(ok bool, why string) {
 // take decodes the next n bytes.
 func (c *codec) take(n uint64) string {
 	if n > uint64(len(c.in)) {
-		c.fail("it ends too early")
+		c.fail("it is truncated")
 		return ""
 	}
 	s := c.in[:n]

@@ -90,11 +90,11 @@ func commonOf(g *gitDir) (*gitDir, error) {
 	return common, nil
 }
 
-var errCommon = errors.New("its commondir leads to a repository that it is not a worktree of")
+var errCommon = errors.New("its commondir points to a repository that it is not a worktree of")
 
 // Why a .git file or symlink is not followed.
 var (
-	errLeadsNowhere  = errors.New("it names no directory")
+	errLeadsNowhere  = errors.New("it does not name a directory")
 	errNoRepository  = errors.New("the directory it names is not a repository")
 	errOtherOwner    = errors.New("the repository it names belongs to another user")
 	errNoBackPointer = errors.New("the repository it names does not name this directory as its worktree")

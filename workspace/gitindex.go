@@ -39,7 +39,7 @@ func (r *gitIndexReader) index() {
 	}
 	r.in = r.in[:len(r.in)-r.hash] // without the checksum
 	if r.version = bigEndian(head[4:]); r.version < 2 || r.version > 4 {
-		r.fail("another version")
+		r.fail("an unsupported version")
 	}
 	for count := bigEndian(head[8:]); count > 0 && r.err == nil; count-- {
 		r.entry()
@@ -80,7 +80,7 @@ func (r *gitIndexReader) entry() {
 func (r *gitIndexReader) untilZero() string {
 	end := strings.IndexByte(r.in, 0)
 	if end < 0 {
-		r.fail("a name without an end")
+		r.fail("an unterminated name")
 		return ""
 	}
 	return r.take(uint64(end) + 1)[:end]

@@ -132,7 +132,7 @@ func (l Limits) check(dir string) error {
 	}
 	const narrower = "run segno in a project's own directory"
 	if dir == filepath.Dir(dir) {
-		return refuse("it is the whole file system", narrower)
+		return refuse("it is the root directory", narrower)
 	}
 	if home, err := realDir(l.Home); l.Home != "" && err == nil {
 		if rel, ok := inside(dir, home); ok && rel == "" {

@@ -158,7 +158,7 @@ func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 	if err != nil && !isGone(err) {
 		var saved bool
 		if text, saved = cover.ignoreText(); !saved {
-			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file, no symlink")
+			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file that is not a symlink")
 		}
 	}
 	if cover != nil {

@@ -61,7 +61,7 @@ func (a *apply) decide(s *step) error {
 		return nil
 	}
 	if err != nil {
-		return pathError("look at", s.Path, err)
+		return pathError("inspect", s.Path, err)
 	}
 	s.found = now
 	switch {
@@ -112,7 +112,7 @@ func (a *apply) isStillLinked(s *step) (bool, error) {
 	}
 	first, ok, err := a.reader.root.find(s.From.Target)
 	if err != nil {
-		return false, pathError("look at", s.From.Target, err)
+		return false, pathError("inspect", s.From.Target, err)
 	}
 	return ok && first.isSameFile(&s.found.st), nil
 }
@@ -166,12 +166,12 @@ func (a *apply) whyNoDir(dir string) (string, error) {
 			return "", nil
 		}
 		if s.found.Type != segno.EntityProtected {
-			return dir + " is not to be a directory", nil
+			return dir + " will not be a directory", nil
 		}
 	}
 	now, err := a.reader.look(dir)
 	if err != nil {
-		return "", pathError("look at", dir, err)
+		return "", pathError("inspect", dir, err)
 	}
 	switch now.Type {
 	case segno.EntityDir:
@@ -195,9 +195,9 @@ func newSteps(changes []segno.Change) ([]*step, error) {
 		why := ""
 		switch {
 		case !validPath(s.Path):
-			why = "the path is not one inside the tree"
+			why = "the path is not inside the tree"
 		case i > 0 && out[i-1].Path == s.Path:
-			why = "there are two steps for it"
+			why = "the plan has two steps for this path"
 		case !isComplete(s.To):
 			why = "its target state is incomplete"
 		}

@@ -119,7 +119,7 @@ func enter(at vfs.Root, name, path string) (vfs.Root, error) {
 	}
 	self, err := next.Lstat(".")
 	if err == nil && !os.SameFile(before, self) {
-		err = notDirError(path + " is moving")
+		err = notDirError(path + " was replaced meanwhile")
 	}
 	if err != nil {
 		next.Close()

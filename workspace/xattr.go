@@ -35,7 +35,7 @@ func (c *codec) xattr(x *xattr) {
 	c.key(&x.name)
 	c.text(&x.value)
 	isUser := strings.HasPrefix(x.name, xattrPrefix) && len(x.name) > len(xattrPrefix)
-	c.check(isUser && strings.IndexByte(x.name, 0) < 0, "an attribute that is not a user's")
+	c.check(isUser && strings.IndexByte(x.name, 0) < 0, "an attribute outside the user namespace")
 }
 
 // The buffers for attributes: most are small, and the kernel has none above 64 KiB.

@@ -76,7 +76,7 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 }
 
 const systemPrompt = `You are segno's agent and work for a person in the directory %s. Your tools see that directory and nothing else.
-Read before you change. Write down work of several steps with write_todos, and keep it true as you go.
+Read before you change. Write down work of several steps with write_todos, and keep the list up to date.
 Commands may need the person's approval; do not repeat a call that was rejected unless they ask for it.
 Answer in plain sentences, and briefly.`
 
@@ -139,7 +139,7 @@ func (c *Chat) checkPlace() error {
 			return nil
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat again in its new place")
+	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("exit and start the chat again in the directory's new location")
 }
 
 // explainConflict replaces a conflict with another run by an error that names it.
@@ -155,7 +155,7 @@ func (c *Chat) explainConflict(ctx context.Context, err error) error {
 }
 
 func (c *Chat) errRunning() error {
-	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run has the session").WithHint("wait until it ends, or begin another session")
+	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another process is running this session").WithHint("wait until it ends, or start another session")
 }
 
 // Status is the state of a session.

@@ -271,11 +271,11 @@ func (c *Chat) save(ctx context.Context, name string) (segno.CommitID, string, e
 	}
 	name = cmp.Or(name, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
 	if isReserved(name) {
-		return "", "", segno.Errorf(segno.KindInvalid, "save session", name, "the name has another meaning").WithHint("choose a name unlike t1, latest, @… or …-")
+		return "", "", segno.Errorf(segno.KindInvalid, "save session", name, "names such as t1 and latest are reserved").WithHint("choose a name that is not t1, latest, @… or …-")
 	}
 	for id, label := range pins {
 		if slices.Contains(segno.PinNames(label), name) && id != at.ID {
-			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint has that name").WithHint("choose another name")
+			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint has this name").WithHint("choose another name")
 		}
 	}
 	if c.Timeline != nil {

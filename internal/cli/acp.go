@@ -28,7 +28,7 @@ shows how for each editor.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "it needs the agent's command after --"))
+				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "the agent's command is missing after --"))
 			}
 			place, dir, err := a.placeAndDir()
 			if err != nil {

@@ -91,7 +91,7 @@ func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timel
 			return nil, nil, err // the proxy's thread of this session
 		}
 		if known {
-			return nil, errors.New("the session began without files"), nil
+			return nil, errors.New("the session was started without files"), nil
 		}
 	}
 	rec, err := s.store.RegisterRoot(ctx, dir)

@@ -72,14 +72,14 @@ prints its id and exits with code 10; answer by the id, at any time, from any pr
 	c.Flags().BoolVar(&f.continueTurn, "continue", false, "continue a turn that was interrupted")
 	c.Flags().BoolVar(&f.waiting, "waiting", false, "list the calls that wait for approval, and end")
 	for kind, text := range map[segno.DecisionKind]string{
-		segno.Approve: "make the call that waits under `ID`",
-		segno.Reject:  "do not make the call that waits under `ID`; see --reason",
-		segno.Edit:    "make it with other arguments: --edit `ID` JSON",
-		segno.Respond: "do not make it; reply in its place: --respond `ID` TEXT",
+		segno.Approve: "approve the waiting call `ID`",
+		segno.Reject:  "reject the waiting call `ID`; see --reason",
+		segno.Edit:    "approve a waiting call with other arguments: --edit `ID` JSON",
+		segno.Respond: "reply in place of a waiting call: --respond `ID` TEXT",
 	} {
 		c.Flags().Func(string(kind), text, func(id string) error {
 			if id == "" {
-				return errors.New("it needs an id")
+				return errors.New("the id is missing")
 			}
 			f.answers = append(f.answers, answer{kind: kind, id: id})
 			return nil
@@ -130,7 +130,7 @@ func (a *app) modelOf(ctx context.Context, store segno.Store, session string, is
 	case err != nil && isUnused:
 		return offline.New(), nil
 	case err != nil && segno.HintOf(err) != "":
-		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session began with " + last)
+		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session was started with " + last)
 	}
 	return model, err
 }
@@ -216,7 +216,7 @@ func storeCheck(dir string) (func() error, error) {
 			return nil
 		}
 		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").
-			WithHint("put it back, or exit and start the chat again")
+			WithHint("move the directory back, or exit and start the chat again")
 	}, nil
 }
 
@@ -254,7 +254,7 @@ func (f *chatFlags) check(args []string) error {
 	}
 	isReject := func(w answer) bool { return w.kind == segno.Reject }
 	if f.reason != "" && !slices.ContainsFunc(f.answers, isReject) {
-		return errors.New("--reason is for --reject")
+		return errors.New("--reason requires --reject")
 	}
 	given := slices.DeleteFunc([]bool{f.prompted, len(f.answers) > 0, f.continueTurn, f.waiting}, func(is bool) bool { return !is })
 	if len(given) > 1 {

@@ -125,7 +125,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.line("run echo two >> ledger")
 	c.sees("1 waiting")
 	c.press(agentrig.CtrlC)
-	c.sees("ctrl+c again leaves")
+	c.sees("ctrl+c again to exit")
 	c.press(agentrig.CtrlC)
 	c.ends()
 

@@ -110,10 +110,10 @@ func (a *app) addVerbs(root *cobra.Command) {
 	}{
 		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
 		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox()}},
-		{"move", "Go back, and forward again:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
-		{"keep", "Keep a moment, and go on from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
+		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
+		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"store", "Look after the store:", []*cobra.Command{a.check(), a.gc(), a.delete()}},
+		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, verb := range g.verbs {

@@ -29,7 +29,7 @@ var exitTable = [...]struct {
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
 	{exitConflict, []segno.Kind{segno.KindPartial},
 		"done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
-	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too wide), or no terminal to ask on"},
+	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too broad), or no terminal for the confirmation"},
 	{6, []segno.Kind{segno.KindCorrupt}, "something in the store or a transcript is damaged"},
 	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},
 	{8, []segno.Kind{segno.KindNewer}, "the store was written by a newer segno"},

@@ -95,7 +95,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 // dryFork prints the fork that --dry-run asked about. It checks only that the directory is free.
 func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give --to a new directory")
+		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give a new directory with --to")
 	}
 	res := forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}
 	return a.print(res, func(p *printer) {

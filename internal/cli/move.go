@@ -98,7 +98,7 @@ func (a *app) confirm(verb string) error {
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
 		}
-		return segno.Errorf(segno.KindRefused, verb, "", "no terminal to ask on").WithHint(hint)
+		return segno.Errorf(segno.KindRefused, verb, "", "no terminal for the confirmation").WithHint(hint)
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')

@@ -147,7 +147,7 @@ func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err erro
 			return nil, err
 		}
 		if seen[i.ID] {
-			return nil, usage(fmt.Errorf("%s is answered twice", w.id))
+			return nil, usage(fmt.Errorf("%s has more than one answer", w.id))
 		}
 		seen[i.ID] = true
 		d := segno.Decision{Interrupt: i.ID, Kind: w.kind}
@@ -243,7 +243,7 @@ func (o *oneShot) listWaiting(ctx context.Context) error {
 	}
 	if len(open) == 0 {
 		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
-			o.notef("no call waits, but the last turn was interrupted; %s continues it", o.command("--continue"))
+			o.notef("no call is waiting, but the last turn was interrupted; %s continues it", o.command("--continue"))
 		}
 	}
 	return o.print(append([]segno.Interrupt{}, open...), func(p *printer) {

@@ -21,7 +21,7 @@ checkpoint can have several names. The default name is "pinned".`,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimSpace(append(args, "pinned")[1])
 			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
-				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- have another meaning"))
+				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- are reserved"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runPin(ctx, d, args[0], name)
@@ -47,7 +47,7 @@ func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) 
 	}
 	for id, names := range h.pins {
 		if other := h.byID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
-			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has that name").
+			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has this name").
 				WithHint("run 'segno unpin " + shellQuote(name) + "' first")
 		}
 	}

@@ -109,7 +109,7 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "the conversation belongs to an ACP client").WithHint(hint)
 	}
 	if head.Head != at {
-		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").
+		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat can continue only at the head of its thread").
 			WithHint("run 'segno restore " + short(at) + "' first")
 	}
 	return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, nil
@@ -136,7 +136,7 @@ func (a *app) exec(ctx context.Context, res resumeResult) error {
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = res.Dir, os.Stdin, os.Stdout, os.Stderr, a.Environ()
 	err := cmd.Run()
 	if errors.Is(err, exec.ErrNotFound) {
-		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "not found on PATH").WithHint("run the printed command where it is")
+		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "not found on PATH").WithHint("run the printed command where the agent is installed")
 	}
 	if errors.As(err, new(*exec.ExitError)) {
 		return nil // the agent has reported its error to the user

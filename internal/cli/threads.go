@@ -24,7 +24,7 @@ func (a *app) threads() *cobra.Command {
 		Use:   "threads",
 		Short: "the threads of this directory, the most recently changed first",
 		Long: `Lists the threads of this directory, the most recently changed first. In a directory
-that segno does not know it lists those of every directory, as --all does.`,
+that is not in a workspace it lists those of all directories, as --all does.`,
 		Example: "  segno threads\n  segno threads --all --json\n  segno threads --status waiting",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -45,7 +45,7 @@ that segno does not know it lists those of every directory, as --all does.`,
 	}
 	c.Flags().StringVar(&status, "status", "", "only those that are `STATUS`: "+strings.Join(names, ", "))
 	completeFlag(c, "status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	c.Flags().BoolVar(&all, "all", false, "of every directory")
+	c.Flags().BoolVar(&all, "all", false, "list the threads of all directories")
 	return c
 }
 
@@ -88,7 +88,7 @@ func chainOf(ctx context.Context, store *local.Store, thread segno.ThreadID) ([]
 }
 
 // noWorkspaceHere explains why 'segno threads' lists the threads of other directories.
-const noWorkspaceHere = "segno knows no workspace here; these are the threads of every directory"
+const noWorkspaceHere = "this directory is not in a workspace; these are the threads of all directories"
 
 // runThreads lists the threads of the directory. In a directory that no workspace contains, it lists
 // the threads of the whole store, and none if there is no store.

@@ -163,7 +163,7 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 }
 
 func errNoWorkspace(dir string) error {
-	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "segno knows no workspace here").
+	return segno.Errorf(segno.KindNotFound, "find workspace", dir, "this directory is not in a workspace").
 		WithHint("run 'segno enable claude' or 'segno save' here, or use -C DIR")
 }
 

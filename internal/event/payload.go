@@ -118,7 +118,7 @@ func (p Payload) Check() error {
 	}
 	const allowed = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if len(p.Session) > maxSession || strings.Trim(string(p.Session), allowed) != "" {
-		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id holds characters that no agent gives it")
+		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id contains invalid characters")
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 		return p.AnswerProbe(h.Stdout)
 	}
 	if err := h.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
-		return segno.NewError(segno.KindIO, "hand event on", p.Event, err).WithHint("run 'segno enable claude' again")
+		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable claude' again")
 	}
 	return nil
 }

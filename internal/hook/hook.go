@@ -249,4 +249,4 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	})
 }
 
-var errNoSession = errors.New("the event names no session")
+var errNoSession = errors.New("the event has no session id")

@@ -421,7 +421,7 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
 	var out bytes.Buffer // which says that two are at work
 	Claude(t.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
-	if !strings.Contains(out.String(), "another agent is at work") {
+	if !strings.Contains(out.String(), "another agent is active") {
 		t.Errorf("the agent received %q", &out)
 	}
 	s.sendEvent("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)

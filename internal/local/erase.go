@@ -73,7 +73,7 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 			continue
 		}
 		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
-			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or end it")
+			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or stop it")
 		}
 		of = append(of, t)
 	}

@@ -209,7 +209,7 @@ func (c *call) sentence(subjectSize int) string {
 	text := "- You " + c.verb.past
 	switch {
 	case c.verb.past == "restored":
-		return "- Here the user restored files as they were before, by " + about + "; what is told above may not stand any more"
+		return "- Here the user restored files as they were before, by " + about + "; the record above may be out of date"
 	case c.state == begun, c.state == stopped:
 		text = "- You began to " + c.verb.infinitive
 	case c.state == rejected, c.state == withdrawn:

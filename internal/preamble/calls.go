@@ -267,6 +267,6 @@ func (ts *tallies) droppedText() string {
 	if others > 0 {
 		byTool = append(byTool, fmt.Sprintf("%d with others", others))
 	}
-	return fmt.Sprintf("- Before the rest of this list there were %d more calls, of which there is no room to tell: %s. "+
+	return fmt.Sprintf("- Before the rest of this list there were %d more calls, which are left out: %s. "+
 		"The command segno log has them all.\n", sum, strings.Join(byTool, ", "))
 }

@@ -60,7 +60,7 @@ func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 	}
 	l.add(partPlan, share, "", func(room int) string { return planText(b.plan, room) })
 	if len(changed) > 0 {
-		l.add(partChanged, share, "These paths in the workspace changed since that message came, by you or by somebody else:\n",
+		l.add(partChanged, share, "These paths in the workspace changed since that message came, by you or by another program:\n",
 			func(room int) string { return block(strings.Join(changed, "\n"), room) })
 	}
 	l.add(partDoneNow, l.room-left, "You have already done this for it, oldest first; do not repeat it.\n", b.done.textOf)

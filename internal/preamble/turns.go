@@ -111,7 +111,7 @@ func (t *turn) promptSize(form int) int {
 }
 
 // firstPrompt replaces the prompt of the first turn, which is the task.
-const firstPrompt = "The user said what is told above as the task.\n"
+const firstPrompt = "The user said the task that is quoted above.\n"
 
 // brief returns the prompt in one line, without the reply.
 func (t *turn) brief(size int) string {
@@ -133,7 +133,7 @@ func (t *turn) brief(size int) string {
 func (t *turn) replyLead(reply string) string {
 	if t.isComplete() {
 		if reply == "" {
-			return "No words of yours in reply are on record.\n"
+			return "Your reply was not recorded.\n"
 		}
 		return "You replied:\n"
 	}
@@ -142,7 +142,7 @@ func (t *turn) replyLead(reply string) string {
 		text = "The user cancelled this before you had finished; do not go on with it unless the user asks for it again."
 	}
 	if t.hasEffects {
-		text += " What you had done by then is told above and counts."
+		text += " What you had done by then is listed above and remains in effect."
 	}
 	if reply != "" {
 		text += " You had begun to say:"

@@ -163,7 +163,7 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	}
 	switch {
 	case s.turn != nil:
-		return refuse(segno.KindBusy, "a turn is under way", "Wait for its end.")
+		return refuse(segno.KindBusy, "a turn is in progress", "Wait until it ends.")
 	case s.record.Thread == "":
 		return refuse(segno.KindRefused, noCheckpoint, "Load the session of that thread instead.")
 	case len(found) == 0:

@@ -392,7 +392,7 @@ func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, 
 	}
 	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
 		return r, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
-			"the agent does not replay the turns from before segno: a session that goes back would lack them").
+			"the agent does not replay the turns from before segno: a rebuilt session would lack them").
 			WithHint("Use --force to go back without them.")
 	}
 	tl, err := s.timeline(ctx)

@@ -58,7 +58,7 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn,
 		"fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
-		meta["note"] = "a turn was under way; the fork begins after the last complete one"
+		meta["note"] = "a turn was in progress; the fork begins after the last complete one"
 	}
 	return meta
 }
@@ -198,7 +198,7 @@ func prepareForkDir(dir string) error {
 // answerInPlace answers with a fork that gets the client id of the source.
 func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
 	if f.turn != nil {
-		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork without inPlace")
+		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is in progress").WithHint("wait until it ends, or fork without inPlace")
 	}
 	if _, err := f.inPlace(ctx); err != nil {
 		return err

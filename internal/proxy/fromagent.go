@@ -92,7 +92,7 @@ func excerpt(line []byte) string {
 }
 
 // lostAnswer is the error of a request whose answer seems to have come under another id.
-const lostAnswer = "the agent answered under the id of another request, and fell silent"
+const lostAnswer = "the agent answered with the id of another request and then stopped"
 
 // strayAnswer handles an answer under an id that no request has. If the id is invalid and
 // only one request is open, the answer was meant for it. Else an answer may have come twice,
@@ -101,7 +101,7 @@ func (p *proxy) strayAnswer(proc *process, id string) {
 	p.logf("the agent answered request %s, which does not exist", excerpt([]byte(id)))
 	waiting := proc.unanswered()
 	if !acp.IsID(id) && len(waiting) == 1 {
-		proc.fail(waiting[0], "the agent answered under an invalid id")
+		proc.fail(waiting[0], "the agent answered with an invalid id")
 		return
 	}
 	for _, id := range waiting {

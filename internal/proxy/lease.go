@@ -17,7 +17,7 @@ const (
 )
 
 // errHeld is the error of a prompt while another client has the thread's lease.
-var errHeld = errors.New("another client works on this thread")
+var errHeld = errors.New("another client is using this thread")
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
 // ended, and tries again: another process may have been faster.

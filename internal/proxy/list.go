@@ -46,9 +46,9 @@ func (p *proxy) readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	wrong := ""
 	if !ok || err != nil || json.Unmarshal(data, &c) != nil {
-		wrong = "is not one that session/list returned"
+		wrong = "is unknown"
 	} else if c.Agent != "" && !p.agent.identity().List {
-		wrong = "is of another agent"
+		wrong = "belongs to another agent"
 	} else {
 		return c, at, nil
 	}

@@ -27,8 +27,8 @@ func (s *session) open(m acp.Message) error {
 	r := &openRequest{session: s, m: m, load: m.MethodName() == "session/load"}
 	dir := cwd(m)
 	if s.turn != nil && dir != "" && dir != s.record.Dir {
-		return segno.Errorf(segno.KindBusy, "open session", string(s.id), "a turn is under way in %s", s.record.Dir).
-			WithHint("wait for its end, or cancel it")
+		return segno.Errorf(segno.KindBusy, "open session", string(s.id), "a turn is in progress in %s", s.record.Dir).
+			WithHint("wait until it ends, or cancel it")
 	}
 	ctx, end := s.wait()
 	defer end()
@@ -82,7 +82,7 @@ func (r *openRequest) openHeld(ctx context.Context) error {
 		}
 	}
 	r.proxy.result(r.m, struct{}{})
-	r.report("another client's turn is under way on this conversation; prompts are refused until it ends")
+	r.report("another client's turn is in progress in this conversation; prompts are refused until it ends")
 	r.announceCommands()
 	return nil
 }

@@ -167,7 +167,7 @@ func TestTurnAfterDuplicateAnswer(t *testing.T) {
 				}
 				return
 			}
-			if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: the agent answered under") {
+			if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: the agent answered with") {
 				t.Errorf("refused with %v", e)
 			}
 		})

@@ -229,7 +229,7 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 	}
 	up := segno.SessionID(m.SessionID())
 	if up == "" {
-		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent gave no session id")
+		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent returned no session id")
 	}
 	s.proxy.announce(s, up, nil)
 	s.loaded(proc, m)

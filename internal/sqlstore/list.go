@@ -23,7 +23,7 @@ func (c *Common) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative"))
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative"))
 			return
 		}
 		p := &page{position: math.MaxInt64}

@@ -117,7 +117,7 @@ func (x *Index) Apply(t *Thread, r *Record, end int64) (err error) {
 	case r.Hidden:
 		t.Deleted = true
 	default:
-		err = errors.New("it is no record of a thread")
+		err = errors.New("it is not a record of a thread")
 	}
 	if err != nil {
 		return err

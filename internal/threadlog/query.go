@@ -95,7 +95,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 	const op = "list checkpoints"
 	return list(ctx, s, op, q.Thread == "", func(x *Index) (found []segno.Checkpoint, err error) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			return nil, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative")
+			return nil, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative")
 		}
 		threads := x.Threads
 		if q.Thread != "" {

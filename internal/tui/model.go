@@ -220,7 +220,7 @@ func (m *model) showStatus(s statusMsg) {
 	m.keepUnsent()
 	switch {
 	case s.status.Phase == agent.PhaseRunning:
-		m.say("", "another run has this session")
+		m.say("", "another process is running this session")
 	case s.status.Phase == agent.PhaseBrokenOff:
 		m.say("", "the last turn was interrupted; /continue continues it")
 	}

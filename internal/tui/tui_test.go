@@ -276,7 +276,7 @@ func TestCtrlC(t *testing.T) {
 		t.Errorf("the input is %q, left %v", s.input.Value(), s.left)
 	}
 	s.press(ctrlC)
-	s.sees("ctrl+c again leaves")
+	s.sees("ctrl+c again to exit")
 	s.typed("x")
 	s.press(tea.Key{Code: tea.KeyBackspace}, ctrlC)
 	if s.left {
@@ -499,7 +499,7 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	}
 	one.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
 	one.settle()
-	one.sees("another run has this session")
+	one.sees("another process is running this session")
 }
 
 func TestASmallScreenHasAllAnswers(t *testing.T) {

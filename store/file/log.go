@@ -35,7 +35,7 @@ func (s *disk) shortened(t *threadlog.Thread, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return corrupt(s.logFile(t), fmt.Errorf("the log was %d bytes long, and now it is shorter or gone", t.End))
+	return corrupt(s.logFile(t), fmt.Errorf("the log was %d bytes long, and now it is shorter or missing", t.End))
 }
 
 // load reads the announced records of a log.
@@ -133,7 +133,7 @@ func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	case err != nil || len(rest) == 0:
 		return err
 	case t.Size < t.End || !isTorn(rest):
-		return s.damaged(t, errors.New("the log ends within it, and not as after a write that was interrupted"))
+		return s.damaged(t, errors.New("the log ends within it, and not because of an interrupted write"))
 	case repair:
 		return s.cutOff(t, log, rest)
 	}

@@ -36,7 +36,7 @@ func (s *disk) KeepObjects(staged segno.Staged) error {
 	for _, pack := range staged.Packs {
 		name, ok := packName(pack)
 		if !ok {
-			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "no batch of this store gives a pack that name")
+			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "invalid pack name")
 		}
 		err := s.keepObject(name, func(file string) error {
 			return errors.Join(s.fs.Rename(s.stagedFile(pack), file), s.fs.SyncDir(filepath.Dir(file)))

@@ -47,7 +47,7 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 	}
 	body := line[bodyAt : len(line)-1]
 	if string(line[len(crcBegin):bodyAt]) != checksum(body)+crcEnd {
-		return nil, nil, errors.New("it does not match its checksum")
+		return nil, nil, errors.New("checksum mismatch")
 	}
 	body = body[:len(body)-1]
 	// The key ends the fields: it cannot be part of a string, whose quotes are escaped, and only the

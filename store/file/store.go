@@ -176,7 +176,7 @@ func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave
 }
 
 // errNewer is the cause of errors about records that a newer version wrote.
-var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version wrote it").
+var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version of segno wrote it").
 	WithHint("use the version that wrote it, or a newer one")
 
 func corrupt(name string, err error) error {

@@ -144,7 +144,7 @@ func (k oneByOne) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
 func (k oneByOne) checkAlone(ctx context.Context, key string) error {
 	for item, err := range k.List(ctx, Group(key), "", 0) {
 		if err == nil && item.Key != key {
-			err = segno.Errorf(segno.KindConflict, "write key", key, "its group has other keys")
+			err = segno.Errorf(segno.KindConflict, "write key", key, "its group contains other keys")
 		}
 		if err != nil {
 			return err

@@ -52,7 +52,7 @@ func (q *coder) unframe(key string, val []byte) ([]byte, error) {
 	case len(val) < frameHead:
 		return nil, damaged(key, errors.New("the value is truncated"))
 	case binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[0], val[frameHead:]):
-		return nil, damaged(key, errors.New("the value does not match its checksum"))
+		return nil, damaged(key, errors.New("checksum mismatch in the value"))
 	case val[0] > frameVersion:
 		return nil, segno.NewError(segno.KindNewer, "read key", key, nil)
 	}
@@ -111,7 +111,7 @@ func encodeFields(list func(*fields)) []byte {
 }
 
 func (f *fields) damage() {
-	f.b, f.err = nil, errors.New("the value does not decode")
+	f.b, f.err = nil, errors.New("the value cannot be decoded")
 }
 
 // next decodes the next n bytes.

@@ -185,7 +185,7 @@ func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
 	case err != nil:
 		return err
 	case isNext && l.thread != p.Thread:
-		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit of that id was begun in thread %s", l.thread)
+		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit with this id was started in thread %s", l.thread)
 	}
 	return s.removeStale(ctx, l)
 }

@@ -81,7 +81,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 		return nil, err
 	}
 	if val != nil {
-		if err := s.removeOld(ctx, Item{erasingKey, val, rev}, erasingLife, "another process erases deleted threads"); err != nil {
+		if err := s.removeOld(ctx, Item{erasingKey, val, rev}, erasingLife, "another process is erasing deleted threads"); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it becomes too old
 	for item, err := range s.kv.List(ctx, usingGroup, "", 0) {
 		if err == nil {
-			err = s.removeOld(ctx, item, usingLife, "another writer makes a commit that refers to objects or other threads")
+			err = s.removeOld(ctx, item, usingLife, "another writer is making a commit that refers to objects or other threads")
 		}
 		if err != nil {
 			end()
@@ -121,7 +121,7 @@ func (s *Store) renewErasing(ctx context.Context) error {
 		return err
 	}
 	if recent, err := s.isRecent(erasingKey, val, erasingLife/2); err != nil || !recent {
-		return errors.Join(err, eraseBusy("it took too long"))
+		return errors.Join(err, eraseBusy("erasing took too long"))
 	}
 	return s.putTime(ctx, erasingKey, rev)
 }

@@ -66,7 +66,7 @@ func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.L
 	err = s.code.decode(key, val, func(f *fields) { leaseFields(f, &l, &expires) })
 	if err == nil {
 		if err = l.Expires.UnmarshalBinary(expires); err != nil {
-			err = damaged(key, errors.New("its time does not decode"))
+			err = damaged(key, errors.New("its time cannot be decoded"))
 		}
 	}
 	return l, rev, err

@@ -51,7 +51,7 @@ func (s *Store) decodeLookUp(item Item) (lookUp, error) {
 		p.pos, err = strconv.ParseUint(name[i+2:], 10, 64)
 	}
 	if err != nil || p.thread == "" || p.area != areaLog && p.area != areaOld {
-		return lookUp{}, damaged(key, errors.New("it names no position"))
+		return lookUp{}, damaged(key, errors.New("it has no position"))
 	}
 	return lookUp{p, key}, nil
 }

@@ -81,7 +81,7 @@ func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the TTL is less than a second")
 	}
 	if o.TTL > 0 && !s.headIsAtomic {
-		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that changes many keys at once")
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that writes several keys atomically")
 	}
 	if err := s.unseal(ctx); err != nil {
 		return nil, fail(op, "", err)
@@ -235,7 +235,7 @@ func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*
 			return nil, err
 		}
 		if st.Head.Thread != id {
-			return nil, damaged(key, errors.New("it is of another thread"))
+			return nil, damaged(key, errors.New("it belongs to another thread"))
 		}
 		st.rev = rev
 	case segno.KindOf(err) != segno.KindNotFound:

@@ -63,7 +63,7 @@ func parseBodyName(name string) (h segno.Hash, born time.Time, err error) {
 			return h, time.Unix(seconds, 0), err
 		}
 	}
-	return h, born, fmt.Errorf("%q is not the name of a body", name)
+	return h, born, fmt.Errorf("invalid body name %q", name)
 }
 
 // putBody stores bytes outside of their row and returns their name. They are durable, but no row names them

@@ -106,8 +106,8 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 		}
 	}
 	x.Collection = segno.Collection{}
-	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers brought something new each time").
-		WithHint("try again when there is less going on")
+	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers added data during each attempt").
+		WithHint("try again when fewer processes write")
 }
 
 // exclusively runs f while no other process commits or keeps objects. Commits with a number up to last are

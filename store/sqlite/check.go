@@ -133,7 +133,7 @@ func (k *checker) checkCommits() error {
 		&n.Records[sqlstore.Entries], &isPlaced}, func() error {
 		line, err := k.s.records.DecodeOne(*n)
 		if err == nil && !isPlaced {
-			err = errors.New("it does not follow its parent")
+			err = errors.New("its parent is not the commit before it")
 		}
 		if err != nil {
 			return corrupt("check commit", string(n.ID), err)

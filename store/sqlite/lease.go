@@ -49,7 +49,7 @@ func (d database) VerifyLease(op string, l *sqlstore.LeaseRow) error {
 	}
 	l.Owner = l.Owner[:n]
 	if string(stored) != leaseSum(l) {
-		return corrupt(op, string(l.Thread), errors.New("its row does not have its checksum"))
+		return corrupt(op, string(l.Thread), errors.New("checksum mismatch in its row"))
 	}
 	return nil
 }

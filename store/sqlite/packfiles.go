@@ -41,7 +41,7 @@ func (p *packFiles) use(name string, f func(file *os.File) error) error {
 // was stored outside of the database.
 func (p *packFiles) get(name string) (*os.File, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
-		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "not a name of a pack")
+		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "invalid pack name")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

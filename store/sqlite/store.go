@@ -215,7 +215,7 @@ func (s *Store) checkOrphanedPacks() error {
 		return nil
 	}
 	base := filepath.Base(s.file)
-	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is gone and %d packs are left", base, len(names)).
+	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is missing, but there are %d packs", base, len(names)).
 		WithHint("put " + base + " back from a backup, or move the directory aside to start with an empty store")
 }
 

@@ -19,8 +19,8 @@ import (
 
 var (
 	errKey   = errors.New("its key in the index is damaged")
-	errHead  = errors.New("its head is not the one that its newest commit made")
-	errPlace = errors.New("its place on the line is damaged") // a commit does not follow the commit that its row names
+	errHead  = errors.New("its head differs from the result of its newest commit")
+	errPlace = errors.New("its position on the line is damaged") // a commit does not follow the commit that its row names
 )
 
 // missedRow checks an id that the caller did not find in the index of a table. It looks for the id in the rows, and
@@ -80,7 +80,7 @@ func (s *Store) verifyPages(ctx context.Context, q *segno.CheckpointQuery) func(
 			_, err := c.row(ctx, `SELECT count(*) FROM commits INDEXED BY commits_seq
 				WHERE thread = (SELECT n FROM threads WHERE id = ?) AND seq BETWEEN ? AND ?`, []any{name, oldest, newest}, &n)
 			if err == nil && n != newest-oldest+1 {
-				err = corrupt(op, name, fmt.Errorf("of the commits %d to %d there are %d", oldest, newest, n))
+				err = corrupt(op, name, fmt.Errorf("of the commits %d to %d, %d exist", oldest, newest, n))
 			}
 			newest = oldest
 			return err

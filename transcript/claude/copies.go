@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-var errStale = errors.New("the bytes are not those of the position")
+var errStale = errors.New("the bytes at the position changed")
 
 // copySource is a place that may have the bytes of a position.
 type copySource struct {

@@ -73,7 +73,7 @@ func (k *cut) check() error {
 	case k.p.Leaf == "":
 		return invalid("the conversation is empty, so there is nothing to resume")
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
-		return invalid("the position names no bytes")
+		return invalid("the position has no bytes")
 	}
 	if err := cmp.Or(checkSession(opCut, k.p.Session), checkNewSession(opCut, k.to.Session)); err != nil {
 		return err

@@ -105,7 +105,7 @@ func decodeLog(data []byte) (logNode, error) {
 		}
 	}
 	if !n.isConsistent() || !bytes.Equal(n.encode(), data) {
-		return n, segno.Errorf(segno.KindCorrupt, op, "", "it contradicts itself")
+		return n, segno.Errorf(segno.KindCorrupt, op, "", "its fields are inconsistent")
 	}
 	return n, nil
 }
@@ -316,7 +316,7 @@ func (r *sizedReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	r.left -= int64(n)
 	if r.left < 0 || err == io.EOF && r.left != 0 {
-		return 0, segno.Errorf(segno.KindCorrupt, opReadLog, "", "its length is not the one that it lists")
+		return 0, segno.Errorf(segno.KindCorrupt, opReadLog, "", "its length differs from the length in the log")
 	}
 	return n, err
 }

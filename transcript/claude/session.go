@@ -31,11 +31,11 @@ func checkSession(op string, id segno.SessionID) error {
 	case id == "":
 		return invalid("is empty")
 	case id[0] == '-':
-		return invalid("begins like an option of a command")
+		return invalid("begins with a dash, like a command-line option")
 	case len(id) > maxSession:
 		return invalid("is too long")
 	case strings.Trim(string(id), "-_"+alphanumerics) != "":
-		return invalid("has other characters than letters, digits, - and _")
+		return invalid("contains characters other than letters, digits, - and _")
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (m *Map) check(o kv.Op) error {
 	}
 	switch {
 	case o.Alone && others > 0:
-		return segno.Errorf(segno.KindConflict, "write key", o.Key, "its group has other keys")
+		return segno.Errorf(segno.KindConflict, "write key", o.Key, "its group contains other keys")
 	case o.If == kv.RevAny, o.If == kv.RevSome && exists, o.If == kv.RevNone && !exists, exists && x.Rev == o.If:
 		return nil
 	}

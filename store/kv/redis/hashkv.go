@@ -36,7 +36,7 @@ var (
 // which must not contain a brace.
 func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	if strings.ContainsAny(prefix, "{}") {
-		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix has a brace")
+		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix contains a brace")
 	}
 	_, cluster := client.(*goredis.ClusterClient)
 	return &hashKV{client: client, cluster: cluster, prefix: prefix}, nil

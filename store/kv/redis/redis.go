@@ -35,7 +35,7 @@ type Store struct {
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	options, err := goredis.ParseURL(url)
 	if err != nil { // the cause may contain a password
-		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is no redis:// or rediss:// URL")
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is not a redis:// or rediss:// URL")
 	}
 	options.ContextTimeoutEnabled = true
 	client := goredis.NewClient(options)

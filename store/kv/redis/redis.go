@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -41,7 +42,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	client := goredis.NewClient(options)
 	s, err := OpenClient(ctx, client, o)
 	if err != nil {
-		client.Close()
+		_ = client.Close() // err is the error that matters
 		return nil, err
 	}
 	s.client = client
@@ -69,7 +70,7 @@ func OpenClient(ctx context.Context, client goredis.UniversalClient, o Options) 
 func (s *Store) Close() error {
 	err := s.Store.Close()
 	if s.client != nil {
-		if errClient := s.client.Close(); err == nil && errClient != goredis.ErrClosed {
+		if errClient := s.client.Close(); err == nil && !errors.Is(errClient, goredis.ErrClosed) {
 			err = fail("close store", "", errClient)
 		}
 	}

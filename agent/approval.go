@@ -45,7 +45,7 @@ func (r *run) newInterrupt(c Call, a Approval) segno.Interrupt {
 	return i
 }
 
-// newLostInterrupt returns the question about a call whose result was lost. failed is the
+// newLostInterrupt returns the question about a call with a lost result. failed is the
 // reason why a retry failed, "" without a retry.
 func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	if failed != "" {

@@ -163,7 +163,7 @@ func (r *run) applyDecision(j *job, a *segno.Answer, intent *intentBody) (ready 
 	return false
 }
 
-// recoverCall continues a call whose intent has no result, as nextAction decided.
+// recoverCall continues a call that has an intent and no result, as nextAction decided.
 func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready bool) {
 	if intent.Input != nil {
 		if j.Args = intent.Input; segno.HashArgs(j.Args) != segno.HashArgs(r.originalArgs(j.ID)) {
@@ -182,7 +182,7 @@ func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready 
 	return false
 }
 
-// askAboutLostCalls drafts and commits a question about every call whose outcome is unknown.
+// askAboutLostCalls drafts and commits a question about every call with an unknown outcome.
 // It returns an error if a call could continue without a question.
 func (r *run) askAboutLostCalls(ctx context.Context) error {
 	for _, c := range r.openCalls() {

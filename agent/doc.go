@@ -18,7 +18,7 @@
 // in progress, and [Agent.Run] without a prompt continues the turn.
 //
 // A run holds a lease on its thread. Another run of the thread returns [ErrRunning], with the
-// kind [segno.KindConflict]. A run whose process has ended does not hold the thread.
+// kind [segno.KindConflict]. A run after the end of its process does not hold the thread.
 //
 // # Retries
 //

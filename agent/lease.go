@@ -17,7 +17,7 @@ import (
 const leaseTime = 30 * time.Second
 
 // lease is a run's exclusive right to a thread, renewed until it is released. Without it a
-// call that another run is executing would look like one whose result was lost.
+// call that another run is executing would look like a call with a lost result.
 type lease struct {
 	agent  *Agent
 	leaser segno.Leaser

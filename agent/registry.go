@@ -11,7 +11,7 @@ import (
 // agent's registry.
 type registry struct {
 	id       string   // of this agent, in the owners of its leases
-	running  sync.Map // owners of leases whose runs have not ended
+	running  sync.Map // owners of the leases of runs that have not ended
 	deferred sync.Map // by [segno.ThreadID]: a [segno.Commit] with results that the store failed to commit
 	notBegun sync.Map // [intentAt]: calls that did not begin, because the commit of their intents failed
 }

@@ -39,7 +39,7 @@ func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq
 // deleted.
 //
 // An undo, a redo or a restore may move the thread to another line. Then Follow yields an
-// [EventMoved] whose Seq is the last number that both lines share: the caller discards events
+// [EventMoved] with a Seq that is the last number that both lines share: the caller discards events
 // with higher numbers. After it come the events of the new line above that number, including
 // any that were yielded before. A caller that does so always has the events that Events would
 // yield, and its last number is the since to continue from. If the thread left the line of since before

@@ -21,7 +21,7 @@ type callOutcome struct {
 	unknown  bool    // the run was cancelled during the call, or a retry failed
 	failed   string  // why the retry failed
 	notBegun bool    // the run was cancelled before the call
-	state    *Values // of a call whose outcome is unknown: its changes are reverted
+	state    *Values // of a call with an unknown outcome: its changes are reverted
 	child    *run    // of a task
 	err      error   // ends the run
 }

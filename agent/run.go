@@ -29,7 +29,7 @@ type run struct {
 	values    *Values
 	members   map[string]segno.CommitID // by call: the heads of its tasks
 	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
-	noTool    []segno.Answer            // approvals of calls whose tools this agent lacks
+	noTool    []segno.Answer            // approvals of calls to tools that this agent lacks
 	abort     context.CancelCauseFunc   // ends the run
 	parent    *run                      // of a subagent's run
 	sub       string                    // the subagent's name

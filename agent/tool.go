@@ -11,7 +11,7 @@ import (
 // Tool is a function that a model can call. [NewTool] makes one of a Go function.
 type Tool struct {
 	ToolSpec
-	// OnLost is the policy for a call whose result was lost in a crash. The zero value
+	// OnLost is the policy for a call that loses its result in a crash. The zero value
 	// asks a person: a tool that may safely run twice has to declare it.
 	OnLost OnLost
 	// Pages says that the tool limits its output and can return the rest in further calls. Its

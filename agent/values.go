@@ -36,7 +36,7 @@ func newValues(all map[string]json.RawMessage) *Values {
 // forCall returns a view of the values for one call.
 func (s *Values) forCall() *Values { return &Values{of: s, changed: map[string]valueChange{}} }
 
-// revert reverts the changes of a call whose outcome is unknown, except values that were
+// revert reverts the changes of a call with an unknown outcome, except values that were
 // changed again since. It reports whether it reverted any.
 func (s *Values) revert() (any bool) {
 	all := s.lock()

@@ -215,7 +215,7 @@ func (tx *txn) isKnownLeaf(ctx context.Context) func(leaf string) bool {
 	}
 }
 
-// threadOf returns the thread whose chain has a session, or "".
+// threadOf returns the thread with a session in its chain, or "".
 func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
 	if session == "" {
 		return "", nil

@@ -31,7 +31,7 @@ func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
 	return o, ok
 }
 
-// isOver reports whether the transcript shows the end of an open turn whose agent still runs.
+// isOver reports whether the transcript shows the end of an open turn while its agent still runs.
 // It gives the agent a moment to write it.
 func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
 	o, ok := tx.observer(t.Agent)

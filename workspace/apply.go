@@ -73,8 +73,8 @@ type apply struct {
 	objects *objectReader
 
 	syncEach     bool
-	madeWritable map[string]uint32 // directories whose mode was changed for a while → their mode
-	changedDirs  map[string]bool   // directories whose names changed
+	madeWritable map[string]uint32 // directories with a mode that Apply changed for a while → the mode before
+	changedDirs  map[string]bool   // directories in which a name changed
 }
 
 // maxSyncEach is up to how many written files are synced one by one. That takes about as

@@ -50,7 +50,7 @@ func openat2(dirfd int, rel string) (int, error) {
 
 // list calls visit for each entry but "." and "..", in the order of the file system. It does
 // not allocate; name is valid only during the call. An entry that vanishes meanwhile is left
-// out; one whose stat fails comes with err. buf has direntBytes.
+// out; a name comes with err if its stat fails. buf has direntBytes.
 func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error)) error {
 	var st stat
 	for {

@@ -18,7 +18,7 @@ const (
 )
 
 // ask asks the client about each call. If the client cancels the turn, the remaining calls
-// are rejected. If it disconnects, they stay open. A call whose result was lost is not run
+// are rejected. If it disconnects, they stay open. A call with a lost result is not run
 // again, because a client that allows everything would run it twice; the model learns that its
 // result is unknown.
 func (t *updater) ask(ctx context.Context, open []segno.Interrupt) (decisions []segno.Decision, err error) {

@@ -88,7 +88,7 @@ func (n *Notifier) unsubscribe(thread segno.ThreadID, sub *subscription) {
 	}
 }
 
-// Wait implements [segno.Watcher] for a store whose heads read reads: it returns the first head of
+// Wait implements [segno.Watcher] for a store and reads heads with read. It returns the first head of
 // the thread whose seq exceeds after. It subscribes before each read, so that no commit between the
 // read and the pause is missed.
 func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64,

@@ -37,7 +37,7 @@ type choice struct {
 	kind  segno.DecisionKind // "" decides later
 	keys  string             // the first is in the label
 	label string
-	lost  string // the label for a call whose result was lost
+	lost  string // the label for a call with a lost result
 }
 
 // choices are in the order of the screen. "n" rejects without a reason.

@@ -18,7 +18,7 @@
 //
 // So a crash leaves values that nothing names, and never half a commit. The index entry of a commit's id
 // must be the only one in its group, which prevents the use of an id in two threads. The caller repeats
-// a commit whose outcome is unknown with the same id: Commit finds the record, or makes it.
+// a commit with an unknown outcome with the same id: Commit finds the record, or makes it.
 //
 // The head key contains the state of the thread. Without a [Batcher] it is a hint, written after the
 // record; a reader lists the log from there on. With a Batcher it is written together with the record,

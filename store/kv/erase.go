@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 )
 
-// erasure is what Erase removes. Records are never deleted: a node that goes becomes a record without
+// erasure lists the records that Erase removes. Records are never deleted: a node that goes becomes a record without
 // content, so that the positions of a log have no gaps.
 type erasure struct {
 	threads []*threadLog              // the deleted ones

@@ -27,7 +27,7 @@ type logRecord struct {
 	link       []byte // an encoded link
 	pin        *segno.Pin
 	checkpoint []byte       // an encoded checkpoint, nil without one
-	objects    []segno.Hash // that the commit names, in a store whose threads expire
+	objects    []segno.Hash // that the commit names, in a store in which threads expire
 
 	body  []byte // the packed entries; nil without entries, or if they are in separate values
 	tag   string // names those values

@@ -16,7 +16,7 @@
 //
 // # Bodies
 //
-// Objects and entries whose encoding exceeds 256 KB are bodies: the store writes them before the commit that names
+// Objects and entries with an encoding of more than 256 KB are bodies: the store writes them before the commit that names
 // them, to the bucket, or to a table if there is no bucket. A body is never overwritten: its name contains the
 // SHA-256 of its bytes, the time when it was written, and a random part. A collection deletes the bodies that no
 // row names after a day. Therefore a commit is refused if its objects were staged more than a day ago.

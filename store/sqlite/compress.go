@@ -214,7 +214,7 @@ func (s *Store) repack(ctx context.Context, name string, objects []storedObject,
 	return nil, errors.Join(err, to.remove())
 }
 
-// packMove is a pack whose used objects were written to a new pack.
+// packMove is a pack after its used objects were written to a new pack.
 type packMove struct {
 	from int64
 	to   *packWriter

@@ -89,7 +89,7 @@ func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, erro
 	return p, nil
 }
 
-// makeDurable creates a directory whose name survives a crash, if it is missing.
+// makeDurable creates a directory, if it is missing, so that its name survives a crash.
 func makeDurable(fsys vfs.FS, dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -229,7 +229,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	return x, err
 }
 
-// parsePackIndex reads count entries whose records end before end.
+// parsePackIndex reads count entries; their records end before end.
 func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
 	const minEntry = len(segno.Hash{}) + 4
 	if count > len(index)/minEntry {

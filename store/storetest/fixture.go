@@ -117,7 +117,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// outcome is what a call returned.
+// outcome is the result of a call.
 type outcome[T any] struct {
 	value T
 	err   error

@@ -76,7 +76,7 @@ var errorTests = []test{
 	}},
 }
 
-// fullDiskTests need a store whose disk the test can fill.
+// fullDiskTests need a store on a disk that the test can fill.
 var fullDiskTests = []test{
 	{"a full disk", "a write without space is KindIO, errors.Is finds ENOSPC, and the store works once there is space", func(f *fixture) {
 		noSpace := func(what string, err error) {

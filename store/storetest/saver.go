@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// Traveler is a saver whose older checkpoints can be listed, loaded, returned to and forked.
+// Traveler is a saver with older checkpoints that can be listed, loaded, returned to and forked.
 type Traveler interface {
 	At(ctx context.Context, at saver.ThreadKey, id segno.CommitID) (saver.Snapshot, error)
 	History(ctx context.Context, at saver.ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error]

@@ -9,7 +9,7 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// batchFixture is a fixture whose KV has the optional interface.
+// batchFixture is a fixture with a KV that has the optional interface.
 type batchFixture struct {
 	*fixture
 	kv.Batcher

@@ -23,6 +23,7 @@ var allowed = map[string][]string{
 	"internal/vfs":               {},
 	"internal/spool":             {".", "internal/vfs", "timeline"},
 	"internal/testing/faultfs":   {"internal/vfs"},
+	"secret":                     {"internal/vfs"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {"store/kv"},

@@ -182,8 +182,12 @@ func distinct(v string) int {
 }
 
 // isMixed says whether a value is made by a machine: it has digits and letters, and letters
-// and digits change places more often than in a name with a number in it.
+// and digits change places more often than in a name with a number in it. Short words with
+// dots between them are an expression of a program.
 func isMixed(v string) bool {
+	if i := strings.IndexByte(v, '.'); i >= 0 && i < 8 {
+		return false
+	}
 	var digits, letters, changes int
 	last := byte(0)
 	for i := range len(v) {

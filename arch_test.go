@@ -24,6 +24,7 @@ var allowed = map[string][]string{
 	"internal/spool":             {".", "internal/vfs", "timeline"},
 	"internal/testing/faultfs":   {"internal/vfs"},
 	"secret":                     {"internal/vfs"},
+	"archive":                    {".", "internal/vfs", "secret"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {"store/kv"},

@@ -13,7 +13,7 @@ import (
 
 // assemble writes the archive from the plan and the body, and gives it its name when it is
 // durable.
-func (p *plan) assemble(name string, body vfs.File, o *WriteOptions) (*Manifest, error) {
+func (p *plan) assemble(name string, body io.ReaderAt, o *WriteOptions) (*Manifest, error) {
 	top, err := p.top(o)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (p *plan) assemble(name string, body vfs.File, o *WriteOptions) (*Manifest,
 	if err != nil {
 		return nil, err
 	}
-	err = p.writeTo(f, top, body)
+	err = sealed(f, o.Recipients, func(w io.Writer) error { return p.writeTo(w, top, body) })
 	if err == nil {
 		err = f.Sync()
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"filippo.io/age"
+
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/secret"
@@ -68,6 +70,9 @@ type WriteOptions struct {
 	OmitSession bool
 	// Sign, if given, returns the signature of a state digest.
 	Sign func(digest string) ([]byte, error)
+	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
+	// in the clear, not even while it is written.
+	Recipients []age.Recipient
 	// Progress, if given, is called with the bytes of content that are done and the sum.
 	Progress func(done, total int64)
 	// FS is the file system to write through; nil is the operating system's.
@@ -138,16 +143,17 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	body, err := createTemp(o.FS, filepath.Dir(name))
+	temp, err := createTemp(o.FS, filepath.Dir(name))
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		body.Close()
-		_ = o.FS.Remove(body.Name()) // what is left over has a name that segno's tools ignore
+		temp.Close()
+		_ = o.FS.Remove(temp.Name()) // a file that stays has a name that says what it is
 	}()
 	c := &compressor{options: &o, total: p.bytes}
-	if err := c.run(ctx, p.items, body); err != nil {
+	body, err := writeBody(temp, len(o.Recipients) > 0, func(w io.Writer) error { return c.run(ctx, p.items, w) })
+	if err != nil {
 		return nil, err
 	}
 	if err := p.judge(c.findings, &o); err != nil {

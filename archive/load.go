@@ -168,6 +168,11 @@ func (l *loader) trusted() bool {
 // check refuses a load that cannot succeed.
 func (l *loader) check() error {
 	dir := l.into.Dir
+	for i := range l.r.headers {
+		if err := l.r.checkLocal(&l.r.headers[i]); err != nil {
+			return segno.NewError(segno.KindCorrupt, "load archive", dir, err)
+		}
+	}
 	most := l.into.MaxBytes
 	if most == 0 {
 		most = defaultMaxBytes

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // Schema names the format that this package writes. A reader of a later version reads this
@@ -159,7 +161,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("manifest.json: %w", err)
 	}
 	if schema.Schema != Schema {
-		return nil, fmt.Errorf("manifest.json: format %q is not one of those that this version reads (%s)", schema.Schema, Schema)
+		return nil, segno.Errorf(segno.KindNewer, "", "", "manifest.json: format %q is not one of those that this version reads (%s)", schema.Schema, Schema)
 	}
 	m := new(Manifest)
 	if err := parseCanonical(data, m); err != nil {

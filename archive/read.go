@@ -333,15 +333,10 @@ func (r *Reader) whole(i int, limit int64) ([]byte, error) {
 // instead of io.EOF if the content has not the size or the checksum that the header names.
 func (r *Reader) open(i int) (*entryReader, error) {
 	h := &r.headers[i]
-	want := h.local()
-	local, err := r.read(h.offset, int64(len(want)))
-	if err != nil {
+	if err := r.checkLocal(h); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(local, want) {
-		return nil, fmt.Errorf("the two headers of %q disagree", h.name)
-	}
-	section := io.NewSectionReader(r.file, h.offset+int64(len(want)), h.compressed)
+	section := io.NewSectionReader(r.file, h.offset+int64(len(h.local())), h.compressed)
 	raw := bufio.NewReader(section)
 	e := &entryReader{name: h.name, left: h.size, crc: h.crc, sum: crc32.NewIEEE(), raw: raw}
 	switch h.method {
@@ -361,6 +356,19 @@ func (r *Reader) open(i int) (*entryReader, error) {
 		e.content = d.IOReadCloser()
 	}
 	return e, nil
+}
+
+// checkLocal compares the local header of a file with the one in the directory.
+func (r *Reader) checkLocal(h *header) error {
+	want := h.local()
+	local, err := r.read(h.offset, int64(len(want)))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(local, want) {
+		return fmt.Errorf("the two headers of %q disagree", h.name)
+	}
+	return nil
 }
 
 // An entryReader reads the content of one file.

@@ -1,6 +1,6 @@
 # Tests and figures beyond go test work; see CONTRIBUTING.md.
 
-.PHONY: soak bench newest
+.PHONY: soak bench newest man completions release-snapshot
 
 # The suites of thousands, whole: property tests, kill -9, every fault.
 soak:
@@ -15,3 +15,16 @@ newest:
 bench:
 	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript/claude
 	cd bench && GOWORK=off go run .
+
+# The man pages and the completion scripts of the shells, for the packages of a release.
+man:
+	rm -rf build/man && go test -count=1 ./internal/cli -run TestManPages -man "$(CURDIR)/build/man"
+
+completions:
+	mkdir -p build/completions
+	for s in bash zsh fish; do go run ./cmd/segno completion $$s >build/completions/segno.$$s || exit 1; done
+
+# All artifacts of a release in dist/, without publishing them. It needs goreleaser.
+release-snapshot:
+	goreleaser release --snapshot --clean
+	node npm/build.js dist

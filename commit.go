@@ -34,7 +34,7 @@ type Commit struct {
 	// Move sets the head and the tip. Without it a node becomes both, and any other
 	// commit leaves them as they are.
 	Move      *Move           `json:"move,omitempty"`
-	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is aside it becomes the head session, and the one before it ends
+	Link      *Link           `json:"link,omitempty"`      // joins the chain; unless it is Detached it becomes the head session, and the one before it ends
 	Workspace *WorkspaceState `json:"workspace,omitempty"` // the new state of the workspace
 	Operation *Operation      `json:"operation,omitempty"` // goes to its workspace's log
 	Pin       *Pin            `json:"pin,omitempty"`
@@ -53,7 +53,7 @@ type Move struct {
 // Self in a [Move] is the id of the commit itself.
 const Self CommitID = "."
 
-// Pin protects a checkpoint from every collection. Name has all names of the pin, see
+// Pin protects the checkpoint of an earlier commit from every collection. Name has all names of the pin, see
 // [PinNames]; an empty Name removes the pin.
 type Pin struct {
 	Checkpoint CommitID `json:"checkpoint"`

@@ -11,7 +11,7 @@ type Entry struct {
 	Turn    int             `json:"turn"`
 	Session SessionID       `json:"session,omitempty"`
 	Time    time.Time       `json:"time"`
-	ID      string          `json:"id,omitempty"`   // binds a result to its intent, a decision to its interrupt; of a message that was noted while it went on
+	ID      string          `json:"id,omitempty"`   // binds a result to its intent and a decision to its interrupt; of a message that was noted in parts, binds the parts
 	Name    string          `json:"name,omitempty"` // the tool, or the author of a message
 	Body    json.RawMessage `json:"body,omitempty"`
 }
@@ -28,7 +28,7 @@ const (
 	EntryInterrupt EntryKind = "interrupt"
 	EntryDecision  EntryKind = "decision"
 	EntryNote      EntryKind = "note"
-	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body takes it away
+	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body deletes it
 	EntryKeep      EntryKind = "keep"  // of the messages so far only the first Body count from here on
 	EntryUsage     EntryKind = "usage" // the cost of a model call
 	EntryDoubt     EntryKind = "doubt" // paths of a turn that another author may have changed: Body lists them, as bytes

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 )
 
@@ -32,29 +34,30 @@ const (
 	KindBusy                  // a lock was not available in time; a retry may help
 	KindFenced                // the writer's lease has passed to another
 	KindNewer                 // written by a newer version of segno
-	KindIO                    // the disk or the operating system failed
+	KindIO                    // the disk, the operating system or the network failed
 	KindPartial               // done in part; the result lists the rest
 	KindCancelled             // the context ended
 )
 
-var kindText = [...]string{"internal error", "invalid", "does not exist", "conflict", "refused", "damaged",
-	"busy", "the lease has passed to another writer", "written by a newer segno", "i/o error", "incomplete", "cancelled"}
-
-var kindNames = [...]string{"internal", "invalid", "not_found", "conflict", "refused", "corrupt",
-	"busy", "fenced", "newer", "io", "partial", "cancelled"}
+// kinds has the name and the text of each kind.
+var kinds = [...]struct{ name, text string }{
+	{"internal", "internal error"}, {"invalid", "invalid"}, {"not_found", "does not exist"}, {"conflict", "conflict"},
+	{"refused", "refused"}, {"corrupt", "damaged"}, {"busy", "busy"}, {"fenced", "the lease has passed to another writer"},
+	{"newer", "written by a newer segno"}, {"io", "i/o error"}, {"partial", "incomplete"}, {"cancelled", "cancelled"},
+}
 
 // MarshalText writes the kind's name for programs: "not_found", "conflict", ….
 func (k Kind) MarshalText() ([]byte, error) {
-	if int(k) < len(kindNames) {
-		return []byte(kindNames[k]), nil
+	if int(k) < len(kinds) {
+		return []byte(kinds[k].name), nil
 	}
-	return []byte("internal"), nil
+	return []byte(kinds[KindInternal].name), nil
 }
 
 // String is the kind in words.
 func (k Kind) String() string {
-	if int(k) < len(kindText) {
-		return kindText[k]
+	if int(k) < len(kinds) {
+		return kinds[k].text
 	}
 	return fmt.Sprintf("kind %d", int(k))
 }
@@ -86,18 +89,12 @@ func (e *Error) Is(target error) bool {
 
 // Error returns one lower-case line: the operation, its object and the cause.
 func (e *Error) Error() string {
-	parts := make([]string, 0, 3)
-	for _, s := range []string{e.Op, e.Name} {
-		if s != "" {
-			parts = append(parts, s)
-		}
+	cause := e.Err
+	if cause == nil {
+		cause = e.Kind
 	}
-	if e.Err != nil {
-		parts = append(parts, e.Err.Error())
-	} else {
-		parts = append(parts, e.Kind.String())
-	}
-	return strings.Join(parts, ": ")
+	parts := []string{e.Op, e.Name, cause.Error()}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -106,15 +103,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // other than [KindInternal], [KindCancelled] for a context's own errors, and
 // [KindInternal] otherwise.
 func KindOf(err error) Kind {
-	for e := err; e != nil; {
-		var se *Error
-		if !errors.As(e, &se) {
-			break
+	for e := range errorsIn(err) {
+		if e.Kind != KindInternal {
+			return e.Kind
 		}
-		if se.Kind != KindInternal {
-			return se.Kind
-		}
-		e = se.Err
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return KindCancelled
@@ -124,17 +116,21 @@ func KindOf(err error) Kind {
 
 // HintOf returns the first hint in err's chain, or "".
 func HintOf(err error) string {
-	for e := err; e != nil; {
-		var se *Error
-		if !errors.As(e, &se) {
-			return ""
+	for e := range errorsIn(err) {
+		if e.Hint != "" {
+			return e.Hint
 		}
-		if se.Hint != "" {
-			return se.Hint
-		}
-		e = se.Err
 	}
 	return ""
+}
+
+// errorsIn yields each [Error] in err's chain, the outermost first.
+func errorsIn(err error) iter.Seq[*Error] {
+	return func(yield func(*Error) bool) {
+		for e := (*Error)(nil); errors.As(err, &e) && yield(e); {
+			err = e.Err
+		}
+	}
 }
 
 // ConflictError is the cause of an [Error] with [KindConflict] that a [Store]'s

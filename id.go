@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/binary"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,7 +42,7 @@ func NewID() string { return strings.ToLower(rand.Text()) }
 func DerivedID(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
-		h.Write([]byte{byte(len(p) >> 24), byte(len(p) >> 16), byte(len(p) >> 8), byte(len(p))})
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(p))))
 		h.Write([]byte(p))
 	}
 	return idText.EncodeToString(h.Sum(nil)[:16])

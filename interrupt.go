@@ -13,13 +13,13 @@ import (
 const ErrAnswered = errText("it was answered before")
 
 // Interrupt is a question that a Go agent's run waits for: whether a tool call is allowed, or
-// what the unknown outcome of a call was. It is committed before the caller is asked, so
+// how a call with a lost result ended. It is committed before the caller is asked, so
 // that it survives the process.
 type Interrupt struct {
 	ID       string          `json:"id"`
-	Thread   ThreadID        `json:"thread"`        // whose call it is: the run's own thread, or a subagent's
+	Thread   ThreadID        `json:"thread"`        // the thread of the call: the run's own, or a subagent's
 	Call     string          `json:"call"`          // the tool call's id
-	Via      string          `json:"via,omitempty"` // of a subagent's: the call of this thread that it waits in
+	Via      string          `json:"via,omitempty"` // of a subagent's call: the call of this thread that started the subagent
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args"`
 	ArgsHash Hash            `json:"args_hash"` // see [HashArgs]; an approval is valid for these alone
@@ -28,7 +28,7 @@ type Interrupt struct {
 	Allowed  []DecisionKind  `json:"allowed"`
 	Asked    time.Time       `json:"asked"`
 	Expires  time.Time       `json:"expires,omitzero"`   // later decisions are refused, and the run asks again
-	Replaces string          `json:"replaces,omitempty"` // the id it was asked under before
+	Replaces string          `json:"replaces,omitempty"` // the id of the same question before
 }
 
 // Reason is why a run waits.
@@ -36,7 +36,7 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonApproval Reason = "approval" // the tool needs leave
+	ReasonApproval Reason = "approval" // the tool needs approval
 	ReasonUnknown  Reason = "unknown"  // the call was begun and its result was lost: it may have happened
 )
 

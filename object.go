@@ -10,7 +10,8 @@ import (
 type Objects interface {
 	// Get returns an object's bytes; the caller may change them. The error has
 	// [KindNotFound] if there is none, [KindCorrupt] if its bytes do not hash to
-	// its name.
+	// its name. A caller that has the name from a checkpoint, a tree or another record
+	// must report KindNotFound as KindCorrupt: the record proves that the object existed.
 	Get(ctx context.Context, name Hash) ([]byte, error)
 	// Has reports whether an object is there and durable.
 	Has(ctx context.Context, name Hash) (bool, error)
@@ -26,14 +27,17 @@ type Objects interface {
 // at once.
 type Batch interface {
 	// Put adds an object and returns its name. data is the caller's again on
-	// return. An object the store already has costs one look-up.
+	// return. For an object that the store already has, Put only looks for its name.
 	Put(ctx context.Context, data []byte) (Hash, error)
 	// Has reports whether an object is in the batch or in the store.
 	Has(ctx context.Context, name Hash) (bool, error)
 	// Stage ends the batch. Large objects are in a pack on disk, synced; small ones are
-	// in the result. No object can be read back before a commit or Keep.
+	// in the result. No object can be read back before a commit or Keep. If neither follows,
+	// the pack is an orphan. A [Collector] removes it once it is an hour old; nothing else
+	// does, and nothing reports it.
 	Stage(ctx context.Context) (Staged, error)
-	// Close drops the objects of a batch that was not staged. After Stage it does nothing.
+	// Close drops the objects of a batch that was not staged. After Stage it does nothing,
+	// also if the commit of the objects fails.
 	io.Closer
 }
 

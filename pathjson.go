@@ -1,13 +1,14 @@
 package segno
 
 import (
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 )
 
-// File names are bytes, and JSON strings are not: a name that is not valid UTF-8 is
-// also written as base64, in a field beside it. A reader that finds such a field uses
-// it. So a plan in the journal, and every result, names exactly the files it means.
+// File names are bytes, and JSON strings are not. A name that is not valid UTF-8 is also
+// written as base64, in a field beside it, and a reader uses that field if it is present. So a
+// plan in the journal, and every result, names the exact files.
 
 // PathBytes returns the path_bytes that JSON has beside a path: the path's bytes if it is
 // not valid UTF-8, else nil.
@@ -16,14 +17,6 @@ func PathBytes(path string) []byte {
 		return nil
 	}
 	return []byte(path)
-}
-
-// exact returns a path read from JSON.
-func exact(path string, raw []byte) string {
-	if raw == nil {
-		return path
-	}
-	return string(raw)
 }
 
 type (
@@ -49,7 +42,7 @@ func (c *Change) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*c = Change(j.plainChange)
-	c.Path = exact(c.Path, j.PathBytes)
+	c.Path = cmp.Or(string(j.PathBytes), c.Path)
 	return nil
 }
 
@@ -70,7 +63,7 @@ func (c *Conflict) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*c = Conflict(j.plainConflict)
-	c.Path = exact(c.Path, j.PathBytes)
+	c.Path = cmp.Or(string(j.PathBytes), c.Path)
 	return nil
 }
 
@@ -91,6 +84,6 @@ func (e *Entity) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	*e = Entity(j.plainEntity)
-	e.Target = exact(e.Target, j.TargetBytes)
+	e.Target = cmp.Or(string(j.TargetBytes), e.Target)
 	return nil
 }

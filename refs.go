@@ -1,26 +1,18 @@
 package segno
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
 // Check reports whether a store may apply c at all, whatever it holds. The error
 // has [KindInvalid].
 func (c *Commit) Check() error {
-	const op = "commit"
-	ids := []string{string(c.ID), string(c.Thread)}
-	if c.Workspace != nil {
-		ids = append(ids, string(c.Workspace.Workspace))
-	}
-	if c.Operation != nil {
-		ids = append(ids, string(c.Operation.ID), string(c.Operation.Workspace))
-	}
-	for _, id := range ids {
-		if err := CheckID(op, id); err != nil {
-			return err
-		}
+	if err := c.checkIDs(); err != nil {
+		return err
 	}
 	var why errText
 	switch {
@@ -30,16 +22,35 @@ func (c *Commit) Check() error {
 		why = "the thread it creates is not its thread"
 	case c.Create != nil && c.Expect != "":
 		why = "a new thread has no head to expect"
-	case c.Move != nil && (c.Move.Head == "" || c.Move.Tip == ""):
+	case c.Move.has(""):
 		why = "a move names a head and a tip"
-	case c.Move != nil && !c.IsNode() && (c.Move.Head == Self || c.Move.Tip == Self):
+	case c.Move.has(Self) && !c.IsNode():
 		why = "it moves to itself and is no node"
 	case c.Pin != nil && c.Pin.Checkpoint == "":
 		why = "the pin names no checkpoint"
 	default:
 		return nil
 	}
-	return NewError(KindInvalid, op, string(c.ID), why)
+	return NewError(KindInvalid, "commit", string(c.ID), why)
+}
+
+// has reports whether one of the pointers that m sets is id.
+func (m *Move) has(id CommitID) bool { return m != nil && (m.Head == id || m.Tip == id) }
+
+func (c *Commit) checkIDs() error {
+	ids := []string{string(c.ID), string(c.Thread)}
+	if c.Workspace != nil {
+		ids = append(ids, string(c.Workspace.Workspace))
+	}
+	if c.Operation != nil {
+		ids = append(ids, string(c.Operation.ID), string(c.Operation.Workspace))
+	}
+	for _, id := range ids {
+		if err := CheckID("commit", id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Digest is a hash of c's content: two commits of one ID are the same if their digests are
@@ -62,19 +73,16 @@ func (c Commit) Digest() (Hash, error) {
 
 // Refs are the objects that must exist once c is in, each once.
 func (c *Commit) Refs() []Hash {
-	all := append(append([]Hash(nil), c.Needs...), c.Checkpoint.Refs()...)
+	all := slices.Concat(c.Needs, c.Checkpoint.Refs())
 	if c.Workspace != nil && c.Workspace.Snapshot != nil {
 		all = append(all, c.Workspace.Snapshot.Tree, c.Workspace.Snapshot.Times)
 	}
-	refs := all[:0]
 	seen := map[Hash]bool{{}: true}
-	for _, h := range all {
-		if !seen[h] {
-			seen[h] = true
-			refs = append(refs, h)
-		}
-	}
-	return refs
+	return slices.DeleteFunc(all, func(h Hash) bool {
+		again := seen[h]
+		seen[h] = true
+		return again
+	})
 }
 
 // Refs are the objects that c names directly. The Trace of each tier finds those that they name.
@@ -83,36 +91,29 @@ func (c *Checkpoint) Refs() []Hash {
 		return nil
 	}
 	var refs []Hash
-	add := func(names ...Hash) {
-		for _, h := range names {
-			if !h.IsZero() {
-				refs = append(refs, h)
-			}
-		}
-	}
 	if c.Workspace != nil {
-		add(c.Workspace.Tree, c.Workspace.Times)
+		refs = append(refs, c.Workspace.Tree, c.Workspace.Times)
 	}
 	if c.Session != nil {
-		add(c.Session.Log, c.Session.Sidecars)
+		refs = append(refs, c.Session.Log, c.Session.Sidecars)
 	}
 	if c.State != nil {
-		add(c.State.Data)
+		refs = append(refs, c.State.Data)
 	}
 	if c.World != nil {
-		add(c.World.Data)
+		refs = append(refs, c.World.Data)
 	}
-	return refs
+	return slices.DeleteFunc(refs, Hash.IsZero)
 }
 
 // Matches reports whether q chooses c, as far as c itself can tell: Pinned and
 // Limit are the store's to judge.
 func (q *CheckpointQuery) Matches(c *Checkpoint) bool {
-	pos, snap := c.Session, c.Workspace
+	pos, snap := cmp.Or(c.Session, &Position{}), cmp.Or(c.Workspace, &Snapshot{})
 	return (q.Thread == "" || c.Thread == q.Thread) &&
-		(q.Workspace == "" || snap != nil && snap.Workspace == q.Workspace) &&
-		(q.Session == "" || pos != nil && pos.Session == q.Session) &&
-		(q.Leaf == "" || pos != nil && pos.Leaf == q.Leaf) &&
+		(q.Workspace == "" || snap.Workspace == q.Workspace) &&
+		(q.Session == "" || pos.Session == q.Session) &&
+		(q.Leaf == "" || pos.Leaf == q.Leaf) &&
 		(q.Key == "" || c.Key == q.Key) &&
 		(q.Step == 0 || c.Step == q.Step) &&
 		hasAll(c.Meta, q.Meta) &&

@@ -44,7 +44,8 @@ func Fold(line *Line) (*State, error) {
 func (s *State) Add(n *Node) error {
 	for i := range n.Entries {
 		if err := s.Apply(&n.Entries[i]); err != nil {
-			return Errorf(KindCorrupt, "read state", string(n.ID), "entry %d: %w", i+1, err).WithHint("fork the thread at an earlier checkpoint to go on")
+			return Errorf(KindCorrupt, "read state", string(n.ID), "entry %d: %w", i+1, err).
+				WithHint("fork the thread at an earlier checkpoint to go on")
 		}
 	}
 	s.At = n.ID
@@ -84,14 +85,7 @@ func (s *State) Apply(e *Entry) error {
 		if err := json.Unmarshal(e.Body, &x); err != nil {
 			return err
 		}
-		if x.Replaces != "" {
-			s.close(x.Replaces)
-			if s.Replaced == nil {
-				s.Replaced = map[string]string{}
-			}
-			s.Replaced[x.Replaces] = x.ID
-		}
-		s.Interrupts = append(s.Interrupts, x)
+		s.open(x)
 	case EntryDecision:
 		var d Decision
 		if err := json.Unmarshal(e.Body, &d); err != nil {
@@ -130,6 +124,18 @@ func (s *State) keep(body json.RawMessage) error {
 	}
 	s.Messages = s.Messages[:n:n]
 	return nil
+}
+
+// open adds an interrupt, which may replace an older one.
+func (s *State) open(x Interrupt) {
+	if x.Replaces != "" {
+		s.close(x.Replaces)
+		if s.Replaced == nil {
+			s.Replaced = map[string]string{}
+		}
+		s.Replaced[x.Replaces] = x.ID
+	}
+	s.Interrupts = append(s.Interrupts, x)
 }
 
 func (s *State) close(interrupt string) {

@@ -13,8 +13,11 @@ import (
 //
 // Errors are [Error]s: [KindNotFound] for a missing record and [KindCorrupt] for a damaged
 // one, never one for the other; [KindBusy] if the lock of the writer was not available in
-// time; [KindNewer] for a store of a newer version; [KindCancelled] when ctx ends, and then
-// nothing was written.
+// time; [KindIO] if the disk, the operating system or the network failed; [KindNewer] for a
+// store of a newer version; [KindCancelled] when ctx ends. After KindCancelled nothing was
+// written. After [KindIO] or [KindBusy] a change may have been made: the caller repeats a
+// Commit with the same ID, which is made once. (These are rules of a Store. The key-value
+// store below store/kv has weaker ones; see its KV.)
 type Store interface {
 	// Commit applies c and returns the new head. c is durable on return. Commit
 	// returns [KindConflict] with a [ConflictError] if the head is not c.Expect.
@@ -37,6 +40,29 @@ type Store interface {
 	// Close waits for calls under way, but ends those that wait in a [Watcher].
 	// Later calls get [KindInvalid].
 	io.Closer
+}
+
+// Ancestors yields the commit at and its ancestors, newest first. It loads w.Last commits
+// and then ever larger windows, because most callers need only the newest ones.
+func Ancestors(ctx context.Context, s Store, at CommitID, w Window) iter.Seq2[*Node, error] {
+	return func(yield func(*Node, error) bool) {
+		for seen := 0; ; w.Last *= 8 {
+			w.Last = max(w.Last, 1)
+			line, err := s.Load(ctx, at, w)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := len(line.Commits) - 1 - seen; i >= 0; i-- {
+				if !yield(&line.Commits[i], nil) {
+					return
+				}
+			}
+			if seen = len(line.Commits); seen < w.Last {
+				return
+			}
+		}
+	}
 }
 
 // Line is a path of commits, oldest first.
@@ -66,25 +92,25 @@ type Window struct {
 type CheckpointQuery struct {
 	Thread    ThreadID
 	Workspace WorkspaceID       // that pin a snapshot of it
-	Session   SessionID         // whose session tier is this session
-	Leaf      string            // whose position ends at this record of the transcript
+	Session   SessionID         // with this session in the session tier
+	Leaf      string            // that end at this record of the transcript
 	Key       TurnKey           // that end this turn
 	Step      int               // that end this step
-	Meta      map[string]string // whose Meta has all of these
-	IDPrefix  string            // whose id begins so
+	Meta      map[string]string // with all of these pairs in Meta
+	IDPrefix  string            // with an id that begins so
 	Pinned    bool              // that have a pin; its name is then the Label
-	Before    int64             // with Thread: whose seq is lower; a cursor that appends do not disturb
+	Before    int64             // with Thread: with a lower seq; a cursor that appends do not disturb
 	Limit     int
 }
 
 // ThreadQuery chooses threads. Zero fields choose nothing out.
 type ThreadQuery struct {
 	Workspace    WorkspaceID // that started there
-	Session      SessionID   // whose chain holds this session
+	Session      SessionID   // with this session in the chain
 	ParentThread ThreadID    // that are parts of this one
 	TopLevel     bool        // that are no part of another
 	Phase        Phase       // that are in this phase; they come in the order of their ids
-	After        ThreadID    // with Phase: whose id is greater; a cursor that changes do not disturb
+	After        ThreadID    // with Phase: with a greater id; a cursor that changes do not disturb
 	IDPrefix     string
 	Limit        int
 }
@@ -130,17 +156,17 @@ type Collector interface {
 // ancestors, forks, pins and operations.
 type CollectPolicy struct {
 	DryRun bool
-	// Retain drops lines that were left; nil keeps them. See [Retention.Lines].
+	// Retain selects which of the lines that neither head nor tip reaches stay; nil keeps all
+	// of them. The method Lines of timeline.Retention makes it.
 	Retain *RetainedLines
-	// Roots are further checkpoints to keep, and Objects further objects: those
-	// of open turns.
+	// Checkpoints are further checkpoints to keep with their objects: those of open turns.
 	Checkpoints []Checkpoint
-	// Trace calls visit for each object a checkpoint reaches. visit returns
-	// false for one it has seen, whose own references need no second look.
+	// Trace calls visit for each object that a checkpoint reaches. visit returns
+	// false for an object that it has seen. Trace then skips the references of that object.
 	Trace func(ctx context.Context, o Objects, c Checkpoint, visit func(Hash) bool) error
 }
 
-// RetainedLines is what a collection keeps although neither head nor tip reaches it. A nil
+// RetainedLines selects checkpoints that a collection keeps although neither head nor tip reaches them. A nil
 // RetainedLines keeps everything.
 type RetainedLines struct {
 	Since   time.Time          // younger checkpoints and operations stay
@@ -170,7 +196,7 @@ type Collection struct {
 	Kept        int   `json:"kept"`        // objects that stay
 }
 
-// Eraser is the ability to erase deleted threads. [Purge] deletes a thread and erases it.
+// Eraser is the ability to erase deleted threads. timeline.Purge deletes a thread and erases it.
 type Eraser interface {
 	// Erase removes the data that only deleted threads reach: their entries, checkpoints and
 	// objects of any age, and their titles, sessions and operations, wherever the store

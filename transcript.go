@@ -38,7 +38,7 @@ type Captured struct {
 	Key     TurnKey // the agent's id of that prompt, or ""
 	Text    string  // the text of the prompt
 	// Earlier are the completed turns before the newest one that the capture
-	// read, oldest first: those of a session older than its first capture.
+	// read, oldest first. Only the first capture of an older session has some.
 	Earlier []TranscriptTurn
 	// Origin is set if the transcript begins with another session's records.
 	Origin *Origin
@@ -97,7 +97,7 @@ type Transcript interface {
 	// CaptureCut puts the new bytes of a session that Cut wrote from of into b and
 	// returns the position at its end, as Capture without a prev does. The log of the
 	// position may refer to the log of of, which is in o, so that the bytes put do not
-	// grow with the session. Errors are those of Capture.
+	// grow with the session. It returns the same errors as Capture.
 	CaptureCut(ctx context.Context, src Source, of Position, o Objects, b Batch) (Position, error)
 	// Relocate makes a session usable in another directory.
 	Relocate(ctx context.Context, src Source, dir string) (Source, error)

@@ -17,10 +17,7 @@ type Watcher interface {
 
 // The pauses of [Wait] between polls. They begin short, because a thread that moved is likely
 // to move again soon.
-const (
-	firstLook = 10 * time.Millisecond
-	lastLook  = 250 * time.Millisecond
-)
+const firstLook, lastLook = 10 * time.Millisecond, 250 * time.Millisecond
 
 // Wait waits for a commit of a thread with a Seq above after, and returns the thread's head. It
 // polls a store that is not a [Watcher], so that it returns at most a quarter of a second
@@ -37,11 +34,9 @@ func Wait(ctx context.Context, s Store, thread ThreadID, after int64) (Head, err
 		if head.Seq > after {
 			return head, nil
 		}
-		timer := time.NewTimer(rest)
 		select {
-		case <-timer.C:
+		case <-time.After(rest):
 		case <-ctx.Done():
-			timer.Stop()
 			return Head{}, NewError(KindCancelled, "wait for thread", string(thread), ctx.Err())
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"time"
 )
 
-// Workspace is a directory tree an agent works in. workspace implements it.
-// One caller at a time: hold the [Journal]'s lock of the workspace.
+// Workspace is a directory tree that an agent works in. Package workspace implements it.
+//
+// The caller of a method that reads or writes the directory holds the lock of the workspace.
+// These methods only read objects and need no lock: Diff, Lost and Merge.
 type Workspace interface {
 	ID() WorkspaceID
 	// Root is the tree's absolute path, symlinks resolved.
@@ -14,23 +16,40 @@ type Workspace interface {
 	// Snapshot saves the present tree. New objects go into b. Paths that could not be
 	// read are in Unread; the snapshot never contains an older state of them.
 	Snapshot(ctx context.Context, b Batch) (Snapshot, error)
+	// SnapshotAt is Snapshot right after another one, for a caller that changed only paths
+	// since. The next Snapshot finds all other changes.
+	SnapshotAt(ctx context.Context, b Batch, paths []string) (Snapshot, error)
+	// Cover makes the following calls of Snapshot and Apply save what the trees saved.
+	// Without arguments the rules of the workspace alone decide.
+	Cover(with ...Coverage)
 	// Diff returns the changes that turn a into b, sorted by path, without
-	// modification times. The zero hash is the empty tree. Either tree may be that of
-	// the newest Snapshot, even before it is committed.
+	// modification times. The zero hash is the empty tree, so Diff(ctx, Hash{}, tree) lists
+	// a tree: each Change.To is the entity at Change.Path. No method looks up a single
+	// path. Either tree may be the newest Snapshot's, even before it is committed.
 	Diff(ctx context.Context, a, b Hash) ([]Change, error)
-	// Apply writes each step's To to its path if the path still equals its From, and
-	// returns the steps that it could not execute. Steps executed before are not an
+	// Lost returns how many files tree a saved that tree b only records as protected.
+	Lost(ctx context.Context, a, b Hash) (files int, err error)
+	// Touched returns when each path last changed in any way. For a path that is gone it
+	// returns when the nearest directory above it changed.
+	Touched(ctx context.Context, paths []string) ([]time.Time, error)
+	// Existing returns how much of the path rel below root exists as directories. becomes
+	// returns the type that a planned move gives a path.
+	Existing(root, rel string, becomes func(path string) (EntityType, bool)) string
+	// Merge merges two versions of a file that were made from base. conflict is "" if the
+	// merge is clean, else the reason.
+	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
+	// Compose returns a copy of onto in which each of paths is as in base.
+	Compose(ctx context.Context, b Batch, onto, base Snapshot, paths []string) (Snapshot, error)
+	// Apply writes each change's To to its path if the path still equals its From, and
+	// returns the changes that it could not make. A path that equals To already is not an
 	// error, so that an interrupted Apply can be repeated. times, which may be zero, is
-	// the Times of the snapshot the steps lead to. Apply reads back the files that it
+	// the Times of the snapshot to which the changes lead. Apply reads back the files that it
 	// wrote.
 	Apply(ctx context.Context, steps []Change, times Hash) ([]Conflict, error)
 	// Fork makes dir, which must not exist, a copy of the tree at s. Protected files and
 	// the .git directory are copied as they are now. The result is the new workspace's
 	// root.
 	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
-	// Trace calls visit for each object the snapshot reaches, and descends into
-	// those for which it returns true.
-	Trace(ctx context.Context, s Snapshot, visit func(Hash) bool) error
 }
 
 // Snapshot is one saved state of a workspace.
@@ -60,13 +79,16 @@ type Git struct {
 type Entity struct {
 	Type   EntityType `json:"type,omitempty"`
 	Mode   uint32     `json:"mode,omitempty"`   // permission bits and setuid, setgid, sticky, as chmod(2) takes them
-	Hash   Hash       `json:"hash,omitzero"`    // of a file's content
-	Size   int64      `json:"size,omitempty"`   // of a file
+	Hash   Hash       `json:"hash,omitzero"`    // of the content of a file or hard link
+	Size   int64      `json:"size,omitempty"`   // of the content of a file or hard link
 	Target string     `json:"target,omitempty"` // of a symlink; of a hard link the path of its first name
 	Xattrs Hash       `json:"xattrs,omitzero"`  // of the user extended attributes, encoded
 	Owner  Owner      `json:"owner,omitzero"`   // of a file or directory with setuid or setgid, else zero
 	Why    string     `json:"why,omitempty"`    // why it is protected
 }
+
+// HasContent reports whether e is a file or a hard link, whose content Hash names.
+func (e Entity) HasContent() bool { return e.Type == EntityFile || e.Type == EntityHardLink }
 
 // Owner is the user and the group that setuid and setgid lend. A snapshot of before
 // owners were recorded has the zero Owner.
@@ -98,15 +120,13 @@ type Change struct {
 	Merged bool `json:"merged,omitempty"`
 }
 
-// Change is one path to write. From is its state before.
-
 // Conflict is a path that was left as it is, and why.
 type Conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
 }
 
-// ForkReport is how a fork was made, and which paths it left out.
+// ForkReport is the method of a fork, and the paths that it left out.
 type ForkReport struct {
 	Root    string   `json:"root"`
 	How     string   `json:"how"` // "snapshot", "reflink", "copy", "store"
@@ -134,8 +154,8 @@ type WorkspaceState struct {
 	Time      time.Time   `json:"time,omitzero"`
 }
 
-// Coverage names a tree whose saved paths stay saved, although the rules of the
-// workspace now protect them. An agent can write such rules: without a coverage,
+// Coverage names a tree. The paths that it saved stay saved, although the rules of the
+// workspace now protect them. An agent can write rules: without a coverage,
 // a marker file would end the recording of the paths beside it.
 type Coverage struct {
 	Tree Hash

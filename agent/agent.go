@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -93,9 +91,16 @@ func New(c Config) *Agent {
 	}
 	for _, t := range tools {
 		a.tools[t.Name], a.schemas[t.Name] = t, parseSchema(t.Schema)
-		a.specs = append(a.specs, t.ToolSpec)
 	}
+	a.specs = specsOf(tools)
 	return a
+}
+
+func specsOf(tools []Tool) (specs []ToolSpec) {
+	for _, t := range tools {
+		specs = append(specs, t.ToolSpec)
+	}
+	return specs
 }
 
 // Outcome is the result of a run.
@@ -110,7 +115,7 @@ type Outcome struct {
 
 // Run runs a thread until its turn ends, waits for a decision, or fails. Waiting is not an
 // error: the outcome has the interrupts. The error for a lost call of a tool with [LostFail]
-// comes with the interrupts, too. Other errors are those of [Agent.Stream].
+// comes with the interrupts, too. Run otherwise fails as [Agent.Stream] does.
 func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 	var o Outcome
 	for e, err := range a.Stream(ctx, in) {
@@ -139,7 +144,7 @@ func (a *Agent) Run(ctx context.Context, in Input) (Outcome, error) {
 }
 
 // Stream is Run that yields the events. The caller may stop at any time and loses only the
-// step in progress.
+// step in progress. While the caller handles an event, the run waits; calls of tools continue.
 //
 // The last event is done, interrupted or error; an error is also the sequence's. Errors are
 // [segno.Error]s: [segno.KindConflict] with [ErrRunning] and a [segno.ConflictError] if
@@ -149,38 +154,20 @@ func (a *Agent) Stream(ctx context.Context, in Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		events, done, stop := make(chan Event), make(chan error, 1), make(chan struct{})
-		var panicked *panicError
-		exited := true // until execute returns or panics
-		defer close(stop)
-		go func() {
-			r := a.saving(in).newRun(in)
-			r.events = eventSink{out: events, stop: stop}
-			var err error
-			defer func() { done <- err }()
-			panicked = recoverPanic(func() { err = r.execute(ctx) })
-			exited = false
-		}()
+		r := a.saving(in).newRun(in)
 		receiving := true
-		for {
-			select {
-			case e := <-events:
-				if receiving && !yield(e, nil) {
-					receiving = false
-					cancel(segno.NewError(segno.KindCancelled, "run agent", "", nil))
-				}
-			case err := <-done:
-				if panicked != nil {
-					panic(panicked)
-				}
-				if exited {
-					runtime.Goexit() // a callback called it
-				}
-				if err != nil && receiving {
-					yield(a.errorEvent(in, err), err)
-				}
-				return
+		r.send = func(e Event) {
+			if receiving && !yield(e, nil) {
+				receiving = false
+				cancel(segno.NewError(segno.KindCancelled, "run agent", "", nil))
 			}
+		}
+		err := cmp.Or(a.check(), checkOutput(in.Output))
+		if err == nil {
+			err = r.execute(ctx, r.beginRun)
+		}
+		if err != nil && receiving {
+			yield(a.errorEvent(in, err), err)
 		}
 	}
 }
@@ -205,69 +192,34 @@ func (a *Agent) errorEvent(in Input, err error) Event {
 	return e
 }
 
-// panicError is a panic of a model or a callback in the run's goroutine. Stream raises it in
-// the caller's goroutine, where the caller can recover it.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (p *panicError) Error() string { return fmt.Sprintf("%v\n\n%s", p.value, p.stack) }
-
-// Unwrap returns the value of the panic, if it was an error.
-func (p *panicError) Unwrap() error {
-	err, _ := p.value.(error)
-	return err
-}
-
-func recoverPanic(f func()) (p *panicError) {
-	defer func() {
-		if v := recover(); v != nil {
-			p = &panicError{value: v, stack: debug.Stack()}
-		}
-	}()
-	f()
-	return nil
-}
-
 // check returns an error for a config that no run can use.
 func (a *Agent) check() error {
-	problem := duplicateTool("the agent", a.specs)
-	subs := map[string]bool{}
+	problem := ""
+	require := func(ok bool, format string, args ...any) {
+		if !ok {
+			problem = fmt.Sprintf(format, args...)
+		}
+	}
+	checkTools := func(owner string, specs []ToolSpec) {
+		seen := map[string]bool{answerName: true}
+		for _, t := range specs {
+			require(!seen[t.Name], "%s has two tools named %q", owner, t.Name)
+			seen[t.Name] = true
+		}
+	}
+	checkTools("the agent", a.specs)
+	names := map[string]bool{}
 	for _, s := range a.Subagents {
-		if subs[s.Name] {
-			problem = fmt.Sprintf("two subagents have the name %q", s.Name)
-		}
-		subs[s.Name] = true
-		var specs []ToolSpec
-		for _, t := range s.Tools {
-			specs = append(specs, t.ToolSpec)
-		}
-		if p := duplicateTool(fmt.Sprintf("the subagent %q", s.Name), specs); p != "" {
-			problem = p
-		}
+		require(!names[s.Name], "two subagents have the name %q", s.Name)
+		names[s.Name] = true
+		checkTools(fmt.Sprintf("the subagent %q", s.Name), specsOf(s.Tools))
 	}
-	if a.Model == nil {
-		problem = "the agent has no model"
-	}
-	if a.Timeline != nil && areDifferent(a.Timeline.Store, a.Store) {
-		problem = "the timeline has another store"
-	}
+	require(a.Model != nil, "the agent has no model")
+	require(a.Timeline == nil || !areDifferent(a.Timeline.Store, a.Store), "the timeline has another store")
 	if problem == "" {
 		return nil
 	}
 	return segno.Errorf(segno.KindInvalid, "run agent", a.Name, "%s", problem)
-}
-
-func duplicateTool(owner string, specs []ToolSpec) string {
-	seen := map[string]bool{answerName: true}
-	for _, t := range specs {
-		if seen[t.Name] {
-			return fmt.Sprintf("%s has two tools named %q", owner, t.Name)
-		}
-		seen[t.Name] = true
-	}
-	return ""
 }
 
 // areDifferent reports whether two stores of the same type are different stores.

@@ -45,8 +45,8 @@ func (r *run) newInterrupt(c Call, a Approval) segno.Interrupt {
 	return i
 }
 
-// newLostInterrupt returns the question about a call whose result was lost. failed says why a
-// retry failed, if there was one.
+// newLostInterrupt returns the question about a call whose result was lost. failed is the
+// reason why a retry failed, "" without a retry.
 func (r *run) newLostInterrupt(c Call, failed string) segno.Interrupt {
 	if failed != "" {
 		failed = "; a retry failed: " + failed
@@ -80,13 +80,7 @@ func (r *run) decide(decisions []segno.Decision) error {
 		if err := r.checkEdit(i, &d); err != nil {
 			return err
 		}
-		e, err := d.Entry()
-		if err != nil {
-			return err
-		}
-		if err := r.draft(e); err != nil {
-			return err
-		}
+		r.draftRecord(d)
 		if r.deciding == nil {
 			r.deciding = map[string]bool{}
 		}
@@ -141,7 +135,7 @@ func (r *run) pendingInterrupt(d segno.Decision) (*segno.Interrupt, error) {
 		if isSameDecision(a.Decision, d) {
 			return nil, nil
 		}
-		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%w: %s, at %s", ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))
+		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "%w: %s, at %s", segno.ErrAnswered, a.Decision.Kind, a.Decision.Time.Format(time.RFC3339))
 	}
 	if now, ok := r.state.Replaced[d.Interrupt]; ok {
 		return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "replaced by question %s", now).
@@ -189,20 +183,11 @@ func (r *run) isTaskResumable(call string) bool {
 	return slices.ContainsFunc(r.state.Interrupts, func(i segno.Interrupt) bool { return i.Via == call && i.Late(r.Now()) })
 }
 
-// draftInterrupt drafts a question.
-func (r *run) draftInterrupt(i segno.Interrupt) error {
-	e, err := i.Entry()
-	if err != nil {
-		return err
-	}
-	return r.draft(e)
-}
-
 // Decide records decisions and runs nothing: [Agent.Stream] without a prompt then acts on
 // them. It works at any time and from any process, also during a run of the thread; that run
 // continues with the decisions. All decisions are recorded or none. Repeating a recorded
 // decision is not an error, so a caller may retry. Errors are [segno.KindConflict] with
-// [ErrAnswered] if another decision was first and with [ErrTurnOver] if the question is
+// [segno.ErrAnswered] if another decision was first and with [ErrTurnOver] if the question is
 // closed, [segno.KindNotFound] if the thread has no such question, and [segno.KindRefused] if
 // the question expired.
 func (a *Agent) Decide(ctx context.Context, thread string, decisions ...segno.Decision) error {
@@ -231,7 +216,7 @@ func (a *Agent) decideOnce(ctx context.Context, thread string, decisions []segno
 				WithHint("run the thread without a prompt and answer the question that it asks then")
 		}
 	}
-	if err := r.decide(decisions); err != nil || len(r.entries) == 0 {
+	if err := cmp.Or(r.decide(decisions), r.draftErr); err != nil || len(r.entries) == 0 {
 		return err
 	}
 	_, err := r.commitWithRetry(ctx, r.newCommit(nil))

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -41,14 +42,14 @@ func rejectedNever(r *rig) {
 	r.asking().prompt(askMail)
 	d := reject(r.question(), "bob is on leave")
 	d.Actor = "ann"
-	told := r.one(r.finish(d), agent.EventDecision).Decision
+	received := r.one(r.finish(d), agent.EventDecision).Decision
 	r.sent()
 	res := r.results(thread)[0]
 	if !res.Error || !contains(res.Text, "rejected", "ann", "bob is on leave") {
 		r.Errorf("the model was told %+v", res)
 	}
-	if told.Kind != segno.Reject || told.Actor != "ann" || told.Text != "bob is on leave" {
-		r.Errorf("the log has %+v", told)
+	if received.Kind != segno.Reject || received.Actor != "ann" || received.Text != "bob is on leave" {
+		r.Errorf("the log has %+v", received)
 	}
 }
 
@@ -191,7 +192,7 @@ func TestAnApproverLooksAtTheArguments(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Approve = func(_ context.Context, call agent.Call) *agent.Approval {
 			var m mail
-			if (&agent.Invocation{Call: call}).Decode(&m) == nil && m.To == "boss" {
+			if json.Unmarshal(call.Args, &m) == nil && m.To == "boss" {
 				return &agent.Approval{Question: "write to the boss?", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject}}
 			}
 			return nil

@@ -29,23 +29,19 @@ type job struct {
 // one commit.
 func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 	calls := r.openCalls()
-	if len(calls) == 0 {
-		return false, nil
+	if len(calls) == 0 || r.draftErr != nil {
+		return false, r.draftErr
 	}
-	r.noTool = nil
-	jobs, err := r.planCalls(ctx, calls)
-	if err != nil {
-		return false, err
-	}
+	jobs := r.planCalls(ctx, calls)
 	if err := r.commitPlan(ctx, jobs); err != nil {
 		return false, err
 	}
-	before := r.members.get()
+	before := maps.Clone(r.members)
 	failed := r.runCalls(ctx, jobs)
 	if failed == nil && len(r.openCalls()) == 0 && r.structuredAnswer() != nil {
 		return false, r.endTurn(ctx)
 	}
-	if len(r.entries) > 0 || !maps.Equal(before, r.members.get()) {
+	if len(r.entries) > 0 || !maps.Equal(before, r.members) {
 		if err := r.commit(ctx, r.stepEnd()); err != nil {
 			return false, errors.Join(failed, err)
 		}
@@ -60,7 +56,7 @@ func (r *run) finishCalls(ctx context.Context) (waiting bool, err error) {
 func (r *run) commitPlan(ctx context.Context, jobs []job) error {
 	hasEffect := slices.ContainsFunc(jobs, func(j job) bool { return j.tool.OnLost != LostRerun })
 	if !hasEffect && (len(r.state.Interrupts) == 0 || len(r.entries) == 0) {
-		return nil
+		return r.draftErr
 	}
 	var cp *segno.Checkpoint
 	if len(jobs) == 0 {
@@ -82,43 +78,46 @@ func (r *run) checkUnfinished(ctx context.Context) error {
 	return nil
 }
 
-// planCalls drafts what each call needs, and returns those that run now.
-func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job, err error) {
+// planCalls drafts an intent, a question or a result for each call. It returns the calls that
+// run now.
+func (r *run) planCalls(ctx context.Context, calls []Call) (jobs []job) {
+	r.noTool = nil
 	for _, c := range calls {
-		j, ready, err := r.planCall(ctx, c)
-		if err != nil {
-			return nil, err
+		intent, answer := r.intent(c.ID), r.unusedAnswer(c.ID)
+		j := job{Call: c, tool: r.toolOf(c.Name), key: keyOf(intent)}
+		ready := false
+		switch action := nextAction(r.callStateOf(c, intent, answer)); action {
+		case actionWait:
+		case actionNoTool:
+			r.noTool = append(r.noTool, *answer)
+		case actionDecided:
+			ready = r.applyDecision(&j, answer, intent)
+		case actionBegin, actionRetry, actionAsk:
+			ready = r.recoverCall(&j, intent, action)
+		case actionStart:
+			ready = r.startCall(ctx, &j)
 		}
 		if ready {
 			jobs = append(jobs, j)
 		}
 	}
-	return jobs, nil
+	return jobs
 }
 
-func (r *run) planCall(ctx context.Context, c Call) (j job, ready bool, err error) {
-	intent, answer := r.intent(c.ID), r.unusedAnswer(c.ID)
-	j = job{Call: c, tool: r.toolOf(c.Name), key: keyOf(intent)}
-	switch action := nextAction(r.callStateOf(c, intent, answer)); action {
-	case actionWait:
-		return j, false, nil
-	case actionNoTool:
-		r.noTool = append(r.noTool, *answer)
-		return j, false, nil
-	case actionDecided:
-		return r.applyDecision(j, answer, intent)
-	case actionBegin, actionRetry, actionAsk:
-		return r.recoverCall(j, intent, action)
+// startCall checks a new call. It drafts the call's intent, or else a result or a question.
+func (r *run) startCall(ctx context.Context, j *job) (ready bool) {
+	if invalid := r.invalid(j.Call); invalid != "" {
+		r.draftResult(j.Call, Result{Text: invalid, Error: true})
+		return false
 	}
-	if invalid := r.invalid(c); invalid != "" {
-		return j, false, r.draftResult(c, Result{Text: invalid, Error: true})
-	}
-	if r.Approve != nil && c.Name != answerName {
-		if approval := r.Approve(ctx, c); approval != nil {
-			return j, false, r.draftInterrupt(r.newInterrupt(c, *approval))
+	if r.Approve != nil && j.Name != answerName {
+		if approval := r.Approve(ctx, j.Call); approval != nil {
+			r.draftRecord(r.newInterrupt(j.Call, *approval))
+			return false
 		}
 	}
-	return j, true, r.draftIntent(&j, false)
+	r.draftIntent(j, false)
+	return true
 }
 
 // toolOf returns the tool that a call names. The tool for the structured answer has no Run:
@@ -131,7 +130,7 @@ func (r *run) toolOf(name string) Tool {
 }
 
 // applyDecision prepares a call as it was decided, or drafts the result in its place.
-func (r *run) applyDecision(j job, a *segno.Answer, intent *intentBody) (job, bool, error) {
+func (r *run) applyDecision(j *job, a *segno.Answer, intent *intentBody) (ready bool) {
 	d := a.Decision
 	actor := cmp.Or(d.Actor, "the user")
 	switch d.Kind {
@@ -139,16 +138,19 @@ func (r *run) applyDecision(j job, a *segno.Answer, intent *intentBody) (job, bo
 		j.Args = d.Args
 		j.note = "run with other arguments, as " + actor + " decided: " + string(d.Args)
 		if invalid := r.invalid(j.Call); invalid != "" {
-			return j, false, r.draftCallResult(j, Result{Text: "edited arguments: " + invalid, Error: true})
+			r.draftCallResult(j, Result{Text: "edited arguments: " + invalid, Error: true})
+			return false
 		}
 		fallthrough
 	case segno.Approve:
 		if intent != nil && intent.Input != nil {
 			j.Args = intent.Input
 		}
-		return j, true, r.draftIntent(&j, true)
+		r.draftIntent(j, true)
+		return true
 	case segno.Respond:
-		return j, false, r.draftCallResult(j, Result{Text: d.Text})
+		r.draftCallResult(j, Result{Text: d.Text})
+		return false
 	}
 	text := "rejected by " + actor
 	if a.Interrupt.Reason == segno.ReasonUnknown {
@@ -157,25 +159,27 @@ func (r *run) applyDecision(j job, a *segno.Answer, intent *intentBody) (job, bo
 	if d.Text != "" {
 		text += ": " + d.Text
 	}
-	return j, false, r.draftCallResult(j, Result{Text: text, Error: true})
+	r.draftCallResult(j, Result{Text: text, Error: true})
+	return false
 }
 
 // recoverCall continues a call whose intent has no result, as nextAction decided.
-func (r *run) recoverCall(j job, intent *intentBody, action callAction) (job, bool, error) {
+func (r *run) recoverCall(j *job, intent *intentBody, action callAction) (ready bool) {
 	if intent.Input != nil {
 		if j.Args = intent.Input; segno.HashArgs(j.Args) != segno.HashArgs(r.originalArgs(j.ID)) {
-			j.note = "run with other arguments, as was decided: " + string(j.Args)
+			j.note = "run with edited arguments: " + string(j.Args)
 		}
 	}
 	switch action {
 	case actionBegin:
 		j.newIntent = true
-		return j, true, nil
+		return true
 	case actionRetry:
 		j.isRetry = !j.tool.isTask // a task continues where it stopped
-		return j, true, nil
+		return true
 	}
-	return j, false, r.draftInterrupt(r.newLostInterrupt(j.Call, ""))
+	r.draftRecord(r.newLostInterrupt(j.Call, ""))
+	return false
 }
 
 // askAboutLostCalls drafts and commits a question about every call whose outcome is unknown.
@@ -188,9 +192,7 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 		}
 		j := job{Call: c, tool: r.tools[c.Name]}
 		action := nextAction(callState{hasIntent: true, notBegun: r.registry.isNotBegun(r.intentAt(c.ID)), hasTool: j.tool.Run != nil, policy: j.tool.OnLost})
-		if _, ready, err := r.recoverCall(j, intent, action); err != nil {
-			return err
-		} else if ready {
+		if r.recoverCall(&j, intent, action) {
 			return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "a call of the previous turn is not finished").
 				WithHint("run the thread without a prompt first, or undo the turn")
 		}
@@ -203,50 +205,74 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]callOutcome, len(jobs))
 	before := r.values.snapshot() // each subagent of the step starts with these values
-	var wg sync.WaitGroup
+	var calls sync.WaitGroup
 	slots := make(chan struct{}, max(1, r.Parallel))
-	for i := range jobs {
-		slots <- struct{}{}
-		if ctx.Err() != nil {
-			outcomes[i].notBegun = true
-			<-slots
-			continue
+	r.relayEvents(func() {
+		for i := range jobs {
+			slots <- struct{}{}
+			if outcomes[i].notBegun = ctx.Err() != nil; outcomes[i].notBegun {
+				<-slots
+				continue
+			}
+			calls.Go(func() {
+				outcomes[i] = r.runCall(ctx, jobs[i], before)
+				<-slots
+			})
 		}
-		wg.Go(func() {
-			outcomes[i] = r.runCall(ctx, jobs[i], before)
-			<-slots
-		})
-	}
-	wg.Wait()
+		calls.Wait()
+	})
 	revertUnknown(outcomes)
 	for i := range outcomes {
-		err = cmp.Or(err, r.draftOutcome(jobs[i], &outcomes[i]))
+		if task := outcomes[i].child; task != nil && task.head.Head != "" {
+			r.setMember(jobs[i].ID, task)
+		}
+		err = cmp.Or(err, r.draftOutcome(&jobs[i], &outcomes[i]), r.takeDraftError())
 	}
 	return err
 }
 
-// draftOutcome drafts what a call led to: a result, a question, or the removal of its intent.
-func (r *run) draftOutcome(j job, o *callOutcome) error {
+// relayEvents runs work in another goroutine. Goroutines of work may send events. relayEvents
+// passes them to the caller of the run in the caller's goroutine, as an iterator requires.
+func (r *run) relayEvents(work func()) {
+	events, send := make(chan Event), r.send
+	r.send = func(e Event) { events <- e }
+	go func() {
+		defer close(events)
+		work()
+	}()
+	complete := false
+	defer func() {
+		if !complete { // the caller panicked on an event
+			r.abort(nil)
+		}
+		for range events { // until no goroutine sends
+		}
+		r.send = send
+	}()
+	for e := range events {
+		send(e)
+	}
+	complete = true
+}
+
+// draftOutcome drafts the outcome of a call: a result, a question, or the removal of its intent.
+// It returns the error of a call that ends the run.
+func (r *run) draftOutcome(j *job, o *callOutcome) error {
 	var w *waitError
 	switch {
 	case errors.As(o.err, &w):
-		return r.adoptQuestions(j, w)
+		r.adoptQuestions(j.ID, w)
 	case o.err != nil:
 		return o.err
 	case o.notBegun && j.newIntent:
 		// NotStarted cancels the intent. With an older intent an earlier attempt may have run.
-		return r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
-	case o.notBegun:
-		return nil
+		r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: json.RawMessage(segno.NotStarted)})
 	case o.unknown && o.failed != "":
-		return r.draftInterrupt(r.newLostInterrupt(j.Call, o.failed))
-	case o.unknown:
-		return nil
+		r.draftRecord(r.newLostInterrupt(j.Call, o.failed))
+	case !o.notBegun && !o.unknown:
+		return r.draftToolOutcome(j, o)
 	}
-	if err := r.mergeTaskFiles(o); err != nil {
-		return err
-	}
-	return r.draftToolOutcome(j, *o)
+	return nil
 }
 
 // revertUnknown reverts the values that calls without a known outcome changed. One call may
@@ -270,16 +296,13 @@ type intentBody struct {
 
 // draftIntent drafts a call's intent if the call has an effect. again is a call that was
 // approved: a new intent marks the approval as used, even if there is an intent.
-func (r *run) draftIntent(j *job, again bool) error {
+func (r *run) draftIntent(j *job, again bool) {
 	if j.tool.OnLost == LostRerun || !again && r.intent(j.ID) != nil {
-		return nil
-	}
-	body, err := segno.Encode(intentBody{Title: j.Name, Kind: cmp.Or(string(j.tool.OnLost), "ask"), Input: j.Args, Key: j.key})
-	if err != nil {
-		return fmt.Errorf("record intent: %w", err)
+		return
 	}
 	j.newIntent = r.intent(j.ID) == nil
-	return r.draft(segno.Entry{Kind: segno.EntryIntent, ID: j.ID, Name: j.Name, Body: body})
+	r.draftBody(segno.Entry{Kind: segno.EntryIntent, ID: j.ID, Name: j.Name},
+		intentBody{Title: j.Name, Kind: cmp.Or(string(j.tool.OnLost), "ask"), Input: j.Args, Key: j.key})
 }
 
 // intent returns the open intent of a call, or nil.

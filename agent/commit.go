@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,22 +26,20 @@ func (r *run) epoch() uint64 {
 }
 
 // commit makes the drafted entries and the changed values durable and then emits their events.
-// It completes even if the run was cancelled, because it records what has happened. If other
+// It completes even if the run was cancelled, because it records calls that have run. If other
 // processes recorded decisions meanwhile, the run adopts them; any other commit on the thread
 // is a conflict.
 func (r *run) commit(ctx context.Context, cp *segno.Checkpoint) error {
 	changed, saved := r.values.changes()
 	for _, e := range changed {
-		if err := r.draft(e); err != nil {
-			return err
-		}
+		r.draft(e)
 	}
-	if len(r.entries) == 0 && cp == nil {
-		return nil
+	if r.draftErr != nil || len(r.entries) == 0 && cp == nil {
+		return r.draftErr
 	}
 	if cp != nil {
 		cp.Turn, cp.Time, cp.Agent = r.turn, r.Now(), r.Name
-		cp.Members = r.members.get()
+		cp.Members = maps.Clone(r.members)
 		if cp.Kind == segno.CheckpointTurn {
 			cp.Shell, cp.Key = r.shells[r.turn], r.fileTurn
 		}
@@ -91,7 +90,7 @@ func (r *run) commitAfterDecisions(ctx context.Context, c *segno.Commit) (segno.
 }
 
 // adoptDecisions moves the run to the thread's head if only decisions were committed since the
-// run read it; otherwise it returns conflict. It returns [ErrAnswered] if one of them answers
+// run read it; otherwise it returns conflict. It returns [segno.ErrAnswered] if one of them answers
 // a question that a drafted decision answers, too.
 func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 	head, err := r.headOf(ctx, r.thread)
@@ -109,7 +108,7 @@ func (r *run) adoptDecisions(ctx context.Context, conflict error) error {
 		for j := range nodes[i].Entries {
 			e := &nodes[i].Entries[j]
 			if r.deciding[e.ID] {
-				return segno.NewError(segno.KindConflict, "decide", e.ID, ErrAnswered).
+				return segno.NewError(segno.KindConflict, "decide", e.ID, segno.ErrAnswered).
 					WithHint("run the thread without this decision to continue")
 			}
 			if r.state == nil {
@@ -158,29 +157,27 @@ func isOnlyDecisions(entries []segno.Entry) bool {
 // commitWithRetry commits c, with the files if it ends a turn, and retries after transient
 // failures. The id identifies the commit, so the store does not apply it twice if its
 // acknowledgement was lost.
-func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
+func (r *run) commitWithRetry(ctx context.Context, c segno.Commit) (segno.Head, error) {
 	ctx, cancel := withGrace(ctx)
 	defer cancel()
 	commit := r.Store.Commit
 	if r.Timeline != nil && c.Checkpoint != nil && (c.Checkpoint.Kind == segno.CheckpointTurn || r.suspends || c.Create != nil) {
 		commit = func(ctx context.Context, c segno.Commit) (segno.Head, error) {
-			return r.leasedTimeline().CommitStep(ctx, c, r.fileTurn)
+			return r.leased(r.Timeline).CommitStep(ctx, c, r.fileTurn)
 		}
 	}
 	tries := 0
-	err = r.retry(ctx, func() (err error) {
+	return retry(ctx, r.Agent, busyTries, func() (segno.Head, error) {
 		tries++
-		head, err = commit(ctx, c)
-		if err == nil || tries == 1 || segno.KindOf(err) != segno.KindConflict {
-			return err
+		head, err := commit(ctx, c)
+		if tries > 1 && segno.KindOf(err) == segno.KindConflict {
+			// The store may have applied an earlier try although its answer was lost.
+			if applied, ok := r.appliedHead(ctx, c.ID); ok {
+				return applied, nil
+			}
 		}
-		// The store may have applied an earlier try although its answer was lost.
-		if applied, ok := r.appliedHead(ctx, c.ID); ok {
-			head, err = applied, nil
-		}
-		return err
+		return head, err
 	})
-	return head, err
 }
 
 // appliedHead returns the head that a commit made, if the commit is the thread's head or only
@@ -201,29 +198,20 @@ func (r *run) appliedHead(ctx context.Context, id segno.CommitID) (segno.Head, b
 	return head, true
 }
 
-// retry repeats a store operation after transient failures, a bounded number of times and with
-// growing waits.
-func (a *Agent) retry(ctx context.Context, op func() error) error {
-	const busyTries = 5 // a busy store has waited already
-	return a.retryWhile(ctx, op, func(kind segno.Kind, n int) bool {
-		return kind == segno.KindIO || kind == segno.KindBusy && n < busyTries
-	})
-}
+// busyTries is how often an operation on the store is tried that finds it busy: the store has
+// waited already. Operations on leases pass 1, because there KindBusy means that another run
+// holds the lease.
+const busyTries = 5
 
-// retryIO is retry for operations on leases. It does not retry KindBusy: for a lease that
-// kind means that another run holds it.
-func (a *Agent) retryIO(ctx context.Context, op func() error) error {
-	return a.retryWhile(ctx, op, func(kind segno.Kind, _ int) bool { return kind == segno.KindIO })
-}
-
-func (a *Agent) retryWhile(ctx context.Context, op func() error, isTransient func(kind segno.Kind, n int) bool) error {
+// retry repeats an operation on the store after transient failures, a bounded number of times
+// and with growing waits.
+func retry[T any](ctx context.Context, a *Agent, busyTries int, op func() (T, error)) (v T, err error) {
 	for n := 1; ; n++ {
-		err := op()
-		if err == nil || !isTransient(segno.KindOf(err), n) || n >= a.StoreRetry.Attempts || ctx.Err() != nil {
-			return err
-		}
-		if sleep(ctx, a.StoreRetry.backoff(n, 0)) != nil {
-			return err
+		v, err = op()
+		kind := segno.KindOf(err)
+		isTransient := kind == segno.KindIO || kind == segno.KindBusy && n < busyTries
+		if err == nil || !isTransient || n >= a.StoreRetry.Attempts || sleep(ctx, a.StoreRetry.backoff(n, 0)) != nil {
+			return v, err
 		}
 	}
 }

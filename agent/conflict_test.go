@@ -77,10 +77,9 @@ func TestOfTwoRunsOnAThreadOneGetsAConflict(t *testing.T) {
 	})
 }
 
-// TestOfTwoProcessesOnAThreadOneGetsAConflict has another process run a tool; then it
-// is killed, and the thread is free.
-func TestOfTwoProcessesOnAThreadOneGetsAConflict(t *testing.T) {
-	dir := t.TempDir()
+// startHolding starts a process that runs a tool until it receives a line or is killed.
+func startHolding(t *testing.T, dir string) (*exec.Cmd, io.WriteCloser) {
+	t.Helper()
 	cmd := start(t, "hold", dir, order{})
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -96,8 +95,16 @@ func TestOfTwoProcessesOnAThreadOneGetsAConflict(t *testing.T) {
 	if text, err := bufio.NewReader(out).ReadString('\n'); text != "waiting\n" {
 		t.Fatal(text, err)
 	}
+	return cmd, in
+}
+
+// TestSecondProcessOnThreadGetsConflict has another process run a tool; then it
+// is killed, and the thread is free.
+func TestSecondProcessOnThreadGetsConflict(t *testing.T) {
+	dir := t.TempDir()
+	cmd, in := startHolding(t, dir)
 	r := after(t, dir, order{})
-	_, err = r.try(agent.Input{Prompt: "say hi"})
+	_, err := r.try(agent.Input{Prompt: "say hi"})
 	r.conflicts(err)
 	_, err = r.try(agent.Input{})
 	r.conflicts(err)
@@ -117,23 +124,9 @@ func TestOfTwoProcessesOnAThreadOneGetsAConflict(t *testing.T) {
 	r.answers("waited")
 }
 
-func TestAProcessThatEndsInPeaceLeavesTheThread(t *testing.T) {
+func TestExitingProcessReleasesThread(t *testing.T) {
 	dir := t.TempDir()
-	cmd := start(t, "hold", dir, order{})
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := bufio.NewReader(out).ReadString('\n'); text != "waiting\n" {
-		t.Fatal(text, err)
-	}
+	cmd, in := startHolding(t, dir)
 	_, _ = io.WriteString(in, "\n")
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
@@ -157,9 +150,9 @@ func TestOfTwoProcessesThatDecideOneWins(t *testing.T) {
 	r.answers("paid rent")
 }
 
-// TestACommitOfSomebodyElseEndsTheRun has another writer move the thread's head under
+// TestForeignCommitEndsRun has another writer move the thread's head under
 // a run, as one without leases would.
-func TestACommitOfSomebodyElseEndsTheRun(t *testing.T) {
+func TestForeignCommitEndsRun(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		meddle := agent.NewTool("meddle", "commits beside the run", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 			head, err := r.store.Head(ctx, thread)

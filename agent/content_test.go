@@ -113,7 +113,7 @@ func longResult(r *rig) {
 	}
 }
 
-func TestWhatFitsIsNotPutAside(t *testing.T) {
+func TestShortResultIsNotEvicted(t *testing.T) {
 	text := strings.Repeat("x", 9000)
 	big := agent.Tool{ToolSpec: agent.ToolSpec{Name: "big", Schema: json.RawMessage(`{"type":"object"}`)},
 		Run: func(context.Context, *agent.Invocation) (agent.Result, error) { return agent.Result{Text: text}, nil }}
@@ -144,7 +144,7 @@ func summaryKeepsOriginal(r *rig) {
 		return reply, err
 	}
 	r.summarizing().with(func(c *agent.Config) { c.Model = seen })
-	var summaries told
+	var summaries eventList
 	for i := range 6 {
 		all := r.prompt("remember n" + string(rune('0'+i)) + " is " + strings.Repeat("x", 100) +
 			"\nwrite a.txt: one ; write b.txt: two ; write c.txt: three ; write d.txt: four\nread a.txt ; read b.txt")
@@ -217,9 +217,9 @@ func TestASummaryIsOfItsLineOnly(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoTextIsShownTheSameAfterARestart has a tool return bytes that are not
+// TestNonTextPartsSurviveRestart has a tool return bytes that are not
 // UTF-8, as commands do.
-func TestWhatIsNoTextIsShownTheSameAfterARestart(t *testing.T) {
+func TestNonTextPartsSurviveRestart(t *testing.T) {
 	model := replies(calls("c1", "raw", `{}`), says("ok"))
 	raw := agent.Tool{ToolSpec: agent.ToolSpec{Name: "raw", Schema: json.RawMessage(`{"type":"object"}`)},
 		Run: func(context.Context, *agent.Invocation) (agent.Result, error) {
@@ -301,8 +301,8 @@ func TestASummaryThatSaysNothingIsNone(t *testing.T) {
 	}
 }
 
-// TestWhatASummaryCostIsBookedOnItsWriter checks which model each usage entry names.
-func TestWhatASummaryCostIsBookedOnItsWriter(t *testing.T) {
+// TestSummaryUsageNamesItsModel checks which model each usage entry names.
+func TestSummaryUsageNamesItsModel(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Summarize = replies(says("one"), says("two")), agent.Summarize{Above: 150, Keep: 1, Model: other{replies(says("sum"))}}
 	})
@@ -336,9 +336,9 @@ type other struct{ *script }
 
 func (other) Name() string { return "test/other" }
 
-// TestALongResultIsKeptWhoeverCanReadIt has an agent without a tool to read with, and a
+// TestLongResultIsEvictedWithoutReadTool has an agent without a tool to read with, and a
 // separate limit above which results are evicted.
-func TestALongResultIsKeptWhoeverCanReadIt(t *testing.T) {
+func TestLongResultIsEvictedWithoutReadTool(t *testing.T) {
 	for with, tools := range map[string][]agent.Tool{"file /large": nil, "read_file /large": tool.Standard()} {
 		long := agent.NewTool("long", "", agent.LostRerun, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 			return "head " + strings.Repeat("x", 3000) + " tail", nil

@@ -181,7 +181,7 @@ func (c *conversation) cutPoint(at int) int {
 
 // size estimates the bytes that parts take in a request.
 func size(parts []Part) (n int) {
-	const image = 4 * 1600 // about what providers charge for one
+	const image = 4 * 1600 // about the price of one
 	for i := range parts {
 		p := &parts[i]
 		n += len(p.Text)

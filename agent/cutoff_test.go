@@ -73,9 +73,9 @@ func TestACancelKeepsAnApproval(t *testing.T) {
 	})
 }
 
-// TestWhatALostCallSetIsTakenBack has a call change the state and be cut short beside
+// TestLostCallRevertsItsValues has a call change the state and be cut short beside
 // one that succeeds: it runs again, and must find the state as it was.
-func TestWhatALostCallSetIsTakenBack(t *testing.T) {
+func TestLostCallRevertsItsValues(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		var tries atomic.Int32
 		ctx, cancel := context.WithCancel(r.ctx)
@@ -115,7 +115,7 @@ func TestWhatALostCallSetIsTakenBack(t *testing.T) {
 	})
 }
 
-func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
+func TestLostEditedCallKeepsEditedArguments(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "send_email", `{"to":"bob"}`), says("done"))
 		c.Approve = agent.RequireApproval("send_email")
@@ -138,13 +138,13 @@ func TestAnEditedCallThatWasLostIsToldAsEdited(t *testing.T) {
 	}
 	r.finish()
 	r.sent("eve")
-	if res := r.results(thread)[0]; !strings.Contains(res.Text, "other arguments") || !strings.Contains(res.Text, "eve") {
+	if res := r.results(thread)[0]; !strings.Contains(res.Text, "edited arguments") || !strings.Contains(res.Text, "eve") {
 		t.Errorf("the model was told %q", res.Text)
 	}
 }
 
-// TestAnAnswerThatWasCutShortSaysSo looks at the reason to stop, now and told again.
-func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
+// TestTruncatedAnswerHasStopReason looks at the reason to stop, now and told again.
+func TestTruncatedAnswerHasStopReason(t *testing.T) {
 	for _, stop := range []agent.Stop{agent.StopLength, agent.StopRefusal, agent.StopEnd} {
 		reply := says("half a")
 		reply.Stop = stop
@@ -164,7 +164,7 @@ func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
 
 var errTooLong = errors.New("prompt is too long: 9 tokens > 8 maximum")
 
-func TestARequestThatDoesNotFitSaysWhatHelps(t *testing.T) {
+func TestTooLongRequestHasHint(t *testing.T) {
 	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
 		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errTooLong}
 	}}

@@ -178,7 +178,7 @@ func TestEditedArgumentsThatDoNotFitAreRefused(t *testing.T) {
 	r.sent("eve")
 }
 
-func TestOfTwoWhoDecideAtOnceOneWins(t *testing.T) {
+func TestFirstOfTwoConcurrentDecisionsWins(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().prompt(askMail)
 		q := r.question()
@@ -204,7 +204,7 @@ func TestOfTwoWhoDecideAtOnceOneWins(t *testing.T) {
 	})
 }
 
-func TestADecisionCarriesWhoMadeIt(t *testing.T) {
+func TestDecisionRecordsActor(t *testing.T) {
 	r := newRig(t).asking()
 	r.prompt(`call send_email {"to":"a"} ; call send_email {"to":"b"}`)
 	open := r.open(thread)
@@ -259,9 +259,9 @@ func TestARejectionWithAPromptTellsTheModelBoth(t *testing.T) {
 	}
 }
 
-// TestAnApprovedCallWhoseToolIsMissingWaits runs an approved call with an agent that does
+// TestApprovedCallWaitsForMissingTool runs an approved call with an agent that does
 // not have its tool: the approval is a person's and is not used up.
-func TestAnApprovedCallWhoseToolIsMissingWaits(t *testing.T) {
+func TestApprovedCallWaitsForMissingTool(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().prompt(askMail)
 		q, tools := r.question(), r.config.Tools

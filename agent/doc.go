@@ -1,8 +1,8 @@
-// Package agent runs Go agents whose every step is a checkpoint.
+// Package agent runs Go agents and makes every step a checkpoint.
 //
 //	store, err := sqlite.Open(ctx, "agent.db", sqlite.Options{})
-//	a := agent.New(agent.Config{Model: anthropic.New("claude-sonnet-4-5"), Store: store,
-//		Tools: tool.Standard(), Approve: agent.RequireApproval("send_email")})
+//	a := agent.New(agent.Config{Model: anthropic.New("claude-sonnet-4-5", anthropic.Options{}),
+//		Store: store, Tools: tool.Standard(), Approve: agent.RequireApproval("send_email")})
 //	out, err := a.Run(ctx, agent.Input{Thread: "session-123", Prompt: "Create a project plan"})
 //
 // Use it for an agent that must survive crashes, wait for people, or move back in time. A
@@ -47,5 +47,5 @@
 // # Events
 //
 // [Agent.Stream] yields [Event]s. Those with a number are in the log: [Agent.Events] yields
-// them again, and [Agent.Follow] continues with those of runs in any process.
+// them again, and [Agent.Follow] also waits for new events of runs in any process.
 package agent

@@ -38,9 +38,9 @@ func TestWhereAThreadStandsCanBeForked(t *testing.T) {
 	})
 }
 
-// TestWhoAnswersTooLateIsAskedAnew has a person think for longer than an answer
+// TestLateAnswerIsAskedAgain has a person think for longer than an answer
 // counts.
-func TestWhoAnswersTooLateIsAskedAnew(t *testing.T) {
+func TestLateAnswerIsAskedAgain(t *testing.T) {
 	now, asked := time.Unix(1e9, 0), 0
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Now = func() time.Time { return now }
@@ -92,25 +92,25 @@ func TestALateAnswerRenamesNoOtherQuestion(t *testing.T) {
 	}
 }
 
-// falls is a model that panics.
-type falls struct{}
+// panickingModel is a model that panics.
+type panickingModel struct{}
 
-func (falls) Name() string { return "test/falls" }
+func (panickingModel) Name() string { return "test/panickingModel" }
 
-func (falls) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+func (panickingModel) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
 	panic("a bug of the adapter")
 }
 
-// gives is a model that ends its goroutine, as t.Fatal does.
-type gives struct{ falls }
+// exitingModel is a model that ends its goroutine, as t.Fatal does.
+type exitingModel struct{ panickingModel }
 
-func (gives) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
+func (exitingModel) Generate(context.Context, agent.Request) iter.Seq2[agent.Chunk, error] {
 	runtime.Goexit()
 	return nil
 }
 
-func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
-	r := newRig(t).with(func(c *agent.Config) { c.Model = gives{} })
+func TestGoexitOfModelEndsCaller(t *testing.T) {
+	r := newRig(t).with(func(c *agent.Config) { c.Model = exitingModel{} })
 	done, went := make(chan struct{}), false
 	go func() {
 		defer close(done)
@@ -123,7 +123,7 @@ func TestAModelThatGivesUpEndsTheCaller(t *testing.T) {
 	}
 }
 
-func TestAPanicOfAModelIsTheCallersToRecover(t *testing.T) {
+func TestCallerRecoversPanicOfModel(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say hi")
 	func() {
@@ -132,7 +132,7 @@ func TestAPanicOfAModelIsTheCallersToRecover(t *testing.T) {
 				t.Errorf("recovered %v", v)
 			}
 		}()
-		r.with(func(c *agent.Config) { c.Model = falls{} })
+		r.with(func(c *agent.Config) { c.Model = panickingModel{} })
 		r.prompt("go")
 	}()
 	r.with(func(c *agent.Config) { c.Model = replies(says("on")) })
@@ -145,7 +145,7 @@ func TestOddNumbersOfASummaryDoNoHarm(t *testing.T) {
 	r.prompt("say hi again")
 }
 
-func TestAMoveOfNoThreadSaysSo(t *testing.T) {
+func TestMoveOfMissingThreadIsNotFound(t *testing.T) {
 	r := newRig(t)
 	_, err := r.agent.Undo(r.ctx, "none", 1)
 	r.wants(err, segno.KindNotFound, "the thread does not exist")
@@ -211,9 +211,9 @@ func TestAToolsResultAndItsPartsAreKeptApart(t *testing.T) {
 	}
 }
 
-// TestTwoCallsThatWereLostAreTakenBackInOrder has two calls change one value and be cut
+// TestTwoLostCallsAreRevertedInOrder has two calls change one value and be cut
 // short at once.
-func TestTwoCallsThatWereLostAreTakenBackInOrder(t *testing.T) {
+func TestTwoLostCallsAreRevertedInOrder(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := make(chan struct{}, 2)
 	count := agent.NewTool("count", "", agent.LostRerun, func(in context.Context, inv *agent.Invocation, _ struct{}) (string, error) {

@@ -97,9 +97,9 @@ func retryFails(r *rig, reason, want string) {
 
 func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 	for name, c := range map[string]struct {
-		when   string
-		decide func(segno.Interrupt) segno.Decision
-		told   string
+		when     string
+		decide   func(segno.Interrupt) segno.Decision
+		received string
 	}{
 		"it did not happen, and is made again":              {"before", approve, "paid rent"},
 		"it happened, and a person says so":                 {"after", func(i segno.Interrupt) segno.Decision { return respond(i, "paid, I see it") }, "paid, I see it"},
@@ -127,7 +127,7 @@ func TestACallThatWasLostIsAskedAbout(t *testing.T) {
 			}
 			d := c.decide(q)
 			r.finish(d)
-			r.answers(c.told)
+			r.answers(c.received)
 			if now, again := len(r.ledger(dir)), d.Kind == segno.Approve; (now == was+1) != again || !again && now != was {
 				t.Errorf("%d lines, before the decision %d", now, was)
 			}

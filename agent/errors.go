@@ -1,13 +1,9 @@
 package agent
 
-import "github.com/dalsegno/segno"
-
-// Errors of runs and decisions, for [errors.Is].
+// Errors of runs and decisions, for [errors.Is]. See also [segno.ErrAnswered].
 const (
-	// ErrAnswered: another decision on the question was recorded first.
-	ErrAnswered = segno.ErrAnswered
 	// ErrRunning: another run has the thread.
-	ErrRunning = errText("another run has the thread")
+	ErrRunning = errText("the thread is already running")
 	// ErrTurnOver: the turn has ended, so there is nothing to decide or to continue.
 	ErrTurnOver = errText("the turn has ended")
 )

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -45,7 +46,7 @@ type RunEvent struct {
 	Stop       Stop              `json:"stop,omitempty"`   // done: length or refusal, if that cut the answer short
 }
 
-// Loaded counts what a thread contains.
+// Loaded counts the contents of a thread.
 type Loaded struct {
 	Step     int `json:"step"`
 	Messages int `json:"messages"`
@@ -60,14 +61,15 @@ type Todo struct {
 	Status string `json:"status"` // "pending", "in_progress", "completed" or "cancelled"
 }
 
-// EventKind is the kind of an event. Its comment names the fields that are set.
+// EventKind is the kind of an event. Its comment names the fields that are set. Tools send
+// kinds of their own, such as those of package tool.
 type EventKind string
 
 // The kinds of event. Live ones have no number.
 const (
 	EventLoaded      EventKind = "checkpoint-loaded"  // live: where the run begins; Loaded
 	EventUserMessage EventKind = "user-message"       // Message
-	EventStepStart   EventKind = "step-start"         // live: the model is asked
+	eventStepStart   EventKind = "step-start"         // live: the model is asked
 	EventText        EventKind = "text"               // live: a piece of text
 	EventThinking    EventKind = "thinking"           // live: a piece of thinking
 	EventRetry       EventKind = "retry"              // live: the answer so far is discarded and the model asked again; Text says why
@@ -80,20 +82,11 @@ const (
 	EventApproval    EventKind = "approval-requested" // Interrupt
 	EventDecision    EventKind = "approval-response"  // Decision
 	EventTodos       EventKind = "todos-changed"      // Todos
-	EventFileStart   EventKind = "file-write-start"   // live: Path
-	EventFileWritten EventKind = "file-written"       // Path, Count bytes
-	EventFileEdited  EventKind = "file-edited"        // Path, Count places
-	EventFileRead    EventKind = "file-read"          // Path, Count lines
-	EventList        EventKind = "ls"                 // Path, Count names
-	EventGlob        EventKind = "glob"               // Pattern, Count paths
-	EventGrep        EventKind = "grep"               // Pattern, Count lines
-	EventExecStart   EventKind = "execute-start"      // live: Text is the command
-	EventExecFinish  EventKind = "execute-finish"     // Text is the command, Code
 	EventSubStart    EventKind = "subagent-start"     // live: Path is the subagent, Text the task
-	EventSubStep     EventKind = "subagent-step"      // live: Path is the subagent, Count its steps so far
-	EventSubFinish   EventKind = "subagent-finish"    // Path is the subagent, Text its answer
+	eventSubStep     EventKind = "subagent-step"      // live: Path is the subagent, Count its steps so far
+	eventSubFinish   EventKind = "subagent-finish"    // Path is the subagent, Text its answer
 	EventSummarized  EventKind = "summarized"         // Text is the summary, Count messages, Usage
-	EventFork        EventKind = "fork"               // Saved: the checkpoint of the fork
+	eventFork        EventKind = "fork"               // Saved: the checkpoint of the fork
 	EventMoved       EventKind = "moved"              // only from [Agent.Follow]: the thread moved to another line; Saved is its head
 	EventInterrupted EventKind = "interrupted"        // the run ends and waits for decisions
 	EventDone        EventKind = "done"               // the turn ended; Text is the answer, Output the structured one, Stop what cut it short
@@ -103,18 +96,18 @@ const (
 // isLive reports whether events of a kind are not in the log.
 func (k EventKind) isLive() bool {
 	switch k {
-	case EventLoaded, EventStepStart, EventText, EventThinking, EventRetry, EventToolStart, EventFileStart, EventExecStart,
-		EventSubStart, EventSubStep, EventInterrupted, EventError:
+	case EventLoaded, EventText, EventThinking, EventRetry, eventSubStep, EventInterrupted, EventError:
 		return true
 	}
-	return false
+	return strings.HasSuffix(string(k), "-start")
 }
 
-// isForTools reports whether tools send events of a kind.
-func (k EventKind) isForTools() bool {
+// isOwn reports whether only the agent sends events of a kind.
+func (k EventKind) isOwn() bool {
 	switch k {
-	case EventTodos, EventFileStart, EventFileWritten, EventFileEdited, EventFileRead, EventList, EventGlob, EventGrep,
-		EventExecStart, EventExecFinish, EventSubStart, EventSubStep, EventSubFinish:
+	case "", EventLoaded, EventUserMessage, eventStepStart, EventText, EventThinking, EventRetry, EventSegment, EventToolCall, EventToolStart,
+		EventToolResult, EventStepFinish, EventSaved, EventApproval, EventDecision, EventSummarized, eventFork, EventMoved, EventInterrupted,
+		EventDone, EventError:
 		return true
 	}
 	return false

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/tool"
 )
 
 // eventful is a prompt that makes most kinds of event.
@@ -17,7 +18,7 @@ const eventful = "think hm\nsay hello ; write a.txt: one ; todo x\nread a.txt ; 
 	`edit a.txt: one -> two ; task helper: write b.txt: three` + "\n" + `call send_email {"to":"bob"}` + "\nsay done"
 
 // replayed are the events that the thread tells again.
-func (r *rig) replayed(id string, since int64) (all told) {
+func (r *rig) replayed(id string, since int64) (all eventList) {
 	r.Helper()
 	for e, err := range r.agent.Events(r.ctx, id, since) {
 		r.ok(err)
@@ -27,7 +28,7 @@ func (r *rig) replayed(id string, since int64) (all told) {
 }
 
 // own are the events of the thread itself, without those of its subagents.
-func (all told) own() (some told) {
+func (all eventList) own() (some eventList) {
 	for _, e := range all {
 		if e.Agent == "" {
 			some = append(some, e)
@@ -36,10 +37,10 @@ func (all told) own() (some told) {
 	return some
 }
 
-func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
-	live := map[agent.EventKind]bool{agent.EventLoaded: true, agent.EventStepStart: true, agent.EventText: true, agent.EventThinking: true,
-		agent.EventRetry: true, agent.EventToolStart: true, agent.EventFileStart: true, agent.EventExecStart: true, agent.EventSubStart: true,
-		agent.EventSubStep: true, agent.EventInterrupted: true, agent.EventError: true}
+func TestDurableEventsAreNumbered(t *testing.T) {
+	live := map[agent.EventKind]bool{agent.EventLoaded: true, "step-start": true, agent.EventText: true, agent.EventThinking: true,
+		agent.EventRetry: true, agent.EventToolStart: true, "file-write-start": true, "execute-start": true, agent.EventSubStart: true,
+		"subagent-step": true, agent.EventInterrupted: true, agent.EventError: true}
 	eachStore(t, func(r *rig) {
 		r.helped()
 		all := append(r.prompt(eventful), r.finish(approve(r.question()))...)
@@ -53,10 +54,10 @@ func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
 				r.Errorf("%s is told of thread %q at %s", e.Kind, e.Thread, e.Time)
 			}
 		}
-		for _, kind := range []agent.EventKind{agent.EventLoaded, agent.EventUserMessage, agent.EventStepStart, agent.EventText, agent.EventThinking,
+		for _, kind := range []agent.EventKind{agent.EventLoaded, agent.EventUserMessage, "step-start", agent.EventText, agent.EventThinking,
 			agent.EventSegment, agent.EventToolCall, agent.EventToolStart, agent.EventToolResult, agent.EventStepFinish, agent.EventSaved,
-			agent.EventApproval, agent.EventDecision, agent.EventTodos, agent.EventFileStart, agent.EventFileWritten, agent.EventFileEdited,
-			agent.EventFileRead, agent.EventList, agent.EventGlob, agent.EventGrep, agent.EventSubStart, agent.EventSubStep, agent.EventSubFinish,
+			agent.EventApproval, agent.EventDecision, agent.EventTodos, "file-write-start", tool.EventFileWritten, tool.EventFileEdited,
+			"file-read", "ls", "glob", "grep", agent.EventSubStart, "subagent-step", "subagent-finish",
 			agent.EventInterrupted, agent.EventDone} {
 			if !seen[kind] {
 				r.Errorf("no %s among %v", kind, all.kinds())
@@ -65,7 +66,7 @@ func TestEventsAreNumberedIfTheyAreKept(t *testing.T) {
 	})
 }
 
-func TestEventsComeAgainAsTheyWere(t *testing.T) {
+func TestEventsAreReplayedUnchanged(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
 		live := append(r.prompt(eventful), r.finish(approve(r.question()))...).own().numbered()
@@ -94,7 +95,7 @@ func TestEventsComeAgainAsTheyWere(t *testing.T) {
 func TestASubagentsEventsComeAgainFromItsThread(t *testing.T) {
 	r := newRig(t).helped()
 	all := r.prompt("task scout: write a.txt: hello")
-	var live told
+	var live eventList
 	for _, e := range all.numbered() {
 		if e.Agent == "scout" {
 			live = append(live, e)
@@ -111,11 +112,11 @@ func TestASubagentsEventsComeAgainFromItsThread(t *testing.T) {
 	}
 }
 
-func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
+func TestEventNumbersIncreaseAcrossLines(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking()
 		var newest int64
-		grows := func(what string, all told) {
+		grows := func(what string, all eventList) {
 			r.Helper()
 			for _, e := range all.numbered() {
 				if e.Seq <= newest {
@@ -151,7 +152,7 @@ func TestNumbersGrowWhateverLineAThreadIsOn(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldIsInTheStore(t *testing.T) {
+func TestEventsAreDurableBeforeTheyAreYielded(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped()
 		var durable sync.Map // of commits
@@ -194,7 +195,7 @@ func TestWhatIsToldIsInTheStore(t *testing.T) {
 	})
 }
 
-func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
+func TestUnsavedStepYieldsNoEvents(t *testing.T) {
 	whole := newRig(t)
 	g := whole.watched(nil, nil)
 	whole.prompt("write a.txt: one\n" + askMail + "\nwrite b.txt: two")
@@ -222,8 +223,8 @@ func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
 				return
 			}
 			stored := r.replayed(thread, 0)
-			if told := all.numbered(); len(told) != len(stored) || len(told) > 0 && !reflect.DeepEqual(told.kinds(), stored.kinds()) {
-				t.Errorf("told %v, stored %v", told.kinds(), stored.kinds())
+			if received := all.numbered(); len(received) != len(stored) || len(received) > 0 && !reflect.DeepEqual(received.kinds(), stored.kinds()) {
+				t.Errorf("told %v, stored %v", received.kinds(), stored.kinds())
 			}
 		})
 	}
@@ -232,7 +233,7 @@ func TestAStepThatCannotBeSavedIsNotTold(t *testing.T) {
 // leaving is a turn with a bit of everything, and no subagent.
 const leaving = "say hello ; write a.txt: one\n" + askMail + " ; todo x\nread a.txt"
 
-func TestLeavingAtAnyEventLosesAtMostTheStepInFlight(t *testing.T) {
+func TestBreakAtAnyEventLosesAtMostOneStep(t *testing.T) {
 	whole := newRig(t)
 	n := len(whole.prompt(leaving))
 	want := outline(whole.messages(thread, ""))
@@ -280,7 +281,7 @@ func outline(messages []agent.Message) (lines []string) {
 	return lines
 }
 
-func TestACallerThatLeavesEndsTheRun(t *testing.T) {
+func TestBreakEndsRun(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	slow := agent.NewTool("slow", "waits", agent.LostRerun, func(ctx context.Context, _ *agent.Invocation, _ struct{}) (string, error) {
 		close(began)
@@ -306,7 +307,7 @@ func TestACallerThatLeavesEndsTheRun(t *testing.T) {
 	r.ok(err)
 }
 
-func TestWhereAThreadBeganIsTold(t *testing.T) {
+func TestForkYieldsItsBase(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say one")
 	at := r.heads(thread)[0].ID
@@ -314,7 +315,7 @@ func TestWhereAThreadBeganIsTold(t *testing.T) {
 	r.ok(err)
 	r.run(agent.Input{Thread: "fork", Prompt: "say two"})
 	again := r.replayed("fork", 0)
-	if e := r.one(again, agent.EventFork); e.Saved != at || e.Seq == 0 {
+	if e := r.one(again, "fork"); e.Saved != at || e.Seq == 0 {
 		t.Errorf("the fork is told as %+v", e)
 	}
 	for _, e := range again {
@@ -328,13 +329,13 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 	const many = 10_050
 	chatty := agent.NewTool("chatty", "tells a lot", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		for i := range many {
-			inv.Emit(agent.Event{Kind: agent.EventFileRead, Path: "a", Count: i})
+			inv.Emit(agent.Event{Kind: "file-read", Path: "a", Count: i})
 		}
 		return "told", nil
 	})
 	r := newRig(t).with(func(c *agent.Config) { c.Tools = append(c.Tools, chatty) })
 	all := r.prompt("call chatty {}").numbered()
-	if n := len(all.of(agent.EventFileRead)); n != many {
+	if n := len(all.of("file-read")); n != many {
 		t.Errorf("%d are told, want %d", n, many)
 	}
 	var last int64
@@ -350,9 +351,9 @@ func TestAToolMayTellAsMuchAsItLikes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNewIsReadFromTheEndOfALongThread(t *testing.T) {
+func TestNewEventsAreReadFromTheEndOfALongThread(t *testing.T) {
 	r := newRig(t)
-	var all told
+	var all eventList
 	for i := range 60 {
 		all = append(all, r.prompt(fmt.Sprint("write a.txt: ", i)).numbered()...)
 	}

@@ -284,7 +284,7 @@ func TestARunTakesSoManySteps(t *testing.T) {
 	})
 }
 
-func TestACallThatCannotBeMadeIsToldToTheModel(t *testing.T) {
+func TestModelReceivesErrorOfInvalidCall(t *testing.T) {
 	for name, c := range map[string]struct {
 		tool, args string
 		words      []string
@@ -319,7 +319,7 @@ func TestACallThatCannotBeMadeIsToldToTheModel(t *testing.T) {
 	}
 }
 
-func TestAToolThatFailsIsToldToTheModel(t *testing.T) {
+func TestModelReceivesErrorOfTool(t *testing.T) {
 	bad := agent.NewTool("bad", "fails", agent.LostAsk, func(context.Context, *agent.Invocation, struct{}) (string, error) {
 		return "", errors.New("the moon is down")
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/file"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/memory"
 	"github.com/dalsegno/segno/store/sqlite"
 )
@@ -30,13 +31,13 @@ var openers = map[string]retryrig.Opener{
 // Under SEGNO_SOAK there are 1,000 faults on each store. Redis and PostgreSQL are tried beside
 // their stores.
 func TestACallerThatRunsAgainOnAnyErrorFinishesOnce(t *testing.T) {
-	inMemory, err := kv.Open(t.Context(), kv.NewMap(nil), kv.Options{})
+	inMemory, err := kv.Open(t.Context(), kvtest.NewMap(nil), kv.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	trials := map[string]retryrig.Trial{"memory": {Memory: memory.New(nil)}, "kv": {Memory: inMemory}}
+	trials := map[string]retryrig.RetryTrial{"memory": {Memory: memory.New(nil)}, "kv": {Memory: inMemory}}
 	for name := range openers {
-		trials[name] = retryrig.Trial{Open: name, Where: t.TempDir()}
+		trials[name] = retryrig.RetryTrial{Open: name, Where: t.TempDir()}
 	}
 	for name, trial := range trials {
 		t.Run(name, func(t *testing.T) {

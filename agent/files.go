@@ -18,8 +18,8 @@ import (
 
 // OpenTimeline makes a directory the workspace of an agent's threads, for Config.Timeline: its
 // files become part of the checkpoints, and undo moves them. The store must keep workspaces,
-// as all but store/kv do, and must be outside the directory. stateDir contains what must
-// survive the process beside the store, such as the journal of a move. Every process that
+// as all but store/kv do, and must be outside the directory. stateDir contains files that
+// must survive the process beside the store, for example the journal of a move. Every process that
 // works on the directory must use the same stateDir.
 func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) (*timeline.Timeline, error) {
 	known, ok := store.(segno.Workspaces)
@@ -56,7 +56,7 @@ func OpenTimeline(ctx context.Context, store segno.Store, dir, stateDir string) 
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Journal: sp, Now: time.Now, Alive: proc.Alive}), nil
+	return timeline.Open(timeline.Config{Store: store, Workspace: w, Spool: sp, Now: time.Now, Alive: proc.Alive}), nil
 }
 
 // checkOutside returns an error for a store inside the directory: each checkpoint would
@@ -95,12 +95,12 @@ func realPath(path string) string {
 	return real
 }
 
-// leasedTimeline returns the timeline with the run's lease.
-func (r *run) leasedTimeline() *timeline.Timeline {
+// leased returns a timeline with the run's lease.
+func (r *run) leased(t *timeline.Timeline) *timeline.Timeline {
 	if r.lease == nil {
-		return r.Timeline
+		return t
 	}
-	return r.Timeline.WithLease(r.lease.current())
+	return t.WithLease(r.lease.current())
 }
 
 // beginFileTurn begins the turn of the files: until it ends no other process moves them, and
@@ -115,8 +115,8 @@ func (r *run) beginFileTurn(ctx context.Context) error {
 	}
 	r.fileTurn = segno.TurnKey(segno.DerivedID("agent turn", string(r.thread), fmt.Sprint(turn)))
 	pid := os.Getpid()
-	if err := r.leasedTimeline().BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
-		PID: pid, PIDStart: proc.Start(pid)}); err != nil {
+	if err := r.leased(r.Timeline).BeginSteps(ctx, timeline.OpenTurn{Key: r.fileTurn, Thread: r.thread, Agent: r.Name, Prompt: r.in.Prompt,
+		Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}); err != nil {
 		return err
 	}
 	return r.reload(ctx)
@@ -127,7 +127,7 @@ func (r *run) endFileTurn(ctx context.Context) error {
 	if r.fileTurn == "" {
 		return nil
 	}
-	return r.leasedTimeline().EndSteps(ctx, r.fileTurn)
+	return r.leased(r.Timeline).EndSteps(ctx, r.fileTurn)
 }
 
 // suspendTurn saves the files where a run ends before its turn. It discards drafts that were
@@ -139,16 +139,6 @@ func (r *run) suspendTurn(ctx context.Context) error {
 	if err := r.replayDeferred(ctx); err != nil {
 		return err // the results must precede the checkpoint
 	}
-	r.suspends, r.entries, r.values = true, nil, newValues(nil)
+	r.suspends, r.drafts, r.values = true, drafts{committed: true}, newValues(nil)
 	return r.commit(ctx, r.stepEnd())
-}
-
-// moveFiles moves the thread with its files.
-func (r *run) moveFiles(ctx context.Context, request timeline.MoveRequest) (timeline.Plan, error) {
-	request.Thread, request.Scope = r.thread, timeline.ScopeBoth
-	moved, err := r.leasedTimeline().Move(ctx, request, nil)
-	if err != nil {
-		return timeline.Plan{}, err
-	}
-	return *moved.Plan, nil
 }

@@ -71,7 +71,14 @@ func (a *Agent) Inbox(ctx context.Context, after string) iter.Seq2[Question, err
 	}
 }
 
-// candidates yields the threads that q may select, ordered by id.
+// candidate is a thread and its phase in the store's index.
+type candidate struct {
+	segno.Thread
+	phase segno.Phase
+}
+
+// candidates yields the threads that q may select, ordered by id. A turn that the index has as
+// open may have ended or run.
 func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate, error] {
 	inPhase := func(p segno.Phase) iter.Seq2[candidate, error] {
 		return func(yield func(candidate, error) bool) {
@@ -98,38 +105,30 @@ func (a *Agent) candidates(ctx context.Context, q FindQuery) iter.Seq2[candidate
 	}
 }
 
-// candidate is a thread and its phase in the store's index.
-type candidate struct {
-	segno.Thread
-	phase segno.Phase
-}
-
-// merge merges two ordered sequences.
+// merge merges two sequences that are ordered by id. An error ends it.
 func merge(x, y iter.Seq2[candidate, error]) iter.Seq2[candidate, error] {
 	return func(yield func(candidate, error) bool) {
-		nextX, stopX := iter.Pull2(x)
-		defer stopX()
-		nextY, stopY := iter.Pull2(y)
-		defer stopY()
-		a, errA, okA := nextX()
-		b, errB, okB := nextY()
-		for okA || okB {
-			if !okB || okA && (errA != nil || errB == nil && a.ID <= b.ID) {
-				if !yield(a, errA) || errA != nil {
+		nextY, stop := iter.Pull2(y)
+		defer stop()
+		b, errB, more := nextY()
+		for a, errA := range x {
+			for more && errA == nil && (errB != nil || b.ID < a.ID) {
+				if !yield(b, errB) || errB != nil {
 					return
 				}
-				a, errA, okA = nextX()
-				continue
+				b, errB, more = nextY()
 			}
-			if !yield(b, errB) || errB != nil {
+			if !yield(a, errA) || errA != nil {
 				return
 			}
-			b, errB, okB = nextY()
+		}
+		for more && yield(b, errB) && errB == nil {
+			b, errB, more = nextY()
 		}
 	}
 }
 
-// inspect returns what a candidate is doing. The messages of savers' and of other agents'
+// inspect returns the phase and the open questions of a candidate. The messages of savers' and of other agents'
 // threads have other formats, so inspect reads only the commits of those.
 func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 	f := Found{Thread: c.Thread}
@@ -139,38 +138,24 @@ func (a *Agent) inspect(ctx context.Context, c candidate) (Found, error) {
 		return f, err
 	}
 	running, err := a.newRun(Input{Thread: string(c.ID)}).isLeased(ctx)
+	f.Phase = map[segno.Phase]Phase{segno.PhaseDone: PhaseDone, segno.PhaseOpen: PhaseBrokenOff, segno.PhaseWaiting: PhaseWaiting}[c.phase]
+	if running {
+		f.Phase = PhaseRunning
+	}
+	if err != nil || c.phase != segno.PhaseWaiting {
+		return f, err
+	}
+	head, err := a.headOf(ctx, c.ID)
 	if err != nil {
 		return f, err
 	}
-	switch {
-	case running:
-		f.Phase = PhaseRunning
-	case c.phase == segno.PhaseDone:
-		f.Phase = PhaseDone
-	case c.phase == segno.PhaseOpen:
-		f.Phase = PhaseBrokenOff
-	default:
-		f.Phase = PhaseWaiting
-	}
-	if c.phase == segno.PhaseWaiting {
-		f.Interrupts, err = a.openQuestions(ctx, c.ID)
-	}
-	return f, err
-}
-
-// openQuestions returns a thread's open questions.
-func (a *Agent) openQuestions(ctx context.Context, thread segno.ThreadID) ([]segno.Interrupt, error) {
-	head, err := a.headOf(ctx, thread)
-	if err != nil {
-		return nil, err
-	}
 	line, err := a.loadLine(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
-		return nil, err
+		return f, err
 	}
 	state, err := segno.Fold(line)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		f.Interrupts = state.Interrupts
 	}
-	return state.Interrupts, nil
+	return f, err
 }

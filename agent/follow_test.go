@@ -26,12 +26,12 @@ type heard struct {
 // follower follows a thread, and keeps what it received: an event that
 // says the thread has moved makes him forget.
 type follower struct {
-	r     *rig
-	by    *agent.Agent
-	leave context.CancelFunc
-	told  chan heard
-	holds told
-	moved told
+	r        *rig
+	by       *agent.Agent
+	leave    context.CancelFunc
+	received chan heard
+	holds    eventList
+	moved    eventList
 }
 
 // follows has a separate agent follow the thread.
@@ -44,13 +44,13 @@ func (r *rig) follows(by *agent.Agent, id string, since int64) *follower {
 func (f *follower) begin(id string, since int64) {
 	var ctx context.Context
 	ctx, f.leave = context.WithCancel(f.r.ctx)
-	told := make(chan heard)
-	f.told = told
+	received := make(chan heard)
+	f.received = received
 	go func() {
-		defer close(told)
+		defer close(received)
 		for e, err := range f.by.Follow(ctx, id, since) {
 			select {
-			case told <- heard{e, err}:
+			case received <- heard{e, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -70,7 +70,7 @@ func (f *follower) last() int64 {
 func (f *follower) next() {
 	f.r.Helper()
 	select {
-	case h, ok := <-f.told:
+	case h, ok := <-f.received:
 		if !ok {
 			f.r.Fatal("he was told that it is over")
 		}
@@ -102,12 +102,12 @@ func (f *follower) until(id string) {
 func (f *follower) stop() {
 	f.r.Helper()
 	f.leave()
-	for h := range f.told {
+	for h := range f.received {
 		f.r.ok(h.err)
 	}
 }
 
-func encodeAll(r *rig, all told) (texts []string) {
+func encodeAll(r *rig, all eventList) (texts []string) {
 	for _, e := range all {
 		texts = append(texts, encode(r, e))
 	}
@@ -214,7 +214,7 @@ func (r *rig) first(at segno.CommitID) int64 {
 	return line.Commits[0].Seq * perCommit
 }
 
-func TestAFollowerWhoWasAwayHearsThatItMoved(t *testing.T) {
+func TestLateFollowerReceivesMoved(t *testing.T) {
 	r := newRig(t)
 	r.prompt("say one")
 	r.prompt("say two")
@@ -230,9 +230,9 @@ func TestAFollowerWhoWasAwayHearsThatItMoved(t *testing.T) {
 	}
 }
 
-// TestAFollowerHoldsWhatIsTold moves a thread at random, and has its follower leave and
+// TestFollowerHasTheEventsOfEvents moves a thread at random, and has its follower leave and
 // come back at random: what he holds is what Events tells, after every move.
-func TestAFollowerHoldsWhatIsTold(t *testing.T) {
+func TestFollowerHasTheEventsOfEvents(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			chance := rand.New(rand.NewPCG(seed, 0))
@@ -285,7 +285,7 @@ func TestAForkIsFollowedAlone(t *testing.T) {
 	r.prompt("say two")
 	r.run(agent.Input{Thread: "fork", Prompt: "say three"})
 	f.until("fork")
-	r.one(f.holds, agent.EventFork)
+	r.one(f.holds, "fork")
 	_, err = r.agent.Undo(r.ctx, "fork", 1)
 	r.ok(err)
 	f.until("fork")
@@ -299,11 +299,11 @@ func TestFollowingEnds(t *testing.T) {
 		f := r.follows(r.agent, thread, 0)
 		f.until(thread)
 		then(r)
-		h, ok := <-f.told
+		h, ok := <-f.received
 		if !ok || segno.KindOf(h.err) != want {
 			t.Errorf("he is told %+v; want an error of kind %q", h, want)
 		}
-		if h, ok := <-f.told; ok {
+		if h, ok := <-f.received; ok {
 			t.Errorf("and then he is told %+v", h)
 		}
 		f.leave()
@@ -317,7 +317,7 @@ func TestFollowingEnds(t *testing.T) {
 	t.Run("not there", func(t *testing.T) {
 		r := newRig(t)
 		f := r.follows(r.agent, "nobody", 0)
-		r.wants((<-f.told).err, segno.KindNotFound, "nobody")
+		r.wants((<-f.received).err, segno.KindNotFound, "nobody")
 		f.leave()
 	})
 	t.Run("cancelled before", func(t *testing.T) {

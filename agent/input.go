@@ -22,7 +22,7 @@ type Input struct {
 	// undone turn is free, because the turn is not on the line.
 	Key string
 	// Decide answers interrupts of the thread or of its subagents. The first recorded decision
-	// on an interrupt counts. Any other is a [segno.KindConflict] with [ErrAnswered]; the
+	// on an interrupt counts. Any other is a [segno.KindConflict] with [segno.ErrAnswered]; the
 	// recorded decision itself may be repeated.
 	Decide []segno.Decision
 	Actor  string // the actor of decisions that do not name one
@@ -89,7 +89,7 @@ func (r *run) repeatedInput() (over bool, err error) {
 	}
 	end := r.ends[turn]
 	if end == nil || waits {
-		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give it a prompt")
+		return false, segno.NewError(segno.KindInvalid, "run agent", string(r.thread), ErrTurnOver).WithHint("give the run a prompt")
 	}
 	r.emitOutcome(end)
 	return true, nil
@@ -104,7 +104,7 @@ func (r *run) emitOutcome(end *segno.Node) {
 		if end.Thread != r.thread {
 			e.Seq, e.Thread = 0, r.thread // the turn ended before this fork began
 		}
-		r.events.send(e)
+		r.send(e)
 	}
 }
 

@@ -177,9 +177,9 @@ type mortalSpool struct {
 	life *life
 }
 
-func (s mortalSpool) Close(ctx context.Context, key segno.TurnKey) error {
+func (s mortalSpool) DeleteTurn(ctx context.Context, key segno.TurnKey) error {
 	if s.life.over() {
 		return errDisk
 	}
-	return s.Spool.Close(ctx, key)
+	return s.Spool.DeleteTurn(ctx, key)
 }

@@ -219,10 +219,10 @@ func (j *journey) keeps(theirs map[string]string) {
 	}
 }
 
-// TestAnApprovedCallIsMadeOnceWhateverIsMoved prompts, decides, undoes, redoes,
+// TestApprovedCallRunsOnceAcrossMoves prompts, decides, undoes, redoes,
 // restores, forks and kills in any order, beside a person and other processes. No bill
 // is paid more often than it was allowed.
-func TestAnApprovedCallIsMadeOnceWhateverIsMoved(t *testing.T) {
+func TestApprovedCallRunsOnceAcrossMoves(t *testing.T) {
 	change := func(j *journey, c *agent.Config) {
 		j.paying(c)
 		if j.chance(3) {

@@ -65,7 +65,8 @@ func (g *registry) isEnded(owner string) bool {
 	if err != nil || !proc.Alive(pid, f[3]) {
 		return err == nil
 	}
-	return pid == os.Getpid() && strings.HasPrefix(f[4], g.id+"/") && !g.isRunning(owner)
+	_, running := g.running.Load(owner)
+	return pid == os.Getpid() && strings.HasPrefix(f[4], g.id+"/") && !running
 }
 
 // acquire acquires the thread's lease. It takes over the lease of a run that has ended. If
@@ -77,12 +78,8 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 		return nil, nil
 	}
 	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner(), Expires: time.Now().Add(leaseTime)}
-	var got segno.Lease
-	acquire := func() (err error) {
-		got, err = leaser.Acquire(ctx, want)
-		return err
-	}
-	err := r.retryIO(ctx, acquire)
+	acquire := func() (segno.Lease, error) { return leaser.Acquire(ctx, want) }
+	got, err := retry(ctx, r.Agent, 1, acquire)
 	const tries = 3
 	for n := 1; segno.KindOf(err) == segno.KindBusy && n < tries; n++ {
 		held, heldErr := r.leaseOf(ctx, leaser)
@@ -99,12 +96,12 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).
 				WithHint("wait until it ends, or stop it")
 		}
-		err = r.retryIO(ctx, acquire)
+		got, err = retry(ctx, r.Agent, 1, acquire)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.registry.begin(want.Owner)
+	r.registry.running.Store(want.Owner, true)
 	l := &lease{held: got, agent: r.Agent, leaser: leaser, done: make(chan struct{})}
 	renewals, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
@@ -112,12 +109,8 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	return l, nil
 }
 
-func (r *run) leaseOf(ctx context.Context, leaser segno.Leaser) (held segno.Lease, err error) {
-	err = r.retryIO(ctx, func() (err error) {
-		held, err = leaser.LeaseOf(ctx, r.thread)
-		return err
-	})
-	return held, err
+func (r *run) leaseOf(ctx context.Context, leaser segno.Leaser) (segno.Lease, error) {
+	return retry(ctx, r.Agent, 1, func() (segno.Lease, error) { return leaser.LeaseOf(ctx, r.thread) })
 }
 
 // isLeased reports whether a run has the thread now, in this process or in another.
@@ -137,7 +130,7 @@ type runningError struct {
 }
 
 func (e *runningError) Error() string {
-	return "another run has the thread, until " + e.until.Format(time.TimeOnly) + " at least"
+	return "the thread is already running; its lease lasts until " + e.until.Format(time.TimeOnly) + " at least"
 }
 
 func (e *runningError) Unwrap() []error { return []error{ErrRunning, e.conflict} }
@@ -193,6 +186,6 @@ func (l *lease) release(ctx context.Context) {
 	held := l.current()
 	// If Release fails, other processes wait until the lease expires. This agent's registry
 	// records that the run has ended.
-	_ = l.agent.retryIO(ctx, func() error { return l.leaser.Release(ctx, held) })
-	l.agent.registry.end(held.Owner)
+	_, _ = retry(ctx, l.agent, 1, func() (any, error) { return nil, l.leaser.Release(ctx, held) })
+	l.agent.registry.running.Delete(held.Owner)
 }

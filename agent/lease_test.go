@@ -73,7 +73,7 @@ func TestARunThatLostItsThreadRecordsNothing(t *testing.T) {
 		r.store = &mute{lessor: r.store.(lessor)}
 		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, sleeper()) })
 		type end struct {
-			all told
+			all eventList
 			err error
 		}
 		first := make(chan end)

@@ -17,10 +17,10 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// TestNoCallIsMadeWithoutLeaveOfItsOwn prompts, answers, cancels, moves and forks at
+// TestEveryCallNeedsItsOwnApproval prompts, answers, cancels, moves and forks at
 // random, with subagents that ask as well, and with questions that expire: there are never more calls than approvals,
 // every thread can be brought to its end, and every call has one result.
-func TestNoCallIsMadeWithoutLeaveOfItsOwn(t *testing.T) {
+func TestEveryCallNeedsItsOwnApproval(t *testing.T) {
 	seeds := 25
 	if os.Getenv("SEGNO_SOAK") != "" {
 		seeds = 1500

@@ -39,15 +39,15 @@ func (a *Agent) Fork(ctx context.Context, at segno.CommitID, thread string) (Sta
 	if a.Timeline != nil {
 		t.Workspace = a.Timeline.Workspace.ID()
 	}
-	if _, err := timeline.Open(timeline.Config{Store: a.Store}).ForkThread(ctx, at, t, false); err != nil {
+	if _, err := a.storeTimeline().ForkThread(ctx, at, t, false); err != nil {
 		return Status{}, err
 	}
 	return a.withThread(ctx, thread, func(*run) (timeline.Plan, error) { return timeline.Plan{}, nil })
 }
 
 // Reask records the questions that the thread's next run would ask: those that are open at a
-// checkpoint that another process moved the thread to, and those about calls whose results
-// were lost, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
+// checkpoint that another process moved the thread to, and questions about calls with lost
+// results, for tools with [LostAsk]. Use it before [Agent.Decide] on a thread that is not
 // running. It returns [segno.KindConflict] during a run.
 func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) { return timeline.Plan{}, r.draftLostQuestions(ctx) })
@@ -58,31 +58,30 @@ func (a *Agent) Reask(ctx context.Context, thread string) (Status, error) {
 func (a *Agent) Saver() *saver.StoreSaver { return &saver.StoreSaver{Store: a.Store, Now: a.Now} }
 
 func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.MoveRequest) (Status, error) {
-	return a.withThread(ctx, thread, func(r *run) (timeline.Plan, error) {
-		if files, err := r.movesFiles(ctx, request.To); files || err != nil {
+	return a.withThread(ctx, thread, func(r *run) (plan timeline.Plan, err error) {
+		request.Thread = r.thread
+		files, err := r.movesFiles(ctx, request.To)
+		if files && err == nil {
+			request.Scope = timeline.ScopeBoth
+			moved, err := r.leased(r.Timeline).Move(ctx, request, nil)
 			if err != nil {
-				return timeline.Plan{}, err
+				return plan, err
 			}
-			return r.moveFiles(ctx, request)
+			return *moved.Plan, nil
 		}
-		if r.Timeline != nil {
-			if err := r.Timeline.CompletePending(ctx); err != nil {
-				return timeline.Plan{}, err
-			}
+		if r.Timeline != nil && err == nil {
+			err = r.Timeline.CompletePending(ctx)
 		}
-		return timeline.Plan{}, r.movePointers(ctx, request)
+		if err == nil {
+			_, err = r.leased(r.storeTimeline()).MoveHead(ctx, request)
+		}
+		return plan, err
 	})
 }
 
-// movePointers moves a thread without files.
-func (r *run) movePointers(ctx context.Context, request timeline.MoveRequest) error {
-	request.Thread = r.thread
-	tl := timeline.Open(timeline.Config{Store: r.Store})
-	if r.lease != nil {
-		tl = tl.WithLease(r.lease.current())
-	}
-	_, err := tl.MoveHead(ctx, request)
-	return err
+// storeTimeline returns a timeline without a workspace, which moves and forks threads alone.
+func (a *Agent) storeTimeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: a.Store})
 }
 
 // movesFiles reports whether a move changes files. to is empty for undo and redo.
@@ -123,7 +122,7 @@ func (a *Agent) withThread(ctx context.Context, thread string, change func(*run)
 	return s, nil
 }
 
-// draftLostQuestions drafts and commits questions about calls whose results were lost. At a
+// draftLostQuestions drafts and commits questions about calls with lost results. At a
 // head below the tip it does nothing, because a commit would end redo.
 func (r *run) draftLostQuestions(ctx context.Context) error {
 	if r.head.Head != r.head.Tip {
@@ -135,25 +134,18 @@ func (r *run) draftLostQuestions(ctx context.Context) error {
 		if s.policy != LostAsk || nextAction(s) != actionAsk {
 			continue
 		}
-		if err := r.draftInterrupt(r.newLostInterrupt(r.withIntentArgs(c, intent), "")); err != nil {
-			return err
+		if intent.Input != nil {
+			c.Args = intent.Input
 		}
+		r.draftRecord(r.newLostInterrupt(c, ""))
 	}
 	return r.commit(ctx, nil)
-}
-
-// withIntentArgs returns a call with the arguments that its intent recorded.
-func (r *run) withIntentArgs(c Call, intent *intentBody) Call {
-	if intent.Input != nil {
-		c.Args = intent.Input
-	}
-	return c
 }
 
 // reaskQuestions asks the open questions again, under other ids, if the thread was moved since
 // or if they expired. Unfinished tasks continue in forks of their threads.
 func (r *run) reaskQuestions(ctx context.Context) error {
-	now, members := r.Now(), r.members.get()
+	now, members := r.Now(), maps.Clone(r.members)
 	for _, old := range slices.Clone(r.state.Interrupts) {
 		if old.Via != "" {
 			continue // its task asks again
@@ -163,83 +155,73 @@ func (r *run) reaskQuestions(ctx context.Context) error {
 			return err
 		}
 		if moved || old.Late(now) {
-			if err := r.reask(old); err != nil {
-				return err
-			}
+			r.reask(old)
 		}
 	}
-	if err := r.reaskApprovals(ctx); err != nil {
-		return err
-	}
-	if err := r.forkTasks(ctx); err != nil {
-		return err
-	}
-	if r.onlyMoves {
-		if err := r.reaskExpiredTasks(ctx); err != nil {
-			return err
+	for _, c := range r.openCalls() {
+		if err := r.reaskCall(ctx, c); err != nil {
+			return fmt.Errorf("ask again: %w", err)
 		}
 	}
-	if maps.Equal(members, r.members.get()) {
+	if maps.Equal(members, r.members) {
 		return r.commit(ctx, nil)
 	}
 	return r.commit(ctx, r.stepEnd()) // checkpoints contain the members
 }
 
 // reask asks a question under another id.
-func (r *run) reask(old segno.Interrupt) error {
+func (r *run) reask(old segno.Interrupt) {
 	i := old
 	i.ID, i.Thread, i.Replaces, i.Asked = segno.NewID(), r.thread, old.ID, r.Now()
 	if !old.Expires.IsZero() {
 		i.Expires = i.Asked.Add(old.Expires.Sub(old.Asked).Round(time.Millisecond))
 	}
-	return r.draftInterrupt(i)
+	r.draftRecord(i)
 }
 
-// reaskApprovals asks again about calls that were approved and did not begin before the thread
-// was moved: on another line they may have run.
-func (r *run) reaskApprovals(ctx context.Context) error {
-	for _, c := range r.openCalls() {
-		a := r.unusedAnswer(c.ID)
-		if a == nil || r.isWaiting(c.ID) || r.tools[c.Name].OnLost == LostRerun {
-			continue
-		}
+// reaskCall asks again about a call that was approved and did not begin before the thread was
+// moved, because it may have run on another line, and about an unfinished task.
+func (r *run) reaskCall(ctx context.Context, c Call) error {
+	j, intent := job{Call: c, tool: r.tools[c.Name]}, r.intent(c.ID)
+	if a := r.unusedAnswer(c.ID); a != nil && !r.isWaiting(c.ID) && j.tool.OnLost != LostRerun {
 		moved, err := r.isMoved(ctx, segno.EntryDecision, a.Interrupt.ID)
-		if err == nil && moved {
-			err = r.reask(a.Interrupt)
-		}
 		if err != nil {
 			return err
 		}
+		if moved {
+			r.reask(a.Interrupt)
+		}
 	}
-	return nil
+	if intent == nil || !j.tool.isTask {
+		return nil
+	}
+	return r.moveTask(ctx, j, intent)
 }
 
-// forkTasks gives each unfinished task a thread that begins where the task was at this
-// checkpoint, and asks the task's questions again there.
-func (r *run) forkTasks(ctx context.Context) error {
-	members := r.members.get()
-	for _, c := range r.openCalls() {
-		at := members[c.ID]
-		if r.intent(c.ID) == nil || at == "" || !r.tools[c.Name].isTask {
-			continue
-		}
-		if moved, err := r.isMoved(ctx, segno.EntryIntent, c.ID); err != nil {
-			return err
-		} else if !moved {
-			continue
-		}
-		j := job{Call: c, tool: r.tools[c.Name], key: segno.DerivedID("moved", string(r.thread), string(r.head.Head), c.ID)}
+// moveTask asks the questions of an unfinished task again, if the thread was moved or if they
+// expired. After a move the task continues in a fork of its thread, which begins where the task
+// was at this checkpoint.
+func (r *run) moveTask(ctx context.Context, j job, intent *intentBody) error {
+	moved, err := r.isMoved(ctx, segno.EntryIntent, j.ID)
+	if err != nil {
+		return err
+	}
+	if at := r.members[j.ID]; moved && at != "" {
+		j.key = segno.DerivedID("moved", string(r.thread), string(r.head.Head), j.ID)
 		t := segno.Thread{ID: segno.ThreadID(taskThread(j.key)), Created: r.Now(), ParentThread: r.thread, Agent: r.Name}
 		// A conflict means that a run made the fork before a crash.
-		if _, err := timeline.Open(timeline.Config{Store: r.Store}).ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
-			return fmt.Errorf("fork task: %w", err)
-		}
-		if err := r.reaskTask(ctx, j); err != nil {
-			return fmt.Errorf("fork task: %w", err)
-		}
-		if err := r.draftIntent(&j, true); err != nil {
+		if _, err := r.storeTimeline().ForkThread(ctx, at, t, true); err != nil && segno.KindOf(err) != segno.KindConflict {
 			return err
 		}
+		err = r.reaskTask(ctx, j)
+		r.draftIntent(&j, true)
+		return err
+	}
+	now := r.Now()
+	isExpired := func(x segno.Interrupt) bool { return x.Via == j.ID && x.Late(now) }
+	if r.onlyMoves && slices.ContainsFunc(r.state.Interrupts, isExpired) {
+		j.key = keyOf(intent)
+		return r.reaskTask(ctx, j)
 	}
 	return nil
 }
@@ -256,22 +238,7 @@ func (r *run) reaskTask(ctx context.Context, j job) error {
 	if err := child.reaskQuestions(ctx); err != nil {
 		return err
 	}
-	r.members.add(j.ID, child.head.Head)
-	return r.adoptQuestions(j, &waitError{child.state.Interrupts, child.state.Replaced})
-}
-
-// reaskExpiredTasks asks again the questions of tasks that have expired.
-func (r *run) reaskExpiredTasks(ctx context.Context) error {
-	now := r.Now()
-	for _, c := range r.openCalls() {
-		intent := r.intent(c.ID)
-		isExpired := func(x segno.Interrupt) bool { return x.Via == c.ID && x.Late(now) }
-		if intent == nil || !r.tools[c.Name].isTask || !slices.ContainsFunc(r.state.Interrupts, isExpired) {
-			continue
-		}
-		if err := r.reaskTask(ctx, job{Call: c, tool: r.tools[c.Name], key: keyOf(intent)}); err != nil {
-			return fmt.Errorf("ask again: %w", err)
-		}
-	}
+	r.setMember(j.ID, child)
+	r.adoptQuestions(j.ID, &waitError{child.state.Interrupts, child.state.Replaced})
 	return nil
 }

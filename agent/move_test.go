@@ -148,7 +148,7 @@ func TestTimeTravelBeforeAQuestionAsksItAnew(t *testing.T) {
 	r.sent("bob")
 }
 
-func TestRedoToAQuestionThatWaitsLeavesItWaiting(t *testing.T) {
+func TestRedoKeepsOpenQuestion(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking().prompt(askMail)
 		r.undo(1)
@@ -238,7 +238,7 @@ func TestAForkDoesNotShareATaskUnderWay(t *testing.T) {
 	})
 }
 
-func TestTimeTravelToATaskUnderWayLeavesTheOtherLineAlone(t *testing.T) {
+func TestRestoreToUnfinishedTaskKeepsOtherLine(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped().prompt("task helper: write a.txt: one\\n" + askMail)
 		asked := r.heads(thread)[0].ID

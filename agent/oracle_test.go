@@ -152,7 +152,7 @@ func (o *oracle) write(files map[string]string) string {
 }
 
 // watch runs the thread and remembers its checkpoints.
-func (o *oracle) watch(id string, in agent.Input) (all told, err error) {
+func (o *oracle) watch(id string, in agent.Input) (all eventList, err error) {
 	h := o.threads[id]
 	in.Thread = id
 	before := o.newest(id)
@@ -189,7 +189,7 @@ func (o *oracle) newest(id string) (seq int64) {
 }
 
 // retold wants the store to tell what a run told.
-func (o *oracle) retold(id string, since int64, all told) {
+func (o *oracle) retold(id string, since int64, all eventList) {
 	if again, live := o.replayed(id, since), all.own().numbered(); encode(o.rig, again) != encode(o.rig, live) {
 		o.Fatalf("%s: since %d was told %v, and is told again %v", id, since, live.kinds(), again.kinds())
 	}

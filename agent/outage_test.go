@@ -72,9 +72,9 @@ func TestAStoreThatGoesOnFailingIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestAnEffectWhoseResultTheProcessHoldsIsNotAskedAbout has the store fail for longer than
+// TestDeferredResultNeedsNoQuestion has the store fail for longer than
 // it is asked again, from the commit of a call's result on.
-func TestAnEffectWhoseResultTheProcessHoldsIsNotAskedAbout(t *testing.T) {
+func TestDeferredResultNeedsNoQuestion(t *testing.T) {
 	for name, applied := range map[string]bool{"not applied": false, "applied, and the answer lost": true} {
 		t.Run(name, func(t *testing.T) {
 			eachStore(t, func(r *rig) {

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -30,7 +31,7 @@ func (r *run) saveOutputSchema() error {
 }
 
 // loadOutputSchema loads the schema of the turn that the run continues.
-func (r *run) loadOutputSchema() error {
+func (r *run) loadOutputSchema(context.Context) error {
 	if r.in.Output != nil || r.in.hasPrompt() {
 		return nil
 	}
@@ -43,6 +44,9 @@ type schema struct{ *jsonschema.Resolved }
 
 // checkOutput returns an error for a schema that cannot validate an answer.
 func checkOutput(text json.RawMessage) error {
+	if text == nil {
+		return nil
+	}
 	var s jsonschema.Schema
 	err := json.Unmarshal(text, &s)
 	if err == nil {

@@ -145,9 +145,9 @@ func TestAForkOfAStructuredAnswerIsOver(t *testing.T) {
 	})
 }
 
-// TestWhatIsSaidBesideAStructuredAnswerIsKept has the answer stand beside a call with
+// TestTextBesideStructuredAnswerIsKept has the answer stand beside a call with
 // consequences, which is committed before it.
-func TestWhatIsSaidBesideAStructuredAnswerIsKept(t *testing.T) {
+func TestTextBesideStructuredAnswerIsKept(t *testing.T) {
 	for _, e := range []agent.OnLost{agent.LostRerun, agent.LostAsk} {
 		reply := calls("1", "send_email", `{"to":"a"}`, "2", "final_answer", `{"good":true,"why":"so"}`)
 		reply.Message.Parts = append([]agent.Part{{Text: "All done."}}, reply.Message.Parts...)

@@ -8,10 +8,10 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// TestRefreshNamesWhatCanBeAnswered moves a thread by other means than the agent's
+// TestReaskRecordsAnswerableQuestions moves a thread by other means than the agent's
 // onto a question that was answered: Look still knows it under its old id, Refresh
 // under the one that counts.
-func TestRefreshNamesWhatCanBeAnswered(t *testing.T) {
+func TestReaskRecordsAnswerableQuestions(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.asking()
 		r.run(agent.Input{Prompt: askMail})

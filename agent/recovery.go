@@ -2,7 +2,7 @@ package agent
 
 import "github.com/dalsegno/segno"
 
-// callState is what the log knows of an open call.
+// callState is the state of an open call according to the log.
 type callState struct {
 	waits     bool               // a question about it, or about a part of its task, is open
 	resumable bool               // it is a task, and a question of its subagent was answered or expired
@@ -13,7 +13,7 @@ type callState struct {
 	policy    OnLost
 }
 
-// callAction is what a run does next with an open call.
+// callAction is the next action of a run for an open call.
 type callAction int
 
 const (
@@ -23,7 +23,7 @@ const (
 	actionNoTool                    // leave it: it is approved and this agent lacks the tool
 	actionBegin                     // run it for the first time: its intent is committed
 	actionRetry                     // run it again under the same key
-	actionAsk                       // ask what happened
+	actionAsk                       // ask whether it happened
 )
 
 // nextAction decides how a run continues an open call. It is the whole policy of recovery: it

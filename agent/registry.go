@@ -7,38 +7,16 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// registry is what an agent remembers of its runs in this process. Subagents share their
+// registry has the state that an agent keeps of its runs in this process. Subagents share their
 // agent's registry.
 type registry struct {
-	id string // of this agent, in the owners of its leases
-
-	mu       sync.Mutex
-	running  map[string]bool                 // owners of leases whose runs have not ended
-	deferred map[segno.ThreadID]segno.Commit // results that the store failed to commit
-	notBegun map[intentAt]bool               // calls that did not begin, because the commit of their intents failed
+	id       string   // of this agent, in the owners of its leases
+	running  sync.Map // owners of leases whose runs have not ended
+	deferred sync.Map // by [segno.ThreadID]: a [segno.Commit] with results that the store failed to commit
+	notBegun sync.Map // [intentAt]: calls that did not begin, because the commit of their intents failed
 }
 
-func newRegistry() *registry {
-	return &registry{id: segno.NewID(), running: map[string]bool{}, deferred: map[segno.ThreadID]segno.Commit{}, notBegun: map[intentAt]bool{}}
-}
-
-func (g *registry) begin(owner string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.running[owner] = true
-}
-
-func (g *registry) end(owner string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.running, owner)
-}
-
-func (g *registry) isRunning(owner string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.running[owner]
-}
+func newRegistry() *registry { return &registry{id: segno.NewID()} }
 
 // intentAt identifies an intent: the commit that contains it, and its call.
 type intentAt struct {
@@ -48,15 +26,8 @@ type intentAt struct {
 
 // isNotBegun reports whether this process knows that a call did not begin.
 func (g *registry) isNotBegun(at intentAt) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.notBegun[at]
-}
-
-func (g *registry) setBegun(at intentAt) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.notBegun, at)
+	_, ok := g.notBegun.Load(at)
+	return ok
 }
 
 // deferResults remembers a failed commit if it contains results: the next run of the thread in
@@ -67,14 +38,12 @@ func (g *registry) deferResults(c segno.Commit, err error) {
 	case segno.KindConflict, segno.KindFenced, segno.KindInvalid, segno.KindNotFound, segno.KindRefused:
 		return // the store refused the commit and would refuse it again
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	for _, e := range c.Entries {
 		switch e.Kind {
 		case segno.EntryResult:
-			g.deferred[c.Thread] = c
+			g.deferred.Store(c.Thread, c)
 		case segno.EntryIntent:
-			g.notBegun[intentAt{c.ID, e.ID}] = true
+			g.notBegun.Store(intentAt{c.ID, e.ID}, true)
 		}
 	}
 }
@@ -83,10 +52,8 @@ func (g *registry) deferResults(c segno.Commit, err error) {
 // drops them if the thread continued without them: the questions about the calls have other
 // answers then.
 func (r *run) replayDeferred(ctx context.Context) (err error) {
-	g := r.registry
-	g.mu.Lock()
-	c, ok := g.deferred[r.thread]
-	g.mu.Unlock()
+	deferred, _ := r.registry.deferred.Load(r.thread)
+	c, ok := deferred.(segno.Commit)
 	if !ok {
 		return nil
 	}
@@ -107,8 +74,6 @@ func (r *run) replayDeferred(ctx context.Context) (err error) {
 			r.head = head
 		}
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.deferred, r.thread)
+	r.registry.deferred.Delete(r.thread)
 	return nil
 }

@@ -174,7 +174,7 @@ func TestADecisionIsRecordedWhileAnotherCallRuns(t *testing.T) {
 		first.Actor, second.Actor = "ann", "ben"
 		r.ok(other.Decide(r.ctx, thread, first))
 		r.ok(other.Decide(r.ctx, thread, first))
-		if err := other.Decide(r.ctx, thread, second); !errors.Is(err, agent.ErrAnswered) || segno.KindOf(err) != segno.KindConflict {
+		if err := other.Decide(r.ctx, thread, second); !errors.Is(err, segno.ErrAnswered) || segno.KindOf(err) != segno.KindConflict {
 			r.Errorf("the second decision fails with %v", err)
 		}
 		r.wants(other.Decide(r.ctx, thread, approve(segno.Interrupt{ID: "none"})), segno.KindNotFound)

@@ -33,7 +33,7 @@ func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq
 	}
 }
 
-// Follow yields what [Agent.Events] yields, and then new events of runs in any process: each
+// Follow yields the events of [Agent.Events], and then new events of runs in any process: each
 // durable event once, in order, until ctx ends or the caller stops. The end of ctx is not an
 // error. Any other error ends the sequence, such as [segno.KindNotFound] if the thread is
 // deleted.
@@ -41,8 +41,8 @@ func (a *Agent) Events(ctx context.Context, thread string, since int64) iter.Seq
 // An undo, a redo or a restore may move the thread to another line. Then Follow yields an
 // [EventMoved] whose Seq is the last number that both lines share: the caller discards events
 // with higher numbers. After it come the events of the new line above that number, including
-// any that were yielded before. A caller that does so always has what Events would yield, and
-// its last number is the since to continue from. If the thread left the line of since before
+// any that were yielded before. A caller that does so always has the events that Events would
+// yield, and its last number is the since to continue from. If the thread left the line of since before
 // Follow began, the first event is an EventMoved with Seq 0, followed by the whole line. Moves
 // that cancel each other before Follow notices them are not yielded.
 func (a *Agent) Follow(ctx context.Context, thread string, since int64) iter.Seq2[Event, error] {
@@ -139,7 +139,7 @@ func (f *follower) emitLine(line *segno.Line, yield func(Event, error) bool) (mo
 	return true
 }
 
-// loadSince loads the end of the line, with at least the commits from that of f.seq on. Its
+// loadSince loads the end of the line, with at least the commits from the commit of f.seq on. Its
 // cost depends on the number of new commits, not on the length of the line.
 func (f *follower) loadSince(ctx context.Context, head segno.Head) (*segno.Line, error) {
 	for last := 16; ; last *= 8 {
@@ -195,7 +195,7 @@ func eventsOf(n *segno.Node, sub string) []Event {
 	if c := n.Checkpoint; c != nil {
 		b.turn, b.step = c.Turn, c.Step
 		if c.Kind == segno.CheckpointBase && n.Parent != "" {
-			b.append(Event{Kind: EventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
+			b.append(Event{Kind: eventFork, Time: c.Time, RunEvent: RunEvent{Saved: n.Parent}})
 		}
 	}
 	for i := range n.Entries {

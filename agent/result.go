@@ -9,13 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/timeline"
 )
 
-// callOutcome is what running a call led to.
+// callOutcome is the outcome of a call that a run made.
 type callOutcome struct {
 	result   Result
 	notes    []Event // durable events of the tool
@@ -23,7 +22,7 @@ type callOutcome struct {
 	failed   string  // why the retry failed
 	notBegun bool    // the run was cancelled before the call
 	state    *Values // of a call whose outcome is unknown: its changes are reverted
-	child    *run    // of a task: its files are merged
+	child    *run    // of a task
 	err      error   // ends the run
 }
 
@@ -31,7 +30,7 @@ type callOutcome struct {
 func (r *run) runCall(ctx context.Context, j job, before map[string]json.RawMessage) (o callOutcome) {
 	ctx, span := r.traceTool(ctx, j)
 	defer func() { endSpan(span, o.err) }()
-	r.registry.setBegun(r.intentAt(j.ID))
+	r.registry.notBegun.Delete(r.intentAt(j.ID))
 	r.emit(Event{Kind: EventToolStart, Call: &j.Call})
 	if j.Name == answerName && r.in.Output != nil {
 		return callOutcome{result: Result{Text: "accepted"}}
@@ -73,7 +72,7 @@ func (t *toolEvents) emit(e Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
-	case t.closed || !e.Kind.isForTools():
+	case t.closed || e.Kind.isOwn():
 	case e.Kind.isLive():
 		t.run.emit(e)
 	default:
@@ -99,8 +98,11 @@ func runTool(ctx context.Context, t Tool, inv *Invocation) (res Result, err erro
 	return t.Run(ctx, inv)
 }
 
-// draftToolOutcome drafts a tool's events and result.
-func (r *run) draftToolOutcome(j job, o callOutcome) error {
+// draftToolOutcome merges the files of a finished task and drafts a tool's events and result.
+func (r *run) draftToolOutcome(j *job, o *callOutcome) error {
+	if err := r.mergeTaskFiles(o); err != nil {
+		return err
+	}
 	for _, e := range o.notes {
 		if e.Kind == EventTodos {
 			// A concurrent call may have changed the list after this event.
@@ -108,83 +110,53 @@ func (r *run) draftToolOutcome(j job, o callOutcome) error {
 				return err
 			}
 		}
-		if err := r.draftNote(noteEvent, e); err != nil {
-			return err
-		}
+		r.draftNote(noteEvent, e)
 	}
 	if j.note != "" {
 		o.result.Text = "(" + j.note + ")\n" + o.result.Text
 	}
-	return r.draftCallResult(j, o.result)
-}
-
-// draftCallResult drafts a call's result and closes its intent.
-func (r *run) draftCallResult(j job, res Result) error {
-	if r.intent(j.ID) != nil {
-		body, err := segno.Encode(map[string]bool{"error": res.Error})
-		if err != nil {
-			return fmt.Errorf("record result: %w", err)
-		}
-		if err := r.draft(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name, Body: body}); err != nil {
-			return err
-		}
-	}
-	return r.draftResult(j.Call, res)
-}
-
-// draftResult drafts the message with a call's result.
-func (r *run) draftResult(c Call, res Result) error {
-	res.Call, res.Name = c.ID, c.Name
-	if err := r.evict(&res); err != nil {
-		return err
-	}
-	return r.draftMessage(Message{Role: ToolRole, Parts: []Part{{Result: &res}}})
-}
-
-// evict moves long texts of a result into files of the state and leaves their ends.
-func (r *run) evict(res *Result) error {
-	if r.Evict < 0 || r.tools[res.Name].Pages {
-		return nil
-	}
-	path := fmt.Sprintf("/large_tool_results/%s_%s", fileName(res.Name), fileName(res.Call))
-	if err := r.evictText(&res.Text, path+".txt"); err != nil {
-		return err
-	}
-	res.Parts = slices.Clone(res.Parts) // the tool may still use them
-	for i := range res.Parts {
-		if err := r.evictText(&res.Parts[i].Text, fmt.Sprintf("%s/%d.txt", path, i+1)); err != nil {
-			return err
-		}
-	}
+	r.draftCallResult(j, o.result)
 	return nil
 }
 
-func (r *run) evictText(text *string, path string) error {
+// draftCallResult drafts a call's result and closes its intent.
+func (r *run) draftCallResult(j *job, res Result) {
+	if r.intent(j.ID) != nil {
+		r.draftBody(segno.Entry{Kind: segno.EntryResult, ID: j.ID, Name: j.Name}, map[string]bool{"error": res.Error})
+	}
+	r.draftResult(j.Call, res)
+}
+
+// draftResult drafts the message with a call's result. It moves long texts into files of the
+// state and leaves their ends.
+func (r *run) draftResult(c Call, res Result) {
+	res.Call, res.Name = c.ID, c.Name
+	if r.Evict >= 0 && !r.tools[res.Name].Pages {
+		path := fmt.Sprintf("/large_tool_results/%s_%s", fileName(res.Name), fileName(res.Call))
+		r.evict(&res.Text, path+".txt")
+		res.Parts = slices.Clone(res.Parts) // the tool may still use them
+		for i := range res.Parts {
+			r.evict(&res.Parts[i].Text, fmt.Sprintf("%s/%d.txt", path, i+1))
+		}
+	}
+	r.draftMessage(Message{Role: ToolRole, Parts: []Part{{Result: &res}}})
+}
+
+func (r *run) evict(text *string, path string) {
 	if len(*text) <= r.Evict {
-		return nil
+		return
 	}
 	if err := r.values.Set("files"+path, map[string]string{"text": *text}); err != nil {
-		return err
+		r.failDraft(err)
+		return
 	}
-	from, to := cutText(*text, min(4<<10, r.Evict/2), min(2<<10, r.Evict/4))
+	head, tail := min(4<<10, r.Evict/2), min(2<<10, r.Evict/4)
+	from, to := strings.ToValidUTF8((*text)[:head], ""), strings.ToValidUTF8((*text)[len(*text)-tail:], "")
 	where := "file " + path
 	if _, ok := r.tools["read_file"]; ok {
 		where = "read_file " + path
 	}
 	*text = fmt.Sprintf("%s\n… %d bytes left out; %s has all of it …\n%s", from, len(*text)-len(from)-len(to), where, to)
-	return nil
-}
-
-// cutText returns the beginning and the end of a text, cut between characters.
-func cutText(s string, head, tail int) (string, string) {
-	for head > 0 && !utf8.RuneStart(s[head]) {
-		head--
-	}
-	from := len(s) - tail
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return s[:head], s[from:]
 }
 
 // fileName returns a file name for any text. Different texts have different names.

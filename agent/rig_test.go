@@ -91,9 +91,9 @@ func (r *rig) restart() {
 }
 
 // told is what a run told.
-type told []agent.Event
+type eventList []agent.Event
 
-func (all told) of(kind agent.EventKind) (some told) {
+func (all eventList) of(kind agent.EventKind) (some eventList) {
 	for _, e := range all {
 		if e.Kind == kind {
 			some = append(some, e)
@@ -103,7 +103,7 @@ func (all told) of(kind agent.EventKind) (some told) {
 }
 
 // one is the only event of a kind.
-func (r *rig) one(all told, kind agent.EventKind) agent.Event {
+func (r *rig) one(all eventList, kind agent.EventKind) agent.Event {
 	r.Helper()
 	some := all.of(kind)
 	if len(some) != 1 {
@@ -112,14 +112,14 @@ func (r *rig) one(all told, kind agent.EventKind) agent.Event {
 	return some[0]
 }
 
-func (all told) kinds() (kinds []agent.EventKind) {
+func (all eventList) kinds() (kinds []agent.EventKind) {
 	for _, e := range all {
 		kinds = append(kinds, e.Kind)
 	}
 	return kinds
 }
 
-func (all told) numbered() (some told) {
+func (all eventList) numbered() (some eventList) {
 	for _, e := range all {
 		if e.Seq > 0 {
 			some = append(some, e)
@@ -129,7 +129,7 @@ func (all told) numbered() (some told) {
 }
 
 // try runs the thread and returns its events and its error.
-func (r *rig) try(in agent.Input) (all told, err error) {
+func (r *rig) try(in agent.Input) (all eventList, err error) {
 	if in.Thread == "" {
 		in.Thread = thread
 	}
@@ -141,20 +141,20 @@ func (r *rig) try(in agent.Input) (all told, err error) {
 }
 
 // run runs the thread.
-func (r *rig) run(in agent.Input) told {
+func (r *rig) run(in agent.Input) eventList {
 	r.Helper()
 	all, err := r.try(in)
 	r.ok(err)
 	return all
 }
 
-func (r *rig) prompt(text string) told {
+func (r *rig) prompt(text string) eventList {
 	r.Helper()
 	return r.run(agent.Input{Prompt: text})
 }
 
 // finish goes on with a turn and wants it done.
-func (r *rig) finish(ds ...segno.Decision) told {
+func (r *rig) finish(ds ...segno.Decision) eventList {
 	r.Helper()
 	all := r.run(agent.Input{Decide: ds})
 	r.one(all, agent.EventDone)
@@ -176,7 +176,7 @@ func (r *rig) recorded(d segno.Decision) {
 	_, err := r.try(decisions(d))
 	r.ok(err)
 	d.Actor = "another"
-	if err := r.refused(decisions(d), segno.KindConflict, d.Interrupt, string(d.Kind)); !errors.Is(err, agent.ErrAnswered) {
+	if err := r.refused(decisions(d), segno.KindConflict, d.Interrupt, string(d.Kind)); !errors.Is(err, segno.ErrAnswered) {
 		r.Errorf("%v is not ErrAnswered", err)
 	}
 }

@@ -24,15 +24,15 @@ type run struct {
 	drafts
 
 	in        Input
-	events    eventSink
+	send      func(Event) // passes an event to the caller of the run
 	state     *segno.State
 	values    *Values
-	members   membership
-	onlyMoves bool                    // it moves the thread and asks its questions, and runs no call
-	noTool    []segno.Answer          // approvals of calls whose tools this agent lacks
-	abort     context.CancelCauseFunc // ends the run
-	parent    *run                    // of a subagent's run
-	sub       string                  // the subagent's name
+	members   map[string]segno.CommitID // by call: the heads of its tasks
+	onlyMoves bool                      // it moves the thread and asks its questions, and runs no call
+	noTool    []segno.Answer            // approvals of calls whose tools this agent lacks
+	abort     context.CancelCauseFunc   // ends the run
+	parent    *run                      // of a subagent's run
+	sub       string                    // the subagent's name
 }
 
 // turnState is the turn that a run works on.
@@ -56,9 +56,11 @@ type position struct {
 	forked bool // the thread was forked or moved, and nothing was committed since
 }
 
-// drafts is what the next commit contains.
+// drafts are the contents of the next commit. Drafting methods return no error: commit returns
+// the first one.
 type drafts struct {
 	entries    []segno.Entry
+	draftErr   error
 	deciding   map[string]bool // questions that the drafted decisions answer
 	fromAnswer bool            // the drafted decisions come from Config.Answer
 	committed  bool            // the run has committed something
@@ -66,50 +68,43 @@ type drafts struct {
 
 // newRun returns a run that no caller listens to.
 func (a *Agent) newRun(in Input) *run {
-	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, events: closedSink()}
+	return &run{Agent: a, in: in, position: position{thread: segno.ThreadID(in.Thread)}, send: func(Event) {}}
 }
 
-// execute runs the thread until the turn ends or waits.
-func (r *run) execute(ctx context.Context) (err error) {
+// execute opens the thread, begins or continues its turn, and takes steps until the turn ends or
+// waits. begin prepares the turn; it returns true if nothing is left to do.
+func (r *run) execute(ctx context.Context, begin func(context.Context) (over bool, err error)) (err error) {
 	ctx, span := r.traceRun(ctx)
 	defer func() { endSpan(span, err) }()
 	ctx, r.abort = context.WithCancelCause(ctx)
 	defer r.abort(nil)
-	if err := r.check(); err != nil {
-		return err
-	}
-	if r.in.Output != nil {
-		if err := checkOutput(r.in.Output); err != nil {
-			return err
-		}
-	}
 	err = r.openThread(ctx)
 	defer func() { err = r.cleanup(ctx, err) }()
 	if err != nil {
 		return err
 	}
-	if over, err := r.repeatedInput(); over || err != nil {
+	if over, err := begin(ctx); over || err != nil {
 		return err
-	}
-	if err := r.reaskQuestions(ctx); err != nil {
-		return err
-	}
-	if err := r.beginFileTurn(ctx); err != nil {
-		return err
-	}
-	if err := r.loadOutputSchema(); err != nil {
-		return err
-	}
-	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
-	if err := r.decide(r.in.Decide); err != nil {
-		return err
-	}
-	if r.in.hasPrompt() {
-		if err := r.beginTurn(ctx); err != nil {
-			return err
-		}
 	}
 	return r.loop(ctx)
+}
+
+// beginRun applies the input of a run: it repeats an outcome, or records decisions and the
+// prompt.
+func (r *run) beginRun(ctx context.Context) (over bool, err error) {
+	if over, err := r.repeatedInput(); over || err != nil {
+		return over, err
+	}
+	for _, stage := range []func(context.Context) error{r.reaskQuestions, r.beginFileTurn, r.loadOutputSchema} {
+		if err := stage(ctx); err != nil {
+			return false, err
+		}
+	}
+	r.emit(Event{Kind: EventLoaded, RunEvent: RunEvent{Loaded: r.loaded()}})
+	if err := r.decide(r.in.Decide); err != nil || !r.in.hasPrompt() {
+		return false, err
+	}
+	return false, r.beginTurn(ctx)
 }
 
 // cleanup saves the files, ends the turn of the files and releases the lease. It returns the
@@ -137,9 +132,9 @@ func (r *run) cleanup(ctx context.Context, err error) error {
 func (r *run) loop(ctx context.Context) error {
 	for {
 		waiting, err := r.finishCalls(ctx)
-		if errors.Is(err, ErrAnswered) && r.fromAnswer {
+		if errors.Is(err, segno.ErrAnswered) && r.fromAnswer {
 			// Another process recorded a decision while Config.Answer was called. It wins.
-			r.entries, r.deciding, r.fromAnswer = nil, nil, false
+			r.drafts = drafts{committed: r.committed}
 			if err := r.reload(ctx); err != nil {
 				return err
 			}
@@ -263,13 +258,11 @@ func (r *run) beginTurn(ctx context.Context) error {
 		}
 	}
 	r.turn, r.prompt, r.open = r.head.Turn+1, r.in.Prompt, true
-	r.members.set(nil)
+	r.members = nil
 	if err := r.saveOutputSchema(); err != nil {
 		return err
 	}
-	if err := r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()}); err != nil {
-		return err
-	}
+	r.draftMessage(Message{ID: r.in.promptID(), Role: User, Parts: r.in.parts()})
 	return r.commit(ctx, &segno.Checkpoint{Kind: segno.CheckpointStep, Step: r.state.Step, Prompt: r.prompt})
 }
 
@@ -288,9 +281,7 @@ func (r *run) interruptTurn(ctx context.Context) error {
 		return err
 	}
 	for _, c := range r.openCalls() {
-		if err := r.draftResult(c, Result{Text: "not run: the turn was interrupted before", Error: true}); err != nil {
-			return err
-		}
+		r.draftResult(c, Result{Text: "not run: the turn was interrupted before", Error: true})
 	}
 	return r.commit(ctx, r.turnEnd(true))
 }
@@ -328,31 +319,11 @@ func (r *run) loaded() *Loaded {
 	return &Loaded{Step: r.state.Step, Messages: len(r.msgs), Todos: len(todos), Files: len(r.values.Keys("files/"))}
 }
 
-// eventSink passes events to the caller of a run.
-type eventSink struct {
-	out  chan<- Event
-	stop <-chan struct{} // closed when the caller no longer receives
-}
-
-// closedSink returns a sink that drops events.
-func closedSink() eventSink {
-	stop := make(chan struct{})
-	close(stop)
-	return eventSink{stop: stop}
-}
-
-func (s eventSink) send(e Event) {
-	select {
-	case s.out <- e:
-	case <-s.stop:
-	}
-}
-
 // emit sends a live event.
 func (r *run) emit(e Event) {
 	e.Thread, e.Turn, e.Step = r.thread, r.turn, r.state.Step
 	e.Agent, e.Time = r.sub, r.Now()
-	r.events.send(e)
+	r.send(e)
 }
 
 // emitCommit sends the events of a commit, except that a subagent is done: the agent's own
@@ -360,54 +331,79 @@ func (r *run) emit(e Event) {
 func (r *run) emitCommit(n *segno.Node) {
 	for _, e := range eventsOf(n, r.sub) {
 		if e.Kind != EventDone || r.parent == nil {
-			r.events.send(e)
+			r.send(e)
 		}
 	}
 }
 
 // draft adds an entry to the next commit and applies it to the state.
-func (r *run) draft(e segno.Entry) error {
+func (r *run) draft(e segno.Entry) {
 	e.Turn = r.turn
 	if e.Time.IsZero() {
 		e.Time = r.Now()
 	}
 	if err := r.state.Apply(&e); err != nil {
-		return err
+		r.failDraft(err)
+		return
 	}
 	r.countShell(&e)
 	r.entries = append(r.entries, e)
-	return nil
+}
+
+// draftBody drafts an entry with v as its body.
+func (r *run) draftBody(e segno.Entry, v any) {
+	var err error
+	if e.Body, err = segno.Encode(v); err != nil {
+		r.failDraft(segno.NewError(segno.KindInvalid, "record "+string(e.Kind), e.ID, err))
+		return
+	}
+	r.draft(e)
+}
+
+// draftRecord drafts the entry of a question or a decision.
+func (r *run) draftRecord(x interface{ Entry() (segno.Entry, error) }) {
+	e, err := x.Entry()
+	if err != nil {
+		r.failDraft(err)
+		return
+	}
+	r.draft(e)
+}
+
+// failDraft records why the next commit fails.
+func (r *run) failDraft(err error) { r.draftErr = cmp.Or(r.draftErr, err) }
+
+// takeDraftError returns the error of the drafts, and forgets it.
+func (r *run) takeDraftError() error {
+	err := r.draftErr
+	r.draftErr = nil
+	return err
 }
 
 // draftMessage drafts a message and adds it to the conversation.
-func (r *run) draftMessage(m Message) error {
-	if m.ID == "" {
-		m.ID = segno.NewID()
-	}
+func (r *run) draftMessage(m Message) {
+	m.ID = cmp.Or(m.ID, segno.NewID())
 	if m.Time.IsZero() {
 		m.Time = r.Now()
 	}
-	body, err := segno.Encode(m)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
-	}
 	// The model sees the message as the log has it, so that a restart changes nothing.
 	var logged Message
-	if err := json.Unmarshal(body, &logged); err != nil {
-		return segno.NewError(segno.KindInvalid, "record message", m.ID, err)
+	body, err := segno.Encode(m)
+	if err == nil {
+		err = json.Unmarshal(body, &logged)
+	}
+	if err != nil {
+		r.failDraft(segno.NewError(segno.KindInvalid, "record message", m.ID, err))
+		return
 	}
 	r.add(logged)
 	r.show(logged)
-	return r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
+	r.draft(segno.Entry{Kind: segno.EntryMessage, ID: m.ID, Name: string(m.Role), Time: m.Time, Body: body})
 }
 
 // draftNote drafts a note.
-func (r *run) draftNote(name string, v any) error {
-	body, err := segno.Encode(v)
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "record "+name, "", err)
-	}
-	return r.draft(segno.Entry{Kind: segno.EntryNote, Name: name, Body: body})
+func (r *run) draftNote(name string, v any) {
+	r.draftBody(segno.Entry{Kind: segno.EntryNote, Name: name}, v)
 }
 
 // The names of notes, which the log stores.

@@ -47,7 +47,7 @@ func TestAPromptOverATurnThatWasBrokenOff(t *testing.T) {
 	})
 }
 
-func TestSomebodyMayAnswerSomeQuestionsOnly(t *testing.T) {
+func TestAnswerMayDecideSomeQuestions(t *testing.T) {
 	r := newRig(t).asking().with(func(c *agent.Config) {
 		c.Answer = func(_ context.Context, open []segno.Interrupt) ([]segno.Decision, error) {
 			if len(open) < 3 {
@@ -66,7 +66,7 @@ func TestSomebodyMayAnswerSomeQuestionsOnly(t *testing.T) {
 	}
 }
 
-func TestSomebodyWhoCannotAnswerLeavesTheQuestion(t *testing.T) {
+func TestFailingAnswerKeepsQuestion(t *testing.T) {
 	for name, answer := range map[string]func(segno.Interrupt) ([]segno.Decision, error){
 		"an error": func(segno.Interrupt) ([]segno.Decision, error) { return nil, errors.New("the terminal is gone") },
 		"no such id": func(segno.Interrupt) ([]segno.Decision, error) {
@@ -109,7 +109,7 @@ func TestAskingEndsWithTheContext(t *testing.T) {
 	r.question()
 }
 
-func TestATurnSaysWhatItCost(t *testing.T) {
+func TestTurnReportsUsage(t *testing.T) {
 	model := replies(calls("1", "task", `{"agent":"own","prompt":"go"}`), says("done"))
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model, c.Subagents = model, []agent.Subagent{{Name: "own", Model: replies(says("yes"))}}
@@ -127,7 +127,7 @@ func TestATurnSaysWhatItCost(t *testing.T) {
 	}
 }
 
-func TestWhatAToolReadsFromTheStateIsACopy(t *testing.T) {
+func TestValuesReturnCopies(t *testing.T) {
 	poke := agent.NewTool("poke", "changes what it read", agent.LostRerun, func(_ context.Context, inv *agent.Invocation, _ struct{}) (string, error) {
 		mine := map[string][]int{"n": {1, 2, 3}}
 		if err := inv.State.Set("poked", mine); err != nil {

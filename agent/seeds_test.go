@@ -2,9 +2,9 @@ package agent_test
 
 import "testing"
 
-// TestWhatOtherAgentsGetWrong names what users of other checkpointed agents have
+// TestKnownDefectsOfOtherAgents names what users of other checkpointed agents have
 // lost, and shows that it is not lost here, on a store in memory and on one on disk.
-func TestWhatOtherAgentsGetWrong(t *testing.T) {
+func TestKnownDefectsOfOtherAgents(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		test func(r *rig)

@@ -6,7 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Phase is what a thread is doing.
+// Phase is the progress of a thread's newest turn.
 type Phase string
 
 // The phases.

@@ -20,7 +20,7 @@ type stepLimitError int
 func (n stepLimitError) Error() string { return fmt.Sprintf("the run took %d steps", int(n)) }
 
 // step asks the model once, and reports whether the turn ended. On return the answer is
-// durable, unless it has calls: [run.finishCalls] continues with those.
+// durable, unless it has calls: [run.finishCalls] runs them and commits.
 func (r *run) step(ctx context.Context) (done bool, err error) {
 	if r.steps++; r.steps > r.MaxSteps {
 		return false, segno.NewError(segno.KindRefused, "run agent", string(r.thread), stepLimitError(r.MaxSteps)).
@@ -29,9 +29,9 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	if err := r.summarize(ctx); err != nil {
 		return false, err
 	}
-	r.emit(Event{Kind: EventStepStart})
+	r.emit(Event{Kind: eventStepStart})
 	if r.parent != nil {
-		r.parent.emit(Event{Kind: EventSubStep, Path: r.sub, Count: r.steps})
+		r.parent.emit(Event{Kind: eventSubStep, Path: r.sub, Count: r.steps})
 	}
 	reply, err := r.generate(ctx, r.request())
 	if err != nil {
@@ -39,12 +39,8 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 	}
 	m := assistantMessage(reply, r.Model.Name())
 	calls := r.uniqueCalls(m)
-	if err := r.draftMessage(*m); err != nil {
-		return false, err
-	}
-	if err := r.draftUsage("", r.Model, reply.Usage); err != nil {
-		return false, err
-	}
+	r.draftMessage(*m)
+	r.draftBody(segno.Entry{Kind: segno.EntryUsage, Name: r.Model.Name()}, reply.Usage)
 	r.state.Step++
 	if len(calls) > 0 {
 		return false, nil
@@ -58,8 +54,12 @@ func (r *run) step(ctx context.Context) (done bool, err error) {
 // endTurn ends the turn.
 func (r *run) endTurn(ctx context.Context) error {
 	r.open = false
-	if err := r.draftStructuredAnswer(); err != nil {
-		return err
+	// The done event is built from these notes: the structured answer and the text beside it.
+	if answer := r.structuredAnswer(); answer != nil {
+		if text := r.lastText(); text != "" {
+			r.draftNote(noteText, text)
+		}
+		r.draftNote(noteAnswer, answer)
 	}
 	return r.commit(ctx, r.turnEnd(false))
 }
@@ -74,15 +74,6 @@ func assistantMessage(reply *Reply, model string) *Message {
 	}
 	m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p Part) bool { return p.Result != nil })
 	return &m
-}
-
-// draftUsage drafts the cost of a model call.
-func (r *run) draftUsage(id string, m Model, u Usage) error {
-	body, err := segno.Encode(u)
-	if err != nil {
-		return fmt.Errorf("record usage: %w", err)
-	}
-	return r.draft(segno.Entry{Kind: segno.EntryUsage, ID: id, Name: m.Name(), Body: body})
 }
 
 // request returns the next request to the model.
@@ -106,8 +97,8 @@ func (p Retry) withDefaults(d Retry) Retry {
 	return Retry{Attempts: cmp.Or(p.Attempts, d.Attempts), Wait: cmp.Or(p.Wait, d.Wait), MaxWait: cmp.Or(p.MaxWait, d.MaxWait)}
 }
 
-// backoff returns the wait after the n-th failure: at least what the server asks for, at most
-// MaxWait.
+// backoff returns the wait after the n-th failure: at least the time that the server asks
+// for, at most MaxWait.
 func (p Retry) backoff(n int, asked time.Duration) time.Duration {
 	d := p.Wait << (n - 1)
 	if d > p.MaxWait || d <= 0 {
@@ -252,9 +243,7 @@ func (r *run) summarize(ctx context.Context) error {
 	if err := r.values.set(summaryKey, s); err != nil {
 		return err
 	}
-	if err := r.draftNote(noteSummary, s); err != nil {
-		return err
-	}
+	r.draftNote(noteSummary, s)
 	r.showAll(r.System, s)
 	return r.commit(ctx, nil)
 }
@@ -273,9 +262,7 @@ func (r *run) generateSummary(ctx context.Context, covers int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := r.draftUsage(summaryUsageID, a.Model, reply.Usage); err != nil {
-		return "", err
-	}
+	r.draftBody(segno.Entry{Kind: segno.EntryUsage, ID: summaryUsageID, Name: a.Model.Name()}, reply.Usage)
 	text := strings.TrimSpace(reply.Message.Text())
 	switch {
 	case reply.Stop == StopRefusal:
@@ -300,21 +287,6 @@ func (r *run) structuredAnswer() json.RawMessage {
 	return nil
 }
 
-// draftStructuredAnswer drafts the structured answer and the text beside it as notes, from
-// which the done event is built.
-func (r *run) draftStructuredAnswer() error {
-	answer := r.structuredAnswer()
-	if answer == nil {
-		return nil
-	}
-	if text := r.lastText(); text != "" {
-		if err := r.draftNote(noteText, text); err != nil {
-			return err
-		}
-	}
-	return r.draftNote(noteAnswer, answer)
-}
-
 // remind reminds a model that ended its turn without the structured answer, a few times.
 func (r *run) remind(ctx context.Context) error {
 	const limit = 3
@@ -326,8 +298,6 @@ func (r *run) remind(ctx context.Context) error {
 		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the model gave no structured answer").
 			WithHint("simplify the schema, or use another model")
 	}
-	if err := r.draftMessage(Text("Give your answer with the tool " + answerName + ".")); err != nil {
-		return err
-	}
+	r.draftMessage(Text("Give your answer with the tool " + answerName + "."))
 	return r.commit(ctx, r.stepEnd())
 }

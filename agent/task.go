@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dalsegno/segno"
 )
@@ -91,20 +91,17 @@ func isFinal(err error) bool {
 // runSubagent runs a subagent until its turn ends or waits.
 func (r *run) runSubagent(ctx context.Context, inv *Invocation, s Subagent, prompt string) (Result, error) {
 	child := r.subagent(s).newRun(Input{Thread: taskThread(inv.Key), Prompt: prompt, Actor: r.in.Actor})
-	child.sub, child.parent, child.events = s.Name, r, r.events
+	child.sub, child.parent, child.send = s.Name, r, r.send
 	r.emit(Event{Kind: EventSubStart, Text: prompt, Path: s.Name})
-	text, err := child.executeTask(ctx, inv)
-	if child.head.Head != "" {
-		r.members.add(inv.ID, child.head.Head)
-	}
-	var waits *waitError
+	err := child.execute(ctx, func(ctx context.Context) (bool, error) { return child.beginTask(ctx, inv) })
+	inv.child = child
 	switch {
+	case err == nil && child.open:
+		return Result{}, &waitError{slices.Clone(child.state.Interrupts), child.state.Replaced}
 	case err == nil:
-		inv.Emit(Event{Kind: EventSubFinish, Text: text, Path: s.Name})
-		inv.child = child
+		text := child.lastText()
+		inv.Emit(Event{Kind: eventSubFinish, Text: text, Path: s.Name})
 		return Result{Text: text}, nil
-	case errors.As(err, &waits):
-		return Result{}, err
 	case ctx.Err() == nil && isFinal(err):
 		return Result{Text: "the subagent failed: " + err.Error(), Error: true}, nil
 	}
@@ -124,9 +121,7 @@ func (a *Agent) subagent(s Subagent) *Agent {
 	if s.Approve != nil {
 		c.Approve = s.Approve
 	}
-	if s.MaxSteps > 0 {
-		c.MaxSteps = s.MaxSteps
-	}
+	c.MaxSteps = cmp.Or(s.MaxSteps, c.MaxSteps)
 	sub := New(c)
 	sub.registry = a.registry
 	return sub
@@ -136,43 +131,30 @@ func (a *Agent) subagent(s Subagent) *Agent {
 // a crash finds it.
 func taskThread(key string) string { return segno.DerivedID("task", key) }
 
-// executeTask runs a task. A task that began before continues where it stopped.
-func (r *run) executeTask(ctx context.Context, inv *Invocation) (text string, err error) {
-	ctx, span := r.traceRun(ctx)
-	defer func() { endSpan(span, err) }()
-	ctx, r.abort = context.WithCancelCause(ctx)
-	defer r.abort(nil)
-	err = r.openThread(ctx)
-	defer func() { r.lease.release(context.WithoutCancel(ctx)) }()
-	if err != nil {
-		return "", err
-	}
+// beginTask begins the task of a subagent, or continues it where it stopped.
+func (r *run) beginTask(ctx context.Context, inv *Invocation) (over bool, err error) {
 	switch {
 	case len(r.msgs) == 0:
 		if err := r.copyFilesFrom(inv.before); err != nil {
-			return "", err
+			return false, err
 		}
-		if err := r.beginTurn(ctx); err != nil {
-			return "", err
-		}
+		return false, r.beginTurn(ctx)
 	case !r.open:
-		return r.lastText(), nil
-	default:
-		// A decision that was made before the question expired counts.
-		if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
-			return "", err
-		}
-		if err := r.reaskQuestions(ctx); err != nil {
-			return "", err
-		}
+		return true, nil
 	}
-	if err := r.loop(ctx); err != nil {
-		return "", err
+	// A decision that was made before the question expired counts.
+	if err := r.decide(r.parentDecisions(inv.ID)); err != nil {
+		return false, err
 	}
-	if r.open {
-		return "", &waitError{slices.Clone(r.state.Interrupts), r.state.Replaced}
+	return false, r.reaskQuestions(ctx)
+}
+
+// setMember makes the head of a call's task a member of the next checkpoint.
+func (r *run) setMember(call string, task *run) {
+	if r.members == nil {
+		r.members = map[string]segno.CommitID{}
 	}
-	return r.lastText(), nil
+	r.members[call] = task.head.Head
 }
 
 // parentDecisions returns the decisions of the parent's thread on this task's open questions.
@@ -193,10 +175,10 @@ func hasInterrupt(open []segno.Interrupt, id string) bool {
 // adoptQuestions drafts the questions of a task as questions of this thread, where the caller
 // answers them. It replaces or rejects questions that the task no longer asks: a run that
 // crashed may have missed changes.
-func (r *run) adoptQuestions(j job, w *waitError) error {
+func (r *run) adoptQuestions(call string, w *waitError) {
 	var stale []string
 	for _, x := range r.state.Interrupts {
-		if x.Via == j.ID && !hasInterrupt(w.open, x.ID) {
+		if x.Via == call && !hasInterrupt(w.open, x.ID) {
 			stale = append(stale, x.ID)
 		}
 	}
@@ -204,25 +186,16 @@ func (r *run) adoptQuestions(j job, w *waitError) error {
 		if _, answered := r.state.Answers[i.ID]; answered || hasInterrupt(r.state.Interrupts, i.ID) {
 			continue
 		}
-		i.Via = j.ID
+		i.Via = call
 		if n := slices.IndexFunc(stale, func(id string) bool { return w.newest(id) == i.ID }); n >= 0 {
 			i.Replaces = stale[n]
 			stale = slices.Delete(stale, n, n+1)
 		}
-		if err := r.draftInterrupt(i); err != nil {
-			return err
-		}
+		r.draftRecord(i)
 	}
 	for _, id := range stale {
-		e, err := segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "the task no longer asks it", Actor: r.Name, Time: r.Now()}.Entry()
-		if err != nil {
-			return err
-		}
-		if err := r.draft(e); err != nil {
-			return err
-		}
+		r.draftRecord(segno.Decision{Interrupt: id, Kind: segno.Reject, Text: "the task no longer contains the question", Actor: r.Name, Time: r.Now()})
 	}
-	return nil
 }
 
 // givenFilesKey is the key of the files that a task received from its agent, with their hashes.
@@ -248,7 +221,7 @@ func (r *run) copyFilesFrom(values map[string]json.RawMessage) error {
 // mergeTaskFiles merges the files of a finished task into the agent's. runCalls calls it in
 // the order of the calls, whichever task ended first.
 func (r *run) mergeTaskFiles(o *callOutcome) error {
-	if o.child == nil {
+	if o.child == nil || o.result.Error {
 		return nil
 	}
 	changed, err := o.child.copyFilesTo(r.values)
@@ -275,7 +248,7 @@ func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 		name, at := strings.TrimPrefix(key, "files/"), key
 		if raw, ok := to.all[key]; ok && segno.HashOf(raw) != given[key] && string(raw) != string(files[key]) {
 			at = unusedKey(to.all, key+"."+r.sub)
-			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed meanwhile and stays)"
+			name = strings.TrimPrefix(at, "files/") + " (" + name + " was changed in the meantime and is kept)"
 		}
 		to.put(at, files[key])
 		changed = append(changed, name)
@@ -283,7 +256,7 @@ func (r *run) copyFilesTo(to *Values) (changed []string, err error) {
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		raw, ok := to.all[key]
 		if _, kept := files[key]; !kept && ok && segno.HashOf(raw) == given[key] {
-			to.remove(key)
+			to.put(key, nil)
 			changed = append(changed, strings.TrimPrefix(key, "files/")+" deleted")
 		}
 	}
@@ -297,32 +270,4 @@ func unusedKey(all map[string]json.RawMessage, key string) string {
 		at = fmt.Sprintf("%s.%d", key, n)
 	}
 	return at
-}
-
-// membership is the members of a run's checkpoints, which concurrent tasks update.
-type membership struct {
-	mu  sync.Mutex
-	all map[string]segno.CommitID
-}
-
-// add makes a task's head a member.
-func (m *membership) add(call string, head segno.CommitID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.all == nil {
-		m.all = map[string]segno.CommitID{}
-	}
-	m.all[call] = head
-}
-
-func (m *membership) set(all map[string]segno.CommitID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.all = maps.Clone(all)
-}
-
-func (m *membership) get() map[string]segno.CommitID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return maps.Clone(m.all)
 }

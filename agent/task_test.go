@@ -94,17 +94,17 @@ func taskAfterRestart(r *rig) {
 	}
 }
 
-func TestASubagentTellsWhatItDoesUnderItsName(t *testing.T) {
+func TestSubagentEventsCarryItsName(t *testing.T) {
 	r := newRig(t).helped()
 	all := r.prompt("task scout: write a.txt: hello")
 	if e := r.one(all, agent.EventSubStart); e.Text != "write a.txt: hello" {
 		t.Errorf("it starts with %+v", e)
 	}
-	r.one(all, agent.EventSubFinish)
-	if n := len(all.of(agent.EventSubStep)); n != 2 {
+	r.one(all, "subagent-finish")
+	if n := len(all.of("subagent-step")); n != 2 {
 		t.Errorf("%d steps, want 2", n)
 	}
-	written := r.one(all, agent.EventFileWritten)
+	written := r.one(all, tool.EventFileWritten)
 	if written.Agent != "scout" || written.Thread == thread {
 		t.Errorf("the file was written by %q in %s", written.Agent, written.Thread)
 	}
@@ -202,7 +202,7 @@ func TestASubagentHasItsOwnToolsModelAndSteps(t *testing.T) {
 	}
 }
 
-func TestATaskForNobodyIsToldToTheModel(t *testing.T) {
+func TestModelReceivesErrorOfUnknownSubagent(t *testing.T) {
 	r := newRig(t).helped()
 	r.prompt("task nobody: say hi")
 	if res := r.results(thread)[0]; !res.Error || !contains(res.Text, "nobody") {
@@ -232,7 +232,7 @@ func TestASubagentsTwoQuestionsAreAnsweredOneByOne(t *testing.T) {
 	})
 }
 
-func TestATaskThatNeedsLeaveAsksForItAndThenForWhatIsInIt(t *testing.T) {
+func TestTaskAndItsCallsAreApprovedSeparately(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.helped().with(func(c *agent.Config) { c.Approve = agent.RequireApproval("task", "send_email") })
 		r.prompt("task helper: say nothing")
@@ -252,7 +252,7 @@ func TestATaskThatNeedsLeaveAsksForItAndThenForWhatIsInIt(t *testing.T) {
 	})
 }
 
-func TestASubagentsQuestionIsAnsweredByWhoeverIsThere(t *testing.T) {
+func TestAnswerDecidesSubagentQuestions(t *testing.T) {
 	r := newRig(t).helped()
 	o, err := r.agent.Run(r.ctx, agent.Input{Thread: "other", Prompt: "task helper: " + askMail})
 	r.ok(err)
@@ -322,9 +322,9 @@ func TestATaskThatWasDoneIsNotDoneAgain(t *testing.T) {
 	})
 }
 
-// TestATaskThatFailsForGoodIsToldToTheModel has a subagent whose task can never end
+// TestModelReceivesPermanentErrorOfTask has a subagent whose task can never end
 // well: the agent goes on without.
-func TestATaskThatFailsForGoodIsToldToTheModel(t *testing.T) {
+func TestModelReceivesPermanentErrorOfTask(t *testing.T) {
 	broken := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
 		return agent.Reply{}, &agent.ModelError{Status: 400, Err: errTooLong}
 	}}
@@ -354,9 +354,9 @@ func TestATaskThatFailsForGoodIsToldToTheModel(t *testing.T) {
 	}
 }
 
-// TestATaskWhoseModelIsAwayGoesOnLater has a subagent's model fail in passing: the run
+// TestTaskContinuesAfterModelOutage has a subagent's model fail in passing: the run
 // ends, and the next one goes on in the task.
-func TestATaskWhoseModelIsAwayGoesOnLater(t *testing.T) {
+func TestTaskContinuesAfterModelOutage(t *testing.T) {
 	away := true
 	model := &script{answer: func(int, agent.Request, func(agent.Chunk)) (agent.Reply, error) {
 		if away {
@@ -380,7 +380,7 @@ func TestATaskWhoseModelIsAwayGoesOnLater(t *testing.T) {
 	r.answers("done")
 }
 
-func TestAToolThatResumesAndFailsIsToldToTheModel(t *testing.T) {
+func TestModelReceivesErrorOfResumedTool(t *testing.T) {
 	r := newRig(t).with(func(c *agent.Config) {
 		c.Model = replies(calls("1", "job", `{}`), says("ok"))
 		c.Tools = []agent.Tool{agent.NewTool("job", "", agent.LostRetry, func(context.Context, *agent.Invocation, struct{}) (string, error) {

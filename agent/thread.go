@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -28,7 +30,7 @@ func (r *run) openThread(ctx context.Context) error {
 			return segno.Errorf(segno.KindNotFound, "find thread", string(r.thread), "the thread does not exist")
 		default:
 			return segno.Errorf(segno.KindNotFound, "run agent", string(r.thread), "the thread does not exist").
-				WithHint("begin it with a prompt")
+				WithHint("start it with a prompt")
 		}
 	}
 	if err != nil {
@@ -68,12 +70,8 @@ func (r *run) createThread(ctx context.Context) (segno.Head, error) {
 }
 
 // headOf reads a thread's head.
-func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (head segno.Head, err error) {
-	err = a.retry(ctx, func() (err error) {
-		head, err = a.Store.Head(ctx, thread)
-		return err
-	})
-	return head, err
+func (a *Agent) headOf(ctx context.Context, thread segno.ThreadID) (segno.Head, error) {
+	return retry(ctx, a, busyTries, func() (segno.Head, error) { return a.Store.Head(ctx, thread) })
 }
 
 // reload reads the thread's head and line.
@@ -94,11 +92,11 @@ func (r *run) load(ctx context.Context) error {
 		return err
 	}
 	r.conversation = newConversation()
-	for i, body := range r.state.Messages {
-		var m Message
-		if err := json.Unmarshal(body, &m); err != nil {
-			return segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", r.thread, i+1), err)
-		}
+	messages, err := decodeMessages(r.thread, r.state.Messages)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
 		r.add(m)
 	}
 	r.values = newValues(r.state.Values)
@@ -115,7 +113,7 @@ func (r *run) load(ctx context.Context) error {
 	return nil
 }
 
-// loadCheckpoints sets what the line's checkpoints say about the position and the turn.
+// loadCheckpoints reads the position and the turn from the line's checkpoints.
 func (r *run) loadCheckpoints(line *segno.Line) {
 	newest := line.Commits[len(line.Commits)-1].Checkpoint
 	r.forked = newest != nil && newest.Kind == segno.CheckpointBase && newest.Parent != ""
@@ -132,7 +130,7 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 		if !foundTurn && (c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep) {
 			foundTurn = true
 			r.open = (c.Kind != segno.CheckpointTurn || c.Interrupted) && !r.isFinished()
-			r.members.set(c.Members)
+			r.members = maps.Clone(c.Members)
 		}
 		if r.open && c.Turn == r.turn && c.Prompt != "" {
 			r.prompt = c.Prompt // the oldest checkpoint of the turn has the whole prompt
@@ -141,12 +139,8 @@ func (r *run) loadCheckpoints(line *segno.Line) {
 }
 
 // loadLine loads a line.
-func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (line *segno.Line, err error) {
-	err = a.retry(ctx, func() (err error) {
-		line, err = a.Store.Load(ctx, at, w)
-		return err
-	})
-	return line, err
+func (a *Agent) loadLine(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	return retry(ctx, a, busyTries, func() (*segno.Line, error) { return a.Store.Load(ctx, at, w) })
 }
 
 // isMoved reports whether the thread was moved after a question was asked or answered, or
@@ -177,31 +171,26 @@ func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (boo
 // thread's head if at is empty. It returns [segno.KindNotFound] for a checkpoint that is
 // neither the thread's nor an ancestor's.
 func (a *Agent) Messages(ctx context.Context, thread string, at segno.CommitID) ([]Message, error) {
-	head, err := a.Store.Head(ctx, segno.ThreadID(thread))
+	key := saver.ThreadKey{Thread: thread}
+	load := a.Saver().Load
+	if at != "" {
+		load = func(ctx context.Context, key saver.ThreadKey) (saver.Snapshot, error) {
+			return a.Saver().At(ctx, key, at)
+		}
+	}
+	s, err := load(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	if at != "" {
-		if err := a.checkReachable(ctx, head, at); err != nil {
-			return nil, err
-		}
-		head.Head = at
-	}
-	r := a.newRun(Input{Thread: thread})
-	r.head = head
-	err = r.load(ctx)
-	return r.msgs, err
+	return decodeMessages(key.ID(), s.Messages)
 }
 
-// checkReachable returns an error for a checkpoint that a thread does not reach.
-func (a *Agent) checkReachable(ctx context.Context, head segno.Head, at segno.CommitID) error {
-	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
-	if err != nil || line.Commits[0].Thread == head.Thread {
-		return err
+func decodeMessages(thread segno.ThreadID, bodies []json.RawMessage) ([]Message, error) {
+	all := make([]Message, len(bodies))
+	for i, body := range bodies {
+		if err := json.Unmarshal(body, &all[i]); err != nil {
+			return nil, segno.NewError(segno.KindCorrupt, "read message", fmt.Sprintf("%s, %d", thread, i+1), err)
+		}
 	}
-	tip, err := a.Store.Load(ctx, head.Tip, segno.Window{})
-	if err != nil || slices.ContainsFunc(tip.Commits, func(n segno.Node) bool { return n.ID == at }) {
-		return err
-	}
-	return segno.Errorf(segno.KindNotFound, "load", string(at), "the thread has no such checkpoint")
+	return all, nil
 }

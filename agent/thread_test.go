@@ -230,7 +230,7 @@ func repeatedIDs(r *rig) {
 	}
 }
 
-func TestAThreadThatCannotBeReadIsNoNewThread(t *testing.T) {
+func TestDamagedThreadIsCorrupt(t *testing.T) {
 	for _, damage := range []struct {
 		name  string
 		entry segno.Entry
@@ -261,7 +261,7 @@ func TestAThreadThatCannotBeReadIsNoNewThread(t *testing.T) {
 	}
 }
 
-func TestAThreadThatIsNotThereCannotBeGoneOnWith(t *testing.T) {
+func TestMissingThreadIsNotFound(t *testing.T) {
 	eachStore(t, func(r *rig) {
 		r.refused(agent.Input{}, segno.KindNotFound, thread)
 		r.refused(decisions(segno.Decision{Interrupt: "x", Kind: segno.Approve}), segno.KindNotFound)

@@ -24,7 +24,7 @@ type Tool struct {
 	isTask bool // it runs a subagent, which continues where it stopped
 }
 
-// OnLost is a tool's policy for a call that began and whose result was lost. All
+// OnLost is a tool's policy for a call that began and has no recorded result. All
 // policies but [LostRerun] commit an intent before the call and the result after it.
 type OnLost string
 
@@ -53,21 +53,14 @@ type Invocation struct {
 	Key string
 	// State is the agent's state. Changes become durable with the step.
 	State *Values
-	// Emit sends an event to the caller of the run. It drops events of the kinds that the agent
-	// sends itself, and events after Run returned.
+	// Emit sends an event to the caller of the run. An event of a kind that ends in "-start" is
+	// live, any other is in the log. Emit drops events of the kinds that the agent sends itself,
+	// and events after Run returned.
 	Emit func(Event)
 
 	run    *run                       // the run that makes the call
 	child  *run                       // the run of a task
 	before map[string]json.RawMessage // the state when the step's calls began
-}
-
-// Decode reads the arguments into v.
-func (inv *Invocation) Decode(v any) error {
-	if err := json.Unmarshal(inv.Args, v); err != nil {
-		return fmt.Errorf("arguments of %s: %w", inv.Name, err)
-	}
-	return nil
 }
 
 // NewTool returns a tool that calls a function. A is a struct whose json and jsonschema tags
@@ -85,8 +78,8 @@ func NewTool[A, R any](name, description string, onLost OnLost, run func(ctx con
 	return Tool{ToolSpec: ToolSpec{Name: name, Description: description, Schema: text}, OnLost: onLost,
 		Run: func(ctx context.Context, inv *Invocation) (Result, error) {
 			var args A
-			if err := inv.Decode(&args); err != nil {
-				return Result{}, err
+			if err := json.Unmarshal(inv.Args, &args); err != nil {
+				return Result{}, fmt.Errorf("arguments of %s: %w", inv.Name, err)
 			}
 			out, err := run(ctx, inv, args)
 			if err != nil {

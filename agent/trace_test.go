@@ -70,7 +70,7 @@ func (t *tracer) tree() (names []string) {
 	return slices.Compact(names)
 }
 
-func TestSpansSayWhatWasDone(t *testing.T) {
+func TestSpansDescribeOperations(t *testing.T) {
 	rec := &tracer{}
 	r := newRig(t).helped().with(func(c *agent.Config) { c.Tracer, c.Name = rec, "secretary" })
 	r.prompt("write a.txt: one ; task scout: read a.txt")
@@ -116,7 +116,7 @@ func TestSpansSayWhatWasDone(t *testing.T) {
 	}
 }
 
-func TestSpansHoldNothingOfWhatWasSaid(t *testing.T) {
+func TestSpansContainNoContent(t *testing.T) {
 	rec := &tracer{}
 	r := newRig(t).helped().with(func(c *agent.Config) { c.Tracer, c.System = rec, "SECRET system" })
 	_, err := r.try(agent.Input{Prompt: "think SECRET thought\nwrite SECRET.txt: SECRET\nread SECRET.txt ; task scout: say SECRET\n" + askMail})

@@ -71,11 +71,7 @@ func (s *Values) change(all *Values, key string, raw json.RawMessage) {
 		c.after = raw
 		s.changed[key] = c
 	}
-	if raw == nil {
-		all.remove(key)
-	} else {
-		all.put(key, raw)
-	}
+	all.put(key, raw)
 }
 
 // Get decodes a value into v and reports whether it exists.
@@ -118,14 +114,17 @@ func (s *Values) set(key string, v any) error {
 	return nil
 }
 
+// put sets a value, or deletes it if raw is nil. s is locked.
 func (s *Values) put(key string, raw json.RawMessage) {
 	if s.all == nil {
 		s.all, s.dirty = map[string]json.RawMessage{}, map[string]bool{}
 	}
-	if old, ok := s.all[key]; ok && bytes.Equal(old, raw) {
+	if old, ok := s.all[key]; ok == (raw != nil) && bytes.Equal(old, raw) {
 		return
 	}
-	s.all[key] = raw
+	if s.all[key] = raw; raw == nil {
+		delete(s.all, key)
+	}
 	s.dirty[key] = true
 }
 
@@ -160,13 +159,6 @@ func (s *Values) delete(key string) {
 	all := s.lock()
 	defer all.mu.Unlock()
 	s.change(all, key, nil)
-}
-
-func (s *Values) remove(key string) {
-	if _, ok := s.all[key]; ok {
-		delete(s.all, key)
-		s.dirty[key] = true
-	}
 }
 
 // Keys returns the keys that begin with prefix, sorted.

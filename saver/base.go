@@ -2,6 +2,7 @@ package saver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,8 +18,8 @@ type base struct {
 	at         segno.CommitID
 	epoch      uint64
 	step, turn int
-	log        *messageLog                // its first messages are those of the checkpoint
-	messages   int                        // how many of them
+	log        *messageLog                // begins with the messages of the checkpoint
+	messages   int                        // their number
 	values     map[string]json.RawMessage // copies
 	interrupts []segno.Interrupt          // copies
 	decided    map[string]bool            // interrupts that wait no more
@@ -93,74 +94,72 @@ func (b *base) changes(s Snapshot, now time.Time) (entries []segno.Entry, kept i
 		add(segno.Entry{Kind: segno.EntryMessage, Body: m})
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.State)) {
-		if value, had := b.values[key]; !had || !bytes.Equal(value, s.State[key]) {
-			add(segno.Entry{Kind: segno.EntryState, Name: key, Body: orNull(s.State[key])})
+		body := s.State[key]
+		if value, had := b.values[key]; had && bytes.Equal(value, body) {
+			continue
 		}
+		if len(body) == 0 {
+			body = json.RawMessage("null") // an entry without a body deletes the value
+		}
+		add(segno.Entry{Kind: segno.EntryState, Name: key, Body: body})
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.values)) {
 		if _, has := s.State[key]; !has {
 			add(segno.Entry{Kind: segno.EntryState, Name: key})
 		}
 	}
-	asked, err := b.questions(s, now)
-	return append(entries, asked...), kept, err
-}
-
-// orNull makes a value that is nothing one that is null: an entry without a body
-// takes a value away.
-func orNull(v json.RawMessage) json.RawMessage {
-	if len(v) == 0 {
-		return json.RawMessage("null")
+	asked, err := b.newInterrupts(s, now)
+	if err != nil {
+		return nil, 0, err
 	}
-	return v
+	decided, err := b.newDecisions(s, now)
+	return slices.Concat(entries, asked, decided), kept, err
 }
 
-// questions are the entries of new interrupts and of decisions.
-func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
+// newInterrupts returns the entries of interrupts that were not saved before.
+func (b *base) newInterrupts(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	seen := map[string]bool{}
 	for _, i := range s.Interrupts {
 		if i.ID == "" || seen[i.ID] {
 			return nil, segno.Errorf(segno.KindInvalid, "save", i.ID, "each interrupt needs a unique id")
 		}
 		seen[i.ID] = true
-		if at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == i.ID }); at >= 0 {
-			if !sameQuestion(i, b.interrupts[at]) {
-				return nil, segno.Errorf(segno.KindRefused, "save", i.ID, "the interrupt was saved with other contents").WithHint("ask the changed question under a new id, with Replaces naming the old one")
-			}
-			continue
-		}
-		if b.decided[i.ID] {
+		if at := b.interrupt(i.ID); at >= 0 && !sameQuestion(i, b.interrupts[at]) {
+			return nil, segno.Errorf(segno.KindRefused, "save", i.ID, "the interrupt was saved with other contents").
+				WithHint("ask the changed question under a new id, with Replaces naming the old one")
+		} else if at >= 0 || b.decided[i.ID] {
 			continue
 		}
 		i.ArgsHash = segno.HashArgs(i.Args)
 		if len(i.Allowed) == 0 {
 			i.Allowed = []segno.DecisionKind{segno.Approve, segno.Edit, segno.Reject, segno.Respond}
 		}
-		if i.Asked.IsZero() {
-			i.Asked = now
-		}
+		i.Asked = cmp.Or(i.Asked, now)
 		e, err := i.Entry()
 		if err != nil {
 			return nil, err
 		}
 		entries = append(entries, e)
 	}
+	return entries, nil
+}
+
+// newDecisions returns the entries of decisions, each about an open interrupt.
+func (b *base) newDecisions(s Snapshot, now time.Time) (entries []segno.Entry, err error) {
 	done := map[string]bool{}
 	for _, d := range s.Decisions {
-		at := slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == d.Interrupt })
-		if at < 0 && b.decided[d.Interrupt] || done[d.Interrupt] {
+		at := b.interrupt(d.Interrupt)
+		switch {
+		case at < 0 && b.decided[d.Interrupt] || done[d.Interrupt]:
 			return nil, segno.NewError(segno.KindConflict, "decide", d.Interrupt, segno.ErrAnswered)
-		}
-		if at < 0 {
+		case at < 0:
 			return nil, segno.Errorf(segno.KindConflict, "decide", d.Interrupt, "it is not waiting for a decision")
 		}
 		done[d.Interrupt] = true
 		if err := b.interrupts[at].Check(d, now); err != nil {
 			return nil, err
 		}
-		if d.Time.IsZero() {
-			d.Time = now
-		}
+		d.Time = cmp.Or(d.Time, now)
 		e, err := d.Entry()
 		if err != nil {
 			return nil, err
@@ -168,6 +167,11 @@ func (b *base) questions(s Snapshot, now time.Time) (entries []segno.Entry, err 
 		entries = append(entries, e)
 	}
 	return entries, nil
+}
+
+// interrupt returns the index of an open interrupt, or -1.
+func (b *base) interrupt(id string) int {
+	return slices.IndexFunc(b.interrupts, func(x segno.Interrupt) bool { return x.ID == id })
 }
 
 // next returns the base for the save after s, or nil if that save must load it.
@@ -190,6 +194,7 @@ func (b *base) next(s Snapshot, kept int, epoch uint64, entries []segno.Entry) *
 	return n
 }
 
+// decide adds the interrupts that a state has closed.
 func (b *base) decide(s *segno.State) {
 	if b.decided == nil {
 		b.decided = map[string]bool{}

@@ -13,7 +13,7 @@ type ThreadKey struct {
 	Namespace string `json:"namespace,omitempty"` // "" is the thread itself; a name is a part of it
 }
 
-// parts is how the id of a namespace's thread begins, and no thread's own may.
+// parts begins the id of each namespace's thread. The id of no other thread may begin so.
 const parts = "namespace\x1f"
 
 // ID returns the id of the thread. Each namespace is a separate thread with its own head.
@@ -24,13 +24,13 @@ func (a ThreadKey) ID() segno.ThreadID {
 	return segno.ThreadID(parts + segno.DerivedID(a.Thread, a.Namespace))
 }
 
-// check reports whether an address can be meant.
+// check returns an error for a key that no thread can have.
 func (a ThreadKey) check(op string) error {
 	if err := segno.CheckID(op, a.Thread); err != nil {
 		return err
 	}
 	if strings.HasPrefix(a.Thread, parts) {
-		return segno.Errorf(segno.KindInvalid, op, a.Thread, "ids of threads do not begin so: those of namespaces do")
+		return segno.Errorf(segno.KindInvalid, op, a.Thread, "the prefix of the id is reserved for threads of namespaces")
 	}
 	if a.Namespace == "" {
 		return nil

@@ -11,16 +11,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Saver is the small interface a Go agent saves through. [New] makes one of
-// any [Store]. All methods may be called at once.
+// Saver is the small interface through which a Go agent saves. [New] makes one for
+// any [segno.Store]. All methods may be called at once.
 type Saver interface {
 	// Save stores s as the newest checkpoint of its thread and returns it with its
 	// ID. It is durable on return. If several writers save onto the same checkpoint, one
 	// wins, and the others get [segno.KindConflict] with a [segno.ConflictError].
 	Save(ctx context.Context, s Snapshot) (Snapshot, error)
-	// Load returns the newest checkpoint of a thread; [KindNotFound] if there is
-	// none, [KindCorrupt] if there is and it cannot be read: never the one for the
-	// other.
+	// Load returns the newest checkpoint of a thread. The error has [segno.KindNotFound] only
+	// if there is none, and [segno.KindCorrupt] if there is one and it cannot be read.
 	Load(ctx context.Context, at ThreadKey) (Snapshot, error)
 	// List yields the threads that have saved something in a namespace, the most
 	// recently saved first, without their states.
@@ -39,17 +38,15 @@ type Snapshot struct {
 	// ID is the checkpoint's id. In the argument of Save it names the parent: leave it as
 	// Load or Save returned it. "" means that the thread has no checkpoint yet.
 	ID segno.CommitID `json:"id,omitempty"`
-	// Step counts the saves of a line. One that is not above that of the checkpoint
-	// it follows becomes the next one, so that it need not be counted.
+	// Step counts the saves of a line. A Step that is not above the parent's becomes
+	// the next one, so that the caller need not count.
 	Step int `json:"step"`
-	// Messages are the whole conversation. Save compares them with those of the
-	// checkpoint that ID names and stores the ones from the first difference on; the
-	// older checkpoint keeps its own. Kept is how many messages the checkpoint ID
-	// has. Load and Save return it; Save ignores it.
+	// Messages are the whole conversation. Save compares them with the messages of
+	// the checkpoint that ID names and stores them from the first difference on. The
+	// older checkpoint keeps its own.
 	Messages []json.RawMessage `json:"messages,omitempty"`
-	Kept     int               `json:"-"`
-	// State is whatever else there is. Of a value that is as it was in the
-	// checkpoint ID names nothing is stored.
+	// State has all other values of the program. Save stores only those that differ from the
+	// values of the checkpoint that ID names.
 	State map[string]json.RawMessage `json:"state,omitempty"`
 	// Interrupts are the open questions, each with a unique id. Save stores new ones, and
 	// Decisions answer them. A decision about a question that is not open is a

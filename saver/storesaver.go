@@ -2,6 +2,7 @@ package saver
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,8 +66,8 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if err != nil {
 		return s, err
 	}
-	s.Messages = slices.Clip(s.Messages) // two may go on from here
-	s.ID, s.Step, s.Kept, s.Created, s.Updated = c.ID, c.Checkpoint.Step, len(s.Messages), base.created, now
+	s.Messages = slices.Clip(s.Messages) // two callers may append to it
+	s.ID, s.Step, s.Created, s.Updated = c.ID, c.Checkpoint.Step, base.created, now
 	s.base = base.next(s, kept, head.Epoch, c.Entries)
 	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
 	return s, nil
@@ -92,7 +93,8 @@ func (v *StoreSaver) commit(ctx context.Context, c segno.Commit) (segno.Head, er
 		held = l.Owner != ""
 	}
 	if held || now.Head != c.Expect || c.Create != nil {
-		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).WithHint("load it again")
+		return now, segno.NewError(segno.KindConflict, "save", string(c.Thread), &segno.ConflictError{Actual: now}).
+			WithHint("load it again")
 	}
 	c.Epoch = now.Epoch
 	return v.Store.Commit(ctx, c)
@@ -120,11 +122,7 @@ func (v *StoreSaver) baseOf(ctx context.Context, s *Snapshot) (*base, error) {
 
 // Load implements [Saver].
 func (v *StoreSaver) Load(ctx context.Context, at ThreadKey) (Snapshot, error) {
-	head, err := v.head(ctx, at)
-	if err != nil {
-		return Snapshot{ThreadKey: at}, err
-	}
-	return v.at(ctx, at, head.Head, head)
+	return v.At(ctx, at, "")
 }
 
 func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error) {
@@ -135,14 +133,14 @@ func (v *StoreSaver) head(ctx context.Context, at ThreadKey) (segno.Head, error)
 }
 
 // At returns any checkpoint of a thread or of its ancestors in the thread it was forked
-// from. It may be saved onto only if it is the thread's head; see
+// from. An empty id is the thread's head. Only the head may be saved onto; see
 // [StoreSaver.Restore].
 func (v *StoreSaver) At(ctx context.Context, at ThreadKey, id segno.CommitID) (Snapshot, error) {
 	head, err := v.head(ctx, at)
 	if err != nil {
 		return Snapshot{ThreadKey: at}, err
 	}
-	return v.at(ctx, at, id, head)
+	return v.at(ctx, at, cmp.Or(id, head.Head), head)
 }
 
 func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, head segno.Head) (Snapshot, error) {
@@ -158,12 +156,12 @@ func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, he
 	if err != nil {
 		return s, err
 	}
-	s.ID, s.Step, s.Messages, s.Kept, s.State = id, state.Step, slices.Clip(state.Messages), len(state.Messages), state.Values
+	s.ID, s.Step, s.Messages, s.State = id, state.Step, slices.Clip(state.Messages), state.Values
 	s.Interrupts = copyInterrupts(state.Interrupts)
 	if err := v.times(ctx, &s, line, head); err != nil {
 		return s, err
 	}
-	s.base = &base{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &messageLog{all: copyMessages(s.Messages)}, messages: s.Kept,
+	s.base = &base{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &messageLog{all: copyMessages(s.Messages)}, messages: len(s.Messages),
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
 	s.base.decide(state)
 	for k, value := range s.State {
@@ -204,11 +202,9 @@ func (v *StoreSaver) times(ctx context.Context, s *Snapshot, line *segno.Line, h
 		return nil
 	}
 	for t, err := range v.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(head.Thread)}) {
-		if err != nil {
-			return err
-		}
-		if t.ID == head.Thread {
+		if err != nil || t.ID == head.Thread {
 			s.Created = t.Created
+			return err
 		}
 	}
 	return nil
@@ -246,28 +242,22 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		return info, err
 	}
 	info.ID = head.Head
-	for last := 1; ; last *= 8 { // the newest commits may be entries alone
-		line, err := v.Store.Load(ctx, head.Head, segno.Window{Last: last})
+	for n, err := range segno.Ancestors(ctx, v.Store, head.Head, segno.Window{}) {
 		if err != nil {
 			return info, err
 		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			c := line.Commits[i].Checkpoint
-			if c == nil {
-				continue
-			}
-			if info.Updated.Equal(info.Created) {
-				info.Updated = c.Time
-			}
-			if c.Step != 0 {
-				info.Step = c.Step
-				return info, nil
-			}
+		c := n.Checkpoint
+		if c == nil {
+			continue // a commit of entries alone
 		}
-		if len(line.Commits) < last {
-			return info, nil
+		if info.Updated.Equal(info.Created) {
+			info.Updated = c.Time
+		}
+		if info.Step = c.Step; info.Step != 0 {
+			break
 		}
 	}
+	return info, nil
 }
 
 // Delete implements [Saver].
@@ -284,13 +274,13 @@ func (v *StoreSaver) Delete(ctx context.Context, at ThreadKey) error {
 			ids = append(ids, t.ID)
 		}
 	}
-	var errs []error
+	var errs error
 	for _, id := range ids {
-		if err := v.Store.Delete(ctx, id); err != nil && segno.KindOf(err) != segno.KindNotFound {
-			errs = append(errs, err)
+		if err := v.Store.Delete(ctx, id); segno.KindOf(err) != segno.KindNotFound {
+			errs = errors.Join(errs, err)
 		}
 	}
-	return errors.Join(errs...)
+	return errs
 }
 
 // Exists implements [Saver].
@@ -302,8 +292,8 @@ func (v *StoreSaver) Exists(ctx context.Context, at ThreadKey) (bool, error) {
 	return err == nil, err
 }
 
-// History yields a thread's checkpoints, newest first, without their states: of
-// every line, also of one that was undone. Thread in q is the address's.
+// History yields a thread's checkpoints, newest first, without their states. It includes lines
+// that were undone. It sets q.Thread.
 func (v *StoreSaver) History(ctx context.Context, at ThreadKey, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	q.Thread = at.ID()
 	return v.Store.Checkpoints(ctx, q)
@@ -315,12 +305,12 @@ func (v *StoreSaver) Undo(ctx context.Context, at ThreadKey, n int) (Snapshot, e
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: n})
 }
 
-// Redo takes a thread n saves forward; see [StoreSaver.Undo].
+// Redo moves a thread n saves forward; see [StoreSaver.Undo].
 func (v *StoreSaver) Redo(ctx context.Context, at ThreadKey, n int) (Snapshot, error) {
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: n})
 }
 
-// Restore takes a thread to any of its checkpoints; see [StoreSaver.Undo].
+// Restore moves a thread to any of its checkpoints; see [StoreSaver.Undo].
 func (v *StoreSaver) Restore(ctx context.Context, at ThreadKey, to segno.CommitID) (Snapshot, error) {
 	return v.move(ctx, at, timeline.MoveRequest{Verb: segno.VerbRestore, To: to})
 }

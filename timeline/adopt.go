@@ -8,13 +8,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Adoption is a session that is about to get its first turn in our sight.
+// Adoption is a session that began before segno recorded its turns.
 type Adoption struct {
 	Agent  string
 	Source segno.Source
 	Title  string // the first prompt, or ""
-	// Name tells the session from an earlier one of the same id, for an agent that
-	// gives an id twice; "" if it does not.
+	// Name distinguishes the session from an earlier one with the same id, for an agent that
+	// uses an id twice. It is "" for other agents.
 	Name string
 	// Earlier are the session's turns so far, oldest first, as its agent shows them. They
 	// count only for an agent without a transcript; their positions need not be set.
@@ -29,92 +29,83 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 	if o.Source.Session == "" {
 		return "", segno.Errorf(segno.KindInvalid, "open thread", "", "it needs a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer tx.unlock()
-	thread, err := tx.knownThread(ctx, o)
-	if err != nil {
-		return "", err
+	thread, err := tx.adoptedThread(ctx, o)
+	if err != nil || thread != "" {
+		return thread, err
 	}
-	if thread != "" {
-		half, err := tx.isHalfAdopted(ctx, thread, o)
-		if err != nil || !half {
-			return thread, err
-		}
-	}
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	snap, err := tx.Workspace.Snapshot(ctx, batch)
-	if err != nil {
+	w := &turnEnd{name: o.Name, batch: tx.Store.Objects().Batch()}
+	defer w.batch.Close()
+	if w.after, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
 		return "", fmt.Errorf("snapshot workspace: %w", err)
 	}
-	turn := OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: tx.Workspace.ID(), Prompt: o.Title, Before: &snap, Start: tx.Now()}
-	got, err := tx.capture(ctx, turn, nil, batch)
-	if err != nil {
+	w.turn = OpenTurn{Agent: o.Agent, Source: o.Source, Workspace: tx.Workspace.ID(), Prompt: o.Title, Before: &w.after, Start: tx.Now()}
+	if w.got, err = tx.capture(ctx, w.turn, nil, w.batch); err != nil {
 		return "", err
 	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
+	if w.staged, err = w.batch.Stage(ctx); err != nil {
 		return "", fmt.Errorf("stage snapshot: %w", err)
 	}
-	if tx.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
-		turn.Prompt = o.Earlier[0].Prompt
+	if got := &w.got; tx.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
+		w.turn.Prompt = o.Earlier[0].Prompt
 		for _, t := range o.Earlier {
 			t.Position = got.Position
 			got.Earlier = append(got.Earlier, t)
 		}
-	}
-	if got.Prompt != "" { // its newest turn is over, too
+	} else if got.Prompt != "" { // its newest turn is over, too
 		got.Earlier = append(got.Earlier, segno.TranscriptTurn{Key: got.Key, Prompt: got.Text, Position: got.Position})
-		if turn.Prompt = got.Earlier[0].Prompt; got.Origin != nil {
-			turn.Prompt = o.Title
+		if got.Origin == nil {
+			w.turn.Prompt = got.Earlier[0].Prompt
 		}
 	}
-	head, _, err := tx.startThread(ctx, &turnEnd{turn: turn, after: snap, got: got, staged: staged, name: o.Name})
+	begun, err := tx.startThread(ctx, w)
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
-	return head.Thread, nil
+	return begun.head.Thread, nil
 }
 
-// knownThread returns the thread that an opening made before, or "".
-func (tx *txn) knownThread(ctx context.Context, o Adoption) (segno.ThreadID, error) {
+// adoptedThread returns the thread that an earlier call made, or "". An adoption may have been
+// interrupted before it had recorded all turns of its session. Such a thread counts as
+// absent, so that this adoption completes it. Only the last commit of an adoption pins the
+// files.
+func (tx *txn) adoptedThread(ctx context.Context, o Adoption) (thread segno.ThreadID, err error) {
+	first := threadOfSession(o.Agent, o.Source.Session, o.Name)
 	if o.Name == "" {
-		return tx.threadWithDeferred(ctx, o.Source.Session)
-	}
-	thread := threadOfSession(o.Agent, o.Source.Session, o.Name)
-	_, _, err := tx.headAndCheckpoint(ctx, thread)
-	if segno.KindOf(err) == segno.KindNotFound {
+		thread, err = tx.threadOf(ctx, o.Source.Session)
+	} else if _, err = tx.threadState(ctx, first); err == nil {
+		thread = first
+	} else if segno.KindOf(err) == segno.KindNotFound {
 		return "", nil
+	}
+	if err != nil || thread != first || slices.ContainsFunc(tx.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
+		return thread, err
+	}
+	newest, err := tx.newest(ctx, segno.CheckpointQuery{Thread: thread})
+	if newest != nil && newest.Workspace == nil {
+		thread = ""
 	}
 	return thread, err
 }
 
-// isHalfAdopted reports whether an adoption was interrupted before it had recorded all
-// turns of its session. Only the last commit of an adoption pins the files.
-func (tx *txn) isHalfAdopted(ctx context.Context, thread segno.ThreadID, o Adoption) (bool, error) {
-	if thread != threadOfSession(o.Agent, o.Source.Session, o.Name) || slices.ContainsFunc(tx.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread }) {
-		return false, nil
-	}
-	newest, err := tx.first(ctx, segno.CheckpointQuery{Thread: thread})
-	return newest != nil && newest.Workspace == nil, err
-}
-
 // JoinSession makes a session the head session of a thread. It is durable on return.
 func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link segno.Link) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
-	head, _, err := tx.headAndCheckpoint(ctx, thread)
+	s, err := tx.threadState(ctx, thread)
 	if err != nil {
 		return err
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Link: &link}
-	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
+	c := newCommit(s.head)
+	c.Link = &link
+	if _, err := tx.commitOrDefer(ctx, s.head, c); err != nil {
 		return fmt.Errorf("record session: %w", err)
 	}
 	return nil
@@ -124,81 +115,65 @@ func (tl *Timeline) JoinSession(ctx context.Context, thread segno.ThreadID, link
 // another session or process. The edit is durable on return. A turn that is not open is
 // left alone.
 func (tl *Timeline) UpdateTurn(ctx context.Context, key segno.TurnKey, edit func(*OpenTurn)) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return err
+	t, open := tx.openTurn(key)
+	if !open {
+		return nil
 	}
-	for _, t := range turns {
-		if t.Key == key {
-			edit(&t)
-			return tx.Spool.Open(ctx, t)
-		}
-	}
-	return nil
+	edit(&t)
+	return tx.Spool.SaveTurn(ctx, t)
 }
 
 // PromptState reports whether the agent's transcript has the prompt of an open turn,
 // and whether there is a transcript to tell: a prompt that never reached it may be
 // sent again.
 func (tl *Timeline) PromptState(ctx context.Context, key segno.TurnKey) (reached, told bool, err error) {
-	tx := tl.begin()
-	turns, err := tx.Spool.Turns(ctx)
+	tx := tl.unlocked()
+	if err := tx.loadTurns(ctx); err != nil {
+		return false, false, err
+	}
+	t, _ := tx.openTurn(key)
+	transcript := tx.Transcripts[t.Agent]
+	if transcript == nil {
+		return false, false, nil
+	}
+	prev, err := tx.previousPosition(ctx, t)
 	if err != nil {
 		return false, false, err
 	}
-	for _, t := range turns {
-		if t.Key != key || tx.Transcripts[t.Agent] == nil {
-			continue
-		}
-		prev, err := tx.previousPosition(ctx, t)
-		if err != nil {
-			return false, false, err
-		}
-		batch := tx.Store.Objects().Batch()
-		defer batch.Close()
-		known := func(leaf string) bool { return tx.isKnownLeaf(ctx, leaf) }
-		got, err := tx.Transcripts[t.Agent].Capture(ctx, t.Source, prev, batch, known)
-		if segno.KindOf(err) == segno.KindNotFound {
-			return false, true, nil
-		}
-		return got.Prompt != "", err == nil, err
+	batch := tx.Store.Objects().Batch()
+	defer batch.Close()
+	got, err := transcript.Capture(ctx, t.Source, prev, batch, tx.isKnownLeaf(ctx))
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, true, nil
 	}
-	return false, false, nil
+	return got.Prompt != "", err == nil, err
 }
 
 // TurnChanges lists the paths of the workspace that were changed since an open turn began,
 // by the turn or by another author.
-func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) ([]string, error) {
-	tx, err := tl.lockForRecord(ctx)
+func (tl *Timeline) TurnChanges(ctx context.Context, key segno.TurnKey) (paths []string, err error) {
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.unlock()
-	turns, err := tx.Spool.Turns(ctx)
-	at := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key && t.Before != nil })
-	if err != nil || at < 0 {
+	t, _ := tx.openTurn(key)
+	if t.Before == nil {
+		return nil, nil
+	}
+	now, staged, err := tx.snapshot(ctx)
+	if err != nil {
 		return nil, err
-	}
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	now, err := tx.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("stage snapshot: %w", err)
 	}
 	if err := tx.keepStaged(ctx, staged); err != nil {
 		return nil, fmt.Errorf("keep snapshot: %w", err)
 	}
-	changes, err := tx.Workspace.Diff(ctx, turns[at].Before.Tree, now.Tree)
-	var paths []string
+	changes, err := tx.diff(ctx, t.Before.Tree, now.Tree)
 	for _, c := range changes {
 		paths = append(paths, c.Path)
 	}

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -10,15 +11,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Task is work that a turn started and that goes on when the turn has ended: a
-// subagent, a shell command.
+// Task is work that a turn started and that continues after the turn has ended, for example a
+// subagent or a shell command.
 type Task struct {
 	ID   string `json:"id"`
-	Kind string `json:"kind,omitempty"` // as the agent names it: "subagent", "shell"
-	What string `json:"what,omitempty"` // what the agent says of it
+	Kind string `json:"kind,omitempty"` // in the agent's words: "subagent", "shell"
+	What string `json:"what,omitempty"` // the agent's description
 }
 
-// TaskShell is the kind of a command in the background. No event tells of its end.
+// TaskShell is the kind of a command in the background. No event reports its end.
 const TaskShell = "shell"
 
 // NoteTask is the name of the note that a task ended; its ID is the task's.
@@ -33,27 +34,34 @@ func (t *OpenTurn) HasKey(key segno.TurnKey) bool {
 	return t.Key == key || slices.Contains(t.Also, key)
 }
 
-// newestKey is the key under which the agent works on the turn now; "" if it is that of
-// the newest prompt that waited in the agent's queue.
+// newestKey is the key under which the agent works on the turn now, or "" if only the
+// transcript has that key, because the prompt waited in the agent's queue.
 func (t *OpenTurn) newestKey() segno.TurnKey {
 	switch n := len(t.Also); {
 	case n > 0:
 		return t.Also[n-1]
 	case t.Queued:
-		return "" // only the transcript has it
+		return ""
 	}
 	return t.Key
+}
+
+// hasTask reports whether the turn started a background task.
+func (t *OpenTurn) hasTask(id string) bool {
+	return slices.ContainsFunc(t.Tasks, func(task Task) bool { return task.ID == id })
 }
 
 // RunningTasks returns the tasks of a turn that have not ended, by its entries.
 func (t *OpenTurn) RunningTasks(entries []segno.Entry) (running []Task) {
 	for _, task := range t.Tasks {
-		if !slices.ContainsFunc(entries, func(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask && e.ID == task.ID }) {
+		if !slices.ContainsFunc(entries, func(e segno.Entry) bool { return isTaskEnd(e) && e.ID == task.ID }) {
 			running = append(running, task)
 		}
 	}
 	return running
 }
+
+func isTaskEnd(e segno.Entry) bool { return e.Kind == segno.EntryNote && e.Name == NoteTask }
 
 // isWorking reports whether a turn in the spool changes files: one in the background does
 // while tasks of it run.
@@ -65,8 +73,8 @@ func (tx *txn) isWorking(ctx context.Context, t OpenTurn) (bool, error) {
 	return len(t.RunningTasks(entries)) > 0, err
 }
 
-// startedTasks returns the tasks that calls of a turn started, those that ended included:
-// the report of one may still come. A turn that was interrupted has no other list.
+// startedTasks returns the tasks that calls of a turn started. It includes those that ended,
+// because their reports may still come. A turn that was interrupted has no other list.
 func startedTasks(entries []segno.Entry) (tasks []Task) {
 	names := map[string]string{} // of the tools, by call
 	for _, e := range entries {
@@ -84,60 +92,46 @@ func startedTasks(entries []segno.Entry) (tasks []Task) {
 	return tasks
 }
 
-// taskEnds says until when each task of a turn worked: until now if it still does. A
-// zero time is not known, because the agent is gone.
-func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time, gone bool) map[string]time.Time {
-	if gone {
-		now = time.Time{}
-	}
+// taskEnds returns until when each task of a turn worked. For a task that did not report its
+// end this is now, or zero if the caller does not know.
+func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]time.Time {
 	ends := map[string]time.Time{}
 	for _, task := range t.Tasks {
 		ends[task.ID] = now
 	}
 	for _, e := range entries {
-		if e.Kind == segno.EntryNote && e.Name == NoteTask && e.ID != "" {
+		if isTaskEnd(e) && e.ID != "" {
 			ends[e.ID] = e.Time
 		}
 	}
 	return ends
 }
 
-// backgroundTurns returns the turns of a session whose tasks go on in the background here;
-// those of all sessions if session is "".
-func (tx *txn) backgroundTurns(ctx context.Context, session segno.SessionID) (found []OpenTurn, err error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return nil, err
+// workedUntil returns the end of calls and tasks of a turn that did not report their ends: now
+// if the agent still runs, else zero for not known.
+func (tx *txn) workedUntil(t *OpenTurn) time.Time {
+	if tx.isGone(*t) {
+		return time.Time{}
 	}
-	for _, t := range turns {
-		if t.InBackground() && t.Workspace == tx.Workspace.ID() && (session == "" || t.Source.Session == session) {
-			found = append(found, t)
-		}
-	}
-	return found, nil
+	return tx.Now()
 }
 
-// keepOpenForTasks forgets a turn that ended, unless tasks of it go on.
+// keepOpenForTasks deletes a turn that ended from the spool, unless some of its tasks still run.
 func (tx *txn) keepOpenForTasks(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	turn := w.turn
-	turn.Tasks = w.Tasks
-	if len(w.Tasks) == 0 || w.turn.Start.IsZero() {
-		return tx.Spool.Close(ctx, turn.Key)
+	if len(w.Tasks) == 0 || turn.Start.IsZero() {
+		return tx.closeTurn(ctx, turn.Key)
 	}
+	turn.Tasks, turn.Before, turn.Noted = w.Tasks, &w.present, turn.Noted+w.noted
 	turn.Ended, turn.Awake, turn.Thread, turn.Note, turn.Staged = made.ID, false, made.Thread, "", segno.Staged{}
-	turn.Before, turn.Noted = &w.present, w.turn.Noted+w.noted
-	return tx.Spool.Open(ctx, turn)
+	return tx.saveTurn(ctx, turn)
 }
 
 // endFinishedTasks adds to a turn the changes of its tasks since the newest checkpoint of
 // its thread. Changes of the user in the meantime are left for an external checkpoint.
 // If another turn of the thread runs, it keeps its own changes and the doubtful ones.
 func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, x := range turns {
+	for _, x := range tx.turns {
 		if x.Ended == "" && x.Key != t.Key && x.Before != nil && x.Thread == t.Thread && x.Workspace == t.Workspace && !x.commitsSteps() {
 			_, err := tx.attributeToTurn(ctx, t, &x)
 			return err
@@ -147,17 +141,17 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	gone := tx.isGone(*t)
-	known := activity{calls: toolCalls(entries, tx.endOfOpenTasks(gone), t.taskEnds(entries, tx.Now(), gone)), root: tx.Workspace.Root()}
+	until := tx.workedUntil(t)
+	known := activity{calls: toolCalls(entries, until, t.taskEnds(entries, until)), root: tx.Workspace.Root()}
 	if _, err := tx.attribute(ctx, t, entries, nil, known.ownerOf); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
 }
 
-// checkBackground is endFinishedTasks for a turn that is forgotten once no task of it
-// runs, or at once if end is set. It stays in the background otherwise. A turn whose
-// changes cannot be recorded is set aside: later turns and moves must not fail with it.
+// checkBackground is endFinishedTasks for a turn that is closed once no task of it
+// runs, or at once if end is set. It stays in the background otherwise. If its
+// changes cannot be recorded, it is set aside, so that later turns and moves do not fail.
 func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error {
 	if err := tx.endFinishedTasks(ctx, &t); err != nil {
 		return tx.setAside(ctx, t.Key, err)
@@ -167,59 +161,48 @@ func (tx *txn) checkBackground(ctx context.Context, t OpenTurn, end bool) error 
 		return err
 	}
 	if end || tx.isGone(t) || len(t.RunningTasks(entries)) == 0 {
-		return tx.Spool.Close(ctx, t.Key)
+		return tx.closeTurn(ctx, t.Key)
 	}
 	t.Awake = false
-	return tx.Spool.Open(ctx, t)
+	return tx.saveTurn(ctx, t)
 }
 
-// endOfOpenTasks is until when calls without a result worked: until now if the agent lives.
-func (tx *txn) endOfOpenTasks(gone bool) time.Time {
-	if gone {
-		return time.Time{}
-	}
-	return tx.Now()
-}
-
-// resumeTurn opens the turn again that a report of a background task belongs to, and returns
+// resumeTurn opens again the turn that started the background task of a report, and returns
 // its key, or "" if no turn has that task. The agent answers the report, and its changes
 // then belong to the turn.
 func (tx *txn) resumeTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil || p.Task == "" {
+	i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool {
+		return t.Ended != "" && t.Workspace == tx.Workspace.ID() && t.Source.Session == p.Source.Session && t.hasTask(p.Task)
+	})
+	if i < 0 {
+		return "", nil
+	}
+	t := tx.turns[i]
+	// The turn is open before its task ends, so that at each moment something of it runs.
+	if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
+		t.Also = append(t.Also, p.Key)
+	}
+	if err := tx.saveTurn(ctx, t); err != nil {
 		return "", err
 	}
-	for _, t := range turns {
-		has := func(task Task) bool { return task.ID == p.Task }
-		if t.Ended == "" || t.Workspace != tx.Workspace.ID() || t.Source.Session != p.Source.Session || !slices.ContainsFunc(t.Tasks, has) {
-			continue
-		}
-		// First, so that the turn never looks as if nothing of it ran.
-		if t.Awake = true; p.Key != "" && !t.HasKey(p.Key) {
-			t.Also = append(t.Also, p.Key)
-		}
-		if err := tx.Spool.Open(ctx, t); err != nil {
-			return "", err
-		}
-		note := segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
-		if err := tx.AppendEntry(ctx, t.Key, note); err != nil {
-			return "", err
-		}
-		if err := tx.endFinishedTasks(ctx, &t); err != nil {
-			return "", tx.setAside(ctx, t.Key, err) // the answer begins a turn
-		}
-		if err := tx.commitExternalChanges(ctx, t.Thread, t.Key); err != nil {
-			return "", err
-		}
-		return t.Key, nil
+	if err := tx.AppendEntry(ctx, t.Key, tx.taskEnd(p)); err != nil {
+		return "", err
 	}
-	return "", nil
+	if err := tx.endFinishedTasks(ctx, &t); err != nil {
+		return "", tx.setAside(ctx, t.Key, err) // the answer begins a turn
+	}
+	return t.Key, tx.commitExternalChanges(ctx, t.Thread, t.Key)
 }
 
-// commitExternalChanges commits an external checkpoint if the workspace is not what the head of
-// a thread pins.
+// taskEnd returns the note that a prompt reports the end of a task.
+func (tx *txn) taskEnd(p Prompt) segno.Entry {
+	return segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)}
+}
+
+// commitExternalChanges commits an external checkpoint if the workspace differs from the head
+// of a thread.
 func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID, salt segno.TurnKey) error {
-	head, at, err := tx.headAndCheckpoint(ctx, thread)
+	s, err := tx.threadState(ctx, thread)
 	if err != nil {
 		return err
 	}
@@ -227,80 +210,78 @@ func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID,
 	if err != nil {
 		return err
 	}
-	if at.Tree() == snap.Tree || at.Workspace == nil {
+	if s.at.Tree() == snap.Tree || s.at.Workspace == nil {
 		return tx.keepStaged(ctx, staged)
 	}
-	c, err := tx.externalCommit(ctx, head, at, snap, salt)
-	if err != nil {
-		return err
-	}
-	c.Staged = staged
-	_, _, err = tx.commitOrDefer(ctx, head, c)
+	_, err = tx.commitExternal(ctx, s, snap, staged, salt)
 	return err
 }
 
-// endBackground ends a turn again whose agent answered a report, or went on at once:
-// what changed since is the turn's. It stays in the background while tasks run.
+// endBackground ends a turn again after its agent answered a report, or continued without one.
+// All changes since belong to the turn. It stays in the background while tasks run.
 func (tx *txn) endBackground(ctx context.Context, e TurnEnd, t OpenTurn) (*segno.Checkpoint, error) {
+	var err error
 	if e.Late {
-		return tx.finishBackground(ctx, t, tx.checkBackground(ctx, t, true))
+		err = tx.checkBackground(ctx, t, true)
+	} else {
+		t.Source = cmp.Or(e.Source, t.Source)
+		err = tx.endAgain(ctx, e, t)
 	}
-	if e.Source.Session != "" {
-		t.Source = e.Source
+	if err != nil {
+		return nil, err
 	}
-	if e.Settle != nil {
+	return tx.recordedEnd(ctx, t)
+}
+
+// endAgain records the changes and the last message of a turn that has ended before.
+func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
+	if e.AwaitTranscript != nil {
 		prev, err := tx.previousPosition(ctx, t)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		e.Settle(ctx, t.Source, offsetOf(prev))
+		e.AwaitTranscript(ctx, t.Source, offsetOf(prev))
 	}
 	if e.Message != "" {
-		if err := tx.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: tx.Now(), Name: "agent", Body: quote(e.Message)}); err != nil {
-			return nil, err
+		message := segno.Entry{Kind: segno.EntryMessage, Session: t.Source.Session, Time: tx.Now(), Name: "agent", Body: quote(e.Message)}
+		if err := tx.AppendEntry(ctx, t.Key, message); err != nil {
+			return err
 		}
 	}
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, err := tx.attribute(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
-		return nil, fmt.Errorf("record the turn again: %w", err)
+		return fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
 	if t.Tasks = e.Tasks; len(t.Tasks) > 0 {
-		return tx.finishBackground(ctx, t, tx.Spool.Open(ctx, t))
+		return tx.saveTurn(ctx, t)
 	}
-	return tx.finishBackground(ctx, t, tx.Spool.Close(ctx, t.Key))
+	return tx.closeTurn(ctx, t.Key)
 }
 
-// finishBackground returns the newest checkpoint of a turn.
-func (tx *txn) finishBackground(ctx context.Context, t OpenTurn, err error) (*segno.Checkpoint, error) {
-	if err != nil {
-		return nil, err
-	}
-	return tx.endOfTurn(ctx, t.Key, t.Source.Session)
-}
-
-// attributeToBackground adds to turns in the background the changes of their tasks while turn
-// ran. turn then begins from the result. It returns the paths whose times do not decide
-// between the turn and a task.
+// attributeToBackground adds to turns of the same session in the background the changes of
+// their tasks while turn ran. turn then begins from the result. It returns the paths
+// with times that do not decide between the turn and a task.
 func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt []string, err error) {
-	others, err := tx.backgroundTurns(ctx, turn.Source.Session)
-	if err != nil || len(others) == 0 || turn.Before == nil || turn.Thread == "" {
-		return nil, err
+	if turn.Before == nil || turn.Thread == "" {
+		return nil, nil
 	}
-	for _, t := range others {
-		unsure, err := tx.attributeToTurn(ctx, &t, turn)
-		if err != nil {
-			if err := tx.setAside(ctx, t.Key, err); err != nil {
-				return doubt, err
-			}
+	for _, t := range tx.turns {
+		if !t.InBackground() || t.Workspace != tx.Workspace.ID() || t.Source.Session != turn.Source.Session {
 			continue
 		}
-		doubt = append(doubt, unsure...)
-		// One whose tasks ended stays, too: the report of the last may still come.
-		if err := tx.Spool.Open(ctx, t); err != nil {
+		unsure, err := tx.attributeToTurn(ctx, &t, turn)
+		if err == nil {
+			// The turn stays open even if its tasks ended: the report of the last may still come.
+			doubt = append(doubt, unsure...)
+			err = tx.saveTurn(ctx, t)
+		} else {
+			err = tx.setAside(ctx, t.Key, err)
+		}
+		if err != nil {
 			return doubt, err
 		}
 	}
@@ -308,7 +289,7 @@ func (tx *txn) attributeToBackground(ctx context.Context, turn *OpenTurn) (doubt
 }
 
 // attributeToTurn is attributeToBackground for one turn t in the background.
-func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) (doubt []string, err error) {
+func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string, error) {
 	noted, _, err := tx.Spool.Entries(ctx, turn.Key)
 	if err != nil {
 		return nil, err
@@ -318,39 +299,37 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) (doubt []
 		return nil, err
 	}
 	root, now := tx.Workspace.Root(), tx.Now()
-	own := activity{calls: toolCalls(noted, now, nil), root: root}
-	known := activity{calls: toolCalls(entries, now, t.taskEnds(entries, now, tx.isGone(*t))), root: root}
-	doubt, err = tx.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner { return known.beside(&own, c, at) })
+	running := activity{calls: toolCalls(noted, now, nil), root: root}
+	background := activity{calls: toolCalls(entries, now, t.taskEnds(entries, tx.workedUntil(t))), root: root}
+	// A turn that certainly made the change gets it if the other turn is not certain, too. If
+	// both turns may have made it, it is in doubt: for example, a command of each ran at that
+	// time, and neither command named the path.
+	doubt, err := tx.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner {
+		switch mine, theirs := running.ownerOf(c, at), background.ownerOf(c, at); {
+		case theirs == ownTurn && mine != ownTurn:
+			return ownTurn
+		case theirs == ownOther, theirs == ownDoubt && mine == ownTurn:
+			return ownOther
+		}
+		return ownDoubt
+	})
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
 	}
 	return doubt, nil
 }
 
-// beside says whose a change is while a turn runs and tasks of an earlier one go on in
-// the background: c is what those tasks do, own what the turn does.
-func (c *activity) beside(own *activity, change segno.Change, at time.Time) owner {
-	switch mine, theirs := own.ownerOf(change, at), c.ownerOf(change, at); {
-	case theirs == ownTurn && mine != ownTurn:
-		return ownTurn
-	case theirs == ownOther, theirs == ownDoubt && mine != ownOther:
-		return ownOther
-	}
-	return ownDoubt
-}
-
 // attribute gives changes since the newest checkpoint to a turn in the background. It amends the
 // turn's checkpoint and those above it with the same paths, so that each still differs
 // from its parent by its own changes only. of decides which changes belong to the turn. If
-// another turn runs, that turn begins from the result; doubtful changes stay with it and
+// another turn runs, that turn begins from the result. Doubtful changes stay with it and
 // are returned. Otherwise they stay with t.
-func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of func(segno.Change, time.Time) owner) (doubt []string, err error) {
-	w, ok := tx.Workspace.(treeComposer)
-	if !ok || tx.queue.behind {
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of ownerFunc) (doubt []string, err error) {
+	if tx.deferred {
 		return nil, nil
 	}
-	if err := tx.refreshTurn(ctx, t); err != nil {
-		return nil, err
+	if x, _ := tx.openTurn(t.Key); x.Ended != "" {
+		t.Ended, t.Parent = x.Ended, x.Parent // an amendment of an older turn amended this one, too
 	}
 	line, err := tx.lineTo(ctx, t, running)
 	if err != nil || line == nil {
@@ -362,49 +341,28 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	changes, err := tx.Workspace.Diff(ctx, line[0].Tree(), present.Tree)
-	if err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
-	}
-	between, err := tx.Workspace.Diff(ctx, t.at(line).Tree(), line[0].Tree())
-	if err != nil {
-		return nil, fmt.Errorf("compare checkpoints: %w", err)
-	}
-	times, err := touchTimes(ctx, w, changes)
+	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, of)
 	if err != nil {
 		return nil, err
 	}
-	// No start: only the calls make a change the turn's here, and they have times.
-	parts := divide(changes, times, time.Time{}, of)
-	mine := parts.turn
-	if doubt = parts.doubt; running == nil {
-		added, err := tx.unchangedBy(ctx, t.at(line), doubt)
-		if err != nil {
-			return nil, err
-		}
-		mine = slices.Concat(mine, parts.dirs, added)
-	}
-	mine = slices.DeleteFunc(mine, func(p string) bool { return changesFile(between, p) })
-	mine = withParents(mine, changes)
-	fresh := entries[min(t.Noted, len(entries)):]
-	if len(mine) == 0 && len(fresh) == 0 {
+	a := amendment{turn: t, line: line, running: running, entries: entries[min(t.Noted, len(entries)):]}
+	if len(mine) == 0 && len(a.entries) == 0 {
 		staged, err := batch.Stage(ctx)
 		if err != nil {
 			return doubt, err
 		}
 		return doubt, tx.keepStaged(ctx, staged)
 	}
-	a := amendment{turn: t, line: line, running: running, entries: fresh}
 	if running == nil {
 		a.doubt = doubt
-	}
-	if len(line) == 1 && running == nil {
-		if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
-			return nil, err
+		if len(line) == 1 {
+			if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, c := range line {
-		snap, err := w.Compose(ctx, batch, *c.Workspace, present, mine)
+		snap, err := tx.Workspace.Compose(ctx, batch, *c.Workspace, present, mine)
 		if err != nil {
 			return nil, err
 		}
@@ -413,40 +371,46 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	return doubt, tx.amend(ctx, batch, a)
 }
 
-// refreshTurn takes over where a turn's checkpoint is by now: an amendment of an older turn
-// amends it along.
-func (tx *txn) refreshTurn(ctx context.Context, t *OpenTurn) error {
-	turns, err := tx.Spool.Turns(ctx)
+// ownChanges returns the paths that changed since the newest checkpoint of a line because of
+// the turn of its oldest checkpoint, and those in doubt. Paths that a checkpoint above the
+// turn's changed are neither. alone is set if no other turn runs. The turn then gets the
+// doubtful paths, too, except those for which its checkpoint has a certain state.
+func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, of ownerFunc) (mine, doubt []string, err error) {
+	turn := ownOf(line)
+	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	for _, x := range turns {
-		if x.Key == t.Key && x.Ended != "" {
-			t.Ended, t.Parent = x.Ended, x.Parent
+	later, err := tx.diff(ctx, turn.Tree(), line[0].Tree())
+	if err != nil {
+		return nil, nil, err
+	}
+	times, err := tx.touchTimes(ctx, changes)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The start of the turn does not matter here: only the calls make a change the turn's, and
+	// they have times.
+	parts := divide(changes, times, time.Time{}, of)
+	mine = parts.turn
+	if alone {
+		mine = append(mine, parts.dirs...)
+		if len(parts.doubt) > 0 {
+			below, err := tx.checkpoint(ctx, turn.Parent)
+			if err != nil {
+				return nil, nil, err
+			}
+			own, err := tx.diff(ctx, below.Tree(), turn.Tree())
+			if err != nil {
+				return nil, nil, err
+			}
+			mine = append(mine, withoutChanged(parts.doubt, own)...)
 		}
 	}
-	return nil
+	return withParents(withoutChanged(mine, later), changes), parts.doubt, nil
 }
 
-// unchangedBy returns those of paths that a turn's checkpoint does not change. For a path
-// that it changes, the checkpoint keeps the certain state, because a later, doubtful state may
-// come from another author.
-func (tx *txn) unchangedBy(ctx context.Context, turn *segno.Checkpoint, paths []string) ([]string, error) {
-	if len(paths) == 0 {
-		return nil, nil
-	}
-	below, err := tx.checkpointWithDeferred(ctx, turn.Parent)
-	if err != nil {
-		return nil, err
-	}
-	own, err := tx.Workspace.Diff(ctx, below.Tree(), turn.Tree())
-	if err != nil {
-		return nil, fmt.Errorf("compare checkpoints: %w", err)
-	}
-	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return changesFile(own, p) }), nil
-}
-
-// positionOf captures where a turn's conversation ends by now.
+// positionOf captures the present end of a turn's conversation.
 func (tx *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*segno.Position, error) {
 	prev, err := tx.previousPosition(ctx, t)
 	if err != nil {
@@ -457,68 +421,68 @@ func (tx *txn) positionOf(ctx context.Context, t OpenTurn, batch segno.Batch) (*
 }
 
 // lineTo returns the checkpoints from the head of a turn's thread down to the turn's
-// own, newest first; nil if they cannot be amended, because the thread is elsewhere by
-// now or something other than a turn stands between.
+// own, newest first. It returns nil if they cannot be amended: the thread moved, a checkpoint
+// in between is not a turn's, or the user pinned one, and a name stays where it is.
 func (tx *txn) lineTo(ctx context.Context, t, running *OpenTurn) ([]*segno.Checkpoint, error) {
 	if running != nil {
 		if err := tx.followAmendment(ctx, running); err != nil {
 			return nil, err
 		}
 	}
-	head, _, err := tx.headAndCheckpoint(ctx, t.Thread)
-	if err != nil {
+	s, err := tx.threadState(ctx, t.Thread)
+	if err != nil || running != nil && (running.Parent != s.head.Head || running.Thread != t.Thread) {
 		return nil, err
 	}
-	if running != nil && (running.Parent != head.Head || running.Thread != t.Thread) {
-		return nil, nil
-	}
-	line, err := tx.line(ctx, head.Head)
-	if err != nil {
+	line, err := tx.line(ctx, s.head.Head)
+	if err != nil || running != nil && line[0].Tree() != running.Before.Tree {
 		return nil, err
 	}
+	n, err := tx.depthOf(ctx, t, line)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	t.Ended = line[n-1].ID
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil || slices.ContainsFunc(line[:n], hasID(c.ID)) {
+			return nil, err
+		}
+	}
+	return line[:n], nil
+}
+
+// depthOf returns how many checkpoints of a line lead to a turn's own, including that one. It
+// returns 0 if one of them cannot be amended.
+func (tx *txn) depthOf(ctx context.Context, t *OpenTurn, line []*segno.Checkpoint) (n int, err error) {
 	for i, c := range line[:min(len(line), maxAmendments)] {
+		if c.Workspace == nil || c.Kind != segno.CheckpointTurn && c.Kind != segno.CheckpointExternal {
+			return 0, nil
+		}
 		own := c.ID == t.Ended
 		if !own && c.Key == t.Key {
 			if own, err = tx.replaces(ctx, c, t.Ended); err != nil {
-				return nil, err
+				return 0, err
 			}
 		}
-		switch {
-		case c.Workspace == nil, c.Kind != segno.CheckpointTurn && c.Kind != segno.CheckpointExternal, i == 0 && running != nil && c.Tree() != running.Before.Tree:
-			return nil, nil
-		case own:
-			t.Ended = c.ID
-			return line[:i+1], tx.unpinned(ctx, line[:i+1], &line)
+		if own {
+			return i + 1, nil
 		}
 	}
-	return nil, nil
+	return 0, nil
 }
 
-// unpinned makes line nil if a checkpoint of it is pinned: a name stays where the user
-// put it.
-func (tx *txn) unpinned(ctx context.Context, of []*segno.Checkpoint, line *[]*segno.Checkpoint) error {
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
-		if err != nil {
-			return err
-		}
-		if slices.ContainsFunc(of, func(x *segno.Checkpoint) bool { return x.ID == c.ID }) {
-			*line = nil
-		}
-	}
-	return nil
-}
+// ownOf returns the turn's own checkpoint, the oldest of a line that leads to it.
+func ownOf(line []*segno.Checkpoint) *segno.Checkpoint { return line[len(line)-1] }
 
-// checkpointWithDeferred returns the turn's own checkpoint, the oldest of a line that leads to it.
-func (t *OpenTurn) at(line []*segno.Checkpoint) *segno.Checkpoint { return line[len(line)-1] }
-
-// changesFile reports whether changes hold a path, as other than a directory.
-func changesFile(changes []segno.Change, p string) bool {
-	return slices.ContainsFunc(changes, func(c segno.Change) bool {
-		return c.Path == p && c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir
+// withoutChanged returns the paths that changes do not have, or have as a directory only.
+func withoutChanged(paths []string, changes []segno.Change) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
+		return slices.ContainsFunc(changes, func(c segno.Change) bool {
+			return c.Path == p && c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir
+		})
 	})
 }
 
-// withParents adds the directories that lead to paths and are there now.
+// withParents adds the directories above paths that exist now.
 func withParents(paths []string, changes []segno.Change) []string {
 	gone := map[string]bool{}
 	for _, c := range changes {

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,22 +13,18 @@ import (
 
 // Prompt is the beginning of a turn.
 type Prompt struct {
-	Key      segno.TurnKey // the agent's id of the prompt; "" if it has none
-	Agent    string
-	Source   segno.Source
-	Text     string
-	Task     string         // the background task that the prompt reports on; "" if a user wrote it
-	PID      int            // of the agent, 0 if not known
-	PIDStart string         // see [OpenTurn]
-	Queued   bool           // see [OpenTurn]
-	Owner    string         // of the lease on the thread, if the caller holds one
-	Thread   segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
-
-	Group      int // see [OpenTurn]
-	GroupStart string
+	Key    segno.TurnKey // the agent's id of the prompt; "" if it has none
+	Agent  string
+	Source segno.Source
+	Text   string
+	Task   string         // the background task that the prompt reports on; "" if a user wrote it
+	Queued bool           // see [OpenTurn]
+	Owner  string         // of the lease on the thread, if the caller holds one
+	Thread segno.ThreadID // of the session, if the caller knows it; "" finds it by the id of the session
+	Process
 }
 
-// TurnStart is what the agent or its user should hear at the beginning of a turn.
+// TurnStart has the messages for the agent and its user at the beginning of a turn.
 type TurnStart struct {
 	Key  segno.TurnKey
 	Tell string // for the agent: one sentence about a move since its last turn, or ""
@@ -36,13 +33,13 @@ type TurnStart struct {
 
 // BeginTurn opens a turn. If the files changed since the thread's head, BeginTurn commits
 // an external checkpoint first. On return the open turn is durable. Turns of the same
-// session, and of agents whose process is gone, are closed as interrupted. A prompt that
+// session, and of agents that have exited, are closed as interrupted. A prompt that
 // belongs to an open turn is added to that turn.
 func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) {
 	if p.Source.Session == "" {
 		return TurnStart{}, segno.Errorf(segno.KindInvalid, "begin turn", "", "it needs a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return TurnStart{}, err
 	}
@@ -54,147 +51,146 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
-	others, err := tx.closeStale(ctx, p)
+	overlaps, err := tx.closeStale(ctx, p.Source.Session)
 	if err != nil {
 		return TurnStart{}, err
 	}
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	snap, err := tx.Workspace.Snapshot(ctx, batch)
+	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
-		return TurnStart{}, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return TurnStart{}, fmt.Errorf("stage snapshot: %w", err)
-	}
-	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(),
-		Prompt: p.Text, Before: &snap, Start: tx.Now(), PID: p.PID, PIDStart: p.PIDStart,
-		Queued: p.Queued, Owner: p.Owner, Group: p.Group, GroupStart: p.GroupStart}
-	if turn.Thread = p.Thread; turn.Thread == "" {
-		turn.Thread, err = tx.threadWithDeferred(ctx, p.Source.Session)
-	}
-	if err != nil {
-		return TurnStart{}, fmt.Errorf("find thread: %w", err)
-	}
-
-	begun, warned := TurnStart{Key: p.Key}, false
-	if turn.Thread == "" {
-		// Which thread this session belongs to its transcript will tell, at the
-		// turn's end; until then the open turn keeps the snapshot alive.
-		if err := tx.keepOrHold(ctx, staged, &turn); err != nil {
-			return TurnStart{}, fmt.Errorf("keep snapshot: %w", err)
-		}
-	} else if begun, warned, err = tx.beginOn(ctx, &turn, snap, staged); err != nil {
 		return TurnStart{}, err
 	}
-	if len(others) > 0 && !warned && begun.Warn == "" {
-		begun.Warn = fmt.Sprintf("segno: another agent is at work in %s; paths both touch will count as conflicts in an undo", tx.Workspace.Root())
-	}
-	if err := tx.Spool.Open(ctx, turn); err != nil {
+	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
+		Prompt: p.Text, Before: &snap, Start: tx.Now(), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+	begun := TurnStart{Key: p.Key}
+	isShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
+	if err != nil {
 		return TurnStart{}, err
 	}
-	return begun, tx.stuck
+	if overlaps && !isShared && begun.Warn == "" {
+		begun.Warn = fmt.Sprintf("segno: another agent is active in %s; paths that both change will count as conflicts in an undo", tx.Workspace.Root())
+	}
+	if err := tx.saveTurn(ctx, turn); err != nil {
+		return TurnStart{}, err
+	}
+	return begun, tx.pendingErr
 }
 
-// beginOn brings a known thread up to the present: the session prompted becomes
-// its head session, and what moved outside turns becomes an external checkpoint.
-// warned says that the thread has a shared turn: its user knows.
-func (tx *txn) beginOn(ctx context.Context, turn *OpenTurn, snap segno.Snapshot, staged segno.Staged) (begun TurnStart, warned bool, err error) {
-	begun.Key = turn.Key
-	head, at, err := tx.headAndCheckpoint(ctx, turn.Thread)
+// beginOnThread finds the thread of a turn and brings it up to the present: the session of the
+// prompt becomes its head session, and changes made outside turns become an external checkpoint.
+// It reports whether the newest turn of the thread is shared, so that the user knows already.
+func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.Staged, begun *TurnStart) (isShared bool, err error) {
+	if turn.Thread == "" {
+		if turn.Thread, err = tx.threadOf(ctx, turn.Source.Session); err != nil {
+			return false, fmt.Errorf("find thread: %w", err)
+		}
+	}
+	if turn.Thread == "" {
+		// The transcript shows at the turn's end to which thread this session belongs. Until
+		// then the open turn keeps the snapshot.
+		return false, tx.keepOrHold(ctx, staged, turn)
+	}
+	snap := *turn.Before
+	s, err := tx.threadState(ctx, turn.Thread)
 	if err != nil {
-		return begun, false, err
+		return false, err
 	}
 	// A failure to make the note must not lose the turn.
-	if begun.Tell, err = tx.moveNote(ctx, head, at, turn.Source.Session); segno.KindOf(err) == segno.KindCancelled {
-		return begun, false, err
+	if begun.Tell, err = tx.moveNote(ctx, s, turn.Source.Session); segno.KindOf(err) == segno.KindCancelled {
+		return false, err
 	}
-	was := at
-	if head.Link.Session != turn.Source.Session {
-		if head, at, err = tx.switchSession(ctx, head, at, turn.Source); err != nil {
-			return begun, false, err
+	was := s.at
+	if s.head.Link.Session != turn.Source.Session {
+		if s, err = tx.switchSession(ctx, s, turn.Source); err != nil {
+			return false, err
 		}
-	} else if head.Link.Note != "" && !hasHeardNote(at, head.Link) {
-		begun.Tell = strings.TrimSuffix(head.Link.Note+"\n\n"+begun.Tell, "\n\n")
+	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
+		begun.Tell = strings.TrimSuffix(s.head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
-	warned = at.Shared
-	if head, at, err = tx.recordMove(ctx, head, was, at, snap, turn.Key); err != nil {
-		return begun, false, err
+	isShared = s.at.Shared
+	if s.at.Tree() != snap.Tree && !tx.deferred {
+		if s, err = tx.recordMove(ctx, s, was, snap, turn.Key); err != nil {
+			return false, err
+		}
 	}
-	turn.Note, turn.Parent = begun.Tell, head.Head
-	if at.Tree() == snap.Tree {
-		return begun, warned, tx.keepOrHold(ctx, staged, turn)
+	if s.at.Tree() == snap.Tree {
+		err = tx.keepOrHold(ctx, staged, turn)
+	} else if s, err = tx.commitExternal(ctx, s, snap, staged, turn.Key); err == nil {
+		begun.Warn = unsavedWarning(s.at.Files.Protected)
 	}
-	c, err := tx.externalCommit(ctx, head, at, snap, turn.Key)
-	if err != nil {
-		return begun, false, err
-	}
-	c.Staged = staged
-	begun.Warn = unsavedWarning(c.Checkpoint.Files.Protected)
-	head, _, err = tx.commitOrDefer(ctx, head, c)
-	turn.Parent = head.Head
-	return begun, warned, err
+	turn.Note, turn.Parent = begun.Tell, s.head.Head
+	return isShared, err
 }
 
-// hasHeardNote reports whether a turn of the head session has been recorded since it got
-// its note: that was heard then.
+// hasHeardNote reports whether a turn of the head session has been recorded since the session
+// got its note. The agent received the note at that turn.
 func hasHeardNote(at *segno.Checkpoint, l segno.Link) bool {
 	return at.Kind == segno.CheckpointTurn && at.Session != nil && at.Session.Session == l.Session && at.Time.After(l.Start)
 }
 
 // externalCommit returns a commit that records a change of the workspace since checkpoint at
-// that the thread's agent did not make. The tip stays, so that redo still reaches the
-// undone turns.
-func (tx *txn) externalCommit(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+// that the thread's agent did not make.
+func (tx *txn) externalCommit(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (segno.Commit, error) {
+	head, at := s.head, s.at
 	counts, err := tx.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
-		return segno.Commit{}, fmt.Errorf("compare workspace: %w", err)
+		return segno.Commit{}, err
 	}
 	id := segno.CommitID(segno.DerivedID("external", string(at.ID), snap.Tree.String(), string(salt)))
-	tip := head.Tip
-	if head.Tip == head.Head {
-		tip = segno.Self
-	}
 	return segno.Commit{
 		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent,
 			Files: counts, Session: at.Session, Workspace: &snap, Step: at.Step, Members: at.Members},
-		Move:      &segno.Move{Head: segno.Self, Tip: tip},
+		Move:      &segno.Move{Head: segno.Self, Tip: nextTip(head)},
 		Workspace: tx.workspaceStateAfter(head.Thread, id, &snap),
 	}, nil
 }
 
-// switchSession makes another session of the chain the head session: the user went on
-// in it, so a new line begins where that session ended.
-func (tx *txn) switchSession(ctx context.Context, head segno.Head, at *segno.Checkpoint, src segno.Source) (segno.Head, *segno.Checkpoint, error) {
-	last, err := tx.first(ctx, segno.CheckpointQuery{Thread: head.Thread, Session: src.Session})
+// commitExternal commits or defers the commit of externalCommit.
+func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Snapshot, staged segno.Staged, salt segno.TurnKey) (threadState, error) {
+	c, err := tx.externalCommit(ctx, s, snap, salt)
 	if err != nil {
-		return head, at, err
+		return s, err
 	}
-	if last == nil {
-		last, err = tx.cutFrom(ctx, head, at, src.Session)
-	} else {
-		last, err = tx.endOf(ctx, last, src.Session)
-	}
-	if err != nil {
-		return head, at, err
-	}
-	link := &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
-		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch,
-		Move: &segno.Move{Head: last.ID, Tip: last.ID}, Link: link,
-		Operation: &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
-			Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),
-			Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: at.Tree()},
-			After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: at.Tree()}}}
-	now, _, err := tx.commitOrDefer(ctx, head, c)
-	return now, last, err
+	c.Staged = staged
+	return tx.commitOrDefer(ctx, s.head, c)
 }
 
-// endOf returns where a session ended: last, its newest checkpoint, or its newest
-// turn if last is below that. Moves make checkpoints of older positions.
-func (tx *txn) endOf(ctx context.Context, last *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
+// switchSession makes another session of the chain the head session, because the user
+// continued in it. A new line begins where that session ended.
+func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Source) (threadState, error) {
+	last, err := tx.endOfSession(ctx, s, src.Session)
+	if err != nil {
+		return s, err
+	}
+	head, tree := s.head, s.at.Tree()
+	c := newCommit(head)
+	c.Move = &segno.Move{Head: last.ID, Tip: last.ID}
+	c.Link = &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
+		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
+	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
+		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),
+		Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session, Tree: tree},
+		After:  segno.Pointers{Head: last.ID, Tip: last.ID, Session: src.Session, Tree: tree}}
+	s, err = tx.commitOrDefer(ctx, head, c)
+	s.at = last
+	return s, err
+}
+
+// endOfSession returns where a session ended: its newest checkpoint, or its newest turn if
+// that checkpoint is below the turn, because moves make checkpoints of older positions. A
+// session without a turn ends at the checkpoint at which it was cut.
+func (tx *txn) endOfSession(ctx context.Context, s threadState, session segno.SessionID) (*segno.Checkpoint, error) {
+	last, err := tx.newest(ctx, segno.CheckpointQuery{Thread: s.head.Thread, Session: session})
+	if err != nil {
+		return nil, err
+	}
+	if last == nil {
+		_, l, err := tx.linksOf(ctx, s.head, session)
+		if err != nil || l == nil || l.At == "" {
+			return s.at, err
+		}
+		return tx.checkpoint(ctx, l.At)
+	}
 	if last.Kind == segno.CheckpointTurn {
 		return last, nil
 	}
@@ -204,118 +200,77 @@ func (tx *txn) endOf(ctx context.Context, last *segno.Checkpoint, session segno.
 	}
 	line, err := tx.line(ctx, last.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return last, nil // it waits for the store
+		return last, nil // it is deferred
 	}
-	if err != nil || slices.ContainsFunc(line, func(c *segno.Checkpoint) bool { return c.ID == turn.ID }) {
+	if err != nil || slices.ContainsFunc(line, hasID(turn.ID)) {
 		return last, err
 	}
 	return turn, nil
 }
 
-// cutFrom returns the checkpoint a session was cut at that had no turn yet.
-func (tx *txn) cutFrom(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (*segno.Checkpoint, error) {
-	l, err := tx.linkOf(ctx, head, session)
-	if err != nil || l == nil || l.At == "" {
-		return at, err
-	}
-	return tx.checkpoint(ctx, l.At)
+// hasID returns a function that reports whether a checkpoint has an id.
+func hasID(id segno.CommitID) func(*segno.Checkpoint) bool {
+	return func(c *segno.Checkpoint) bool { return c.ID == id }
 }
 
-// linkOf returns the newest link of a session in the thread's chain, or nil.
-func (tx *txn) linkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
-	if head.Link.Session == session {
-		return &head.Link, nil
-	}
-	chains, ok := tx.Store.(segno.Chains)
-	if !ok {
-		return nil, nil
-	}
-	var found *segno.Link
-	for l, err := range chains.Chain(ctx, head.Thread) {
+// linksOf returns the first and the newest link of a session in the thread's chain, or nil.
+// All but the first record that the user returned to the session.
+func (tx *txn) linksOf(ctx context.Context, head segno.Head, session segno.SessionID) (first, newest *segno.Link, err error) {
+	for l, err := range tx.chain(ctx, head.Thread) {
+		if segno.KindOf(err) == segno.KindNotFound {
+			break // the thread is deferred
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if l.Session == session {
-			found = &l
+			first, newest = cmp.Or(first, &l), &l
 		}
 	}
-	return found, nil
+	if head.Link.Session == session {
+		first, newest = cmp.Or(first, &head.Link), &head.Link
+	}
+	return first, newest, nil
 }
 
-// firstLinkOf returns the link that brought a session into the thread's chain, or
-// nil: later ones only say that it was gone back to.
-func (tx *txn) firstLinkOf(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Link, error) {
-	if chains, ok := tx.Store.(segno.Chains); ok {
-		for l, err := range chains.Chain(ctx, head.Thread) {
-			if segno.KindOf(err) == segno.KindNotFound {
-				break // the thread waits for the store, too
-			}
-			if err != nil || l.Session == session {
-				return &l, err
-			}
-		}
-	}
-	return tx.linkOf(ctx, head, session)
-}
-
-// closeStale closes turns of this session, of agents that are gone and those that were
-// interrupted, and returns those that go on beside the new one.
-func (tx *txn) closeStale(ctx context.Context, p Prompt) (others []OpenTurn, err error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return nil, err
-	}
+// closeStale closes turns of a session, of agents that are gone and those that were
+// interrupted. It reports whether other turns are at work beside the new one.
+func (tx *txn) closeStale(ctx context.Context, session segno.SessionID) (others bool, err error) {
 	// The end of an interrupted turn separates its changes from those of background tasks.
 	// After it, a background turn may keep the doubtful ones.
-	background := slices.DeleteFunc(slices.Clone(turns), func(t OpenTurn) bool { return !t.InBackground() })
-	turns = slices.DeleteFunc(turns, func(t OpenTurn) bool { return t.InBackground() })
-	for _, t := range slices.Concat(turns, background) {
-		t, open, err := tx.reread(ctx, t.Key)
-		if err != nil {
-			return nil, err
+	running := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return t.InBackground() })
+	background := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return !t.InBackground() })
+	for _, t := range slices.Concat(running, background) {
+		t, open := tx.openTurn(t.Key)
+		if !open || t.Workspace != tx.Workspace.ID() {
+			continue
 		}
+		over, works := tx.isGone(t) || session != "" && t.Source.Session == session, false
 		switch {
-		case !open, t.Workspace != tx.Workspace.ID():
-		case t.Ended != "" && (tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session):
-			if err := tx.checkBackground(ctx, t, false); err != nil {
-				return nil, fmt.Errorf("record background work: %w", err)
-			}
-		case p.Source.Session != "" && t.Source.Session == p.Source.Session, tx.isGone(t), !t.InBackground() && tx.wasInterrupted(ctx, t):
-			if err := tx.closeInterrupted(ctx, t); err != nil {
-				return nil, err
-			}
+		case over && t.Ended != "":
+			err = tx.checkBackground(ctx, t, false)
+		case over, !t.InBackground() && tx.wasInterrupted(ctx, t):
+			err = tx.closeInterrupted(ctx, t)
 		default:
-			works, err := tx.isWorking(ctx, t)
-			if err != nil {
-				return nil, err
-			}
-			if works {
-				others = append(others, t)
-			}
+			works, err = tx.isWorking(ctx, t)
 		}
+		if err != nil {
+			return false, err
+		}
+		others = others || works
 	}
 	return others, nil
 }
 
-// reread returns an open turn as the spool has it now, and whether it is still open. The
-// end of one turn may amend the checkpoint that another one began on or ended with.
-func (tx *txn) reread(ctx context.Context, key segno.TurnKey) (t OpenTurn, open bool, err error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if i := slices.IndexFunc(turns, func(t OpenTurn) bool { return t.Key == key }); err == nil && i >= 0 {
-		return turns[i], true, nil
-	}
-	return t, false, err
-}
-
-// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace whose agent's
-// process is gone, and applies deferred commits, so that their changes are recorded before
+// CloseAbandonedTurns ends, as interrupted, the open turns of the workspace if their agents
+// have exited, and applies deferred commits, so that their changes are recorded before
 // another agent continues.
 func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	turns, err := tl.Spool.Turns(ctx)
 	if err != nil {
 		return err
 	}
-	waiting, err := tl.Spool.Waiting(ctx)
+	waiting, err := tl.Spool.ListDeferred(ctx)
 	if err != nil {
 		return err
 	}
@@ -323,20 +278,20 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 	if len(waiting) == 0 && !slices.ContainsFunc(turns, gone) {
 		return nil
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
-	if _, err := tx.closeStale(ctx, Prompt{}); err != nil {
+	if _, err := tx.closeStale(ctx, ""); err != nil {
 		return err
 	}
-	return tx.stuck
+	return tx.pendingErr
 }
 
-// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread,
-// whose holder calls it: their ends could not be recorded. Until they are, the thread's
-// head lacks them.
+// CloseThreadTurns ends, as interrupted, the open turns that ran under the lease of a thread
+// and whose ends could not be recorded. The holder of the lease calls it, because the
+// thread's head lacks these turns until then.
 func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID) error {
 	left := func(t OpenTurn) bool {
 		return t.Workspace == tl.Workspace.ID() && t.Thread == thread && t.Owner != "" && t.Ended == ""
@@ -345,27 +300,22 @@ func (tl *Timeline) CloseThreadTurns(ctx context.Context, thread segno.ThreadID)
 	if err != nil || !slices.ContainsFunc(turns, left) {
 		return err
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
 	for _, t := range turns {
-		t, open, err := tx.reread(ctx, t.Key)
-		if err != nil {
-			return err
-		}
-		if !open || !left(t) {
-			continue
-		}
-		if err := tx.closeInterrupted(ctx, t); err != nil {
-			return err
+		if t, open := tx.openTurn(t.Key); open && left(t) {
+			if err := tx.closeInterrupted(ctx, t); err != nil {
+				return err
+			}
 		}
 	}
-	return tx.stuck
+	return tx.pendingErr
 }
 
-// closeInterrupted ends a turn whose agent will not end it. A turn that cannot be recorded
+// closeInterrupted ends a turn that its agent will not end. A turn that cannot be recorded
 // is set aside, so that it does not block later turns.
 func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 	if _, err := tx.end(ctx, TurnEnd{Key: t.Key, Interrupted: true, Late: true}, t); err != nil {
@@ -375,19 +325,21 @@ func (tx *txn) closeInterrupted(ctx context.Context, t OpenTurn) error {
 }
 
 // setAside sets a turn aside that could not be recorded, and keeps the reason for the
-// user. It returns err if another attempt may succeed; the turn then stays in the spool.
+// user. It returns err if another attempt may succeed. The turn then stays in the spool.
 func (tx *txn) setAside(ctx context.Context, key segno.TurnKey, err error) error {
 	switch segno.KindOf(err) {
 	case segno.KindBusy, segno.KindCancelled, segno.KindIO:
 		return err
 	}
-	tx.stuck = errors.Join(tx.stuck, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
+	tx.pendingErr = errors.Join(tx.pendingErr, fmt.Errorf("a turn could not be recorded and was set aside: %w", err))
+	tx.replaceTurn(key)
 	return tx.Spool.SetAside(ctx, key)
 }
 
 func (tl *Timeline) isGone(t OpenTurn) bool { return t.PID != 0 && !tl.Alive(t.PID, t.PIDStart) }
 
-// AppendEntry records one entry of an open turn. It is one write: no database, no lock.
+// AppendEntry records one entry of an open turn. It is one write: no database, no lock, no sync. The
+// entry survives the end of the process, but not a power failure.
 func (tl *Timeline) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error {
-	return tl.Spool.Note(ctx, key, e)
+	return tl.Spool.AppendEntry(ctx, key, e)
 }

@@ -3,36 +3,11 @@ package timeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
 )
-
-// replayDeferred applies deferred commits, in order, and counts their files, which could not
-// be read before.
-func (tx *txn) replayDeferred(ctx context.Context) error {
-	return tx.Spool.Deferred(ctx, func(c segno.Commit) error {
-		if c.Checkpoint != nil {
-			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
-				return err // it landed, and the process ended before it was forgotten
-			}
-		}
-		if err := tx.keepStaged(ctx, c.Staged); err != nil {
-			return err
-		}
-		if c.Checkpoint != nil && c.Parent != "" {
-			parent, err := tx.checkpoint(ctx, c.Parent)
-			if err != nil {
-				return err
-			}
-			if c.Checkpoint.Files, err = tx.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
-				return err
-			}
-		}
-		_, err := tx.commitRetryingCAS(ctx, c)
-		return err
-	})
-}
 
 // commitRetryingCAS commits c. If another writer moved the head meanwhile, c begins a new line
 // at its parent, so that no turn is lost.
@@ -58,100 +33,84 @@ func (tx *txn) commitRetryingCAS(ctx context.Context, c segno.Commit) (segno.Hea
 			return head, err
 		}
 		c.Expect, c.Epoch = late.Actual.Head, late.Actual.Epoch
-		if c.Checkpoint != nil && c.Checkpoint.Kind == segno.CheckpointTurn && c.Checkpoint.Amends == "" {
-			renumber(&c, late.Actual.Turn+1)
-		}
-	}
-}
-
-func renumber(c *segno.Commit, turn int) {
-	c.Checkpoint.Turn = turn
-	for i := range c.Entries {
-		c.Entries[i].Turn = turn
-	}
-}
-
-// checkpoint returns the newest checkpoint at or above a commit.
-func (tx *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
-	for last := 1; ; last *= 8 {
-		line, err := tx.Store.Load(ctx, at, segno.Window{Last: last})
-		if err != nil {
-			return nil, err
-		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			if c := line.Commits[i].Checkpoint; c != nil {
-				return c, nil
+		if cp := c.Checkpoint; cp != nil && cp.Kind == segno.CheckpointTurn && cp.Amends == "" {
+			cp.Turn = late.Actual.Turn + 1
+			for i := range c.Entries {
+				c.Entries[i].Turn = cp.Turn
 			}
 		}
-		if len(line.Commits) < last {
-			return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(at), nil)
-		}
 	}
 }
 
-// line returns the checkpoints at and above a commit, newest first.
-func (tx *txn) line(ctx context.Context, at segno.CommitID) ([]*segno.Checkpoint, error) {
-	line, err := tx.Store.Load(ctx, at, segno.Window{})
-	if err != nil {
-		return nil, err
-	}
-	var cs []*segno.Checkpoint
-	for i := len(line.Commits) - 1; i >= 0; i-- {
-		if c := line.Commits[i].Checkpoint; c != nil {
-			cs = append(cs, c)
-		}
-	}
-	return cs, nil
+// newCommit returns a commit with a random id that follows a head.
+func newCommit(head segno.Head) segno.Commit {
+	return segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch}
 }
 
-// threadOf returns the thread whose chain holds a session, or "".
-func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
-	if session == "" {
-		return "", nil
+// nextTip returns the tip of a thread after a new checkpoint at its head. A tip above the head
+// stays, so that redo still reaches the undone turns.
+func nextTip(head segno.Head) segno.CommitID {
+	if head.Tip == head.Head {
+		return segno.Self
 	}
-	for t, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
-		return t.ID, err
-	}
-	return "", nil
+	return head.Tip
 }
 
-// first returns the newest checkpoint a query finds, or nil.
-func (tx *txn) first(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
-	q.Limit = 1
-	for c, err := range tx.Store.Checkpoints(ctx, q) {
-		if err != nil {
-			return nil, err
-		}
-		return &c, nil
-	}
-	return nil, nil
+// snapshot saves the workspace. The caller commits or keeps the staged objects.
+func (tx *txn) snapshot(ctx context.Context) (segno.Snapshot, segno.Staged, error) {
+	return tx.snapshotWith(ctx, tx.Workspace.Snapshot)
 }
 
-// workspaceStateAfter is what the workspace holds once a commit left it so.
+// snapshotFunc is [segno.Workspace.Snapshot] or a faster function with the same result.
+type snapshotFunc func(ctx context.Context, b segno.Batch) (segno.Snapshot, error)
+
+func (tx *txn) snapshotWith(ctx context.Context, take snapshotFunc) (snap segno.Snapshot, staged segno.Staged, err error) {
+	batch := tx.Store.Objects().Batch()
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	if snap, err = take(ctx, batch); err != nil {
+		return snap, staged, fmt.Errorf("snapshot workspace: %w", err)
+	}
+	if staged, err = batch.Stage(ctx); err != nil {
+		err = fmt.Errorf("stage snapshot: %w", err)
+	}
+	return snap, staged, err
+}
+
+// workspaceStateAfter returns the state of the workspace after a commit.
 func (tx *txn) workspaceStateAfter(thread segno.ThreadID, by segno.CommitID, snap *segno.Snapshot) *segno.WorkspaceState {
 	return &segno.WorkspaceState{Workspace: tx.Workspace.ID(), Thread: thread, Snapshot: snap, By: by, Time: tx.Now()}
+}
+
+// diff is [segno.Workspace.Diff].
+func (tx *txn) diff(ctx context.Context, from, to segno.Hash) ([]segno.Change, error) {
+	changes, err := tx.Workspace.Diff(ctx, from, to)
+	if err != nil {
+		return nil, fmt.Errorf("compare files: %w", err)
+	}
+	return changes, nil
 }
 
 // CountFiles counts the files that differ between two trees. The count is zero if one of
 // them was not saved.
 func (tl *Timeline) CountFiles(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
-	return tl.begin().count(ctx, a, b)
+	return tl.unlocked().count(ctx, a, b)
 }
 
 // count is [Timeline.CountFiles] where commits may still be deferred.
-func (tx *txn) count(ctx context.Context, a, b segno.Hash) (segno.Counts, error) {
+func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err error) {
 	if a.IsZero() || b.IsZero() || a == b {
-		return segno.Counts{}, nil
+		return n, nil
 	}
-	changes, err := tx.Workspace.Diff(ctx, a, b)
-	if tx.late && segno.KindOf(err) == segno.KindNotFound {
-		return segno.Counts{}, nil // counted when it lands
+	changes, err := tx.diff(ctx, a, b)
+	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+		return n, nil // replayDeferred counts them
 	}
 	if err != nil {
-		return segno.Counts{}, err
+		return n, err
 	}
-	n := CountChanges(changes)
-	n.Protected, err = tx.countUnsaved(ctx, a, b, changes)
+	if n = CountChanges(changes); n.Protected > 0 {
+		n.Protected, err = tx.Workspace.Lost(ctx, a, b)
+	}
 	return n, err
 }
 
@@ -172,6 +131,11 @@ func CountChanges(changes []segno.Change) (n segno.Counts) {
 		}
 	}
 	return n
+}
+
+// isSaved reports whether the store holds the entity.
+func isSaved(e segno.Entity) bool {
+	return e.Type != segno.EntityNone && e.Type != segno.EntityProtected
 }
 
 // joinStaged returns the objects and packs of both.

@@ -1,41 +1,15 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/dalsegno/segno"
 )
-
-// liveChecker is the ability of a [Transcript] to say whether an agent holds a
-// session open.
-type liveChecker interface {
-	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
-}
-
-// sessionChooser is the ability of a [Transcript] to make a session the one that
-// "continue the newest" finds.
-type sessionChooser interface {
-	Prefer(ctx context.Context, src segno.Source) error
-}
-
-// turnJudge is the ability of a [segno.Transcript] to detect that the user interrupted a turn
-// while its agent runs, which no event reports.
-type turnJudge interface {
-	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
-}
-
-// isOver reports whether an open turn of a living agent has ended all the same.
-func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
-	j, ok := tx.Transcripts[t.Agent].(turnJudge)
-	if !ok {
-		return false
-	}
-	over, err := j.Interrupted(ctx, t.Source, t.newestKey())
-	return err == nil && over
-}
 
 // moveSession prepares the session that continues the conversation: a session that already
 // ends there, or a new one, cut there. The thread is not moved yet. After a failure an
@@ -45,82 +19,88 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if p.Session == nil || p.Session.Agent == "" {
 		return nil
 	}
-	dir, err := tx.landingDir(ctx, p)
+	landing, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
 		return err
 	}
-	link, why, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	dir, err := tx.dirBelow(ctx, p.Session.Dir, landing, tx.Workspace.Root(), p.Steps)
 	if err != nil {
-		return segno.Errorf(segno.KindOf(err), string(p.Verb), "", "cut the conversation: %w", err).WithHint("use 'segno restore --files' to move the files alone")
+		return err
 	}
-	moved.Chat = why
-	if link == nil {
+	link, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	var none noSession
+	if errors.As(err, &none) {
+		moved.Chat = none.Error()
 		return nil
 	}
-	link.At = p.Landing
-	t := tx.Transcripts[link.Agent]
-	moved.Run = t.Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
-	moved.Link = link
+	if err != nil {
+		return segno.Errorf(segno.KindOf(err), string(p.Verb), "", "cut the conversation: %w", err).
+			WithHint("use 'segno restore --files' to move the files alone")
+	}
+	link.At = p.Target
+	moved.Run, moved.Link = tx.resumeCommand(link), link
 	if link.Session == now.head.Link.Session {
 		return nil
 	}
 	p.Link = link
-	if l, ok := t.(liveChecker); ok && now.head.Link.Session != "" {
-		if pid, alive := l.Live(ctx, now.head.Link.Session); alive {
+	if o, ok := tx.observer(link.Agent); ok && now.head.Link.Session != "" {
+		if pid, alive := o.Live(ctx, now.head.Link.Session); alive {
 			moved.Live = pid
 		}
 	}
 	return nil
 }
 
-// sessionAt returns a session that continues from a position: an existing one of
-// the thread's that stands there, or a cut. Without one it says why.
-func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, string, error) {
-	t := tx.Transcripts[p.Agent]
-	if t == nil || p.Leaf == "" {
-		return tx.cutSession(ctx, p, dir, reason, false)
-	}
-	standing, err := tx.endsThere(ctx, p, head, dir)
-	if err != nil {
-		return nil, "", err
-	}
-	if standing == nil {
-		return tx.cutSession(ctx, p, dir, reason, false)
-	}
-	link := &segno.Link{Agent: p.Agent, Session: standing.Session, Dir: dir, Path: standing.Path, Start: tx.Now(), Reason: reason,
-		Fidelity: segno.FidelityNative, Position: standing.Position}
-	if pr, ok := t.(sessionChooser); ok {
-		err = pr.Prefer(ctx, segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
-	}
-	return link, "", err
+// resumeCommand returns the command that continues a session.
+func (tx *txn) resumeCommand(l *segno.Link) []string {
+	return tx.Transcripts[l.Agent].Resume(segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir})
 }
 
-// cutSession writes a new session that ends at a position. If it cannot be it says
-// why.
-func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, string, error) {
+// noSession is the reason why no session can continue a conversation.
+type noSession string
+
+func (why noSession) Error() string { return string(why) }
+
+// sessionAt returns a session that continues from a position: an existing one of
+// the thread's that ends there, or a cut. The error is a noSession if there can be none.
+func (tx *txn) sessionAt(ctx context.Context, p segno.Position, head segno.Head, dir, reason string) (*segno.Link, error) {
+	if tx.Transcripts[p.Agent] == nil || p.Leaf == "" {
+		return tx.cutSession(ctx, p, dir, reason, false)
+	}
+	existing, err := tx.endsThere(ctx, p, head, dir)
+	if err != nil {
+		return nil, err
+	}
+	if existing == nil {
+		return tx.cutSession(ctx, p, dir, reason, false)
+	}
+	link := &segno.Link{Agent: p.Agent, Session: existing.Session, Dir: dir, Path: existing.Path, Start: tx.Now(), Reason: reason,
+		Fidelity: segno.FidelityNative, Position: existing.Position}
+	if o, ok := tx.observer(p.Agent); ok {
+		err = o.Prefer(ctx, segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir})
+	}
+	return link, err
+}
+
+// cutSession writes a new session that ends at a position, and captures it. The session's next
+// turn then stores only new records, and a later move can check that the session still ends
+// there. The error is a noSession if the conversation cannot be cut.
+func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason string, yield bool) (*segno.Link, error) {
 	t := tx.Transcripts[p.Agent]
 	if t == nil {
-		return nil, fmt.Sprintf("no transcripts of %s can be read here", p.Agent), nil
+		return nil, noSession(fmt.Sprintf("no transcripts of %s can be read here", p.Agent))
 	}
 	if p.Leaf == "" {
-		return nil, "before its first prompt there is no conversation; start the agent again", nil
+		return nil, noSession("there is no conversation before its first prompt; start the agent again")
 	}
-	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, tx.Store.Objects())
-	if err != nil {
-		return nil, "", err
-	}
-	link := &segno.Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityRebuilt}
-	link.Position, err = tx.captureCut(ctx, t, src, p)
-	return link, "", err
-}
-
-// captureCut captures a session that was just cut from a position. Its next turn then stores
-// only new records, and a later move can check that the session still ends there.
-func (tx *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Source, of segno.Position) (*segno.Position, error) {
 	objects := tx.Store.Objects()
+	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
+	if err != nil {
+		return nil, err
+	}
 	batch := objects.Batch()
 	defer batch.Close()
-	at, err := t.CaptureCut(ctx, src, of, objects, batch)
+	at, err := t.CaptureCut(ctx, src, p, objects, batch)
 	if err != nil {
 		return nil, fmt.Errorf("read the session that was cut: %w", err)
 	}
@@ -128,33 +108,28 @@ func (tx *txn) captureCut(ctx context.Context, t segno.Transcript, src segno.Sou
 	if err != nil {
 		return nil, fmt.Errorf("stage the session that was cut: %w", err)
 	}
-	return &at, tx.keepStaged(ctx, staged)
+	return &segno.Link{Agent: p.Agent, Session: src.Session, Dir: dir, Path: src.Path, Start: tx.Now(), Reason: reason,
+		Fidelity: segno.FidelityRebuilt, Position: &at}, tx.keepStaged(ctx, staged)
 }
 
-// threadForSave returns the session of the thread that still stands at a position, in
+// endsThere returns the session of the thread that still ends at a position, in
 // dir, or nil: the one it was recorded in, the head session, or one cut there.
 func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
-	t := tx.Transcripts[p.Agent]
 	links := []segno.Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
-	if chains, ok := tx.Store.(segno.Chains); ok {
-		for l, err := range chains.Chain(ctx, head.Thread) {
-			if err != nil {
-				return nil, err
-			}
-			if l.Position != nil && l.Position.Leaf == p.Leaf {
-				links = append(links, l)
-			}
+	for l, err := range tx.chain(ctx, head.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Position != nil && l.Position.Leaf == p.Leaf {
+			links = append(links, l)
 		}
 	}
 	for _, l := range slices.Backward(links) {
 		if l.Dir != dir {
 			continue
 		}
-		at := p
-		if l.Position != nil {
-			at = *l.Position
-		}
-		if ok, err := t.EndsAt(ctx, segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, at); err == nil && ok {
+		at := *cmp.Or(l.Position, &p)
+		if ok, err := tx.Transcripts[p.Agent].EndsAt(ctx, segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, at); err == nil && ok {
 			return &l, nil
 		}
 	}
@@ -165,7 +140,7 @@ func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head,
 // checkpoints or their ancestors, and the directory to run the command in. A session of
 // another directory is relocated first.
 func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.CommitID) (*segno.Link, []string, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,41 +154,54 @@ func (tl *Timeline) Resume(ctx context.Context, thread segno.ThreadID, at segno.
 		return nil, nil, err
 	}
 	if c.Session != nil && c.Session.Leaf == "" && tx.Transcripts[c.Session.Agent] != nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "before the first prompt there is no conversation").WithHint("start the agent again")
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "there is no conversation before the first prompt").
+			WithHint("start the agent again")
 	}
 	if at == head.Head && head.Link.Session != "" {
-		return tx.resumeHead(ctx, head)
+		return tx.resumeHead(ctx, head, c)
 	}
 	if c.Session == nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "no conversation was recorded then")
+		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "the checkpoint has no conversation")
 	}
-	dir, err := tx.sessionDir(ctx, c, tx.Workspace.Root(), nil)
+	link, err := tx.resumeAt(ctx, head, c, at)
 	if err != nil {
 		return nil, nil, err
 	}
-	link, why, err := tx.sessionAt(ctx, *c.Session, head, dir, "resume")
-	if err != nil {
-		return nil, nil, err
+	known, err := tx.threadOf(ctx, link.Session)
+	if err == nil && known == "" {
+		link.Detached = true // the head stays: the user has the command now, and may not run it
+		err = tx.commitLink(ctx, head, link)
 	}
-	if link == nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(at), "%s", why)
-	}
-	link.At = at
-	if known, err := tx.threadOf(ctx, link.Session); err != nil {
-		return nil, nil, err
-	} else if known == "" {
-		// The head stays: the user has the command now, and may not run it.
-		link.Detached = true
-		if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
-			return nil, nil, err
-		}
-	}
-	return link, tx.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+	return link, tx.resumeCommand(link), err
 }
 
-// resumeHead continues the head session, which may have been made in another
-// directory, or be gone from the agent's own files.
-func (tx *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
+// resumeAt returns a session that continues the conversation of a checkpoint.
+func (tx *txn) resumeAt(ctx context.Context, head segno.Head, c *segno.Checkpoint, at segno.CommitID) (*segno.Link, error) {
+	dir, err := tx.sessionDir(ctx, c, tx.Workspace.Root())
+	if err != nil {
+		return nil, err
+	}
+	link, err := tx.sessionAt(ctx, *c.Session, head, dir, "resume")
+	var none noSession
+	if errors.As(err, &none) {
+		return nil, segno.NewError(segno.KindNotFound, "resume", string(at), err)
+	}
+	if link != nil {
+		link.At = at
+	}
+	return link, err
+}
+
+func (tx *txn) commitLink(ctx context.Context, head segno.Head, link *segno.Link) error {
+	c := newCommit(head)
+	c.Link = link
+	_, err := tx.commitRetryingCAS(ctx, c)
+	return err
+}
+
+// resumeHead continues the head session. It relocates a session of another directory. If the
+// agent has deleted the session, it restores the session from the store under a new id.
+func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpoint) (*segno.Link, []string, error) {
 	l := head.Link
 	t := tx.Transcripts[l.Agent]
 	if t == nil {
@@ -221,12 +209,15 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []
 	}
 	src, err := t.Find(ctx, l.Session)
 	if segno.KindOf(err) == segno.KindNotFound {
-		return tx.resumeStored(ctx, head)
+		if c.Session == nil || c.Session.Leaf == "" {
+			return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(l.Session), "the session is missing and had no recorded turn")
+		}
+		link, err := tx.resumeAt(ctx, head, c, c.ID)
+		if err != nil {
+			return nil, nil, err
+		}
+		return link, tx.resumeCommand(link), tx.commitLink(ctx, head, link)
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := tx.checkpoint(ctx, head.Head)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -239,39 +230,9 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head) (*segno.Link, []
 	}
 	if l.Dir != src.Dir || l.Path != src.Path {
 		l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, tx.Now(), "move"
-		if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: &l}); err != nil {
-			return nil, nil, err
-		}
+		err = tx.commitLink(ctx, head, &l)
 	}
-	return &l, t.Resume(src), nil
-}
-
-// resumeStored brings a session back that the agent no longer has, from the
-// store, under a new id.
-func (tx *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, []string, error) {
-	c, err := tx.checkpoint(ctx, head.Head)
-	if err != nil {
-		return nil, nil, err
-	}
-	if c.Session == nil || c.Session.Leaf == "" {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(head.Link.Session), "the session is gone and had no recorded turn")
-	}
-	dir, err := tx.sessionDir(ctx, c, tx.Workspace.Root(), nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	link, why, err := tx.sessionAt(ctx, *c.Session, head, dir, "resume")
-	if err != nil {
-		return nil, nil, err
-	}
-	if link == nil {
-		return nil, nil, segno.Errorf(segno.KindNotFound, "resume", "", "%s", why)
-	}
-	link.At = c.ID
-	if _, err := tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Link: link}); err != nil {
-		return nil, nil, err
-	}
-	return link, tx.Transcripts[link.Agent].Resume(segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}), nil
+	return &l, t.Resume(src), err
 }
 
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent
@@ -280,7 +241,7 @@ func (tx *txn) resumeStored(ctx context.Context, head segno.Head) (*segno.Link, 
 // [segno.KindNotFound] if the agent has no readable transcripts, or there is no
 // conversation yet.
 func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir string) (*segno.Link, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -290,21 +251,17 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 		return nil, err
 	}
 	if c.Session == nil || c.Session.Leaf == "" || tx.Transcripts[c.Session.Agent] == nil {
-		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "no transcript was recorded then")
+		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "the checkpoint has no transcript")
 	}
-	t := tx.Transcripts[c.Session.Agent]
-	src, err := t.Cut(ctx, *c.Session, segno.Target{Session: newSession(), Dir: dir}, tx.Store.Objects())
-	if err != nil {
-		return nil, err
+	link, err := tx.cutSession(ctx, *c.Session, dir, "", false)
+	if link != nil {
+		link.At = c.ID
 	}
-	link := &segno.Link{Agent: c.Session.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
-		Fidelity: segno.FidelityRebuilt, At: c.ID}
-	link.Position, err = tx.captureCut(ctx, t, src, *c.Session)
 	return link, err
 }
 
-// newSession returns a random UUID (RFC 9562, version 4), the form agents give
-// their session ids.
+// newSession returns a random UUID (RFC 9562, version 4). Agents use this form for the ids
+// of sessions.
 func newSession() segno.SessionID {
 	var b [16]byte
 	rand.Read(b[:])

@@ -8,83 +8,47 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// coverer is a [Workspace] that knows about coverage.
-type coverer interface {
-	// Cover has the following Snapshots and Applies go on saving what trees saved.
-	// Without arguments the workspace's rules alone decide.
-	Cover(with ...segno.Coverage)
-	// Lost returns how many files tree a saved that tree b only records as protected.
-	Lost(ctx context.Context, a, b segno.Hash) (files int, err error)
+// Snapshot saves the present state of the workspace, and the paths that it saved when its open
+// turns began. The objects can be read on return.
+func (tl *Timeline) Snapshot(ctx context.Context) (segno.Snapshot, error) {
+	tx, err := tl.lock(ctx, func(tx *txn) error { return tx.coverTurns(ctx) })
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
+	defer tx.unlock()
+	snap, staged, err := tx.snapshot(ctx)
+	if err == nil {
+		err = tx.keepStaged(ctx, staged)
+	}
+	return snap, err
 }
 
-// CoverTurns has the workspace keep saving the paths that it saved when its open turns began.
-// The caller holds the workspace's lock. Every other method that takes the lock does the same.
-func (tl *Timeline) CoverTurns(ctx context.Context) error { return tl.begin().coverTurns(ctx) }
-
-// coverTurns has the workspace keep saving the paths that it saved when its open turns began,
-// or, if none is open, those of the newest commit about it. The agent may have written a
+// coverTurns makes the workspace keep saving the paths that it saved when its open turns began,
+// or, if no turn is open, the paths of the newest commit about it. The agent may have written a
 // rule that appears while a turn is open, so such a rule removes nothing from the turn's
 // checkpoint.
 func (tx *txn) coverTurns(ctx context.Context) error {
-	w, ok := tx.Workspace.(coverer)
-	if !ok {
-		return nil
-	}
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
 	var with []segno.Coverage
-	for _, t := range turns {
+	for _, t := range tx.turns {
 		if t.Workspace == tx.Workspace.ID() && t.Before != nil {
 			with = append(with, segno.Coverage{Tree: t.Before.Tree, Strict: true})
 		}
 	}
 	if len(with) == 0 {
-		last, err := tx.lastSnapshot(ctx)
+		state, err := tx.workspaceState(ctx)
 		if err != nil {
 			return err
 		}
-		if last != nil {
-			with = append(with, segno.Coverage{Tree: last.Tree})
+		if state.Snapshot != nil {
+			with = append(with, segno.Coverage{Tree: state.Snapshot.Tree})
 		}
 	}
-	w.Cover(with...)
+	tx.Workspace.Cover(with...)
 	return nil
 }
 
-// cover is [Workspace] Cover where the workspace has it.
-func (tx *txn) cover(with ...segno.Coverage) {
-	if w, ok := tx.Workspace.(coverer); ok {
-		w.Cover(with...)
-	}
-}
-
-// isSaved reports whether the store holds the entity.
-func isSaved(e segno.Entity) bool {
-	return e.Type != segno.EntityNone && e.Type != segno.EntityProtected
-}
-
-// countUnsaved counts the files that tree a saved and tree b does not, given what differs.
-func (tx *txn) countUnsaved(ctx context.Context, a, b segno.Hash, changes []segno.Change) (int, error) {
-	n := 0
-	for _, c := range changes {
-		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
-			n++
-		}
-	}
-	if w, ok := tx.Workspace.(coverer); ok && n > 0 {
-		files, err := w.Lost(ctx, a, b)
-		if err != nil {
-			return 0, fmt.Errorf("count the files that are not saved any more: %w", err)
-		}
-		return files, nil
-	}
-	return n, nil
-}
-
-// unsavedWarning tells the user that files which were saved before are not saved any
-// more, or "".
+// unsavedWarning returns a warning that n files which were saved before are not saved any
+// more, or "" for 0.
 func unsavedWarning(n int) string {
 	switch n {
 	case 0:
@@ -95,7 +59,7 @@ func unsavedWarning(n int) string {
 	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and changes to them are not recorded; see 'segno status'", n)
 }
 
-// coverageWarning tells the user what became of the coverage during a turn, or is "".
+// coverageWarning returns a warning about paths that rules protect since a turn, or "".
 func coverageWarning(before *segno.Snapshot, end *segno.Checkpoint) string {
 	if text := unsavedWarning(end.Files.Protected); text != "" {
 		return text

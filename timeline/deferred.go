@@ -2,64 +2,109 @@ package timeline
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// deferredCommits is the commits of a [Timeline] that wait for a store whose writer was not
-// to be had in time. While there are any, what follows waits behind them, and the
-// threads stand where they will stand once all have landed.
-type deferredCommits struct {
-	behind  bool
-	waiting []segno.Commit
-}
-
-// deferCommits makes this operation defer its commits, after those deferred already.
+// deferCommits makes this operation defer its commits, after those deferred already. Its
+// queries then return the state of the threads after all deferred commits.
 func (tx *txn) deferCommits(ctx context.Context) (err error) {
-	tx.queue.behind, tx.late = true, true
-	tx.queue.waiting, err = tx.Spool.Waiting(ctx)
+	tx.deferred = true
+	tx.waiting, err = tx.Spool.ListDeferred(ctx)
 	return err
 }
 
-// commitOrDefer lands a commit, or defers it if the store is busy, and returns where the
-// thread stands then and the commit's checkpoint, if it has one.
-func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
-	if !tx.queue.behind {
+// replayDeferred applies deferred commits, in order, and counts their files, which could not
+// be read before.
+func (tx *txn) replayDeferred(ctx context.Context) error {
+	return tx.Spool.ReplayDeferred(ctx, func(c segno.Commit) error {
+		if c.Checkpoint != nil {
+			if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
+				return err // a process that ended before it deleted c has committed it
+			}
+		}
+		if err := tx.keepStaged(ctx, c.Staged); err != nil {
+			return err
+		}
+		if c.Checkpoint != nil && c.Parent != "" {
+			parent, err := tx.checkpoint(ctx, c.Parent)
+			if err != nil {
+				return err
+			}
+			if c.Checkpoint.Files, err = tx.count(ctx, parent.Tree(), c.Checkpoint.Tree()); err != nil {
+				return err
+			}
+		}
+		_, err := tx.commitRetryingCAS(ctx, c)
+		return err
+	})
+}
+
+// threadState is the head of a thread, and its checkpoint: the newest at or above the head.
+type threadState struct {
+	head segno.Head
+	at   *segno.Checkpoint
+}
+
+// commitOrDefer commits c, or defers it if the store is busy. It returns the thread's head
+// after c and c's checkpoint, if it has one.
+func (tx *txn) commitOrDefer(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
+	if !tx.deferred {
 		next, err := tx.commitRetryingCAS(ctx, c)
-		if err == nil {
-			return next, checkpointOf(&c), nil
+		if segno.KindOf(err) == segno.KindBusy && err != nil {
+			err = tx.deferCommits(ctx)
+		} else if err == nil {
+			return threadState{next, checkpointOf(&c)}, nil
 		}
-		if segno.KindOf(err) != segno.KindBusy {
-			return head, nil, err
-		}
-		if err := tx.deferCommits(ctx); err != nil {
-			return head, nil, err
+		if err != nil {
+			return threadState{head: head}, err
 		}
 	}
 	if err := tx.Spool.Defer(ctx, []segno.Commit{c}); err != nil {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
-	tx.queue.waiting = append(tx.queue.waiting, c)
-	return headAfter(&c, head), checkpointOf(&c), nil
+	tx.waiting = append(tx.waiting, c)
+	return threadState{headAfter(&c, head), checkpointOf(&c)}, nil
 }
 
-// commitIdempotent is put for a commit that an earlier try may have made: then it is left
-// as it is, and the thread stands where that try left it.
-func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (segno.Head, *segno.Checkpoint, error) {
-	at, err := tx.checkpointWithDeferred(ctx, c.ID)
+// commitIdempotent is commitOrDefer for a commit that an earlier try may have made. It then
+// leaves that commit as it is and returns the present head of the thread.
+func (tx *txn) commitIdempotent(ctx context.Context, head segno.Head, c segno.Commit) (threadState, error) {
+	at, err := tx.checkpoint(ctx, c.ID)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return tx.commitOrDefer(ctx, head, c)
 	}
+	if err == nil { // the commits that follow need the objects that this try staged
+		err = tx.keepStaged(ctx, c.Staged)
+	}
 	if err != nil {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
-	// What this try staged is for the commits that follow.
-	if err := tx.keepStaged(ctx, c.Staged); err != nil {
-		return head, nil, err
+	return tx.threadState(ctx, at.Thread)
+}
+
+// keepStaged makes staged objects durable that no commit names: a snapshot equal to its
+// checkpoint may still have modification times to write.
+func (tx *txn) keepStaged(ctx context.Context, staged segno.Staged) error {
+	if staged.IsZero() {
+		return nil
 	}
-	return tx.headAndCheckpoint(ctx, at.Thread)
+	return tx.Store.Objects().Keep(ctx, staged)
+}
+
+// keepOrHold makes staged objects durable. If the store is busy, the open turn keeps
+// them until it ends.
+func (tx *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
+	if !tx.deferred {
+		if err := tx.keepStaged(ctx, staged); segno.KindOf(err) != segno.KindBusy {
+			return err
+		}
+	}
+	turn.Staged = staged
+	return nil
 }
 
 // checkpointOf returns a commit's checkpoint as the store will have it, except for its
@@ -71,67 +116,124 @@ func headAfter(c *segno.Commit, h segno.Head) segno.Head {
 	return ledger.Next(&ledger.Thread{Head: h, Exists: true}, c, h.Turn).Head
 }
 
-// headAndCheckpoint returns where a thread stands, deferred commits included.
-func (tx *txn) headAndCheckpoint(ctx context.Context, thread segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
-	created := slices.ContainsFunc(tx.queue.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
+// threadState returns the present state of a thread.
+func (tx *txn) threadState(ctx context.Context, thread segno.ThreadID) (threadState, error) {
+	created := slices.ContainsFunc(tx.waiting, func(c segno.Commit) bool { return c.Thread == thread && c.Create != nil })
 	head, err := tx.Store.Head(ctx, thread)
 	if err != nil && !(created && segno.KindOf(err) == segno.KindNotFound) {
-		return head, nil, err
+		return threadState{head: head}, err
 	}
-	for _, c := range tx.queue.waiting {
+	for _, c := range tx.waiting {
 		if c.Thread == thread {
 			head = headAfter(&c, head)
 		}
 	}
-	at, err := tx.checkpointWithDeferred(ctx, head.Head)
-	return head, at, err
+	at, err := tx.checkpoint(ctx, head.Head)
+	return threadState{head, at}, err
 }
 
-// checkpointWithDeferred is [txn.checkpoint], deferred commits included.
-func (tx *txn) checkpointWithDeferred(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
-	for _, c := range tx.queue.waiting {
-		if c.ID == id && c.Checkpoint != nil {
+// checkpoint returns the newest checkpoint at or above a commit.
+func (tx *txn) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, error) {
+	for _, c := range tx.waiting {
+		if c.ID == at && c.Checkpoint != nil {
 			return checkpointOf(&c), nil
 		}
 	}
-	return tx.checkpoint(ctx, id)
-}
-
-// threadWithDeferred is [txn.threadOf], deferred commits included.
-func (tx *txn) threadWithDeferred(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
-	for _, c := range tx.queue.waiting {
-		if session != "" && c.Link != nil && c.Link.Session == session {
-			return c.Thread, nil
-		}
-	}
-	return tx.threadOf(ctx, session)
-}
-
-// endOfTurn returns the newest checkpoint that ends a turn of a session, deferred ones
-// included, or nil. The key alone is not enough: it comes from outside.
-func (tx *txn) endOfTurn(ctx context.Context, key segno.TurnKey, session segno.SessionID) (*segno.Checkpoint, error) {
-	of := func(c *segno.Checkpoint) bool {
-		return c != nil && c.Key == key && c.Session != nil && c.Session.Session == session
-	}
-	for _, c := range slices.Backward(tx.queue.waiting) {
-		if of(c.Checkpoint) {
-			return checkpointOf(&c), nil
-		}
-	}
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Key: key}) {
+	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{}) {
 		if err != nil {
 			return nil, err
 		}
-		if of(&c) {
-			return &c, nil
+		if n.Checkpoint != nil {
+			return n.Checkpoint, nil
+		}
+	}
+	return nil, segno.NewError(segno.KindNotFound, "find checkpoint", string(at), nil)
+}
+
+// line returns the checkpoints at and above a commit, newest first. It finds no deferred
+// commit.
+func (tx *txn) line(ctx context.Context, at segno.CommitID) (cs []*segno.Checkpoint, err error) {
+	line, err := tx.Store.Load(ctx, at, segno.Window{})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		if n.Checkpoint != nil {
+			cs = append(cs, n.Checkpoint)
+		}
+	}
+	return cs, nil
+}
+
+// checkpoints yields the checkpoints that a query selects, newest first.
+func (tx *txn) checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[*segno.Checkpoint, error] {
+	return func(yield func(*segno.Checkpoint, error) bool) {
+		for _, c := range slices.Backward(tx.waiting) {
+			if cp := checkpointOf(&c); cp != nil && q.Matches(cp) && !yield(cp, nil) {
+				return
+			}
+		}
+		for c, err := range tx.Store.Checkpoints(ctx, q) {
+			if !yield(&c, err) {
+				return
+			}
+		}
+	}
+}
+
+// newest returns the newest checkpoint that a query selects, or nil.
+func (tx *txn) newest(ctx context.Context, q segno.CheckpointQuery) (*segno.Checkpoint, error) {
+	q.Limit = 1
+	for c, err := range tx.checkpoints(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		return c, nil
+	}
+	return nil, nil
+}
+
+// newestTurn returns the newest turn of a session in a thread, or nil.
+func (tx *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
+	for c, err := range tx.checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: session}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind == segno.CheckpointTurn {
+			return c, nil
 		}
 	}
 	return nil, nil
 }
 
-// commitEntries returns a commit's own entries, a deferred one's too.
+// isKnownLeaf returns a function that reports whether the position of a checkpoint ends at a
+// record of a transcript.
+func (tx *txn) isKnownLeaf(ctx context.Context) func(leaf string) bool {
+	return func(leaf string) bool {
+		c, err := tx.newest(ctx, segno.CheckpointQuery{Leaf: leaf})
+		return err == nil && c != nil
+	}
+}
+
+// threadOf returns the thread whose chain has a session, or "".
+func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.ThreadID, error) {
+	if session == "" {
+		return "", nil
+	}
+	for _, c := range tx.waiting {
+		if c.Link != nil && c.Link.Session == session {
+			return c.Thread, nil
+		}
+	}
+	for t, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Session: session, Limit: 1}) {
+		return t.ID, err
+	}
+	return "", nil
+}
+
+// commitEntries returns the entries of one commit.
 func (tx *txn) commitEntries(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
-	for _, c := range tx.queue.waiting {
+	for _, c := range tx.waiting {
 		if c.ID == id {
 			return c.Entries, nil
 		}
@@ -143,37 +245,18 @@ func (tx *txn) commitEntries(ctx context.Context, id segno.CommitID) ([]segno.En
 	return line.Commits[len(line.Commits)-1].Entries, nil
 }
 
-// keepOrHold makes staged objects durable; if the store is busy the open turn keeps
-// them until it ends.
-func (tx *txn) keepOrHold(ctx context.Context, staged segno.Staged, turn *OpenTurn) error {
-	if !tx.queue.behind {
-		err := tx.keepStaged(ctx, staged)
-		if segno.KindOf(err) != segno.KindBusy {
-			return err
-		}
+// operations yields the operations on the workspace, newest first.
+func (tx *txn) operations(ctx context.Context) iter.Seq2[segno.Operation, error] {
+	if log, ok := tx.Store.(segno.Workspaces); ok {
+		return log.Operations(ctx, tx.Workspace.ID())
 	}
-	turn.Staged = staged
-	return nil
+	return func(func(segno.Operation, error) bool) {}
 }
 
-// newestOfSession returns the newest checkpoint whose session tier is a session, deferred
-// ones included, or nil.
-func (tx *txn) newestOfSession(ctx context.Context, session segno.SessionID) (*segno.Checkpoint, error) {
-	for _, c := range slices.Backward(tx.queue.waiting) {
-		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Session == session {
-			return checkpointOf(&c), nil
-		}
+// chain yields the links of a thread, oldest first.
+func (tx *txn) chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
+	if chains, ok := tx.Store.(segno.Chains); ok {
+		return chains.Chain(ctx, thread)
 	}
-	return tx.first(ctx, segno.CheckpointQuery{Session: session})
-}
-
-// isKnownLeaf reports whether some checkpoint's position ends at a record.
-func (tx *txn) isKnownLeaf(ctx context.Context, leaf string) bool {
-	for _, c := range tx.queue.waiting {
-		if c.Checkpoint != nil && c.Checkpoint.Session != nil && c.Checkpoint.Session.Leaf == leaf {
-			return true
-		}
-	}
-	c, err := tx.first(ctx, segno.CheckpointQuery{Leaf: leaf})
-	return err == nil && c != nil
+	return func(func(segno.Link, error) bool) {}
 }

@@ -8,39 +8,28 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// pathChecker is the ability of a [Workspace] to tell how much of a path below root is
-// there as directories, once steps were taken; see workspace.Dir.Existing.
-type pathChecker interface {
-	Existing(root, rel string, becomes func(path string) (segno.EntityType, bool)) string
-}
-
-// sessionDir returns where the session of checkpoint x continues when its files lie in
-// root: in the subdirectory of root that it ran in, or the nearest directory above it
-// that is there after steps.
-func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
+// sessionDir returns where the session of checkpoint x continues when its files are in
+// root: in the subdirectory of root that it ran in, or the nearest existing directory above
+// it.
+func (tx *txn) sessionDir(ctx context.Context, x *segno.Checkpoint, root string) (string, error) {
 	if x.Session == nil {
 		return root, nil
 	}
-	return tx.dirBelow(ctx, x.Session.Dir, x, root, steps)
+	return tx.dirBelow(ctx, x.Session.Dir, x, root, nil)
 }
 
-// landingDir returns where the conversation that a plan moves to continues.
-func (tx *txn) landingDir(ctx context.Context, p *Plan) (string, error) {
-	x, err := tx.checkpoint(ctx, p.Landing)
-	if err != nil {
-		return "", err
-	}
-	return tx.dirBelow(ctx, p.Session.Dir, x, tx.Workspace.Root(), p.Steps)
-}
-
-// dirBelow is sessionDir for a session that ran in dir.
+// dirBelow is sessionDir for a session that ran in dir, after the steps of a plan.
 func (tx *txn) dirBelow(ctx context.Context, dir string, x *segno.Checkpoint, root string, steps []segno.Change) (string, error) {
 	_, rel, err := tx.workspaceOf(ctx, dir, x)
 	if err != nil {
 		return "", err
 	}
-	if w, ok := tx.Workspace.(pathChecker); ok && rel != "." {
-		rel = w.Existing(root, rel, typeAfter(steps))
+	if rel != "." {
+		becomes := entities(steps)
+		rel = tx.Workspace.Existing(root, rel, func(p string) (segno.EntityType, bool) {
+			e, ok := becomes[p]
+			return e.Type, ok
+		})
 	}
 	return path.Join(root, rel), nil
 }
@@ -80,16 +69,4 @@ func relativeTo(root, dir string) (rel string, ok bool) {
 		return ".", true
 	}
 	return strings.CutPrefix(dir, strings.TrimSuffix(root, "/")+"/")
-}
-
-// typeAfter returns what steps make of a path.
-func typeAfter(steps []segno.Change) func(string) (segno.EntityType, bool) {
-	to := make(map[string]segno.EntityType, len(steps))
-	for _, s := range steps {
-		to[s.Path] = s.To.Type
-	}
-	return func(p string) (segno.EntityType, bool) {
-		t, ok := to[p]
-		return t, ok
-	}
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,69 +16,67 @@ type TurnEnd struct {
 	Key         segno.TurnKey
 	Interrupted bool
 	Message     string // the agent's last words, or ""
-	// Late says that the turn ended some time ago, without an event: what changed since
-	// then is derived from what the turn did. Ended is when at the latest, if that is
-	// known.
+	// Late is set if the turn ended some time ago without an event. Later changes are then
+	// told apart by the turn's tool calls. Ended is the latest possible end, or zero.
 	Late  bool
 	Ended time.Time
 	// Tasks are the turn's background tasks that are still running.
 	Tasks []Task
-	// Queued is how many of the messages that the user added wait in the agent's queue:
-	// they are the next turn's.
+	// Queued is how many of the messages that the user added wait in the agent's queue.
+	// They belong to the next turn.
 	Queued int
-	// Source replaces the open turn's when the agent has said more of it since.
+	// Source replaces the open turn's source, if the agent reported more about it since.
 	Source segno.Source
 	Agent  string
-	// Settle, if set, is called once the files are scanned and before the
+	// AwaitTranscript, if set, is called once the files are scanned and before the
 	// transcript is read. It waits until the agent has written its last line,
 	// somewhere after the offset since.
-	Settle func(ctx context.Context, src segno.Source, since int64)
-	// Warn, if set, is called with what the user should know of the recorded turn.
+	AwaitTranscript func(ctx context.Context, src segno.Source, since int64)
+	// Warn, if set, is called with a warning for the user about the recorded turn.
 	Warn func(text string)
 }
 
 // EndTurn closes a turn. One commit makes its entries, its checkpoint, its objects and the
-// new head durable, and the open turn is deleted from the spool after that. A second end of
-// the same turn amends it. A turn whose beginning was not recorded begins with the newest
+// new head durable, and the open turn is deleted from the spool after that. Other commits may
+// precede it: the base of a new thread, the turns of a session that is older than its
+// thread, and changes made before the turn. They are idempotent: if the process ends between
+// two commits, the next end of the turn makes the rest. A commit of changes that others made
+// after the turn may follow. A second end of the same turn amends it. A turn without a recorded beginning begins with the newest
 // known state of the workspace; if its agent was not prompted since its newest turn, there
 // is no such turn, and EndTurn returns no checkpoint.
 func (tl *Timeline) EndTurn(ctx context.Context, e TurnEnd) (*segno.Checkpoint, error) {
 	if e.Key == "" || e.Source.Session == "" {
 		return nil, segno.Errorf(segno.KindInvalid, "end turn", "", "it needs a key and a session")
 	}
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.unlock()
-	turn, err := tx.openTurn(ctx, e)
+	turn, err := tx.turnToEnd(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	c, err := tx.end(ctx, e, turn)
 	if err == nil {
-		err = tx.stuck
+		err = tx.pendingErr
 	}
 	return c, err
 }
 
-// openTurn returns the open turn that e ends, or a turn whose beginning was not recorded.
-func (tx *txn) openTurn(ctx context.Context, e TurnEnd) (OpenTurn, error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return OpenTurn{}, err
-	}
-	for _, t := range turns {
+// turnToEnd returns the open turn that e ends, or makes one if its beginning was not recorded.
+func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
+	for _, t := range tx.turns {
 		if t.HasKey(e.Key) || t.Queued && t.Source.Session == e.Source.Session && t.Workspace == tx.Workspace.ID() {
 			return t, nil
 		}
 	}
-	t := OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID()}
-	if t.Thread, err = tx.threadWithDeferred(ctx, e.Source.Session); err != nil {
+	thread, err := tx.threadOf(ctx, e.Source.Session)
+	if err != nil {
 		return OpenTurn{}, err
 	}
-	t.Before, err = tx.lastSnapshot(ctx)
-	return t, err
+	state, err := tx.workspaceState(ctx)
+	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: state.Snapshot}, err
 }
 
 // turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
@@ -88,7 +87,7 @@ type turnEnd struct {
 	done  *segno.Checkpoint // of an earlier end of the same turn, or nil
 	batch segno.Batch
 
-	after   segno.Snapshot  // what the turn left
+	after   segno.Snapshot  // the workspace at the end of the turn
 	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
 	prev    *segno.Position // where the newest capture of the session ended
@@ -105,13 +104,11 @@ type turnEnd struct {
 func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkpoint, error) {
 	switch {
 	case turn.commitsSteps():
-		return nil, tx.Spool.Close(ctx, turn.Key) // its steps have its changes, and the turn may continue
+		return nil, tx.closeTurn(ctx, turn.Key) // its steps have its changes, and the turn may continue
 	case turn.Ended != "":
 		return tx.endBackground(ctx, e, turn)
 	}
-	if e.Source.Session != "" {
-		turn.Source = e.Source
-	}
+	turn.Source = cmp.Or(e.Source, turn.Source)
 	w := &turnEnd{TurnEnd: e, turn: turn, batch: tx.Store.Objects().Batch()}
 	defer w.batch.Close()
 	if recorded, err := tx.findEarlierEnd(ctx, w); err != nil || recorded {
@@ -122,14 +119,15 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		tx.attributeBesideTurn,
 		tx.snapshotAfterTurn,
 		tx.captureTranscript,
-		tx.stageAndCollect,
+		tx.stageObjects,
+		tx.collectEntries,
 	} {
 		if err := stage(ctx, w); err != nil {
 			return nil, err
 		}
 	}
 	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
-		return w.done, tx.Spool.Close(ctx, turn.Key)
+		return w.done, tx.closeTurn(ctx, turn.Key)
 	}
 	if err := tx.resolveParent(ctx, w); err != nil {
 		return nil, err
@@ -144,23 +142,31 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 // findEarlierEnd looks for a checkpoint of the same turn. If nothing is left to record, it
 // closes the turn and returns true.
 func (tx *txn) findEarlierEnd(ctx context.Context, w *turnEnd) (recorded bool, err error) {
-	w.done, err = tx.endOfTurn(ctx, w.turn.Key, w.turn.Source.Session)
-	if err != nil {
-		return false, fmt.Errorf("look for the turn: %w", err)
+	w.done, err = tx.recordedEnd(ctx, w.turn)
+	if err != nil || w.done == nil {
+		return false, err
 	}
-	if w.done == nil {
-		return false, nil
-	}
-	// The first is a process that ended between its commit and the deletion from the spool.
-	committed := !w.turn.Start.IsZero() && !w.done.Time.Before(w.turn.Start)
-	if committed || w.Interrupted && !w.done.Interrupted {
-		return true, tx.Spool.Close(ctx, w.turn.Key)
+	if w.turn.isCommittedAs(w.done) || w.Interrupted && !w.done.Interrupted {
+		return true, tx.closeTurn(ctx, w.turn.Key)
 	}
 	return false, nil
 }
 
+// recordedEnd returns the newest checkpoint with a turn's key, or nil.
+func (tx *txn) recordedEnd(ctx context.Context, t OpenTurn) (*segno.Checkpoint, error) {
+	// The key alone is not enough, because it comes from the agent.
+	return tx.newest(ctx, segno.CheckpointQuery{Key: t.Key, Session: t.Source.Session})
+}
+
+// isCommittedAs reports whether a checkpoint with the turn's key, which may be nil, is the turn's
+// and not that of an earlier turn under the same key. A process may have ended between its
+// commit and the deletion from the spool.
+func (t *OpenTurn) isCommittedAs(done *segno.Checkpoint) bool {
+	return done != nil && !t.Start.IsZero() && !done.Time.Before(t.Start)
+}
+
 // assignThread finds the thread of a turn that began without one. After an
-// interruption it also finds the turn's background tasks, which go on.
+// interruption it also finds the turn's background tasks, which continue.
 func (tx *txn) assignThread(ctx context.Context, w *turnEnd) error {
 	if err := tx.resolveThread(ctx, &w.turn); err != nil {
 		return err
@@ -185,7 +191,7 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 		return err
 	}
 	w.doubt = unsure
-	tx.stuck = errors.Join(tx.stuck, err)
+	tx.pendingErr = errors.Join(tx.pendingErr, err)
 	return tx.followAmendment(ctx, &w.turn)
 }
 
@@ -199,57 +205,58 @@ func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	if !w.Late || w.turn.Before == nil || w.turn.Start.IsZero() {
 		return nil
 	}
-	var doubt []string
 	known, err := tx.activityOf(ctx, w.turn, w.Ended)
-	if err == nil {
-		w.after, doubt, err = tx.splitChanges(ctx, w.batch, known, *w.turn.Before, w.present)
-	}
 	if err != nil {
-		return fmt.Errorf("separate the turn's changes from later ones: %w", err)
+		return err
 	}
-	w.doubt = append(doubt, w.doubt...)
-	return nil
+	return tx.splitChanges(ctx, w, known)
 }
 
-// captureTranscript waits until the agent has written its last line, and stages the new records.
+// captureTranscript waits until the agent has written its last line, and adds the new records to
+// the batch.
 func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	if w.prev, err = tx.previousPosition(ctx, w.turn); err != nil {
 		return err
 	}
-	if w.Settle != nil {
+	if w.AwaitTranscript != nil {
 		since, err := tx.captureStart(ctx, w.done, w.prev)
 		if err != nil {
 			return err
 		}
-		w.Settle(ctx, w.turn.Source, since)
+		w.AwaitTranscript(ctx, w.turn.Source, since)
+	}
+	if err := tx.loadTurns(ctx); err != nil { // w.AwaitTranscript may have waited for seconds
+		return err
 	}
 	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
 	return err
 }
 
-// stageAndCollect stages the objects and collects the turn's entries.
-func (tx *txn) stageAndCollect(ctx context.Context, w *turnEnd) error {
+// stageObjects ends the batch: the large objects of the turn are in a synced pack on return. The
+// turn's commit refers to the pack. Without the commit, the pack is an orphan.
+func (tx *txn) stageObjects(ctx context.Context, w *turnEnd) error {
 	staged, err := w.batch.Stage(ctx)
 	if err != nil {
 		return fmt.Errorf("stage turn: %w", err)
 	}
 	w.staged = joinStaged(w.turn.Staged, staged)
+	return nil
+}
+
+// collectEntries collects the turn's entries from the spool and the transcript.
+func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	w.entries, err = tx.turnLog(ctx, w)
 	return err
 }
 
-// commitLaterChanges commits what others changed since a turn ended, which its checkpoint does
-// not hold.
+// commitLaterChanges commits the changes that others made after a turn ended. The turn's
+// checkpoint does not have them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
-	head, at, err := tx.headAndCheckpoint(ctx, made.Thread)
-	if err != nil || at.ID != made.ID {
+	s, err := tx.threadState(ctx, made.Thread)
+	if err != nil || s.at.ID != made.ID {
 		return err // the turn is on another line than the present is
 	}
-	c, err := tx.externalCommit(ctx, head, at, w.present, w.turn.Key)
-	if err != nil {
-		return err
-	}
-	if _, _, err := tx.commitOrDefer(ctx, head, c); err != nil {
+	if _, err := tx.commitExternal(ctx, s, w.present, segno.Staged{}, w.turn.Key); err != nil {
 		return fmt.Errorf("commit changes after the turn: %w", err)
 	}
 	return nil
@@ -258,7 +265,8 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 // isUnchanged reports whether a second end of a turn has nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
-	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree && d.Session != nil && d.Session.Offset == w.got.Position.Offset
+	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree &&
+		d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
 // isDuplicateEnd reports whether another process has recorded the turn already: its beginning
@@ -296,11 +304,11 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 		cp.Turn, cp.Amends, cp.Prompt = w.done.Turn, w.done.ID, w.done.Prompt
 	}
 	var err error
-	if cp.Shared, err = tx.shared(ctx, w); err != nil {
+	if cp.Shared, err = tx.isShared(ctx, &w.turn, w.head.Thread); err != nil {
 		return nil, err
 	}
 	if cp.Files, err = tx.count(ctx, w.parent.Tree(), w.after.Tree); err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
+		return nil, err
 	}
 	for i := range w.entries {
 		w.entries[i].Turn = cp.Turn
@@ -314,14 +322,14 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	if w.head.Link.Session != w.turn.Source.Session {
 		c.Link = tx.newLink(w.turn, "start", w.parent.ID)
 	}
-	_, made, err := tx.commitOrDefer(ctx, w.head, c)
+	made, err := tx.commitOrDefer(ctx, w.head, c)
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
 	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
 		w.Warn(text)
 	}
-	return made, tx.keepOpenForTasks(ctx, w, made)
+	return made.at, tx.keepOpenForTasks(ctx, w, made.at)
 }
 
 func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link {
@@ -329,9 +337,9 @@ func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link
 		Start: tx.Now(), Reason: reason, Fidelity: segno.FidelityNative, At: at}
 }
 
-// hasAllResults reports whether each call of a turn has a result if it was made: hooks report
-// both ends of a call before the agent goes on, and end says whether the turn
-// ended as it should. Of an agent that the caller watches by other means that is not known.
+// hasAllResults reports whether each call of a turn that was made has a result. Hooks report
+// both ends of a call before the agent continues, so this is true if the turn ended normally.
+// It is not known of an agent that the caller observes by other means.
 func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }

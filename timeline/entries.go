@@ -26,28 +26,20 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	} else {
 		es = append(es, tx.messageEntry(w, "user", w.turn.Prompt))
 		if w.turn.Note != "" {
-			note := tx.messageEntry(w, "segno", w.turn.Note)
-			note.Kind = segno.EntryNote
-			es = append(es, note)
+			es = append(es, tx.noteEntry(w, w.turn.Note))
 		}
 	}
 	w.noted = len(noted)
 	noted = withoutQueued(noted, w.Queued)
 	for _, d := range w.got.Damage {
-		note := tx.messageEntry(w, "segno", fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why))
-		note.Kind = segno.EntryNote
-		es = append(es, note)
+		es = append(es, tx.noteEntry(w, fmt.Sprintf("the transcript could not be read in full: line %d: %s", d.Line, d.Why)))
 	}
 	if es = append(es, noted...); w.Interrupted && len(w.turn.Tasks) == 0 && tx.endedAtQuestion(ctx, w.turn) {
 		es = append(es, unmade(es)...)
 	}
 	es = dedupe(es)
 	if len(w.doubt) > 0 {
-		e, err := doubtEntry(w.doubt, w.turn.Source.Session, tx.Now())
-		if err != nil {
-			return nil, fmt.Errorf("encode paths in doubt: %w", err)
-		}
-		es = append(es, e)
+		es = append(es, doubtEntry(w.doubt, w.turn.Source.Session, tx.Now()))
 	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, tx.messageEntry(w, "agent", w.Message))
@@ -67,12 +59,20 @@ func withoutQueued(noted []segno.Entry, n int) []segno.Entry {
 	return kept
 }
 
-func (tx *txn) messageEntry(w *turnEnd, who, text string) segno.Entry {
-	at := w.turn.Start
-	if who == "agent" || at.IsZero() {
+// messageEntry returns a message. Only the agent's last message is newer than the turn's start.
+func (tx *txn) messageEntry(w *turnEnd, author, text string) segno.Entry {
+	at := w.startTime(tx.Now())
+	if author == "agent" {
 		at = tx.Now()
 	}
-	return segno.Entry{Kind: segno.EntryMessage, Session: w.turn.Source.Session, Time: at, Name: who, Body: quote(text)}
+	return segno.Entry{Kind: segno.EntryMessage, Session: w.turn.Source.Session, Time: at, Name: author, Body: quote(text)}
+}
+
+// noteEntry returns a note of segno.
+func (tx *txn) noteEntry(w *turnEnd, text string) segno.Entry {
+	e := tx.messageEntry(w, "segno", text)
+	e.Kind = segno.EntryNote
+	return e
 }
 
 // quote is a text as an entry's body.

@@ -8,9 +8,10 @@ import (
 )
 
 // Purge deletes a thread with its parts (subagents' runs, namespaces of a saver), removes
-// their pins, and erases them: see [Eraser]. Data that a fork or another thread's
-// checkpoint reaches stays. A thread that a run holds is [KindRefused]. If Purge fails after the thread
-// is deleted, Erase completes it. A DryRun is [KindInvalid]: the thread is still there.
+// their pins, and erases them: see [segno.Eraser]. Data that a fork or another thread's
+// checkpoint reaches stays. A thread that a run holds is [segno.KindRefused]. If Purge fails
+// after the thread is deleted, Erase completes it. A DryRun is [segno.KindInvalid], because
+// it could erase nothing of a thread that still exists.
 func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.CollectPolicy) (segno.Collection, error) {
 	const op = "purge thread"
 	eraser, ok := s.(segno.Eraser)
@@ -18,13 +19,10 @@ func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.Co
 		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "the store cannot erase")
 	}
 	if p.DryRun {
-		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "a purge cannot be tried out")
+		return segno.Collection{}, segno.Errorf(segno.KindInvalid, op, string(thread), "a dry run is not supported for a purge")
 	}
-	all, err := withParts(ctx, s, thread)
+	all, err := deletable(ctx, s, op, thread)
 	if err != nil {
-		return segno.Collection{}, err
-	}
-	if err := refuseHeld(ctx, s, op, all); err != nil {
 		return segno.Collection{}, err
 	}
 	for _, id := range all {
@@ -39,13 +37,10 @@ func Purge(ctx context.Context, s segno.Store, thread segno.ThreadID, p segno.Co
 }
 
 // DeleteWhole deletes a thread with its parts (subagents' runs, namespaces of a saver). A
-// thread that a run holds is [KindRefused].
+// thread that a run holds is [segno.KindRefused].
 func DeleteWhole(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
-	all, err := withParts(ctx, s, thread)
+	all, err := deletable(ctx, s, "delete thread", thread)
 	if err != nil {
-		return err
-	}
-	if err := refuseHeld(ctx, s, "delete thread", all); err != nil {
 		return err
 	}
 	return deleteAll(ctx, s, all)
@@ -60,22 +55,23 @@ func deleteAll(ctx context.Context, s segno.Store, threads []segno.ThreadID) err
 	return nil
 }
 
-// refuseHeld refuses to delete threads that a run holds.
-func refuseHeld(ctx context.Context, s segno.Store, op string, threads []segno.ThreadID) error {
+// deletable returns a thread and its parts. It refuses if a run holds one of them.
+func deletable(ctx context.Context, s segno.Store, op string, thread segno.ThreadID) ([]segno.ThreadID, error) {
+	all, err := withParts(ctx, s, thread)
 	leaser, ok := s.(segno.Leaser)
-	if !ok {
-		return nil
+	if err != nil || !ok {
+		return all, err
 	}
-	for _, id := range threads {
+	for _, id := range all {
 		held, err := leaser.LeaseOf(ctx, id)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if held.Owner != "" {
-			return segno.Errorf(segno.KindRefused, op, string(id), "a run holds the thread").WithHint("stop the run first")
+			return nil, segno.Errorf(segno.KindRefused, op, string(id), "a run of the thread is in progress").WithHint("stop the run first")
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // withParts returns a thread and all threads that are parts of it.
@@ -85,25 +81,33 @@ func withParts(ctx context.Context, s segno.Store, thread segno.ThreadID) ([]seg
 	}
 	all := []segno.ThreadID{thread}
 	for i := 0; i < len(all); i++ {
-		for t, err := range s.Threads(ctx, segno.ThreadQuery{ParentThread: all[i]}) {
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, t.ID)
+		parts, err := threadIDs(ctx, s, segno.ThreadQuery{ParentThread: all[i]})
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, parts...)
 	}
 	return all, nil
 }
 
-// unpinAll removes all pins on checkpoints of a thread.
-func unpinAll(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
-	for {
-		err := unpinOnce(ctx, s, thread)
-		var lost *segno.ConflictError
-		if !errors.As(err, &lost) || ctx.Err() != nil {
-			return err
+func threadIDs(ctx context.Context, s segno.Store, q segno.ThreadQuery) (all []segno.ThreadID, err error) {
+	for t, err := range s.Threads(ctx, q) {
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, t.ID)
 	}
+	return all, nil
+}
+
+// unpinAll removes all pins on checkpoints of a thread. It starts again if another writer
+// moves the head.
+func unpinAll(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
+	err := unpinOnce(ctx, s, thread)
+	for lost := (*segno.ConflictError)(nil); errors.As(err, &lost) && ctx.Err() == nil; {
+		err = unpinOnce(ctx, s, thread)
+	}
+	return err
 }
 
 func unpinOnce(ctx context.Context, s segno.Store, thread segno.ThreadID) error {
@@ -119,8 +123,9 @@ func unpinOnce(ctx context.Context, s segno.Store, thread segno.ThreadID) error 
 		pinned = append(pinned, c.ID)
 	}
 	for _, id := range pinned {
-		_, err := s.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Pin: &segno.Pin{Checkpoint: id}})
-		if err != nil {
+		c := newCommit(head)
+		c.Pin = &segno.Pin{Checkpoint: id}
+		if _, err := s.Commit(ctx, c); err != nil {
 			return err
 		}
 	}

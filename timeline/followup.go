@@ -16,15 +16,14 @@ import (
 // open turn as long as the same process runs and its transcript does not record an
 // interruption.
 func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return "", err
+	runs := func(t OpenTurn) bool {
+		return t.Source.Session == p.Source.Session && !t.commitsSteps() && !t.InBackground()
 	}
-	for _, t := range turns {
-		if t.Source.Session != p.Source.Session || t.commitsSteps() || t.InBackground() || !tx.isFollowUp(ctx, t, p) {
+	for _, t := range tx.turns {
+		if !runs(t) || !tx.isFollowUp(ctx, t, p) {
 			continue
 		}
-		if err := tx.noteTask(ctx, turns, t, p); err != nil {
+		if err := tx.noteTask(ctx, t, p); err != nil {
 			return "", err
 		}
 		return t.Key, tx.addPrompt(ctx, t, p)
@@ -32,14 +31,13 @@ func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error
 	if p.Task == "" {
 		return "", nil
 	}
-	for _, t := range turns {
-		// A turn that was interrupted has its tasks in the background from here on.
-		if t.Workspace == tx.Workspace.ID() && t.Source.Session == p.Source.Session && !t.commitsSteps() && !t.InBackground() && tx.wasInterrupted(ctx, t) {
-			t, open, err := tx.reread(ctx, t.Key)
-			if err == nil && open {
-				err = tx.closeInterrupted(ctx, t)
-			}
-			if err != nil {
+	for _, t := range tx.turns {
+		// The tasks of a turn that was interrupted continue in the background from here on.
+		if t.Workspace != tx.Workspace.ID() || !runs(t) || !tx.wasInterrupted(ctx, t) {
+			continue
+		}
+		if t, open := tx.openTurn(t.Key); open {
+			if err := tx.closeInterrupted(ctx, t); err != nil {
 				return "", err
 			}
 		}
@@ -49,13 +47,10 @@ func (tx *txn) joinOpenTurn(ctx context.Context, p Prompt) (segno.TurnKey, error
 
 // noteTask notes on the turn that started a background task that the task ended, if the
 // report of it comes within another turn.
-func (tx *txn) noteTask(ctx context.Context, turns []OpenTurn, running OpenTurn, p Prompt) error {
-	for _, t := range turns {
-		if p.Task == "" || t.Key == running.Key || t.Source.Session != p.Source.Session {
-			continue
-		}
-		if slices.ContainsFunc(t.Tasks, func(task Task) bool { return task.ID == p.Task }) {
-			return tx.AppendEntry(ctx, t.Key, segno.Entry{Kind: segno.EntryNote, Session: p.Source.Session, Time: tx.Now(), ID: p.Task, Name: NoteTask, Body: quote(p.Text)})
+func (tx *txn) noteTask(ctx context.Context, running OpenTurn, p Prompt) error {
+	for _, t := range tx.turns {
+		if t.Key != running.Key && t.Source.Session == p.Source.Session && p.Task != "" && t.hasTask(p.Task) {
+			return tx.AppendEntry(ctx, t.Key, tx.taskEnd(p))
 		}
 	}
 	return nil
@@ -82,9 +77,9 @@ func (tx *txn) addPrompt(ctx context.Context, t OpenTurn, p Prompt) error {
 	if err != nil {
 		return err
 	}
-	e := segno.Entry{Kind: segno.EntryMessage, Session: p.Source.Session, Time: tx.Now(), Name: "user", Body: quote(p.Text)}
-	if p.Task != "" {
-		e.Kind, e.Name, e.ID = segno.EntryNote, NoteTask, p.Task
+	e := tx.taskEnd(p)
+	if p.Task == "" {
+		e.Kind, e.Name = segno.EntryMessage, "user"
 	}
 	same := func(x segno.Entry) bool { return x.Kind == e.Kind && x.Name == e.Name && slices.Equal(x.Body, e.Body) }
 	if len(noted) == 0 && p.Task == "" && p.Text == t.Prompt || len(noted) > 0 && same(noted[len(noted)-1]) {

@@ -1,7 +1,9 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,17 +16,17 @@ type ForkResult struct {
 	At     *segno.Checkpoint // its first checkpoint
 	From   *segno.Checkpoint
 	Report segno.ForkReport
-	Dir    string // where its session runs: Report.Root, or the source's subdirectory in it
+	Dir    string // the directory of its session: Report.Root, or the source's subdirectory in it
 	Link   *segno.Link
 	Run    []string
-	Chat   string // why there is no session to go on in, or ""
+	Chat   string // why no session continues the conversation, or ""
 }
 
-// Fork makes a thread that begins on a checkpoint: in a new directory with its
-// files, or on the same files, with a session cut there or the one that ask names.
+// Fork makes a thread that begins at a checkpoint, in a new directory with its
+// files or on the same files. Its session is cut there, or is the one in ask.
 // The source is only read.
 func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,44 +39,46 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err // the thread was deleted by an undo of the fork
 	}
 	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: tx.Workspace.Root(), How: "none"}, Link: ask.Link}
-	if err := tx.forkFiles(ctx, ask, f); err != nil {
+	if err := tx.forkTiers(ctx, ask, f); err != nil {
 		return nil, err
 	}
-	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root, nil); err != nil {
-		return nil, err
-	}
-	if f.Link == nil && x.Session != nil && x.Session.Agent != "" {
-		// One that stands there already is the source's to go on in.
-		f.Link, f.Chat, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
-		if err != nil {
-			return nil, segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).WithHint("fork at another turn, or start the agent again in that directory")
-		}
-	}
-	ws, err := tx.Register(ctx, f.Report.Root)
-	if err != nil {
-		return nil, err
-	}
-	if err := tx.commitFork(ctx, ask, f, ws); err != nil {
+	if err := tx.commitFork(ctx, ask, f); err != nil {
 		return nil, err
 	}
 	if f.Link != nil && tx.Transcripts[f.Link.Agent] != nil {
-		f.Run = tx.Transcripts[f.Link.Agent].Resume(segno.Source{Session: f.Link.Session, Path: f.Link.Path, Dir: f.Link.Dir})
+		f.Run = tx.resumeCommand(f.Link)
 	}
 	f.At, err = tx.checkpoint(ctx, baseID(f.Thread))
 	return f, err
 }
 
-// forkFiles materialises the checkpoint's files in the new directory, if there is
-// to be one.
-func (tx *txn) forkFiles(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
-	if ask.Dir == "" {
-		return nil
+// forkTiers copies the files of a fork's checkpoint, if the fork has a new directory, and cuts
+// its conversation.
+func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
+	x := f.From
+	if ask.Dir != "" {
+		if x.Workspace == nil {
+			return segno.Errorf(segno.KindNotFound, "fork", string(x.ID), "the checkpoint has no files").
+				WithHint("fork at a turn that 'segno log' shows with files")
+		}
+		if f.Report, err = tx.Workspace.Fork(ctx, *x.Workspace, ask.Dir); err != nil {
+			return err
+		}
 	}
-	if f.From.Workspace == nil {
-		return segno.Errorf(segno.KindNotFound, "fork", string(f.From.ID), "the files were not recorded then").WithHint("fork at a turn that 'segno log' shows with files")
+	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root); err != nil || f.Link != nil || x.Session == nil || x.Session.Agent == "" {
+		return err
 	}
-	f.Report, err = tx.Workspace.Fork(ctx, *f.From.Workspace, ask.Dir)
-	return err
+	// A session that already ends there stays with the source.
+	f.Link, err = tx.cutSession(ctx, *x.Session, f.Dir, string(segno.VerbFork), ask.Dir == "")
+	var none noSession
+	if errors.As(err, &none) {
+		f.Chat, err = none.Error(), nil
+	}
+	if err != nil {
+		return segno.Errorf(segno.KindOf(err), "fork", f.Report.Root, "the files are there, but the conversation could not be cut: %w", err).
+			WithHint("fork at another turn, or start the agent again in that directory")
+	}
+	return nil
 }
 
 // ForkNote is the note that the agent of a fork in another directory gets once.
@@ -82,23 +86,24 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, ws segno.WorkspaceRecord) error {
+// commitFork makes the thread of a fork.
+func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) error {
+	ws, err := tx.Register(ctx, f.Report.Root)
+	if err != nil {
+		return err
+	}
 	var snap *segno.Snapshot
 	if f.From.Workspace != nil {
 		there := *f.From.Workspace
 		there.Workspace, there.Root, snap = ws.ID, ws.Path, &there
 	}
-	title := ask.Title
-	if title == "" {
-		title = f.From.Prompt
-	}
-	c := tx.baseCommit(f.Thread, f.From.Agent, title, snap, tx.Now())
+	c := tx.baseCommit(f.Thread, f.From.Agent, cmp.Or(ask.Title, f.From.Prompt), snap, tx.Now())
 	c.Parent, c.Create.Parent, c.Create.Workspace = f.From.ID, f.From.ID, ws.ID
 	if c.Workspace != nil {
 		c.Workspace.Workspace = ws.ID
 	}
 	if ask.Dir == "" {
-		c.Workspace = nil // the workspace stands where it stood
+		c.Workspace = nil // the state of the workspace does not change
 	}
 	c.Checkpoint.Session, c.Checkpoint.Turn = f.From.Session, f.From.Turn
 	if f.Link != nil {
@@ -112,9 +117,9 @@ func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, w
 		}
 		c.Link = f.Link
 	}
-	standing := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
+	source := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
-		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: standing, After: standing, Forked: f.Thread}
+		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: source, After: source, Forked: f.Thread}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}

@@ -7,17 +7,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// What crossed may put into a command for people to paste: a branch can be named
-// anything.
+// The commits and branches that headChange may put into a command for users to paste. A branch
+// can have any name.
 var (
 	gitCommit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`) })
 	gitBranch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._/-]*$`) })
 )
 
-// headChange returns the command that moves git's HEAD from where it is now to where it
-// was then, or "" if it is there: a move writes files and never touches the
-// repository. The command leaves the working tree alone, so that it can be run right
-// after the move: the index becomes that of the commit then.
+// headChange returns the command that moves git's HEAD to its position at an earlier snapshot,
+// or "" if HEAD has not moved. segno writes files and never changes the repository. The
+// command keeps the working tree, so that the user can run it after the move. It resets the
+// index to the earlier commit.
 func headChange(now, then *segno.Git) string {
 	if now == nil || then == nil || now.Head == then.Head && now.Branch == then.Branch {
 		return ""

@@ -7,39 +7,61 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// timestamped is the ability of a [Transcript] to say when the newest record of a turn was
-// written, and whether the turn ended there. With wait it gives the agent a moment to
-// write that it did.
-type timestamped interface {
+// sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that
+// still runs. An agent with hooks reports no event when the user interrupts a turn. An
+// empty key means the newest prompt that waited in the agent's queue.
+type sessionObserver interface {
+	// Live returns the process that has a session open.
+	Live(ctx context.Context, session segno.SessionID) (pid int, ok bool)
+	// Prefer makes a session the one that the agent continues by default.
+	Prefer(ctx context.Context, src segno.Source) error
+	// Interrupted reports whether the turn of a prompt is over.
+	Interrupted(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
+	// LastOf returns the time of the newest record of a turn, and whether the turn was
+	// interrupted then. If wait is set, the agent gets a moment to write that.
 	LastOf(ctx context.Context, src segno.Source, key segno.TurnKey, wait bool) (at time.Time, over bool, err error)
-}
-
-// questionFinder is the ability of a [Transcript] to say whether the user interrupted a
-// turn at the question whether the agent may use a tool.
-type questionFinder interface {
+	// AtQuestion reports whether the user interrupted a turn at the question whether the
+	// agent may use a tool.
 	AtQuestion(ctx context.Context, src segno.Source, key segno.TurnKey) (bool, error)
 }
 
-// endedAtQuestion reports whether hooks saw a turn that the user interrupted at such a
-// question. No event tells of it.
-func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
-	q, ok := tx.Transcripts[t.Agent].(questionFinder)
-	if !ok || t.Owner != "" {
-		return false
-	}
-	at, err := q.AtQuestion(ctx, t.Source, t.newestKey())
-	return err == nil && at
+// observer returns the observer of an agent's sessions. ok is false for an agent without one.
+func (tx *txn) observer(agent string) (o sessionObserver, ok bool) {
+	o, ok = tx.Transcripts[agent].(sessionObserver)
+	return o, ok
 }
 
-// wasInterrupted reports whether the transcript says by now that a turn was interrupted.
-// It does not wait for the agent to write that.
+// isOver reports whether the transcript shows the end of an open turn whose agent still runs.
+// It gives the agent a moment to write it.
+func (tx *txn) isOver(ctx context.Context, t OpenTurn) bool {
+	o, ok := tx.observer(t.Agent)
+	if !ok {
+		return false
+	}
+	over, err := o.Interrupted(ctx, t.Source, t.newestKey())
+	return err == nil && over
+}
+
+// wasInterrupted reports whether the transcript shows now that a turn that hooks record was
+// interrupted.
 func (tx *txn) wasInterrupted(ctx context.Context, t OpenTurn) bool {
-	d, ok := tx.Transcripts[t.Agent].(timestamped)
+	o, ok := tx.observer(t.Agent)
 	if !ok || t.Owner != "" {
 		return false
 	}
-	_, over, err := d.LastOf(ctx, t.Source, t.newestKey(), false)
+	_, over, err := o.LastOf(ctx, t.Source, t.newestKey(), false)
 	return err == nil && over
+}
+
+// endedAtQuestion reports whether the user interrupted a turn that hooks record at the question
+// whether the agent may use a tool.
+func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
+	o, ok := tx.observer(t.Agent)
+	if !ok || t.Owner != "" {
+		return false
+	}
+	at, err := o.AtQuestion(ctx, t.Source, t.newestKey())
+	return err == nil && at
 }
 
 // activityOf returns the evidence about a turn that ended some time ago without an event:
@@ -53,32 +75,30 @@ func (tx *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (act
 	if err != nil {
 		return activity{}, err
 	}
-	c := activity{start: t.Start, until: t.Start, blind: true}
+	c := activity{start: t.Start, until: t.Start, blind: true, root: tx.Workspace.Root()}
 	for _, e := range entries {
 		if e.Time.After(c.until) {
 			c.until = e.Time
 		}
 		c.blind = c.blind && e.Kind != segno.EntryIntent
 	}
-	var over bool
-	if d, ok := tx.Transcripts[t.Agent].(timestamped); ok {
-		last, marked, err := d.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t))
+	if o, ok := tx.observer(t.Agent); ok {
+		last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t))
 		if err == nil && !last.IsZero() {
 			c.blind = false // the transcript and the hooks name all calls
-		}
-		if over = err == nil && marked && !last.IsZero(); over {
-			c.until = last
-		} else if err == nil && last.After(c.until) {
-			c.until = last
+			c.exact = marked
+			if marked || last.After(c.until) {
+				c.until = last
+			}
 		}
 	}
-	if !over && !ended.IsZero() {
-		c.until, over = ended, true
+	if !c.exact && !ended.IsZero() {
+		c.until, c.exact = ended, true
 	}
-	end := time.Time{}
-	if c.exact = over; over {
+	var end time.Time // of calls without a result
+	if c.exact {
 		end = c.until
 	}
-	c.calls = toolCalls(entries, end, t.taskEnds(entries, c.until, true))
+	c.calls = toolCalls(entries, end, t.taskEnds(entries, time.Time{}))
 	return c, nil
 }

@@ -7,47 +7,28 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// lineMerger is the ability of a [Workspace] to merge two versions of a file that were
-// made from base. conflict is "" if the merge is clean, else the reason.
-type lineMerger interface {
-	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
-}
-
 // maxMerge is the size above which contents are not read for a merge.
 const maxMerge = 8 << 20
 
-// Why entities could not be merged, and whyChanged what a user reads before it.
+// The reasons why entities could not be merged. The user reads whyChanged before the others.
 const (
 	whyChanged   = "changed since the turn"
-	whyOtherKind = "it is not the same kind of file any more"
+	whyOtherKind = "the type of the file changed"
 	whyMode      = "its mode was changed, too"
 	whyXattrs    = "its extended attributes were changed, too"
 	whyLarge     = "the file is too large to merge"
 )
 
-// merger merges entities for one plan. Merged contents are not in the store until
-// keep was called.
-type merger struct {
-	site   *txn
-	staged segno.Staged // of the present; its objects cannot be read until they are kept
-	kept   bool
-	made   map[segno.Hash][]byte
-}
-
-func (tx *txn) newMerger(now currentState) *merger {
-	return &merger{site: tx, staged: now.staged, made: map[segno.Hash][]byte{}}
-}
-
-// merge merges two versions of an entity, both made from base. Kind, content, mode
+// mergeEntities merges two versions of an entity, both made from base. Kind, content, mode
 // and extended attributes are merged separately: a change of the mode on one side
 // and of the content on the other are both kept. conflict is "" if the merge is
 // clean.
-func (m *merger) merge(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error) {
+func (r *reverter) mergeEntities(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error) {
 	if base.Type == segno.EntityNone || ours.Type == segno.EntityNone || theirs.Type == segno.EntityNone {
 		return segno.Entity{}, whyChanged, nil // created or deleted: nothing to merge with
 	}
 	kind, ok := mergeField(typeOf(base), typeOf(ours), typeOf(theirs))
-	if !ok || kind.Type == segno.EntityProtected || isFile(base) != isFile(ours) || isFile(base) != isFile(theirs) {
+	if !ok || kind.Type == segno.EntityProtected || base.HasContent() != ours.HasContent() || base.HasContent() != theirs.HasContent() {
 		return segno.Entity{}, mergeFailure(whyOtherKind), nil
 	}
 	if merged, ok = mergeField(modeOf(base), modeOf(ours), modeOf(theirs)); !ok {
@@ -61,17 +42,16 @@ func (m *merger) merge(ctx context.Context, base, ours, theirs segno.Entity) (me
 		merged.Size, _ = mergeField(base.Size, ours.Size, theirs.Size)
 		return merged, "", nil
 	}
-	merged.Hash, merged.Size, conflict, err = m.mergeContents(ctx, base, ours, theirs)
+	merged.Hash, merged.Size, conflict, err = r.mergeContents(ctx, base, ours, theirs)
 	return merged, conflict, err
 }
 
-// typeOf is what an entity is, without its content and attributes.
+// typeOf returns an entity with only its type, and the target or reason that belongs to it.
 func typeOf(e segno.Entity) segno.Entity {
 	return segno.Entity{Type: e.Type, Target: e.Target, Why: e.Why}
 }
 
-// modeOf is an entity's mode, and what else belongs to neither its kind, its content
-// nor its extended attributes.
+// modeOf returns an entity with its mode and owner only.
 func modeOf(e segno.Entity) segno.Entity {
 	e.Type, e.Target, e.Why, e.Hash, e.Size, e.Xattrs = segno.EntityNone, "", "", segno.Hash{}, 0, segno.Hash{}
 	return e
@@ -80,11 +60,8 @@ func modeOf(e segno.Entity) segno.Entity {
 // mergeFailure is the reason for a conflict of a path that was changed since the turn.
 func mergeFailure(why string) string { return whyChanged + ": " + why }
 
-// isFile reports whether an entity has a content.
-func isFile(e segno.Entity) bool { return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink }
-
-// mergeField merges a value that has no parts: the side that changed it wins, and false
-// means that both did.
+// mergeField merges a value that has no parts: the side that changed it wins. It returns false
+// if both changed it.
 func mergeField[T comparable](base, ours, theirs T) (T, bool) {
 	switch {
 	case base == theirs, ours == theirs:
@@ -96,51 +73,55 @@ func mergeField[T comparable](base, ours, theirs T) (T, bool) {
 }
 
 // mergeContents merges the contents of three files.
-func (m *merger) mergeContents(ctx context.Context, base, ours, theirs segno.Entity) (segno.Hash, int64, string, error) {
-	w, ok := m.site.Workspace.(lineMerger)
-	if !ok {
-		return segno.Hash{}, 0, whyChanged, nil
-	}
+func (r *reverter) mergeContents(ctx context.Context, base, ours, theirs segno.Entity) (segno.Hash, int64, string, error) {
 	var data [3][]byte
 	for i, e := range []segno.Entity{base, ours, theirs} {
 		if e.Size > maxMerge {
 			return segno.Hash{}, 0, mergeFailure(whyLarge), nil
 		}
 		var err error
-		if data[i], err = m.read(ctx, e.Hash); err != nil {
+		if data[i], err = r.read(ctx, e.Hash); err != nil {
 			return segno.Hash{}, 0, "", fmt.Errorf("read a file to merge: %w", err)
 		}
 	}
-	merged, conflict := w.Merge(data[0], data[1], data[2])
+	merged, conflict := r.Workspace.Merge(data[0], data[1], data[2])
 	if conflict != "" {
 		return segno.Hash{}, 0, mergeFailure(conflict), nil
 	}
 	name := segno.HashOf(merged)
-	m.made[name] = merged
+	if r.contents == nil {
+		r.contents = map[segno.Hash][]byte{}
+	}
+	r.contents[name] = merged
 	return name, int64(len(merged)), "", nil
 }
 
-// read returns a content: one that was merged before, or an object of the store.
-func (m *merger) read(ctx context.Context, name segno.Hash) ([]byte, error) {
-	if data, ok := m.made[name]; ok {
+// read returns the contents of a file: those that were merged before, or an object of the store.
+func (r *reverter) read(ctx context.Context, name segno.Hash) ([]byte, error) {
+	if data, ok := r.contents[name]; ok {
 		return data, nil
 	}
-	if !m.kept {
-		if err := m.site.keepStaged(ctx, m.staged); err != nil {
-			return nil, err
-		}
-		m.kept = true
+	if err := r.keepStaged(ctx, r.now.staged); err != nil { // objects of the present can be read after that
+		return nil, err
 	}
-	return m.site.Store.Objects().Get(ctx, name)
+	r.now.staged = segno.Staged{}
+	data, err := r.Store.Objects().Get(ctx, name)
+	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+		err = segno.NewError(segno.KindCorrupt, "read file", name.String(), err).WithHint("run 'segno check' to list all damage")
+	}
+	return data, err
 }
 
-// keepStaged makes the merged contents among the steps durable, so that a journalled plan
-// can be completed by another process.
-func (m *merger) stageMerged(ctx context.Context, steps []segno.Change) error {
-	batch := m.site.Store.Objects().Batch()
+// stageMerged makes the merged contents among the steps durable, so that another process can
+// complete a plan from the journal.
+func (r *reverter) stageMerged(ctx context.Context, steps []segno.Change) error {
+	if len(r.contents) == 0 {
+		return nil
+	}
+	batch := r.Store.Objects().Batch()
 	defer batch.Close()
 	for _, step := range steps {
-		if data, ok := m.made[step.To.Hash]; ok {
+		if data, ok := r.contents[step.To.Hash]; ok {
 			if _, err := batch.Put(ctx, data); err != nil {
 				return fmt.Errorf("store a merged file: %w", err)
 			}
@@ -150,5 +131,5 @@ func (m *merger) stageMerged(ctx context.Context, steps []segno.Change) error {
 	if err != nil {
 		return fmt.Errorf("stage merged files: %w", err)
 	}
-	return m.site.keepStaged(ctx, staged)
+	return r.keepStaged(ctx, staged)
 }

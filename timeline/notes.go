@@ -10,78 +10,54 @@ import (
 )
 
 // moveNote returns the note that an agent gets at a prompt in a session if its thread moved
-// after the session's newest turn, or "". at is where the thread is. A session whose
-// turns were undone and redone again gets none.
+// after the session's newest turn, or "". at is where the thread is. A session gets
+// none if its turns were undone and redone again.
 //
 // The note is made from the checkpoints when the session is prompted, not when a move
 // is made, because it depends on all moves in between, and on the session.
-func (tx *txn) moveNote(ctx context.Context, head segno.Head, at *segno.Checkpoint, session segno.SessionID) (string, error) {
-	seen, err := tx.lastSeenBy(ctx, head, session)
-	if err != nil || seen == nil || seen.ID == at.ID || at.Parent == seen.ID && isUserCheckpoint(at) {
+func (tx *txn) moveNote(ctx context.Context, s threadState, session segno.SessionID) (string, error) {
+	at := s.at
+	seen, err := tx.lastSeenBy(ctx, s.head, session)
+	if err != nil || seen == nil || seen.ID == at.ID {
 		return "", err
 	}
+	isUsers := at.Kind == segno.CheckpointSave || at.Kind == segno.CheckpointExternal && at.Label == ""
+	if isUsers && at.Parent == seen.ID {
+		return "", nil // no move of segno made this checkpoint
+	}
 	old, err := tx.line(ctx, seen.ID)
+	var now []*segno.Checkpoint
 	if err == nil {
-		var now []*segno.Checkpoint
-		if now, err = tx.line(ctx, at.ID); err == nil {
-			return noteBetween(old, now), nil
-		}
+		now, err = tx.line(ctx, at.ID)
 	}
 	if segno.KindOf(err) == segno.KindNotFound {
-		return "", nil // a commit waits for the store; a later prompt tells
+		return "", nil // a commit is deferred; a later prompt gets the note
 	}
-	return "", err
+	if err != nil {
+		return "", err
+	}
+	return noteBetween(old, now), nil
 }
 
-// isTurnOf reports whether c ends a turn of a session.
-func isTurnOf(c *segno.Checkpoint, session segno.SessionID) bool {
-	return c.Kind == segno.CheckpointTurn && c.Session != nil && c.Session.Session == session
-}
-
-// isUserCheckpoint reports whether c has changes that no move of segno made.
-func isUserCheckpoint(c *segno.Checkpoint) bool {
-	return c.Kind == segno.CheckpointSave || c.Kind == segno.CheckpointExternal && c.Label == ""
-}
-
-// lastSeenBy returns the newest checkpoint whose turn is in a session's conversation: the
-// last turn in the session, or the checkpoint that it was cut at. It is nil if there
-// is none.
+// lastSeenBy returns the newest checkpoint that a session's conversation contains: the last
+// turn in the session, or the checkpoint at which it was cut. It is nil if there is none.
 func (tx *txn) lastSeenBy(ctx context.Context, head segno.Head, session segno.SessionID) (*segno.Checkpoint, error) {
 	turn, err := tx.newestTurn(ctx, head.Thread, session)
 	if err != nil || turn != nil {
 		return turn, err
 	}
-	l, err := tx.linkOf(ctx, head, session)
+	_, l, err := tx.linksOf(ctx, head, session)
 	if err != nil || l == nil || l.At == "" {
 		return nil, err
 	}
-	c, err := tx.checkpointWithDeferred(ctx, l.At)
+	c, err := tx.checkpoint(ctx, l.At)
 	if segno.KindOf(err) == segno.KindNotFound {
 		return nil, nil
 	}
 	return c, err
 }
 
-// newestTurn returns the newest turn of a session in a thread, deferred ones included,
-// or nil.
-func (tx *txn) newestTurn(ctx context.Context, thread segno.ThreadID, session segno.SessionID) (*segno.Checkpoint, error) {
-	for _, c := range slices.Backward(tx.queue.waiting) {
-		if turn := checkpointOf(&c); turn != nil && turn.Thread == thread && isTurnOf(turn, session) {
-			return turn, nil
-		}
-	}
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread, Session: session}) {
-		if err != nil {
-			return nil, err
-		}
-		if c.Kind == segno.CheckpointTurn {
-			return &c, nil
-		}
-	}
-	return nil, nil
-}
-
-// noteBetween is the note for a session that knows one line and is prompted on
+// noteBetween returns the note for a session that has one line and gets a prompt on
 // another. Both are newest first.
 func noteBetween(old, now []*segno.Checkpoint) string {
 	gone, come := turnsBeside(old, now), turnsBeside(now, old)
@@ -98,7 +74,7 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 	if len(what) == 0 {
 		return ""
 	}
-	files := "No files were changed by that."
+	files := "This changed no files."
 	if newestTree(old) != newestTree(now) {
 		files = "The files were changed to match; re-read files before you rely on them."
 	}
@@ -108,19 +84,13 @@ func noteBetween(old, now []*segno.Checkpoint) string {
 // turnsBeside returns the turns of a line, newest first, that another does not have.
 // An amended turn is the same turn.
 func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
-	type number struct {
-		thread segno.ThreadID
-		turn   int
-	}
-	has := map[number]bool{}
-	for _, c := range other {
-		if endsTurn(c) {
-			has[number{c.Thread, c.Turn}] = true
-		}
+	has := func(list []*segno.Checkpoint, turn *segno.Checkpoint) bool {
+		return slices.ContainsFunc(list, func(c *segno.Checkpoint) bool {
+			return endsTurn(c) && c.Thread == turn.Thread && c.Turn == turn.Turn
+		})
 	}
 	for _, c := range line {
-		if n := (number{c.Thread, c.Turn}); endsTurn(c) && !has[n] {
-			has[n] = true
+		if endsTurn(c) && !has(other, c) && !has(turns, c) {
 			turns = append(turns, c)
 		}
 	}
@@ -130,12 +100,8 @@ func turnsBeside(line, other []*segno.Checkpoint) (turns []*segno.Checkpoint) {
 // restoredBeside reports whether a line has a restore above its common ancestors with another
 // line.
 func restoredBeside(line, other []*segno.Checkpoint) bool {
-	shared := map[segno.CommitID]bool{}
-	for _, c := range other {
-		shared[c.ID] = true
-	}
 	for _, c := range line {
-		if shared[c.ID] {
+		if slices.ContainsFunc(other, hasID(c.ID)) {
 			return false
 		}
 		if c.Kind == segno.CheckpointRestore {
@@ -161,28 +127,38 @@ func turnList(turns []*segno.Checkpoint) string {
 	return names[0]
 }
 
-// recordMove commits the state in which recorded work left the workspace, if a
-// thread that is brought up to the present does not have it: its own files before the
-// user went back to an older session, or what another thread did. Then only what
-// remains is the user's.
-func (tx *txn) recordMove(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (segno.Head, *segno.Checkpoint, error) {
-	if tx.queue.behind || at.Tree() == snap.Tree {
-		return head, at, nil
-	}
-	c, err := tx.movedCommit(ctx, head, was, at, snap, salt)
+// recordMove commits the state in which recorded work left the workspace, if a thread does not
+// have it: its own files before the user returned to an older session, or the work of another
+// thread. The remaining changes are then the user's.
+func (tx *txn) recordMove(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
+	c, err := tx.movedCommit(ctx, s, was, snap, salt)
 	if err != nil || c == nil {
-		return head, at, err
+		return s, err
 	}
-	head, made, err := tx.commitOrDefer(ctx, head, *c)
-	if err != nil {
-		return head, at, err
-	}
-	return head, made, nil
+	return tx.commitOrDefer(ctx, s.head, *c)
 }
 
-// movedCommit is the commit of [Timeline.recordMove], or nil if there is nothing to record.
-// The thread was at was before, and is at at.
-func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+// saveMoved is recordMove for an operation that cannot be deferred.
+func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
+	if s.at.Tree() == snap.Tree {
+		return s, nil
+	}
+	c, err := tx.movedCommit(ctx, s, s.at, snap, salt)
+	if err != nil || c == nil {
+		return s, err
+	}
+	c.Parent = s.head.Head // it may be a commit without a checkpoint
+	head, err := tx.commitRetryingCAS(ctx, *c)
+	if err != nil {
+		return s, fmt.Errorf("save the current state: %w", err)
+	}
+	return threadState{head, checkpointOf(c)}, nil
+}
+
+// movedCommit is the commit of recordMove, or nil if there is nothing to record.
+// was is the checkpoint of the thread before its session was switched.
+func (tx *txn) movedCommit(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
+	head, at := s.head, s.at
 	known, err := tx.workspaceState(ctx)
 	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
 		return nil, err
@@ -192,7 +168,7 @@ func (tx *txn) movedCommit(ctx context.Context, head segno.Head, was, at *segno.
 	}
 	left := *known.Snapshot
 	left.Git = snap.Git // HEAD may have moved since
-	c, err := tx.externalCommit(ctx, head, at, left, salt)
+	c, err := tx.externalCommit(ctx, s, left, salt)
 	if err != nil {
 		return nil, err
 	}

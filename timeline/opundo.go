@@ -7,18 +7,15 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// planOpUndo takes an operation back: pointers, files and conversation go where
-// they were before it. What people did to the files since stays.
+// planOpUndo undoes an operation: pointers, files and conversation return to the state
+// before it. Changes that the user made to the files since stay.
 func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
-		return err
-	}
 	op, err := tx.FindOperation(ctx, ask.Op)
 	if err != nil {
 		return err
 	}
 	if op.Thread != now.head.Thread {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "it moved another thread").WithHint("use --thread " + string(op.Thread))
+		return refuseUndo(op, "it moved another thread").WithHint("use --thread " + string(op.Thread))
 	}
 	if err := tx.refuseMovedSince(ctx, op, now); err != nil {
 		return err
@@ -26,18 +23,17 @@ func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState
 	return tx.planReverse(ctx, op, ask, now, p)
 }
 
-// planReverse takes an operation back from the present.
+// planReverse undoes an operation from the present.
 func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
-	back := &reverter{force: ask.Force, merger: tx.newMerger(now)}
-	if err := tx.reverse(ctx, back, op.After.Tree, op.Before.Tree, nil, now); err != nil {
+	back := tx.newReverter(&ask, now)
+	if err := back.reverse(ctx, op.After.Tree, op.Before.Tree, nil); err != nil {
 		return err
 	}
 	before, err := tx.checkpoint(ctx, op.Before.Head)
 	if err != nil {
 		return err
 	}
-	p.setLanding(before, op.Before.Tip)
-	p.setGitWarning(now.snap, before)
+	p.setTarget(before, op.Before.Tip, now.snap)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}
@@ -45,8 +41,8 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 	return p.setSteps(ctx, back)
 }
 
-// refuseMovedSince refuses to take an operation back under newer turns: it would take
-// them away too.
+// refuseMovedSince refuses to undo an operation if the thread has newer turns, because that
+// would undo the turns, too.
 func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now currentState) error {
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
@@ -57,28 +53,23 @@ func (tx *txn) refuseMovedSince(ctx context.Context, op segno.Operation, now cur
 			return nil
 		}
 		if c.Kind == segno.CheckpointTurn && c.Time.After(op.Time) {
-			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
+			return refuseUndo(op, "turn t%d came after it", c.Turn).WithHint("use 'segno undo' first, or 'segno restore' to go where you want")
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the thread has moved on since").WithHint("run 'segno op log' and undo the newer operations first")
+	return refuseUndo(op, "a newer operation moved the thread").WithHint("run 'segno op log' and undo the newer operations first")
 }
 
 // FindOperation returns one operation of the workspace's log. For "" it returns the newest
 // one in effect: not undone, and not itself an op undo.
 func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
-	tx := tl.begin()
-	log, ok := tx.Store.(segno.Workspaces)
-	if !ok {
-		return segno.Operation{}, segno.Errorf(segno.KindInvalid, "op undo", "", "this store keeps no operations")
-	}
 	undone := map[segno.OperationID]bool{}
-	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
+	for op, err := range tl.unlocked().operations(ctx) {
 		if err != nil {
 			return op, err
 		}
 		switch {
 		case id != "" && op.ID == id && undone[id]:
-			return op, segno.Errorf(segno.KindRefused, "op undo", string(id), "it is undone already").WithHint("run 'segno op log'; the op undo itself can be undone")
+			return op, refuseUndo(op, "it is undone already").WithHint("run 'segno op log'; the op undo itself can be undone")
 		case id != "" && op.ID == id:
 			return op, nil
 		case op.Undoes != "":
@@ -93,12 +84,12 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 // UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
 // thread of a fork is deleted, unless it has new turns, and its directory stays.
 func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	if op.Pin != nil {
 		return tx.unpinBack(ctx, op)
 	}
 	if op.Verb == segno.VerbOpUndo {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "an undone fork cannot be restored").WithHint("run 'segno fork' again")
+		return refuseUndo(op, "an undone fork cannot be restored").WithHint("run 'segno fork' again")
 	}
 	head, err := tx.Store.Head(ctx, op.Forked)
 	if err != nil {
@@ -109,28 +100,32 @@ func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error
 			return err
 		}
 		if c.Kind == segno.CheckpointTurn {
-			return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "the fork has new turns, the last is t%d", head.Turn)
+			return refuseUndo(op, "the fork has new turns, the last is t%d", head.Turn)
 		}
 	}
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
+	if err := tx.loadTurns(ctx); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
-		return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), "a turn of the fork is open")
+	if slices.ContainsFunc(tx.turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
+		return refuseUndo(op, "a turn of the fork is open")
 	}
 	source, err := tx.Store.Head(ctx, op.Thread)
 	if err != nil {
 		return err
 	}
-	back := &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: segno.VerbOpUndo,
+	c := newCommit(source)
+	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: segno.VerbOpUndo,
 		Args: shortID(op.ID), Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
 	if err := tx.Store.Delete(ctx, op.Forked); err != nil {
 		return err
 	}
-	_, err = tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: op.Thread, Expect: source.Head, Epoch: source.Epoch, Operation: back})
+	_, err = tx.commitRetryingCAS(ctx, c)
 	return err
 }
 
-// shortID is as much of an id as people are shown.
+func refuseUndo(op segno.Operation, format string, args ...any) *segno.Error {
+	return segno.Errorf(segno.KindRefused, "op undo", string(op.ID), format, args...)
+}
+
+// shortID is the part of an id that users see.
 func shortID(id segno.OperationID) string { return string(id[:min(len(id), 6)]) }

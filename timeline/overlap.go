@@ -2,25 +2,22 @@ package timeline
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// Why a path of a turn may not be its own.
+// The reasons why a path of a turn may not be its own.
 const (
-	whyDoubt      = "changed after the turn, or beside another turn"
-	whyOnlyShared = "another thread was at work and this turn's tools did not name it"
-	whyNamedToo   = "a turn of another thread was at work and its tools name it, too"
-	whyRanToo     = "a turn of another thread ran a command at the time, which may have changed it, too"
+	whyDoubt      = "changed after the turn, or by a concurrent turn"
+	whyOnlyShared = "another thread was active, and this turn's tools did not name the path"
+	whyNamedToo   = "tools of a concurrent turn of another thread name the path, too"
+	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
 )
 
-// contestedPaths returns a function that says why a path that changed in a turn may hold the
-// work of another author, or "". changes are the turn's.
+// contestedPaths returns a function that returns why a path that changed in a turn may have
+// changes of another author, or "". changes are the turn's.
 func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
 	entries, err := tx.turnEntries(ctx, turn)
 	if err != nil {
@@ -43,7 +40,7 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, chang
 
 // overlapped returns a function that returns why a path that changed during a shared turn may
 // not be reverted with it, or "". Both turns see the changes made while they overlapped,
-// and no snapshot shows which turn made them. Such a path belongs to this turn only if its
+// and no snapshot shows which turn made them. The path belongs to this turn only if its
 // own tools name it and those of the other turn do not. A command of the other turn need
 // not name its files. Its writes before those of this turn's tools are overwritten; its
 // later writes are excluded only if the file still has the content that this turn's tools
@@ -64,15 +61,15 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 			if !r.mayHaveChanged(path) {
 				continue
 			}
-			if alone = false; r.named(path) {
+			if alone = false; r.names(path) {
 				return whyNamedToo
 			}
 			since, sure := own.wrote(path, left[path].Hash)
-			if own.named(path) && r.overlaps(own, since, sure) {
+			if own.names(path) && r.overlaps(own, since, sure) {
 				return whyRanToo
 			}
 		}
-		if !alone && !own.named(path) {
+		if !alone && !own.names(path) {
 			return whyOnlyShared
 		}
 		return ""
@@ -83,34 +80,39 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
-	named         func(path string) bool
 	calls         []toolCall
 	doubt         map[string]bool // paths that it may have changed
 	root          string
+	changed       map[string]bool // of another turn: paths that changed while both were at work; nil for not known
 }
 
-// backgroundEnds says until when each background task of a turn worked; a zero time is not
-// known.
-func backgroundEnds(entries []segno.Entry) map[string]time.Time {
-	t := OpenTurn{Tasks: startedTasks(entries)}
-	return t.taskEnds(entries, time.Time{}, true)
+// names reports whether the turn's tools named a path: the input of one of them contains it,
+// or a directory above it. Tools that only read do not count.
+func (s *timeSpan) names(path string) bool {
+	return slices.ContainsFunc(s.calls, func(c toolCall) bool { return mentions(c.text, s.root, path) })
 }
 
-// wrote returns since when a path of the turn is what its tools made of it: the
-// beginning of the newest call that named it. It is sure that nothing else changed it
+// newSpan returns the span of a turn with entries. end is the end of calls without a result, or
+// zero for not known.
+func (tx *txn) newSpan(entries []segno.Entry, end time.Time) *timeSpan {
+	tasks := OpenTurn{Tasks: startedTasks(entries)}
+	return &timeSpan{root: tx.Workspace.Root(), doubt: doubtfulPaths(entries), calls: toolCalls(entries, end, tasks.taskEnds(entries, time.Time{}))}
+}
+
+// wrote returns since when a path has the state that the turn's tools gave it: the
+// beginning of the newest call that named it. It is sure that no other author changed the path
 // since if that call had the content that the turn left.
 func (s *timeSpan) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
 	for _, c := range s.calls {
-		if !c.names(path, s.root) || c.text == "" {
-			continue
+		if c.text != "" && mentions(c.text, s.root, path) {
+			since, sure = c.from, !c.content.IsZero() && c.content == left
 		}
-		since, sure = c.from, !c.content.IsZero() && c.content == left
 	}
 	return since, sure
 }
 
-// isKnownLeaf reports whether a span has all that tells what changed in it.
-func (s *timeSpan) known() bool {
+// isKnown reports whether the span has all data for a comparison of files.
+func (s *timeSpan) isKnown() bool {
 	return s.start.Before(s.end) && !s.before.IsZero() && !s.after.IsZero()
 }
 
@@ -124,9 +126,9 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 	if err != nil {
 		return nil, err
 	}
-	s := &timeSpan{start: turn.Time, end: turn.Time, after: turn.Tree(), named: tx.naming(entries),
-		calls: toolCalls(entries, turn.Time, backgroundEnds(entries)), doubt: doubtfulPaths(entries), root: tx.Workspace.Root(),
-		before: newestTree(line[1+countParts(turn, line[1:]):])}
+	s := tx.newSpan(entries, turn.Time)
+	s.start, s.end = turn.Time, turn.Time
+	s.before, s.after = newestTree(line[1+countParts(turn, line[1:]):]), turn.Tree()
 	for _, e := range entries {
 		if !e.Time.IsZero() && e.Time.Before(s.start) {
 			s.start = e.Time
@@ -135,27 +137,21 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 	return s, nil
 }
 
-// otherTurn is a turn of another thread that overlapped with a turn.
-type otherTurn struct {
-	*timeSpan
-	changed map[string]bool // paths that changed while both were at work; nil if that is not known
-}
-
 // overlaps reports whether the turn ran a command that may have changed any file while
 // the turn own was at work. If it is sure that nothing changed the file since a time,
 // commands that began later do not count.
-func (r *otherTurn) overlaps(own *timeSpan, since time.Time, sure bool) bool {
+func (r *timeSpan) overlaps(own *timeSpan, since time.Time, sure bool) bool {
 	return slices.ContainsFunc(r.calls, func(c toolCall) bool {
 		return !c.confined && (c.lost || !c.to.Before(own.start)) && !(sure && !c.from.Before(since))
 	})
 }
 
 // mayHaveChanged reports whether a turn may have changed a path while both were at work.
-func (r *otherTurn) mayHaveChanged(path string) bool {
+func (r *timeSpan) mayHaveChanged(path string) bool {
 	return r.changed == nil || r.changed[path] || r.doubt[path]
 }
 
-// identity is the thread in which a turn is recorded and the agent's session it ran in.
+// turnIdentity is the thread in which a turn is recorded and the agent's session it ran in.
 type turnIdentity struct {
 	thread  segno.ThreadID
 	session segno.SessionID
@@ -177,9 +173,9 @@ func (a turnIdentity) sameAs(b turnIdentity) bool {
 	return a.thread == segno.ThreadID(b.session) && a.thread != "" || b.thread == segno.ThreadID(a.session) && b.thread != ""
 }
 
-// overlappingTurns returns the turns of other threads that overlapped with turn, whose span is
-// own, in the workspace.
-func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*otherTurn, err error) {
+// overlappingTurns returns the turns of other threads that overlapped in the workspace with
+// turn. own is the span of turn.
+func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (rivals []*timeSpan, err error) {
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
 		if err != nil {
 			return nil, err
@@ -191,25 +187,26 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
-		if s.known() && s.start.After(own.end) {
-			continue
+		if !s.isKnown() || !s.start.After(own.end) {
+			rivals = append(rivals, s)
 		}
-		r := &otherTurn{timeSpan: s}
-		if r.changed, err = tx.changedInBoth(ctx, own, s); err != nil {
-			return nil, err
-		}
-		rivals = append(rivals, r)
 	}
-	return tx.openOverlappingTurns(ctx, turn, own, rivals)
-}
-
-// openOverlappingTurns adds the turns of other threads that are still open.
-func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan, rivals []*otherTurn) ([]*otherTurn, error) {
-	turns, err := tx.Spool.Turns(ctx)
+	open, err := tx.openOverlappingTurns(ctx, turn, own)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range turns {
+	rivals = append(rivals, open...)
+	for _, r := range rivals {
+		if r.changed, err = tx.changedInBoth(ctx, own, r); err != nil {
+			return nil, err
+		}
+	}
+	return rivals, nil
+}
+
+// openOverlappingTurns is overlappingTurns for turns that are still open.
+func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint, own *timeSpan) (open []*timeSpan, err error) {
+	for _, t := range tx.turns {
 		if t.Workspace != tx.Workspace.ID() || t.Thread == turn.Thread || t.Before == nil || t.Start.After(own.end) || identityOf(turn).sameAs(t.identity()) {
 			continue
 		}
@@ -217,20 +214,17 @@ func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 		if err != nil {
 			return nil, err
 		}
-		r := &otherTurn{timeSpan: &timeSpan{start: t.Start, end: tx.Now(), before: t.Before.Tree, after: own.after, named: tx.naming(entries),
-			calls: toolCalls(entries, time.Time{}, backgroundEnds(entries)), root: tx.Workspace.Root()}}
-		if r.changed, err = tx.changedInBoth(ctx, own, r.timeSpan); err != nil {
-			return nil, err
-		}
-		rivals = append(rivals, r)
+		s := tx.newSpan(entries, time.Time{})
+		s.start, s.end, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
+		open = append(open, s)
 	}
-	return rivals, nil
+	return open, nil
 }
 
-// changedInBoth returns the paths that changed while two turns were both at work: from
-// the beginning of the later one to the end of the one that ended first.
+// changedInBoth returns the paths that changed while two turns overlapped: from the later
+// beginning to the earlier end.
 func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bool, error) {
-	if !a.known() || !b.known() {
+	if !a.isKnown() || !b.isKnown() {
 		return nil, nil
 	}
 	from, to := a.before, a.after
@@ -240,30 +234,13 @@ func (tx *txn) changedInBoth(ctx context.Context, a, b *timeSpan) (map[string]bo
 	if b.end.Before(a.end) {
 		to = b.after
 	}
-	changes, err := tx.Workspace.Diff(ctx, from, to)
+	changes, err := tx.diff(ctx, from, to)
 	if err != nil {
-		return nil, fmt.Errorf("compare overlapping turns: %w", err)
+		return nil, err
 	}
 	changed := make(map[string]bool, len(changes))
 	for _, c := range changes {
 		changed[c.Path] = true
 	}
 	return changed, nil
-}
-
-// mentions returns whether the tools of a turn with these entries named a path: the
-// input of one of them contains it, or a directory above it. Tools that only read do
-// not count.
-func (tx *txn) naming(entries []segno.Entry) func(path string) bool {
-	var said strings.Builder
-	for _, e := range entries {
-		if e.Kind != segno.EntryIntent || onlyReads(e.Name) {
-			continue
-		}
-		var in any
-		if json.Unmarshal(e.Body, &in) == nil {
-			collectStrings(&said, in)
-		}
-	}
-	return mentions(said.String(), tx.Workspace.Root())
 }

@@ -23,7 +23,6 @@ type overlap struct {
 	now  time.Time
 	ways [2]string
 	same bool // both change one line
-	left [2]string
 }
 
 func (o *overlap) recorder() *timeline.Timeline { return o.site }

@@ -12,15 +12,6 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// treeComposer is the ability of a [Workspace] to tell a turn's changes from later ones.
-type treeComposer interface {
-	// Compose returns the snapshot onto with each of paths replaced by its state in base.
-	Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error)
-	// Touched returns when each path last changed in any way; for one that is gone,
-	// when the nearest directory above it did.
-	Touched(ctx context.Context, paths []string) ([]time.Time, error)
-}
-
 // clockGrain is how far a file system's clock may be behind that of a process.
 const clockGrain = 10 * time.Millisecond
 
@@ -39,17 +30,17 @@ type activity struct {
 	root  string
 }
 
-// toolCall is one tool call and the time it worked.
+// toolCall is one tool call and the time in which it worked.
 type toolCall struct {
 	text     string     // every string of its input
 	content  segno.Hash // of the file it wrote, if the input holds all of it
 	from, to time.Time
-	lost     bool // nothing is known of its end: to is no bound
+	lost     bool // its end is not known, so that to is no bound
 	confined bool // the tool writes only the paths that it names
 	keeps    bool // and these paths exist afterwards
 }
 
-// owner says whose a change is.
+// owner is the author of a change, as seen from one turn.
 type owner uint8
 
 const (
@@ -58,8 +49,11 @@ const (
 	ownOther              // not the turn's
 )
 
-// toolCalls reads the tool calls of entries. end is when calls without a result ended; if
-// it is zero that is not known. tasks says until when a background task worked.
+// ownerFunc returns the owner of a change to a path that was last touched at a time.
+type ownerFunc func(change segno.Change, touched time.Time) owner
+
+// toolCalls reads the tool calls of entries. end is when calls without a result ended, or zero
+// for not known. tasks has the ends of background tasks.
 func toolCalls(entries []segno.Entry, end time.Time, tasks map[string]time.Time) []toolCall {
 	var out []toolCall
 	at := map[string]int{}
@@ -89,15 +83,15 @@ func toolCalls(entries []segno.Entry, end time.Time, tasks map[string]time.Time)
 	return out
 }
 
-// read takes the words of a call's input.
+// read reads the input of a call.
 func (s *toolCall) read(input json.RawMessage) {
 	var in any
 	if json.Unmarshal(input, &in) != nil {
 		return
 	}
-	var said strings.Builder
-	collectStrings(&said, in)
-	s.text = said.String()
+	var text strings.Builder
+	collectStrings(&text, in)
+	s.text += text.String() // of all reports of the call
 	if m, ok := in.(map[string]any); ok {
 		if text, ok := m["content"].(string); ok && s.confined {
 			s.content = segno.HashOf([]byte(text))
@@ -105,7 +99,7 @@ func (s *toolCall) read(input json.RawMessage) {
 	}
 }
 
-// startedTask returns the background task that a call's result says it started, or "".
+// startedTask returns the background task that a call started, according to its result, or "".
 func startedTask(result json.RawMessage) string {
 	var r struct {
 		Response struct {
@@ -124,8 +118,8 @@ func startedTask(result json.RawMessage) string {
 }
 
 // isConfined reports whether a tool changes at most the files that its input names, by
-// the names that Claude Code and the Agent Client Protocol give such tools. The calls
-// of a subagent are entries too, so the tool that starts one changes nothing.
+// the names that Claude Code and the Agent Client Protocol use. The calls of a subagent are
+// entries too, so the tool that starts a subagent changes nothing.
 func isConfined(tool string) bool {
 	switch tool {
 	case "Write", "Edit", "MultiEdit", "NotebookEdit", "apply_patch", "edit", "delete", "move", "Agent", "Task":
@@ -148,7 +142,7 @@ func onlyReads(tool string) bool {
 	return false
 }
 
-// ownerOf says whose the change of a path is that was last touched at a time.
+// ownerOf returns the owner of a change to a path that was last touched at a time.
 func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 	if touched.IsZero() {
 		return ownDoubt
@@ -160,34 +154,45 @@ func (c *activity) ownerOf(change segno.Change, touched time.Time) owner {
 	if !touched.After(sure) {
 		return ownTurn
 	}
-	named, within := false, false
+	gone := change.To.Type == segno.EntityNone
+	unsure := c.blind || !touched.After(c.until) // the turn's end is within the grain of the clock
 	for _, s := range c.calls {
-		gone := change.To.Type == segno.EntityNone
-		names := s.names(change.Path, c.root) && !(gone && s.keeps)
-		during := !touched.Before(s.from.Add(-clockGrain)) && (s.lost || !touched.After(s.to))
-		switch {
-		case names && !s.content.IsZero() && s.content == change.To.Hash:
-			return ownTurn // the content is what the tool wrote
-		case names && gone && s.deletes() && !s.from.After(touched):
+		switch s.ownerOf(change, c.root, touched) {
+		case ownTurn:
 			return ownTurn
-		case names && during && !s.lost && !gone:
-			return ownTurn
+		case ownDoubt:
+			unsure = true
 		}
-		named = named || names
-		within = within || during && !s.confined
+		// A path that is gone has the time of its directory, which may have changed again.
+		unsure = unsure || gone && !s.confined
 	}
-	switch gone := change.To.Type == segno.EntityNone; {
-	case named, within, c.blind:
+	if unsure {
 		return ownDoubt
-	case !touched.After(c.until):
-		return ownDoubt // within the grain of the clock
-	case gone && slices.ContainsFunc(c.calls, func(s toolCall) bool { return !s.confined }):
-		return ownDoubt // the directory changed later, which need not be when the path went
 	}
 	return ownOther
 }
 
-func (s *toolCall) names(p, root string) bool { return mentions(s.text, root)(p) }
+// ownerOf returns the owner of a change, made after the turn ended, by one call alone.
+func (s *toolCall) ownerOf(change segno.Change, root string, touched time.Time) owner {
+	gone := change.To.Type == segno.EntityNone
+	names := mentions(s.text, root, change.Path) && !(gone && s.keeps)
+	switch during := s.workedAt(touched); {
+	case !names && during && !s.confined:
+		return ownDoubt
+	case !names:
+		return ownOther
+	case !s.content.IsZero() && s.content == change.To.Hash:
+		return ownTurn // the file has the content that the tool wrote
+	case gone && s.deletes() && !s.from.After(touched), !gone && during && !s.lost:
+		return ownTurn
+	}
+	return ownDoubt
+}
+
+// workedAt reports whether the call may have worked at a time.
+func (s *toolCall) workedAt(at time.Time) bool {
+	return !at.Before(s.from.Add(-clockGrain)) && (s.lost || !at.After(s.to))
+}
 
 // deletes reports whether a call can remove the paths that it names.
 func (s *toolCall) deletes() bool {
@@ -199,17 +204,17 @@ func (s *toolCall) deletes() bool {
 	return false
 }
 
-// division say whose the changes are.
+// division has the paths of changes by owner.
 type division struct {
 	turn   []string // the turn's
 	others []string // not the turn's
 	doubt  []string // the turn's, or not
-	dirs   []string // directories in doubt: they get the owner of their contents
+	dirs   []string // directories in doubt, without those that got the owner of their contents
 }
 
 // touchTimes returns when each changed path and each directory above it last changed in
 // any way, by path. The root is ".".
-func touchTimes(ctx context.Context, w treeComposer, changes []segno.Change) (map[string]time.Time, error) {
+func (tx *txn) touchTimes(ctx context.Context, changes []segno.Change) (map[string]time.Time, error) {
 	times := map[string]time.Time{".": {}}
 	paths := []string{""}
 	for _, x := range changes {
@@ -221,7 +226,7 @@ func touchTimes(ctx context.Context, w treeComposer, changes []segno.Change) (ma
 			paths = append(paths, p)
 		}
 	}
-	touched, err := w.Touched(ctx, paths)
+	touched, err := tx.Workspace.Touched(ctx, paths)
 	if err != nil {
 		return nil, fmt.Errorf("look at files: %w", err)
 	}
@@ -234,7 +239,7 @@ func touchTimes(ctx context.Context, w treeComposer, changes []segno.Change) (ma
 
 // changeTime returns the latest time at which a rename of a directory above p may have
 // moved p, or zero. A rename changes the time of the directory and that of its parent,
-// but not the times of what the directory holds. Only directories that pass counts are
+// but not the times of its contents. Only directories that pass counts are
 // considered.
 func changeTime(p string, times map[string]time.Time, counts func(dir string) bool) (at time.Time) {
 	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
@@ -249,13 +254,13 @@ func changeTime(p string, times map[string]time.Time, counts func(dir string) bo
 	return at
 }
 
-// ownerOf says whose a change is, by the time of its path and by the times of the
-// directories above it: the user may have renamed one of those after the turn. changed
+// ownerAmong returns the owner of a change, by the time of its path and by the times of the
+// directories above it, because the user may have renamed one of those after the turn. changed
 // holds all changes by path. start is when the turn began, or zero.
-func ownerOf(x segno.Change, changed map[string]segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) owner {
+func ownerAmong(x segno.Change, changed map[string]segno.Change, times map[string]time.Time, start time.Time, of ownerFunc) owner {
 	touched := times[x.Path]
 	if !start.IsZero() && !touched.IsZero() && touched.Before(start.Add(-clockGrain)) {
-		// Nothing wrote or removed this path since the turn began: a rename of a
+		// No author wrote or removed this path since the turn began: a rename of a
 		// directory above it moved it.
 		at := changeTime(x.Path, times, func(string) bool { return true })
 		if at.Before(start.Add(-clockGrain)) {
@@ -274,83 +279,88 @@ func ownerOf(x segno.Change, changed map[string]segno.Change, times map[string]t
 	if !at.After(touched) || of(x, at) == first {
 		return first
 	}
-	return ownDoubt // the turn may have written what the user moved, or the other way round
+	return ownDoubt // the user may have moved a file of the turn, or the turn one of the user
 }
 
-// divide says whose each of changes is. times are those of [touchTimes], and start is when
+// divide decides the owner of each change. times are those of touchTimes, and start is when
 // the turn began, or zero.
-func divide(changes []segno.Change, times map[string]time.Time, start time.Time, of func(segno.Change, time.Time) owner) division {
+func divide(changes []segno.Change, times map[string]time.Time, start time.Time, of ownerFunc) (d division) {
 	own := make(map[string]owner, len(changes))
 	changed := make(map[string]segno.Change, len(changes))
 	for _, x := range changes {
 		changed[x.Path] = x
 	}
 	for _, x := range changes {
-		own[x.Path] = ownerOf(x, changed, times, start, of)
+		own[x.Path] = ownerAmong(x, changed, times, start, of)
 	}
 	// A directory gets the owner of its contents, and all names of a file get the same owner.
-	for i := len(changes) - 1; i >= 0; i-- {
-		assignOwner(changes[i], changes[i+1:], own)
+	for i, x := range slices.Backward(changes) {
+		if x.From.Type == segno.EntityHardLink || x.To.Type == segno.EntityHardLink {
+			assignLink(x, own)
+		} else if isDirChange(x) {
+			assignDir(x, changes[i+1:], own)
+		}
 	}
 	for _, x := range changes {
 		assignParents(x, changed, own)
 	}
-	var s division
 	for _, x := range changes {
-		dir := x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
+		list := &d.doubt
 		switch own[x.Path] {
 		case ownTurn:
-			s.turn = append(s.turn, x.Path)
+			list = &d.turn
 		case ownOther:
-			s.others = append(s.others, x.Path)
+			list = &d.others
 		case ownDoubt:
-			if dir {
-				s.dirs = append(s.dirs, x.Path)
-			} else {
-				s.doubt = append(s.doubt, x.Path)
+			if isDirChange(x) {
+				list = &d.dirs
 			}
 		}
+		*list = append(*list, x.Path)
 	}
-	return s
+	return d
 }
 
-// assignOwner decides the owner of a path on which the paths below it, or another name of the
-// same file, depend. after are the changes that sort after it, whose owners are known.
-func assignOwner(x segno.Change, after []segno.Change, own map[string]owner) {
-	for _, e := range []segno.Entity{x.From, x.To} {
-		if e.Type != segno.EntityHardLink {
-			continue
-		}
-		if first, changed := own[e.Target]; changed && first != own[x.Path] {
-			own[e.Target], own[x.Path] = ownDoubt, ownDoubt
-		} else if !changed && own[x.Path] == ownOther {
-			own[x.Path] = ownDoubt
-		}
-		return
+// isDirChange reports whether a path is or was a directory.
+func isDirChange(x segno.Change) bool {
+	return x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
+}
+
+// assignLink gives a name of a file the same owner as the first name of the file.
+func assignLink(x segno.Change, own map[string]owner) {
+	target := x.From.Target
+	if x.From.Type != segno.EntityHardLink {
+		target = x.To.Target
 	}
-	if x.From.Type != segno.EntityDir && x.To.Type != segno.EntityDir {
-		return
+	if first, changed := own[target]; changed && first != own[x.Path] {
+		own[target], own[x.Path] = ownDoubt, ownDoubt
+	} else if !changed && own[x.Path] == ownOther {
+		own[x.Path] = ownDoubt
 	}
-	below, others, all := 0, 0, own[x.Path]
+}
+
+// assignDir gives a directory the owner of the paths below it. after are the changes that sort
+// after it. Their owners are known.
+func assignDir(x segno.Change, after []segno.Change, own map[string]owner) {
+	below, others := 0, 0
 	for _, y := range after {
-		if !strings.HasPrefix(y.Path, x.Path+"/") {
-			if y.Path > x.Path+"0" { // the byte after the slash
-				break
-			}
-			continue
+		if y.Path > x.Path+"0" { // the byte after the slash
+			break
 		}
-		if below++; own[y.Path] == ownOther {
-			others++
+		if strings.HasPrefix(y.Path, x.Path+"/") {
+			if below++; own[y.Path] == ownOther {
+				others++
+			}
 		}
 	}
-	switch {
+	switch isNewOrGone := x.From.Type == segno.EntityNone || x.To.Type == segno.EntityNone; {
 	case below == 0:
-	case others == below && (x.From.Type == segno.EntityNone || x.To.Type == segno.EntityNone):
+	case isNewOrGone && others == below:
 		own[x.Path] = ownOther
-	case x.From.Type == segno.EntityNone || x.To.Type == segno.EntityNone:
+	case isNewOrGone:
 		own[x.Path] = ownTurn
-	case x.From.Type != x.To.Type && (others < below || all != ownOther):
-		own[x.Path] = ownDoubt // a file took a directory's place, or the other way round
+	case x.From.Type != x.To.Type && (others < below || own[x.Path] != ownOther):
+		own[x.Path] = ownDoubt // a file replaced a directory, or the other way round
 	}
 }
 
@@ -373,42 +383,41 @@ func assignParents(x segno.Change, changes map[string]segno.Change, own map[stri
 	}
 }
 
-// splitChanges separates the changes of a turn from later changes by others. It returns the
-// snapshot that the turn left, and the paths in doubt.
-func (tx *txn) splitChanges(ctx context.Context, b segno.Batch, c activity, before, now segno.Snapshot) (segno.Snapshot, []string, error) {
-	w, ok := tx.Workspace.(treeComposer)
-	if !ok || before.Tree == now.Tree {
-		return now, nil, nil
+// splitChanges separates the changes of a turn from later changes by others. It sets the
+// snapshot that the turn left, and adds paths in doubt.
+func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, c activity) error {
+	before := w.turn.Before
+	if before.Tree == w.present.Tree {
+		return nil
 	}
-	changes, err := tx.Workspace.Diff(ctx, before.Tree, now.Tree)
-	if tx.late && segno.KindOf(err) == segno.KindNotFound {
-		return now, nil, nil // the state before waits for the store and cannot be read yet
+	changes, err := tx.diff(ctx, before.Tree, w.present.Tree)
+	if tx.deferred && segno.KindOf(err) == segno.KindNotFound {
+		return nil // the state before is deferred and cannot be read yet
 	}
 	if err != nil {
-		return now, nil, fmt.Errorf("compare workspace: %w", err)
+		return err
 	}
-	times, err := touchTimes(ctx, w, changes)
+	times, err := tx.touchTimes(ctx, changes)
 	if err != nil {
-		return now, nil, err
+		return err
 	}
-	c.root = tx.Workspace.Root()
 	parts := divide(changes, times, c.start, c.ownerOf)
-	if len(parts.others) == 0 {
-		return now, parts.doubt, nil
+	w.doubt = append(parts.doubt, w.doubt...)
+	if len(parts.others) > 0 {
+		w.after, err = tx.Workspace.Compose(ctx, w.batch, w.present, *before, parts.others)
 	}
-	left, err := w.Compose(ctx, b, now, before, parts.others)
-	return left, parts.doubt, err
+	return err
 }
 
 // doubtEntry records the paths of a turn that another author may have changed. Names are bytes,
 // because a name need not be valid UTF-8.
-func doubtEntry(paths []string, session segno.SessionID, at time.Time) (segno.Entry, error) {
+func doubtEntry(paths []string, session segno.SessionID, at time.Time) segno.Entry {
 	raw := make([][]byte, len(paths))
 	for i, p := range paths {
 		raw[i] = []byte(p)
 	}
-	body, err := json.Marshal(raw)
-	return segno.Entry{Kind: segno.EntryDoubt, Session: session, Time: at, Name: "segno", Body: body}, err
+	body, _ := json.Marshal(raw) // byte slices always encode
+	return segno.Entry{Kind: segno.EntryDoubt, Session: session, Time: at, Name: "segno", Body: body}
 }
 
 // doubtfulPaths returns the paths in doubt of a turn's entries.

@@ -26,7 +26,7 @@ func TestPlansNameTheirFilesExactly(t *testing.T) {
 	if err := json.Unmarshal(data, &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(p, got, cmpopts.IgnoreUnexported(Plan{})); diff != "" {
+	if diff := cmp.Diff(p, got, cmpopts.IgnoreUnexported(FilePlan{})); diff != "" {
 		t.Error(diff)
 	}
 }

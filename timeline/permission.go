@@ -72,12 +72,10 @@ func PermissionOf(request, answer json.RawMessage) Permission {
 // result, so that a command without a result was not run either.
 func shellCalls(entries []segno.Entry, resolved bool) (n int) {
 	requests := map[string]json.RawMessage{} // open ones, by the call's ID
-	refused, ended := map[string]bool{}, map[string]bool{}
+	refused, ended := map[string]bool{}, endedCalls(entries)
 	for _, e := range entries {
 		call, ok := PermissionCall(e.ID)
 		switch {
-		case e.Kind == segno.EntryResult:
-			ended[e.ID] = true
 		case e.Kind == segno.EntryInterrupt && ok:
 			requests[call] = e.Body
 		case e.Kind == segno.EntryDecision && ok:
@@ -97,20 +95,27 @@ func shellCalls(entries []segno.Entry, resolved bool) (n int) {
 	return n
 }
 
-// unmade are the decisions that record that the calls of entries without a result were
-// never made: the user interrupted the turn at the question whether to make them.
+// unmade returns decisions that record that the calls of entries without a result were
+// never made, because the user interrupted the turn at the question whether to make them.
 func unmade(entries []segno.Entry) (decisions []segno.Entry) {
+	ended := endedCalls(entries)
+	for _, e := range entries {
+		if e.Kind == segno.EntryIntent && e.ID != "" && !ended[e.ID] {
+			ended[e.ID] = true
+			decisions = append(decisions, segno.Entry{Kind: segno.EntryDecision, Session: e.Session, Time: e.Time,
+				ID: PermissionID(e.ID), Body: json.RawMessage(cancelled)})
+		}
+	}
+	return decisions
+}
+
+// endedCalls returns the calls that have a result.
+func endedCalls(entries []segno.Entry) map[string]bool {
 	ended := map[string]bool{}
 	for _, e := range entries {
 		if e.Kind == segno.EntryResult {
 			ended[e.ID] = true
 		}
 	}
-	for _, e := range entries {
-		if e.Kind == segno.EntryIntent && e.ID != "" && !ended[e.ID] {
-			ended[e.ID] = true
-			decisions = append(decisions, segno.Entry{Kind: segno.EntryDecision, Session: e.Session, Time: e.Time, ID: PermissionID(e.ID), Body: json.RawMessage(cancelled)})
-		}
-	}
-	return decisions
+	return ended
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Pin gives a checkpoint one more name, under which it is kept whatever the policy says.
-// called is how the user named the checkpoint; the operation log shows it.
+// Pin adds a name to a checkpoint. No policy collects a checkpoint with a name.
+// called is the checkpoint in the user's words, for the operation log.
 func (tl *Timeline) Pin(ctx context.Context, at segno.CommitID, called, name string) error {
 	return tl.pin(ctx, at, []string{name}, nil, &segno.Operation{Verb: segno.VerbPin, Args: strings.TrimSpace(called + " " + name)})
 }
 
-// Unpin takes names off a checkpoint.
+// Unpin removes names of a checkpoint.
 func (tl *Timeline) Unpin(ctx context.Context, at segno.CommitID, called string, names ...string) error {
 	return tl.pin(ctx, at, nil, names, &segno.Operation{Verb: segno.VerbUnpin, Args: called})
 }
@@ -29,10 +29,10 @@ func without(names, gone []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return slices.Contains(gone, n) })
 }
 
-// pin changes the names of a checkpoint. It holds the site's lock, so that two processes
+// pin changes the names of a checkpoint. It holds the workspace's lock, so that two processes
 // that pin the same checkpoint both succeed.
 func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []string, op *segno.Operation) error {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,6 +59,8 @@ func (tl *Timeline) pin(ctx context.Context, at segno.CommitID, add, remove []st
 	}
 	op.ID, op.Workspace, op.Thread, op.Time = segno.OperationID(segno.NewID()), tx.Workspace.ID(), c.Thread, tx.Now()
 	op.Pin = &segno.Pin{Checkpoint: c.ID, Name: label}
-	_, err = tx.commitRetryingCAS(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: c.Thread, Expect: head.Head, Epoch: head.Epoch, Pin: op.Pin, Operation: op})
+	commit := newCommit(head)
+	commit.Pin, commit.Operation = op.Pin, op
+	_, err = tx.commitRetryingCAS(ctx, commit)
 	return err
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// MoveRequest is what a person asks for.
+// MoveRequest is a move that a user asks for.
 type MoveRequest struct {
 	Verb   segno.Verb
 	Thread segno.ThreadID    // "" is the thread of the workspace
@@ -18,18 +19,18 @@ type MoveRequest struct {
 	Turn   int               // undo, redo: the last turn to move over, instead of how many
 	Steps  bool              // undo, redo: Turns counts checkpoints
 	To     segno.CommitID    // restore, fork: the checkpoint
-	Name   string            // how a person calls it
+	Name   string            // the checkpoint in the user's words
 	Scope  Scope             // restore: which tiers
 	Paths  []string          // restore, undo: only these, relative to the root
 	Dir    string            // fork: the new directory, absolute; "" makes a thread on the same files
 	Title  string            // fork: of its thread; "" is the checkpoint's prompt
-	Link   *segno.Link       // fork: the session that stands there already; nil cuts one
-	NoNote bool              // fork: do not tell the agent where it is
+	Link   *segno.Link       // fork: a session that already ends there; nil cuts one
+	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
 	Force  bool              // override conflicts and open turns
 }
 
-// Scope says which tiers a restore moves.
+// Scope is the tiers that a restore moves.
 type Scope string
 
 // The scopes.
@@ -51,47 +52,49 @@ type Plan struct {
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
 	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
 	// head is a new checkpoint on the present one.
-	Landing segno.CommitID `json:"landing"`
+	Target  segno.CommitID `json:"landing"`
 	Tip     segno.CommitID `json:"tip"`
 	Restore bool           `json:"restore,omitempty"`
 	Label   string         `json:"label,omitempty"`
 
-	Steps     []segno.Change   `json:"steps,omitempty"`
-	Times     segno.Hash       `json:"times,omitzero"`
-	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
-	Forced    []segno.Change   `json:"forced,omitempty"`    // what force would do about conflicts, by path
-	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
-	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
-	Git       string           `json:"git,omitempty"`       // what to run if HEAD moved between the two, or ""
+	FilePlan
+	Git string `json:"git,omitempty"` // the command to run if HEAD moved between the two, or ""
 
-	// Session is where the conversation goes, nil if it stays; Link the session
-	// that stands there, once it is written.
+	// Session is the position to which the conversation moves, nil if it stays. Link is the
+	// session that ends there, once it is written.
 	Session *segno.Position   `json:"session,omitempty"`
 	Link    *segno.Link       `json:"link,omitempty"`
 	Undoes  segno.OperationID `json:"undoes,omitempty"`
-	// Finishes is the operation whose conflicts are overwritten, "" for a move of
-	// turns.
+	// Finishes is the operation that left the conflicts which this plan overwrites, or "".
 	Finishes segno.OperationID `json:"finishes,omitempty"`
+}
+
+// FilePlan is the part of a plan about files.
+type FilePlan struct {
+	Steps     []segno.Change   `json:"steps,omitempty"`
+	Times     segno.Hash       `json:"times,omitzero"`
+	Conflicts []segno.Conflict `json:"conflicts,omitempty"` // paths that stay because another author changed them
+	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
+	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
+	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 
 	goals  []segno.Hash // the trees that the steps come from
 	hidden []string     // paths to write that the present only records as protected
 }
 
-// Complete reports whether a plan leads to all it should: no path is a conflict, and
-// none is lost.
-func (p *Plan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
+// Complete reports whether no path of a plan is a conflict and none is lost.
+func (p *FilePlan) Complete() bool { return len(p.Conflicts) == 0 && !p.Lost }
 
-// checkPaths is the site as a move finds it.
+// currentState is the state of a thread and the workspace when a move begins.
 type currentState struct {
-	head   segno.Head
-	at     *segno.Checkpoint
+	threadState
 	snap   segno.Snapshot
 	staged segno.Staged
 }
 
 // Preview works a move out and moves nothing.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,8 @@ func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error)
 	if err != nil {
 		return nil, err
 	}
-	// The scan index knows these objects by now; they may as well be there.
+	// The scan index knows these objects now. If the store lacked them, a later snapshot
+	// would have to read those files again.
 	return p, tx.keepStaged(ctx, now.staged)
 }
 
@@ -124,6 +128,11 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
 	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
+	if ask.Verb != segno.VerbRestore {
+		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
+			return p, err
+		}
+	}
 	return p, tx.planVerb(ctx, ask, now, p)
 }
 
@@ -142,118 +151,122 @@ func (tx *txn) planVerb(ctx context.Context, ask MoveRequest, now currentState, 
 	case ask.Verb == segno.VerbOpUndo && tx.Workspace != nil:
 		return tx.planOpUndo(ctx, ask, now, p)
 	}
-	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "not a move")
+	return segno.Errorf(segno.KindInvalid, string(ask.Verb), "", "the request is not a move")
 }
 
 // readCurrent finds the thread, refuses while a turn is open and snapshots the present.
 func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentState, err error) {
-	// A turn that is closed now may be what makes the thread.
+	// A turn that is closed now may make the thread.
 	if err := tx.closeOrRefuse(ctx, ask); err != nil {
 		return now, err
 	}
-	thread := ask.Thread
-	if thread == "" {
-		if thread, err = tx.CurrentThread(ctx); err != nil {
-			return now, err
-		}
-	}
-	if thread == "" {
-		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").WithHint("run 'segno enable claude', or 'segno save' to begin one")
-	}
-	if now.head, err = tx.Store.Head(ctx, thread); err != nil {
-		return now, err
-	}
-	if now.at, err = tx.checkpoint(ctx, now.head.Head); err != nil {
-		return now, err
-	}
-	if err := tx.refuseForeignThread(ctx, thread, now.at); err != nil {
-		return now, err
-	}
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	if now.snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
-		return now, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	if now.staged, err = batch.Stage(ctx); err != nil {
-		return now, fmt.Errorf("stage snapshot: %w", err)
-	}
-	return now, nil
-}
-
-// refuseForeignThread refuses to move one workspace's files by what a thread of another holds.
-func (tx *txn) refuseForeignThread(ctx context.Context, thread segno.ThreadID, at *segno.Checkpoint) error {
 	here, err := tx.CurrentThread(ctx)
-	if err != nil || here == thread || at.Workspace == nil || at.Workspace.Workspace == tx.Workspace.ID() {
-		return err
+	if err != nil {
+		return now, err
 	}
-	return segno.Errorf(segno.KindRefused, "move", tx.Workspace.Root(), "the thread works in %s", at.Workspace.Root).WithHint("run the command there, or use -C " + at.Workspace.Root)
+	thread := cmp.Or(ask.Thread, here)
+	if thread == "" {
+		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").
+			WithHint("run 'segno enable claude', or 'segno save' to begin one")
+	}
+	if now.threadState, err = tx.threadState(ctx, thread); err != nil {
+		return now, err
+	}
+	// The files of one workspace are not moved by a thread of another.
+	if s := now.at.Workspace; here != thread && s != nil && s.Workspace != tx.Workspace.ID() {
+		return now, segno.Errorf(segno.KindRefused, "move", tx.Workspace.Root(), "the thread works in %s", s.Root).
+			WithHint("run the command there, or use -C " + s.Root)
+	}
+	now.snap, now.staged, err = tx.snapshot(ctx)
+	return now, err
 }
 
-// closeOrRefuse closes open turns whose agent is gone and refuses to move files
-// under one that is at work.
+// closeOrRefuse closes open turns of agents that have exited, and refuses to move files while an
+// agent works.
 func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range turns {
-		if t.Workspace != tx.Workspace.ID() || t.InBackground() {
-			continue
-		}
-		if tx.isGone(t) || tx.isOver(ctx, t) {
-			r := tx.begin()
-			t, open, err := tx.reread(ctx, t.Key)
-			if err == nil && open {
-				err = r.closeInterrupted(ctx, t)
-			}
-			if err != nil {
+	for _, t := range tx.turns {
+		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && !t.InBackground() {
+			if err := tx.closeTurnOrRefuse(ctx, t, ask); err != nil {
 				return err
 			}
-			continue
-		}
-		if !ask.Force {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).WithHint("wait for it to end, or use --force")
 		}
 	}
-	if turns, err = tx.Spool.Turns(ctx); err != nil { // one that was just closed may have left tasks
-		return err
-	}
-	for _, t := range turns {
-		t, open, err := tx.reread(ctx, t.Key)
-		if err == nil && open && t.Workspace == tx.Workspace.ID() && t.InBackground() {
-			err = tx.endTasksOrRefuse(ctx, t, ask)
-		}
-		if err != nil {
-			return err
+	for _, t := range tx.turns { // a turn that was just closed may have left tasks
+		if t, open := tx.openTurn(t.Key); open && t.Workspace == tx.Workspace.ID() && t.InBackground() {
+			if err := tx.endTasksOrRefuse(ctx, t, ask); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// endTasksOrRefuse is closeOrRefuse for a turn whose tasks go on in the background.
+// closeTurnOrRefuse is closeOrRefuse for a turn that runs.
+func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
+	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
+		return err
+	}
+	switch {
+	case tx.isGone(t) || tx.isOver(ctx, t):
+		return tx.closeInterrupted(ctx, t)
+	case ask.Force:
+		return nil
+	}
+	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
+		WithHint("wait for it to end, or use --force")
+}
+
+// completeEnd completes the end of a turn whose process died after it committed the turn and
+// before it removed the turn from the spool. The agent has sent its last event about the turn,
+// so no later event would end it. A turn with newer entries has not ended: its agent continued.
+func (tx *txn) completeEnd(ctx context.Context, t OpenTurn, ask MoveRequest) (ended bool, err error) {
+	if t.Ended != "" || t.commitsSteps() {
+		return false, nil
+	}
+	done, err := tx.recordedEnd(ctx, t)
+	if err != nil || !t.isCommittedAs(done) {
+		return false, err
+	}
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return false, err
+	}
+	t.Tasks = startedTasks(entries) // the list of the last event is lost
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(entries, func(e segno.Entry) bool { return !isTaskEnd(e) && e.Time.After(done.Time) }) {
+		return false, nil
+	}
+	return true, tx.closeTurn(ctx, t.Key)
+}
+
+// endTasksOrRefuse is closeOrRefuse for a turn with tasks in the background.
 func (tx *txn) endTasksOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
 		return err
 	}
-	running := t.RunningTasks(entries)
-	if len(running) > 0 && !tx.isGone(t) && !ask.Force {
-		return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s", t.Agent, t.describe(), t.PID, describeTasks(running)).WithHint("wait for it to end, or use --force")
+	if err := tx.refuseTasks(t, entries, ask); err != nil {
+		return err
 	}
-	r := tx.begin()
-	return r.checkBackground(ctx, t, true)
+	return tx.checkBackground(ctx, t, true)
 }
 
-// describeTasks names tasks in an error.
-func describeTasks(tasks []Task) string {
-	names := make([]string, len(tasks))
-	for i, t := range tasks {
-		names[i] = strings.TrimSpace(t.Kind + " " + t.ID)
+// refuseTasks refuses a move while tasks of a turn run in the background.
+func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) error {
+	var names []string
+	for _, task := range t.RunningTasks(entries) {
+		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	return strings.Join(names, ", ")
+	if len(names) == 0 || tx.isGone(t) || ask.Force {
+		return nil
+	}
+	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
 }
 
-// describe names an open turn's session, or the thread of one that has none.
+// describe names an open turn's session, or the thread of a turn without a session.
 func (t *OpenTurn) describe() string {
 	if t.commitsSteps() {
 		return "thread " + string(t.Thread)
@@ -263,9 +276,6 @@ func (t *OpenTurn) describe() string {
 
 // planUndo undoes the newest turns of the head's line, newest first.
 func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
-		return err
-	}
 	line, err := tx.line(ctx, now.head.Head)
 	if err != nil {
 		return err
@@ -274,16 +284,15 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 	if tx.Workspace == nil {
 		legs = withOpenTurn(legs, line, now.head.Head, ask)
 	}
-	back := &reverter{force: ask.Force, merger: tx.newMerger(now)}
+	back := tx.newReverter(&ask, now)
 	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
 		if tx.Workspace != nil {
-			if err := tx.reverseTurn(ctx, back, legs[i], now); err != nil {
+			if err := back.reverseTurn(ctx, legs[i]); err != nil {
 				return err
 			}
 		}
 		p.Turns = append(p.Turns, legs[i].turn)
-		p.setLanding(legs[i].below[0], now.head.Tip)
-		p.setGitWarning(now.snap, legs[i].below[0])
+		p.setTarget(legs[i].below[0], now.head.Tip, now.snap)
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
 		return err
@@ -323,7 +332,8 @@ func (a *MoveRequest) checkReached(turns []int) error {
 	case a.Turn > 0 && (len(turns) > 0 || a.Verb == segno.VerbUndo):
 		return segno.Errorf(segno.KindNotFound, verb, "", missing, a.Turn).WithHint(lines)
 	case len(turns) > 0:
-		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
+		return segno.Errorf(segno.KindNotFound, verb, "", few, count(len(turns), unit), a.Turns).
+			WithHint(fmt.Sprintf("run 'segno %s %d'", verb, len(turns)))
 	case a.Verb == segno.VerbRedo:
 		return segno.Errorf(segno.KindNotFound, verb, "", "nothing to redo").WithHint(lines)
 	}
@@ -332,33 +342,21 @@ func (a *MoveRequest) checkReached(turns []int) error {
 
 // planRedo redoes the oldest turns between head and tip, oldest first.
 func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
-		return err
-	}
 	line, err := tx.redoLine(ctx, now.head)
 	if err != nil {
 		return err
 	}
-	open := tx.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
-	legs, at := redoLegs(line, open, ask), 0
-	again := &reverter{force: ask.Force, merger: tx.newMerger(now)}
-	before, err := tx.treeAt(ctx, line[0].ID)
-	if err != nil {
-		return err
-	}
-	for i := 0; i < len(legs) && !ask.reached(p.Turns); i++ {
-		to := min(legs[i].to, len(line)-1)
-		for _, c := range line[at+1 : to+1] {
-			if before, err = tx.redoChanges(ctx, again, before, c, now); err != nil {
-				return err
-			}
+	above := tx.Workspace == nil && now.head.Head != now.head.Tip && line[len(line)-1].ID != now.head.Tip
+	landed := 0 // the index in line of the checkpoint that redo lands on
+	for _, l := range redoLegs(line, above, ask) {
+		if ask.reached(p.Turns) {
+			break
 		}
-		at = to
-		p.Turns = append(p.Turns, legs[i].turn)
-		p.setLanding(line[to], now.head.Tip)
-		p.setGitWarning(now.snap, line[to])
-		if legs[i].to == len(line) {
-			p.Landing = now.head.Tip
+		landed = min(l.to, len(line)-1)
+		p.Turns = append(p.Turns, l.turn)
+		p.setTarget(line[landed], now.head.Tip, now.snap)
+		if l.to == len(line) {
+			p.Target = now.head.Tip
 		}
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
@@ -368,46 +366,60 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	if tx.Workspace == nil {
 		return nil
 	}
-	if undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now); err != nil {
+	again := tx.newReverter(&ask, now)
+	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)
+	if err != nil {
 		return err
-	} else if undone != nil {
-		again = &reverter{force: ask.Force, merger: tx.newMerger(now)}
-		if err := tx.reverse(ctx, again, undone.After.Tree, undone.Before.Tree, nil, now); err != nil {
-			return err
-		}
+	}
+	if undone != nil {
+		err = again.reverse(ctx, undone.After.Tree, undone.Before.Tree, nil)
+	} else {
+		err = again.redo(ctx, line[:landed+1])
+	}
+	if err != nil {
+		return err
 	}
 	return p.setSteps(ctx, again)
 }
 
-// redoChanges adds what a checkpoint changed since the tree before, if a turn made it, and
-// returns its tree.
-func (tx *txn) redoChanges(ctx context.Context, again *reverter, before segno.Hash, c *segno.Checkpoint, now currentState) (segno.Hash, error) {
-	tree := c.Tree()
-	if tree.IsZero() {
-		return before, nil
+// redo adds the changes of the turns on a line, oldest first, since its first checkpoint.
+func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
+	before, err := r.treeAt(ctx, line[0].ID)
+	if err != nil {
+		return err
 	}
-	if endsTurn(c) {
-		return tree, tx.reverse(ctx, again, before, tree, nil, now)
+	for _, c := range line[1:] {
+		tree := c.Tree()
+		if tree.IsZero() {
+			continue
+		}
+		if endsTurn(c) {
+			if err := r.reverse(ctx, before, tree, nil); err != nil {
+				return err
+			}
+		}
+		before = tree
 	}
-	return tree, nil
+	return nil
 }
 
-// reverseTurn adds what reverts a turn. What changed outside while it waited stays.
-func (tx *txn) reverseTurn(ctx context.Context, back *reverter, l leg, now currentState) error {
+// reverseTurn adds the changes that revert a turn. Changes made outside while the turn waited
+// stay.
+func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 	left := l.parts[0].Tree()
 	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
-		left = now.snap.Tree // its run was killed: the present is what the turn left
+		left = r.now.snap.Tree // the turn's run was killed and left the present state
 	}
 	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := tx.reverse(ctx, back, left, c.Tree(), l.parts[0], now); err != nil {
+		if err := r.reverse(ctx, left, c.Tree(), l.parts[0]); err != nil {
 			return err
 		}
 		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return tx.reverse(ctx, back, left, newestTree(l.below), l.parts[0], now)
+	return r.reverse(ctx, left, newestTree(l.below), l.parts[0])
 }
 
 // newestTree returns the newest tree of a line, newest first. A step may have no tree.
@@ -423,26 +435,20 @@ func newestTree(line []*segno.Checkpoint) segno.Hash {
 // redoLine returns the checkpoints from the newest common one of head's and tip's
 // lines up to the tip, oldest first.
 func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoint, error) {
-	below := map[segno.CommitID]bool{}
 	line, err := tx.line(ctx, head.Head)
 	if err != nil {
 		return nil, err
 	}
+	below := map[segno.CommitID]bool{}
 	for _, c := range line {
 		below[c.ID] = true
 	}
-	tip, err := tx.line(ctx, head.Tip)
-	if err != nil {
-		return nil, err
+	up, err := tx.line(ctx, head.Tip)
+	if i := slices.IndexFunc(up, func(c *segno.Checkpoint) bool { return below[c.ID] }); i >= 0 {
+		up = up[:i+1]
 	}
-	var up []*segno.Checkpoint
-	for _, c := range tip {
-		up = append([]*segno.Checkpoint{c}, up...)
-		if below[c.ID] {
-			break
-		}
-	}
-	return up, nil
+	slices.Reverse(up)
+	return up, err
 }
 
 // planRestore goes to any checkpoint of the thread, or takes one tier or some
@@ -452,102 +458,93 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 	if err != nil {
 		return err
 	}
-	if err := tx.refuseOtherWorkspace(ctx, x, now); err != nil {
+	if err := tx.checkRestore(ctx, ask, x, now); err != nil {
 		return err
 	}
-	files := ask.Scope != ScopeChat
-	if files && x.Workspace == nil {
-		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the files were not recorded then").WithHint("use --chat to move the conversation only")
-	}
-	if ask.Scope == ScopeChat && len(ask.Paths) > 0 {
-		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
-	}
-	if ask.Scope == ScopeChat && x.Session == nil {
-		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "its conversation is the thread itself, and goes nowhere alone").WithHint("use 'segno restore' without --chat, or fork there")
-	}
 	p.Args = restoreArgs(ask)
-	if files {
-		changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, x.Tree())
+	if ask.Scope != ScopeChat {
+		changes, err := tx.diff(ctx, now.snap.Tree, x.Tree())
 		if err != nil {
-			return fmt.Errorf("compare workspace: %w", err)
+			return err
 		}
 		if err := tx.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
 			return err
 		}
 		p.hideAbove(changes, ask.Paths)
-		changes = filterPaths(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
-		p.split(changes)
+		p.split(filterPaths(changes, ask.Paths))
 		p.setGitWarning(now.snap, x)
 	}
-	if ask.Scope != ScopeBoth || len(ask.Paths) > 0 {
-		p.Restore, p.Landing, p.Tip = true, now.head.Head, segno.Self
-		p.Label = "restore " + p.Args
-		if ask.Scope == ScopeChat {
-			p.Session = x.Session
-		}
-		return nil
+	if ask.Scope == ScopeBoth && len(ask.Paths) == 0 {
+		return tx.setRestoreTarget(ctx, x, now, p)
 	}
-	return tx.setRestoreLanding(ctx, x, now, p)
+	p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, "restore "+p.Args
+	if ask.Scope == ScopeChat {
+		p.Session = x.Session
+	}
+	return nil
 }
 
-// filterPaths refuses a checkpoint of another workspace that the thread does not stand
-// on: its files are another project's.
-func (tx *txn) refuseOtherWorkspace(ctx context.Context, x *segno.Checkpoint, now currentState) error {
-	if x.Thread == now.head.Thread || x.Workspace == nil || x.Workspace.Workspace == tx.Workspace.ID() {
-		return nil
-	}
-	for _, at := range []segno.CommitID{now.head.Head, now.head.Tip} {
-		line, err := tx.line(ctx, at)
+// checkRestore refuses a restore that the checkpoint x cannot satisfy. A checkpoint of another
+// workspace has the files of another project, unless the thread continues from it.
+func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Checkpoint, now currentState) error {
+	if x.Thread != now.head.Thread && x.Workspace != nil && x.Workspace.Workspace != tx.Workspace.ID() {
+		line, err := tx.line(ctx, now.head.Head)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(line, func(c *segno.Checkpoint) bool { return c.ID == x.ID }) {
+		tip, err := tx.line(ctx, now.head.Tip)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(append(line, tip...), hasID(x.ID)) {
+			return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).
+				WithHint("use 'segno fork' there to have those files in another directory")
+		}
+	}
+	switch chat := ask.Scope == ScopeChat; {
+	case !chat && x.Workspace == nil:
+		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the checkpoint has no files").
+			WithHint("use --chat to move the conversation only")
+	case chat && len(ask.Paths) > 0:
+		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
+	case chat && x.Session == nil:
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it has no separate agent session: the conversation cannot move without the files").
+			WithHint("use 'segno restore' without --chat, or fork there")
+	}
+	return nil
+}
+
+// checkPaths returns an error for a path in ask that is in none of the trees, because a typing
+// error must not look like success.
+func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
+	missing := slices.DeleteFunc(slices.Clone(ask.Paths), func(p string) bool { return p == "." })
+	for _, tree := range trees {
+		if len(missing) == 0 {
 			return nil
 		}
+		all, err := tx.diff(ctx, segno.Hash{}, tree)
+		if err != nil {
+			return err
+		}
+		exists := entities(all)
+		missing = slices.DeleteFunc(missing, func(p string) bool { _, ok := exists[p]; return ok })
 	}
-	return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).WithHint("use 'segno fork' there to have those files in another directory")
-}
-
-// checkPaths checks that each path asked for is in one of two trees at least: a
-// typing error must not look like success.
-func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
-	if len(ask.Paths) == 0 {
+	if len(missing) == 0 {
 		return nil
 	}
-	missing := map[string]bool{}
-	for _, p := range ask.Paths {
-		missing[p] = p != "."
-	}
-	for _, tree := range trees {
-		all, err := tx.Workspace.Diff(ctx, segno.Hash{}, tree)
-		if err != nil {
-			return fmt.Errorf("list files: %w", err)
-		}
-		for _, c := range all {
-			delete(missing, c.Path)
-		}
-	}
-	for p, not := range missing {
-		if not {
-			return segno.Errorf(segno.KindNotFound, string(ask.Verb), p, "no such path at %s or now", ask.name()).WithHint("paths are relative to where you are")
-		}
-	}
-	return nil
+	return segno.Errorf(segno.KindNotFound, string(ask.Verb), missing[0], "no such path at %s or now", ask.name()).
+		WithHint("paths are relative to where you are")
 }
 
-func (tx *txn) setRestoreLanding(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
-	p.setLanding(x, x.ID)
+// setRestoreTarget makes x the thread's next head. The tip stays if x is one of its ancestors.
+func (tx *txn) setRestoreTarget(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
+	p.setTarget(x, x.ID, now.snap)
 	tip, err := tx.line(ctx, now.head.Tip)
-	if err != nil {
-		return err
+	if slices.ContainsFunc(tip, hasID(x.ID)) {
+		p.Tip = now.head.Tip
 	}
-	for _, c := range tip {
-		if c.ID == x.ID {
-			p.Tip = now.head.Tip
-		}
-	}
-	return nil
+	return err
 }
 
 // force is the flag as users type it, or "".
@@ -558,12 +555,8 @@ func (a MoveRequest) force() string {
 	return ""
 }
 
-func (a MoveRequest) name() string {
-	if a.Name != "" {
-		return a.Name
-	}
-	return string(a.To)
-}
+// name is the checkpoint in the user's words.
+func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
 
 func restoreArgs(ask MoveRequest) string {
 	args := []string{ask.name()}
@@ -576,10 +569,11 @@ func restoreArgs(ask MoveRequest) string {
 	return strings.Join(args, " ")
 }
 
-// setLanding makes c the thread's next head.
-func (p *Plan) setLanding(c *segno.Checkpoint, tip segno.CommitID) {
-	p.Landing, p.Tip, p.Session = c.ID, tip, c.Session
+// setTarget makes c the thread's next head. present is the state of the workspace.
+func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
+	p.Target, p.Tip, p.Session = c.ID, tip, c.Session
 	if c.Workspace != nil {
 		p.Times = c.Workspace.Times
 	}
+	p.setGitWarning(present, c)
 }

@@ -8,19 +8,20 @@ import (
 
 // MoveHead is [Timeline.Move] for a timeline without a workspace: it plans undo, redo and
 // restore in the same way and then moves the thread's pointers in one commit. Nothing is
-// deleted. The error has [segno.KindNotFound] if there is less to undo or redo than ask
-// says, and then nothing moves.
+// deleted. The error has [segno.KindNotFound] if there are fewer turns to undo or redo than ask
+// names. Then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
-	tx := tl.begin()
+	tx := tl.unlocked()
 	head, err := tx.Store.Head(ctx, ask.Thread)
 	if err != nil {
 		return head, err
 	}
 	p := &Plan{}
-	if err := tx.planVerb(ctx, ask, currentState{head: head}, p); err != nil {
+	if err := tx.planVerb(ctx, ask, currentState{threadState: threadState{head: head}}, p); err != nil {
 		return head, err
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: head.Thread, Expect: head.Head, Epoch: head.Epoch, Move: &segno.Move{Head: p.Landing, Tip: p.Tip}}
+	c := newCommit(head)
+	c.Move = &segno.Move{Head: p.Target, Tip: p.Tip}
 	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
 		c.Epoch = tl.Lease.Epoch
 	}
@@ -37,11 +38,12 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 	if x == nil {
 		return segno.Errorf(segno.KindInvalid, "restore", string(ask.To), "the commit has no checkpoint")
 	}
-	if err := tx.setRestoreLanding(ctx, x, now, p); err != nil {
+	if err := tx.setRestoreTarget(ctx, x, now, p); err != nil {
 		return err
 	}
 	if p.Tip == x.ID && x.Thread != ask.Thread && x.ID != now.head.Tip {
-		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "the checkpoint belongs to another thread").WithHint("fork there instead")
+		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "the checkpoint belongs to another thread").
+			WithHint("fork there instead")
 	}
 	return nil
 }
@@ -51,7 +53,8 @@ func (tx *txn) planRestoreHead(ctx context.Context, ask MoveRequest, now current
 // the line is. Another thread of the same id is a [segno.KindConflict].
 func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.Thread, anyCommit bool) (segno.Head, error) {
 	if there, err := tl.Store.Head(ctx, as.ID); err == nil {
-		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).WithHint("fork to a name that is free")
+		return segno.Head{}, segno.NewError(segno.KindConflict, "fork", string(as.ID), &segno.ConflictError{Actual: there}).
+			WithHint("fork to a name that is free")
 	}
 	from, err := tl.forkBase(ctx, at, anyCommit)
 	if err != nil {
@@ -67,23 +70,17 @@ func (tl *Timeline) ForkThread(ctx context.Context, at segno.CommitID, as segno.
 	return head, err
 }
 
-// relativeTo is the checkpoint that a fork begins with: at itself, or the newest below it.
+// forkBase returns the checkpoint that a fork begins with: at itself, or the newest below it.
 func (tl *Timeline) forkBase(ctx context.Context, at segno.CommitID, anyCommit bool) (*segno.Checkpoint, error) {
-	for last := 1; ; last *= 8 {
-		line, err := tl.Store.Load(ctx, at, segno.Window{Last: last})
-		if err != nil {
+	for n, err := range segno.Ancestors(ctx, tl.Store, at, segno.Window{}) {
+		switch {
+		case err != nil:
 			return nil, err
-		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			if c := line.Commits[i].Checkpoint; c != nil {
-				return c, nil
-			}
-			if !anyCommit {
-				return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
-			}
-		}
-		if len(line.Commits) < last {
-			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "no checkpoint below the commit")
+		case n.Checkpoint != nil:
+			return n.Checkpoint, nil
+		case !anyCommit:
+			return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no checkpoint")
 		}
 	}
+	return nil, segno.Errorf(segno.KindInvalid, "fork", string(at), "the commit has no ancestor with a checkpoint")
 }

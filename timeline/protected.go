@@ -2,32 +2,16 @@ package timeline
 
 import (
 	"context"
-	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// This file is about moves over paths that were saved once and are only recorded as
-// protected at another time.
-
-// hideChanges remembers which paths the present protects although a turn's checkpoint saved
-// them, given what changed since that checkpoint.
-func (r *reverter) hide(since []segno.Change) {
-	if r.hidden == nil {
-		r.hidden = map[string]bool{}
-	}
-	for _, c := range since {
-		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
-			r.hidden[c.Path] = true
-		}
-	}
-}
-
-// hideChanges adds the steps that lead into what the present protects to the plan's hidden
-// paths, which are then judged by the rules of the trees that the steps come from.
-func (p *Plan) hide(r *reverter) {
+// hide adds the steps below directories that the present protects to the plan's hidden
+// paths. The rules of the trees that the steps come from then decide about them.
+func (p *FilePlan) hide(r *reverter) {
 	p.goals = r.targets
 	for _, step := range p.Steps {
 		for at := step.Path; at != "."; at = path.Dir(at) {
@@ -39,9 +23,9 @@ func (p *Plan) hide(r *reverter) {
 	}
 }
 
-// hideAbove adds the directories above some paths that the present protects, given
-// what differs between it and a checkpoint that saved them.
-func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
+// hideAbove adds the directories above some paths that the present protects and a checkpoint
+// saved. changes lead from the present to the checkpoint.
+func (p *FilePlan) hideAbove(changes []segno.Change, paths []string) {
 	for _, c := range changes {
 		if c.From.Type != segno.EntityProtected || !isSaved(c.To) {
 			continue
@@ -54,32 +38,24 @@ func (p *Plan) hideAbove(changes []segno.Change, paths []string) {
 	}
 }
 
-// snapshotHidden saves the workspace by the rules of other times: what one of the goals or
-// the present saved is saved, so that the move may overwrite it.
-func (tx *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (snap segno.Snapshot, staged segno.Staged, err error) {
+// snapshotHidden saves the workspace by the rules of other times. It saves each path that one of
+// the goals or the present saved, so that the move may overwrite it.
+func (tx *txn) snapshotHidden(ctx context.Context, goals []segno.Hash, now currentState) (segno.Snapshot, segno.Staged, error) {
 	if err := tx.keepStaged(ctx, now.staged); err != nil { // so that the present's own tree can be read
-		return snap, staged, err
+		return segno.Snapshot{}, segno.Staged{}, err
 	}
 	with := []segno.Coverage{{Tree: now.snap.Tree, Strict: true}}
 	for _, tree := range goals {
 		with = append(with, segno.Coverage{Tree: tree, Strict: true})
 	}
-	tx.cover(with...)
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	if snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
-		return snap, staged, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	if staged, err = batch.Stage(ctx); err != nil {
-		return snap, staged, fmt.Errorf("stage snapshot: %w", err)
-	}
-	return snap, staged, nil
+	tx.Workspace.Cover(with...)
+	return tx.snapshot(ctx)
 }
 
-// reverseUnsaved adds what differs between target and the present below the paths
-// that target saved and the turn's end did not. Whether the turn or the user changed
-// such a path is not known, so that it is a conflict.
-func (tx *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Hash, changes []segno.Change, now currentState) error {
+// reverseUnsaved adds the differences between target and the present below the paths
+// that target saved and the turn's end did not. Such a path is a conflict, because either the
+// turn or the user may have changed it.
+func (r *reverter) reverseUnsaved(ctx context.Context, target segno.Hash, changes []segno.Change) error {
 	var unsaved []string
 	for _, c := range changes {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
@@ -89,30 +65,26 @@ func (tx *txn) reverseUnsaved(ctx context.Context, r *reverter, target segno.Has
 	if len(unsaved) == 0 {
 		return nil
 	}
-	direct, err := tx.Workspace.Diff(ctx, target, now.snap.Tree)
+	direct, err := r.diff(ctx, target, r.now.snap.Tree)
 	if err != nil {
-		return fmt.Errorf("compare workspace: %w", err)
+		return err
 	}
 	for _, c := range direct {
 		if c.To.Type == segno.EntityProtected || !isBelow(c.Path, unsaved) {
 			continue
 		}
-		r.now[c.Path], r.want[c.Path], r.forced[c.Path] = c.To, c.To, c.From
+		f := &reversal{present: c.To, want: c.To, forced: c.From}
 		if r.force {
-			r.want[c.Path] = c.From
+			f.want = c.From
 		} else {
-			r.conflicts[c.Path] = "it was not saved when the turn ended"
+			f.conflict = "it was not saved when the turn ended"
 		}
+		r.files[c.Path] = f
 	}
 	return nil
 }
 
 // isBelow reports whether p is one of some paths, or in one of them.
 func isBelow(p string, paths []string) bool {
-	for _, at := range paths {
-		if p == at || strings.HasPrefix(p, at+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(at string) bool { return p == at || strings.HasPrefix(p, at+"/") })
 }

@@ -10,21 +10,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// forced marks the Args of an operation that was made with [Ask.Force].
+// forced marks the Args of an operation that was made with [MoveRequest].Force.
 const forced = " --force"
 
-// remainder is what a move left as conflicts: the move as it was planned, with those of
-// its conflicts that are not settled.
-type remainder struct {
-	op   segno.Operation
-	plan *Plan
-}
-
 // Remaining returns the thread's newest move as it was planned. Its Conflicts and Forced
-// are those that still differ from what the move would have written. The plan is nil
+// are the paths that still differ from the result that the move would have had. The plan is nil
 // if the thread moved on since.
 func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan, error) {
-	tx, err := tl.lockForMove(ctx)
+	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -33,51 +26,47 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 	if err != nil {
 		return nil, err
 	}
-	left, err := tx.remaining(ctx, now)
+	_, left, err := tx.remaining(ctx, now)
 	if err != nil || left == nil {
 		return nil, err
 	}
-	return left.plan, tx.keepStaged(ctx, now.staged)
+	return left, tx.keepStaged(ctx, now.staged)
 }
 
-// finishLast plans to overwrite what the newest move left as conflicts, if ask forces
+// finishLast plans to overwrite the conflicts that the newest move left, if ask forces
 // the same verb. After conflicts a user repeats the command with --force: that
 // must not move a further turn. It returns false if there is nothing to finish.
 func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState, p *Plan) (bool, error) {
-	if !ask.Force || ask.Op != "" || tx.Workspace == nil {
+	if !ask.Force || ask.Op != "" {
 		return false, nil
 	}
-	left, err := tx.remaining(ctx, now)
-	if err != nil || left == nil || len(left.plan.Forced) == 0 || left.op.Verb != ask.Verb {
+	op, left, err := tx.remaining(ctx, now)
+	if err != nil || left == nil || len(left.Forced) == 0 || op.Verb != ask.Verb {
 		return false, err
 	}
-	last := left.plan.Turns[max(0, len(left.plan.Turns)-1):]
-	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != left.op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
+	last := left.Turns[max(0, len(left.Turns)-1):]
+	if ask.Turns > 1 && fmt.Sprint(ask.Turns) != op.Args || ask.Turn > 0 && !slices.Contains(last, ask.Turn) || len(ask.Paths) > 0 {
 		return false, nil
 	}
-	landing, err := tx.checkpoint(ctx, left.plan.Landing)
+	landing, err := tx.checkpoint(ctx, left.Target)
 	if err != nil {
 		return false, err
 	}
-	p.setLanding(landing, now.head.Tip)
-	p.Session = nil // the conversation has moved already
-	p.Turns, p.Args, p.Finishes, p.Undoes = left.plan.Turns, left.op.Args+forced, left.op.ID, ""
-	p.split(left.plan.Forced)
+	p.setTarget(landing, now.head.Tip, now.snap)
+	p.Git, p.Session = "", nil // the move has warned, and the conversation has moved
+	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
+	p.split(left.Forced)
 	return true, nil
 }
 
-// remaining returns what the thread's newest move left, or nil if the thread has moved on
-// since, or if there is no such move. The operation log has no conflicts: the move
-// is planned again from the state that it began with.
-func (tx *txn) remaining(ctx context.Context, now currentState) (*remainder, error) {
-	log, ok := tx.Store.(segno.Workspaces)
-	if !ok {
-		return nil, nil
-	}
+// remaining returns the thread's newest move and what remains of its plan, or nil if the
+// thread has moved on since, or if there is no such move. The operation log has no
+// conflicts, so the move is planned again from the state that it began with.
+func (tx *txn) remaining(ctx context.Context, now currentState) (*segno.Operation, *Plan, error) {
 	undone := map[segno.OperationID]bool{}
-	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
+	for op, err := range tx.operations(ctx) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if op.Undoes != "" {
 			undone[op.Undoes] = !undone[op.ID]
@@ -86,14 +75,14 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*remainder, err
 			continue
 		}
 		if since, err := tx.isOnlySaves(ctx, op.After.Head, now.head.Head); err != nil || !since {
-			return nil, err
+			return nil, nil, err
 		}
 		left, err := tx.remainingOf(ctx, op, now)
-		if err != nil || op.Verb != segno.VerbOpUndo || len(left.plan.Forced) > 0 {
-			return left, err
+		if err != nil || op.Verb != segno.VerbOpUndo || len(left.Forced) > 0 {
+			return &op, left, err
 		}
 	}
-	return nil, nil
+	return nil, nil, nil
 }
 
 // lastWholeUndo returns the operation that undid that many turns in one undo, if only the
@@ -101,13 +90,9 @@ func (tx *txn) remaining(ctx context.Context, now currentState) (*remainder, err
 // changes of that undo. Redoing the turns one by one would also restore lines of a turn that
 // the user had removed before the undo.
 func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (*segno.Operation, error) {
-	log, ok := tx.Store.(segno.Workspaces)
-	if !ok {
-		return nil, nil
-	}
 	const most = 64 // operations to look at, newest first
 	seen := 0
-	for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
+	for op, err := range tx.operations(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -144,46 +129,55 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 
 // remainingOf plans a move again and returns the conflicts that are not settled. Of a move that
 // was limited to paths it returns only the verb and the arguments.
-func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*remainder, error) {
-	left := &remainder{op: op, plan: &Plan{Verb: op.Verb, Args: op.Args}}
-	then := currentState{head: now.head, snap: segno.Snapshot{Tree: op.Before.Tree}}
+func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
+	left := &Plan{Verb: op.Verb, Args: op.Args}
+	then := currentState{threadState: threadState{head: now.head}, snap: segno.Snapshot{Tree: op.Before.Tree}}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}
 	switch {
 	case strings.HasSuffix(op.Args, forced):
 		return left, nil
-	case op.Verb == segno.VerbUndo && err == nil:
-		err = tx.planUndo(ctx, ask, then, left.plan)
-	case op.Verb == segno.VerbRedo && err == nil:
-		err = tx.planRedo(ctx, ask, then, left.plan)
+	case (op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo) && err == nil:
+		err = tx.planVerb(ctx, ask, then, left)
 	case op.Verb == segno.VerbOpUndo:
-		var undone segno.Operation
-		if undone, err = tx.operationByID(ctx, op.Undoes); err == nil {
-			err = tx.planReverse(ctx, undone, ask, then, left.plan)
+		var undone *segno.Operation
+		if undone, err = tx.operationByID(ctx, op.Undoes); undone == nil {
+			return left, err
 		}
+		err = tx.planReverse(ctx, *undone, ask, then, left)
 	default:
 		return left, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	after, err := tx.Workspace.Diff(ctx, op.Before.Tree, op.After.Tree)
+	after, err := tx.diff(ctx, op.Before.Tree, op.After.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
+		return nil, err
 	}
-	since, err := tx.Workspace.Diff(ctx, op.Before.Tree, now.snap.Tree)
-	if err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
-	}
-	left.plan.dropSettled(entities(after), entities(since))
-	return left, nil
+	since, err := tx.diff(ctx, op.Before.Tree, now.snap.Tree)
+	left.dropResolved(entities(after), entities(since))
+	return left, err
 }
 
-// dropSettled drops the conflicts that the move wrote all the same, or that are as it would
-// have written them by now. after is what changed from the plan's present to the end
-// of its move, and since what did until now.
-func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
+// operationByID returns an operation of the workspace's log, or nil.
+func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (*segno.Operation, error) {
+	for op, err := range tx.operations(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if op.ID == id {
+			return &op, nil
+		}
+	}
+	return nil, nil
+}
+
+// dropResolved drops the conflicts that the move wrote all the same, and those with the state
+// that it would have written. after has the changes from the plan's present to the end
+// of its move, and since those until now.
+func (p *FilePlan) dropResolved(after, since map[string]segno.Entity) {
 	open := map[string]bool{}
 	changes := p.Forced
 	p.Forced = nil
@@ -200,16 +194,4 @@ func (p *Plan) dropSettled(after, since map[string]segno.Entity) {
 		}
 	}
 	p.Conflicts = slices.DeleteFunc(p.Conflicts, func(c segno.Conflict) bool { return !open[c.Path] })
-}
-
-// operationByID returns one operation of the workspace's log.
-func (tx *txn) operationByID(ctx context.Context, id segno.OperationID) (segno.Operation, error) {
-	if log, ok := tx.Store.(segno.Workspaces); ok {
-		for op, err := range log.Operations(ctx, tx.Workspace.ID()) {
-			if err != nil || op.ID == id {
-				return op, err
-			}
-		}
-	}
-	return segno.Operation{}, segno.NewError(segno.KindNotFound, "find operation", string(id), nil)
 }

@@ -23,33 +23,29 @@ type Retention struct {
 // IsZero reports whether r keeps everything.
 func (r Retention) IsZero() bool { return r.KeepFor <= 0 && r.KeepTurns <= 0 }
 
-// Expired returns the threads of which r keeps no turn, in the order of [Store.Threads].
-// Parts count with the thread they are parts of. A caller deletes them with [DeleteWhole] or
+// Expired returns the threads without a turn that r keeps, in the order of [segno.Store].Threads.
+// Parts count with their parent thread. A caller deletes them with [DeleteWhole] or
 // [Purge], after it has seen that no turn of them is open elsewhere.
 func (r Retention) Expired(ctx context.Context, s segno.Store, now time.Time) ([]segno.ThreadID, error) {
 	if r.KeepFor <= 0 || r.KeepTurns > 0 {
 		return nil, nil // the rule keeps turns of every thread
 	}
-	var all, expired []segno.ThreadID
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t.ID)
+	all, err := threadIDs(ctx, s, segno.ThreadQuery{TopLevel: true})
+	if err != nil {
+		return nil, err
 	}
+	var expired []segno.ThreadID
 	for _, id := range all {
 		parts, err := withParts(ctx, s, id)
-		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		if segno.KindOf(err) == segno.KindNotFound {
 			continue // deleted meanwhile
+		}
+		keeps := false
+		for i := 0; i < len(parts) && !keeps && err == nil; i++ {
+			keeps, err = keepsThread(ctx, s, parts[i], now.Add(-r.KeepFor))
 		}
 		if err != nil {
 			return nil, err
-		}
-		keeps := false
-		for i := 0; i < len(parts) && !keeps; i++ {
-			if keeps, err = keepsThread(ctx, s, parts[i], now.Add(-r.KeepFor)); err != nil {
-				return nil, err
-			}
 		}
 		if !keeps {
 			expired = append(expired, id)
@@ -82,23 +78,16 @@ func keepsThread(ctx context.Context, s segno.Store, thread segno.ThreadID, sinc
 }
 
 // Lines returns which lines a collection keeps although neither head nor tip reaches them,
-// for [CollectPolicy]. nil keeps all.
+// for [segno.CollectPolicy]. nil keeps all.
 func (r Retention) Lines(ctx context.Context, s segno.Store, now time.Time) (*segno.RetainedLines, error) {
 	if r.IsZero() {
 		return nil, nil
 	}
-	keep := &segno.RetainedLines{Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
-	if r.KeepFor > 0 {
-		keep.Since = now.Add(-r.KeepFor)
-	} else {
-		keep.Since = now // older ones stay by number only
-	}
-	var all []segno.ThreadID
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{}) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, t.ID)
+	// Without KeepFor, older ones stay by number only.
+	keep := &segno.RetainedLines{Since: now.Add(-max(r.KeepFor, 0)), Newest: map[segno.ThreadID]int64{}, Waiting: map[segno.CommitID]bool{}}
+	all, err := threadIDs(ctx, s, segno.ThreadQuery{})
+	if err != nil {
+		return nil, err
 	}
 	for _, id := range all {
 		if err := retainThread(ctx, s, keep, id, r.KeepTurns); err != nil {

@@ -2,9 +2,8 @@ package timeline
 
 import (
 	"context"
-	"fmt"
 	"path"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -15,87 +14,91 @@ import (
 // turn left, another author changed it since: both changes are merged, or the path is a
 // conflict.
 type reverter struct {
-	force     bool
-	merger    *merger                 // nil merges nothing
-	now       map[string]segno.Entity // the present state of a path
-	hidden    map[string]bool         // paths that were saved, and are protected in the present
-	targets   []segno.Hash            // the trees that the changes lead to
-	want      map[string]segno.Entity // what will be there
-	merged    map[string]bool         // want has changes of both sides
-	conflicts map[string]string       // why the path stays as it is
-	forced    map[string]segno.Entity // what would be at a path with a conflict if force were set
+	*txn
+	now     currentState
+	force   bool // conflicts are overwritten
+	files   map[string]*reversal
+	hidden  map[string]bool // paths that were saved, and are protected in the present
+	targets []segno.Hash    // the trees that the changes lead to
+	// merge merges two versions of an entity that were made from base. contents has the merged
+	// contents that are not in the store yet.
+	merge    func(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error)
+	contents map[segno.Hash][]byte
+}
+
+// reversal is the write of one path.
+type reversal struct {
+	present  segno.Entity
+	want     segno.Entity // the state after the write
+	forced   segno.Entity // the state after the write if force were set
+	merged   bool         // want has changes of both sides
+	conflict string       // why the path stays as it is, or ""
+}
+
+func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
+	r := &reverter{txn: tx, now: now, force: ask.Force, files: map[string]*reversal{}, hidden: map[string]bool{}}
+	r.merge = r.mergeEntities
+	return r
 }
 
 // add adds one set of changes. Each leads From the state to write To the state that the turn
 // left. present has the paths that differ from the state that the turn left. contested
-// returns why a path may not belong to this turn alone, or "".
+// returns why a path may not belong to this turn alone, or "". It may be nil.
 func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[string]segno.Entity, contested func(path string) string) error {
-	if r.want == nil {
-		r.now, r.want, r.conflicts = map[string]segno.Entity{}, map[string]segno.Entity{}, map[string]string{}
-		r.merged, r.forced = map[string]bool{}, map[string]segno.Entity{}
-	}
 	for _, c := range changes {
-		cur, seen := r.want[c.Path]
-		if !seen {
-			if cur, seen = present[c.Path]; !seen {
+		f := r.files[c.Path]
+		if f == nil {
+			cur, differs := present[c.Path]
+			if !differs {
 				cur = c.To
 			}
-			r.now[c.Path], r.want[c.Path] = cur, cur
+			f = &reversal{present: cur, want: cur}
+			r.files[c.Path] = f
 		}
-		r.forced[c.Path] = c.From
-		if cur == c.From || r.conflicts[c.Path] != "" {
+		f.forced = c.From
+		if f.want == c.From || f.conflict != "" {
 			continue
 		}
-		want, why, err := r.revert(ctx, c, cur, contested)
-		if err != nil {
-			return err
+		want, why := c.From, ""
+		if contested != nil {
+			why = contested(c.Path)
+		}
+		if why == "" && f.want != c.To {
+			var err error
+			if want, why, err = r.merge(ctx, c.To, f.want, c.From); err != nil {
+				return err
+			}
 		}
 		switch {
 		case why == "":
-			r.want[c.Path] = want
-			r.merged[c.Path] = cur != c.To && want != c.From
+			f.merged = f.want != c.To && want != c.From
+			f.want = want
 		case r.force:
-			r.want[c.Path], r.merged[c.Path] = c.From, false
+			f.want, f.merged = c.From, false
 		default:
-			r.conflicts[c.Path] = why
+			f.conflict = why
 		}
 	}
 	return nil
 }
 
-// revert returns what cur becomes once a change is reverted, or why it cannot be.
-func (r *reverter) revert(ctx context.Context, c segno.Change, cur segno.Entity, contested func(string) string) (segno.Entity, string, error) {
-	if contested != nil {
-		if why := contested(c.Path); why != "" {
-			return cur, why, nil
-		}
-	}
-	switch {
-	case cur == c.To:
-		return c.From, "", nil
-	case r.merger == nil:
-		return cur, whyChanged, nil
-	}
-	return r.merger.merge(ctx, c.To, cur, c.From)
-}
-
 // reverse adds the changes that lead from tree to target, which undo or redo a turn. turn is
 // the undone checkpoint, nil in a redo.
-func (tx *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash, turn *segno.Checkpoint, now currentState) error {
+func (r *reverter) reverse(ctx context.Context, tree, target segno.Hash, turn *segno.Checkpoint) error {
 	if tree.IsZero() || target.IsZero() {
 		return nil // a turn from before segno: its files were not recorded
 	}
-	changes, err := tx.Workspace.Diff(ctx, target, tree)
+	changes, err := r.diff(ctx, target, tree)
 	if err != nil {
-		return fmt.Errorf("compare checkpoints: %w", err)
+		return err
 	}
-	since, err := tx.Workspace.Diff(ctx, tree, now.snap.Tree)
+	since, err := r.diff(ctx, tree, r.now.snap.Tree)
 	if err != nil {
-		return fmt.Errorf("compare workspace: %w", err)
+		return err
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = tx.contestedPaths(ctx, turn, changes); err != nil {
+		if contested, err = r.contestedPaths(ctx, turn, changes); err != nil {
 			return err
 		}
 	}
@@ -103,10 +106,15 @@ func (tx *txn) reverse(ctx context.Context, r *reverter, tree, target segno.Hash
 		return err
 	}
 	r.targets = append(r.targets, target)
-	r.hide(since)
-	return tx.reverseUnsaved(ctx, r, target, changes, now)
+	for _, c := range since {
+		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
+			r.hidden[c.Path] = true
+		}
+	}
+	return r.reverseUnsaved(ctx, target, changes)
 }
 
+// entities returns the state after changes by path.
 func entities(changes []segno.Change) map[string]segno.Entity {
 	m := make(map[string]segno.Entity, len(changes))
 	for _, c := range changes {
@@ -115,42 +123,33 @@ func entities(changes []segno.Change) map[string]segno.Entity {
 	return m
 }
 
-// commitEntries returns a turn's entries: those of its checkpoint's commit, and of the
+// turnEntries returns a turn's entries: those of its checkpoint's commit, and of the
 // steps below it if it has some.
 func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries []segno.Entry, err error) {
-	for last := 1; ; last *= 8 {
-		line, err := tx.Store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
+	for n, err := range segno.Ancestors(ctx, tx.Store, turn.ID, segno.Window{Entries: true}) {
 		if err != nil {
 			return nil, err
 		}
-		entries = nil
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			n := &line.Commits[i]
-			if c := n.Checkpoint; c != nil && i < len(line.Commits)-1 && (c.Kind != segno.CheckpointStep || c.Turn != turn.Turn) {
-				return entries, nil
-			}
-			entries = append(entries, n.Entries...)
+		if c := n.Checkpoint; c != nil && n.ID != turn.ID && (c.Kind != segno.CheckpointStep || c.Turn != turn.Turn) {
+			break
 		}
-		if len(line.Commits) < last {
-			return entries, nil
-		}
+		entries = append(entries, n.Entries...)
 	}
+	return entries, nil
 }
 
-// mentions returns whether text names a path: absolute, or relative to root, and
-// not as a part of another. In doubt it does not.
-func mentions(text, root string) func(string) bool {
-	return func(p string) bool {
-		for ; p != "."; p = path.Dir(p) {
-			if containsWord(text, root+"/"+p) || containsWord(text, p) || containsWord(text, "./"+p) {
-				return true
-			}
+// mentions reports whether text names a path or a directory above it: absolute, or relative to
+// root, and not as a part of another path.
+func mentions(text, root, p string) bool {
+	for ; p != "."; p = path.Dir(p) {
+		if containsWord(text, root+"/"+p) || containsWord(text, p) || containsWord(text, "./"+p) {
+			return true
 		}
-		return false
 	}
+	return false
 }
 
-// containsWord reports whether word stands in text with nothing of a path around it.
+// containsWord reports whether text has word without other characters of a path around it.
 func containsWord(text, word string) bool {
 	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
 	for from := 0; ; {
@@ -181,7 +180,7 @@ func collectStrings(to *strings.Builder, v any) {
 		}
 	case map[string]any:
 		for key, x := range v {
-			if key != "description" { // prose names things it does not touch
+			if key != "description" { // prose also names files that the call does not change
 				collectStrings(to, x)
 			}
 		}
@@ -189,84 +188,81 @@ func collectStrings(to *strings.Builder, v any) {
 }
 
 // setSteps makes a reversal's result the plan's steps.
-func (p *Plan) setSteps(ctx context.Context, r *reverter) error {
+func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change
-	for name, want := range r.want {
-		if why := r.conflicts[name]; why != "" {
-			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: name, Why: why})
-			p.Forced = append(p.Forced, segno.Change{Path: name, From: r.now[name], To: r.forced[name]})
+	for name, f := range r.files {
+		if f.conflict == "" {
+			changes = append(changes, segno.Change{Path: name, From: f.present, To: f.want, Merged: f.merged})
 			continue
 		}
-		changes = append(changes, segno.Change{Path: name, From: r.now[name], To: want, Merged: r.merged[name]})
+		p.Conflicts = append(p.Conflicts, segno.Conflict{Path: name, Why: f.conflict})
+		p.Forced = append(p.Forced, segno.Change{Path: name, From: f.present, To: f.forced})
 	}
 	p.split(changes)
 	p.hide(r)
-	sort.Slice(p.Conflicts, func(i, j int) bool { return p.Conflicts[i].Path < p.Conflicts[j].Path })
-	sort.Slice(p.Forced, func(i, j int) bool { return p.Forced[i].Path < p.Forced[j].Path })
-	if r.merger == nil {
-		return nil
-	}
-	return r.merger.stageMerged(ctx, p.Steps)
+	return r.stageMerged(ctx, p.Steps)
 }
 
-// splitChanges sorts changes into steps that can be taken and paths that stay because
+// split sorts changes into steps that can be executed, and paths that stay because
 // one side of them is protected: recorded, and not stored.
-func (p *Plan) split(changes []segno.Change) {
+func (p *FilePlan) split(changes []segno.Change) {
+	keep := func(list *[]segno.Conflict, path, why string) {
+		*list = append(*list, segno.Conflict{Path: path, Why: why})
+	}
 	for _, c := range changes {
+		fromProtected, toProtected := c.From.Type == segno.EntityProtected, c.To.Type == segno.EntityProtected
 		switch {
 		case c.From == c.To:
-		case path.Base(c.Path) == ".git" && c.From.Type != segno.EntityNone && c.From.Type != segno.EntityProtected:
-			p.Kept = append(p.Kept, segno.Conflict{Path: c.Path, Why: "protected: git"}) // restored if it is gone, never changed
-		case c.From.Type == segno.EntityProtected && isSaved(c.To):
+		case path.Base(c.Path) == ".git" && isSaved(c.From):
+			keep(&p.Kept, c.Path, "protected: git") // restored if it is gone, never changed
+		case fromProtected && isSaved(c.To):
 			p.hidden = append(p.hidden, c.Path)
-			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: c.Path, Why: "protected now, cannot be brought back: " + c.From.Why})
-		case c.From.Type == segno.EntityProtected:
-			p.Kept = append(p.Kept, segno.Conflict{Path: c.Path, Why: "protected: " + c.From.Why})
-		case c.To.Type == segno.EntityProtected && c.From.Type == segno.EntityNone:
-			p.Kept = append(p.Kept, segno.Conflict{Path: c.Path, Why: "was protected, cannot be brought back: " + c.To.Why})
+			keep(&p.Conflicts, c.Path, "protected now, cannot be restored: "+c.From.Why)
+		case fromProtected:
+			keep(&p.Kept, c.Path, "protected: "+c.From.Why)
+		case toProtected && c.From.Type == segno.EntityNone:
+			keep(&p.Kept, c.Path, "was protected, cannot be restored: "+c.To.Why)
 			p.Lost = true
-		case c.To.Type == segno.EntityProtected:
-			p.Conflicts = append(p.Conflicts, segno.Conflict{Path: c.Path, Why: "was protected then: " + c.To.Why})
+		case toProtected:
+			keep(&p.Conflicts, c.Path, "was protected at that checkpoint: "+c.To.Why)
 		default:
 			p.Steps = append(p.Steps, c)
 		}
 	}
-	sort.Slice(p.Steps, func(i, j int) bool { return p.Steps[i].Path < p.Steps[j].Path })
-	sort.Slice(p.Kept, func(i, j int) bool { return p.Kept[i].Path < p.Kept[j].Path })
+	p.sortPaths()
+}
+
+// sortPaths sorts the lists of a plan by path.
+func (p *FilePlan) sortPaths() {
+	for _, list := range [][]segno.Change{p.Steps, p.Forced} {
+		slices.SortFunc(list, func(a, b segno.Change) int { return strings.Compare(a.Path, b.Path) })
+	}
+	for _, list := range [][]segno.Conflict{p.Conflicts, p.Kept} {
+		slices.SortFunc(list, func(a, b segno.Conflict) int { return strings.Compare(a.Path, b.Path) })
+	}
 }
 
 // filterPaths keeps the changes at or below paths, and the directories above that
-// have to be there for them.
+// must exist for them.
 func filterPaths(changes []segno.Change, paths []string) []segno.Change {
 	if len(paths) == 0 {
 		return changes
 	}
+	all := slices.Contains(paths, ".")
 	var in []segno.Change
 	above := map[string]bool{}
 	for _, c := range changes {
-		for _, p := range paths {
-			if c.Path == p || p == "." || strings.HasPrefix(c.Path, p+"/") {
-				in = append(in, c)
-				for d := path.Dir(c.Path); d != "."; d = path.Dir(d) {
-					above[d] = c.To.Type != segno.EntityNone
-				}
-				break
+		if all || isBelow(c.Path, paths) {
+			in = append(in, c)
+			for d := path.Dir(c.Path); d != "."; d = path.Dir(d) {
+				above[d] = c.To.Type != segno.EntityNone
 			}
 		}
 	}
 	for _, c := range changes {
-		if above[c.Path] && c.From.Type == segno.EntityNone && c.To.Type == segno.EntityDir && !contains(in, c.Path) {
+		if above[c.Path] && c.From.Type == segno.EntityNone && c.To.Type == segno.EntityDir && !all && !isBelow(c.Path, paths) {
 			in = append(in, c)
 		}
 	}
 	return in
-}
-
-func contains(changes []segno.Change, p string) bool {
-	for _, c := range changes {
-		if c.Path == p {
-			return true
-		}
-	}
-	return false
 }

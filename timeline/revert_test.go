@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"bytes"
+	"context"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -28,6 +29,11 @@ func turnOf(before, after map[string]string) (changes []segno.Change) {
 		changes = append(changes, c)
 	}
 	return changes
+}
+
+// mergeNothing makes a conflict of each path that another author changed.
+func mergeNothing(_ context.Context, _, ours, _ segno.Entity) (segno.Entity, string, error) {
+	return ours, whyChanged, nil
 }
 
 func TestReversal(t *testing.T) {
@@ -75,7 +81,7 @@ func TestReversal(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := reverter{force: tt.force}
+			r := reverter{force: tt.force, files: map[string]*reversal{}, merge: mergeNothing}
 			for i := len(tt.states) - 1; i > 0; i-- {
 				if err := r.add(t.Context(), turnOf(tt.states[i-1], tt.states[i]), entities(turnOf(tt.states[i], tt.present)), tt.contested); err != nil {
 					t.Fatal(err)
@@ -146,12 +152,12 @@ func TestIDs(t *testing.T) {
 }
 
 func TestNaming(t *testing.T) {
-	named := mentions("sed -i s/a/b/ two/main.go; rm -r gone/ && cat /root/abs.go ./here.go\n/root/dir", "/root")
+	const text = "sed -i s/a/b/ two/main.go; rm -r gone/ && cat /root/abs.go ./here.go\n/root/dir"
 	for path, want := range map[string]bool{
 		"two/main.go": true, "main.go": false, "one/main.go": false, "abs.go": true, "here.go": true,
 		"gone/x/y": true, "dir/z": true, "on": false, "e.go": false, "two": false,
 	} {
-		if named(path) != want {
+		if mentions(text, "/root", path) != want {
 			t.Errorf("%s: named %v", path, !want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// leg is what undo passes over at once: a turn, or one checkpoint.
+// leg is one step of an undo: a turn, or one checkpoint.
 type leg struct {
 	turn  int
 	parts []*segno.Checkpoint // its checkpoints, newest first; none if no checkpoint follows its commits
@@ -54,7 +54,7 @@ func continuesAbove(c *segno.Checkpoint, above []*segno.Checkpoint) bool {
 }
 
 // countParts is how many of the checkpoints below the end of a turn, newest first, belong
-// to it: its steps, and what changed outside while it waited.
+// to it: its steps, and external checkpoints of changes while it waited.
 func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 	for i, c := range below {
 		switch {
@@ -67,7 +67,7 @@ func countParts(turn *segno.Checkpoint, below []*segno.Checkpoint) (n int) {
 	return n
 }
 
-// redoLeg is what redo passes over at once.
+// redoLeg is one step of a redo.
 type redoLeg struct {
 	turn int
 	to   int // index in the line of the checkpoint it lands on, len(line) for the tip above it

@@ -7,97 +7,72 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Save makes a checkpoint outside turns, on the thread the workspace is at; a
-// workspace without one gets a thread. It is made also when nothing changed.
+// Save makes a checkpoint outside turns, on the thread that the workspace is at. A
+// workspace without a thread gets one. Save makes a checkpoint even if nothing changed.
 func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label string) (*segno.Checkpoint, error) {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.unlock()
 	if kind == segno.CheckpointSave {
-		tx.cover() // the user asks to save the workspace as it is, with its present rules
+		tx.Workspace.Cover() // the user asks to save the workspace as it is, with its present rules
 	}
-	batch := tx.Store.Objects().Batch()
-	defer batch.Close()
-	snap, err := tx.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("stage snapshot: %w", err)
-	}
-	head, at, err := tx.threadForSave(ctx, label, snap, &staged)
+	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
+	s, err := tx.threadForSave(ctx, label, snap, &staged)
+	if err != nil {
+		return nil, err
+	}
+	head, at := s.head, s.at
 	counts, err := tx.count(ctx, at.Tree(), snap.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("compare workspace: %w", err)
-	}
-	id := segno.CommitID(segno.NewID())
-	tip := head.Tip
-	if head.Tip == head.Head {
-		tip = segno.Self
-	}
-	if err := tx.refuseOpenTurn(ctx, head.Thread); err != nil {
 		return nil, err
 	}
-	// The head may be a commit without a checkpoint, which stays on the line.
-	c := segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch, Staged: staged,
-		Checkpoint: &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent, Label: label,
-			Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap},
-		Move: &segno.Move{Head: segno.Self, Tip: tip}, Workspace: tx.workspaceStateAfter(head.Thread, id, &snap)}
+	for _, t := range tx.turns {
+		if t.commitsSteps() && t.Thread == head.Thread && !tx.isGone(t) { // the run would find another head than it left
+			return nil, segno.Errorf(segno.KindRefused, "save", string(head.Thread), "a run of the thread is in progress").
+				WithHint("wait for it to end")
+		}
+	}
+	c := newCommit(head)
+	c.Parent = head.Head // it may be a commit without a checkpoint, which stays on the line
+	c.Staged, c.Move = staged, &segno.Move{Head: segno.Self, Tip: nextTip(head)}
+	c.Checkpoint = &segno.Checkpoint{Kind: kind, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent, Label: label,
+		Files: counts, Session: at.Session, Step: at.Step, Members: at.Members, Workspace: &snap}
+	c.Workspace = tx.workspaceStateAfter(head.Thread, c.ID, &snap)
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return nil, fmt.Errorf("commit checkpoint: %w", err)
 	}
-	return tx.checkpoint(ctx, id)
-}
-
-// refuseOpenTurn refuses to make a checkpoint in the midst of a Go agent's run: the run
-// would find another head than it left.
-func (tx *txn) refuseOpenTurn(ctx context.Context, thread segno.ThreadID) error {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range turns {
-		if t.commitsSteps() && t.Thread == thread && !tx.isGone(t) {
-			return segno.Errorf(segno.KindRefused, "save", string(thread), "a run is at work on the thread").WithHint("wait for it to end")
-		}
-	}
-	return nil
+	return tx.checkpoint(ctx, c.ID)
 }
 
 // threadForSave returns the thread of the workspace, and starts one if there is none.
-func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snapshot, staged *segno.Staged) (threadState, error) {
 	thread, err := tx.CurrentThread(ctx)
 	if err != nil {
-		return segno.Head{}, nil, err
+		return threadState{}, err
 	}
-	var head segno.Head
 	if thread == "" {
-		c := tx.baseCommit(segno.ThreadID(segno.NewID()), "", title, &snap, tx.Now())
+		thread = segno.ThreadID(segno.NewID())
+		c := tx.baseCommit(thread, "", title, &snap, tx.Now())
 		c.Staged, *staged = *staged, segno.Staged{}
-		head, err = tx.commitRetryingCAS(ctx, c)
-	} else {
-		head, err = tx.Store.Head(ctx, thread)
+		if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
+			return threadState{}, err
+		}
 	}
-	if err != nil {
-		return head, nil, err
-	}
-	at, err := tx.checkpoint(ctx, head.Head)
-	return head, at, err
+	return tx.threadState(ctx, thread)
 }
 
 // CurrentThread returns the thread the workspace is at, or "".
 func (tl *Timeline) CurrentThread(ctx context.Context) (segno.ThreadID, error) {
-	tx := tl.begin()
-	state, err := tx.workspaceState(ctx)
+	state, err := tl.unlocked().workspaceState(ctx)
 	return state.Thread, err
 }
 
+// workspaceState returns the state of the workspace after the newest commit about it.
 func (tx *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error) {
 	ws, ok := tx.Store.(segno.Workspaces)
 	if !ok {
@@ -108,10 +83,4 @@ func (tx *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error)
 		return segno.WorkspaceState{}, fmt.Errorf("read the state of the workspace: %w", err)
 	}
 	return rec.State, nil
-}
-
-// lastSnapshot is what the workspace held when segno last looked, or nil.
-func (tx *txn) lastSnapshot(ctx context.Context) (*segno.Snapshot, error) {
-	state, err := tx.workspaceState(ctx)
-	return state.Snapshot, err
 }

@@ -8,34 +8,56 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Spool keeps open turns while they are open: small files beside the store, so
-// that a hook at a tool boundary needs no database. internal/spool implements it.
-// All methods may be called at once, by many processes.
+// Spool keeps open turns, deferred commits and the plan of a move under way: small files
+// beside the store, so that a hook at a tool boundary needs no database. Package
+// internal/spool implements it. All methods may be called at once, by many processes.
 type Spool interface {
-	// Open makes an open turn durable. Opening the same key again replaces it
+	// SaveTurn saves an open turn, durably. Saving the same key again replaces the turn
 	// and keeps its entries.
-	Open(ctx context.Context, t OpenTurn) error
-	// Note appends an entry with one write. Entries that come before Open, or
-	// after the turn was closed, wait for the next Open or Close of the key.
-	Note(ctx context.Context, key segno.TurnKey, e segno.Entry) error
+	SaveTurn(ctx context.Context, t OpenTurn) error
+	// AppendEntry appends an entry with one write, which is not synced. Entries that come before
+	// SaveTurn, or after DeleteTurn, wait for the next SaveTurn or DeleteTurn of the key.
+	AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) error
 	// Turns returns the open turns, oldest first.
 	Turns(ctx context.Context) ([]OpenTurn, error)
 	// Entries returns a turn's entries in the order they were noted, and the
 	// number of lines that could not be read. Of messages with the same id only
 	// the last one is returned, in the place of the first.
 	Entries(ctx context.Context, key segno.TurnKey) ([]segno.Entry, int, error)
-	// Close forgets a turn and its entries.
-	Close(ctx context.Context, key segno.TurnKey) error
-	// SetAside keeps a turn's file and forgets that the turn is open.
+	// DeleteTurn deletes a turn and its entries.
+	DeleteTurn(ctx context.Context, key segno.TurnKey) error
+	// SetAside keeps the file of a turn, which is no longer open.
 	SetAside(ctx context.Context, key segno.TurnKey) error
 	// Defer keeps commits that found the store busy, in order. They are durable
 	// on return.
 	Defer(ctx context.Context, commits []segno.Commit) error
-	// Waiting returns the deferred commits, oldest first.
-	Waiting(ctx context.Context) ([]segno.Commit, error)
-	// Deferred calls apply for each deferred commit, oldest first, and forgets
+	// ListDeferred returns the deferred commits, oldest first.
+	ListDeferred(ctx context.Context) ([]segno.Commit, error)
+	// ReplayDeferred calls apply for each deferred commit, oldest first, and deletes
 	// those for which it returns nil. One process at a time.
-	Deferred(ctx context.Context, apply func(segno.Commit) error) error
+	ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error
+
+	// Lock makes the caller the only one that snapshots or moves a workspace,
+	// until unlock. It waits until ctx ends, then returns [segno.KindBusy].
+	Lock(ctx context.Context, id segno.WorkspaceID) (unlock func(), err error)
+	// WritePlan makes the plan of a move durable, so that the next operation can complete
+	// the move if this process ends.
+	WritePlan(ctx context.Context, id segno.WorkspaceID, plan json.RawMessage) error
+	// ReadPlan returns the plan, or nil if no move is under way.
+	ReadPlan(ctx context.Context, id segno.WorkspaceID) (json.RawMessage, error)
+	// ClearPlan deletes the plan.
+	ClearPlan(ctx context.Context, id segno.WorkspaceID) error
+}
+
+// Process is the process of an open turn. The end of the process ends the turn.
+type Process struct {
+	PID      int    `json:"pid,omitempty"`       // of the agent or the owner, 0 if not known
+	PIDStart string `json:"pid_start,omitempty"` // when it started; tells it from a later process with the same pid
+	// Group is the process group in which the owner runs the agent, and GroupStart the time
+	// at which the leader of the group started. If the owner is gone, the group must be
+	// ended before another process continues the session.
+	Group      int    `json:"group,omitempty"`
+	GroupStart string `json:"group_start,omitempty"`
 }
 
 // OpenTurn is a turn that has begun and not ended.
@@ -47,44 +69,24 @@ type OpenTurn struct {
 	Source    segno.Source      `json:"source"`
 	Workspace segno.WorkspaceID `json:"workspace"`
 	Prompt    string            `json:"prompt"`
-	Before    *segno.Snapshot   `json:"before,omitempty"` // what the workspace held when it began
+	Before    *segno.Snapshot   `json:"before,omitempty"` // the workspace when it began
 	Staged    segno.Staged      `json:"staged,omitzero"`  // its objects, if the store was too busy to take them
 	Start     time.Time         `json:"start"`
-	PID       int               `json:"pid,omitempty"`       // the process whose end ends the turn: the agent's, or the owner's
-	PIDStart  string            `json:"pid_start,omitempty"` // when that process started, so that a reused pid is not it
-	Note      string            `json:"note,omitempty"`      // the note that the agent got at its beginning
+	Note      string            `json:"note,omitempty"` // the note that the agent got at its beginning
 	// Owner, if set, holds the lease on the thread and records the turn. Hooks that run
 	// meanwhile only add entries about tool calls.
 	Owner string `json:"owner,omitempty"`
-	// Group is the process group that the owner runs the agent in, and GroupStart when
-	// the process that leads it started. Should the owner be gone, the group is to be
-	// ended before anybody goes on in the session.
-	Group      int    `json:"group,omitempty"`
-	GroupStart string `json:"group_start,omitempty"`
+	Process
 
-	// Ended is the checkpoint of a turn that has ended while its Tasks go on. Awake
-	// says that the agent answers a report of one of them, which came under a key of its
-	// own, one of Also. Noted is how many of the turn's entries the checkpoint has.
+	// Ended is the checkpoint of a turn that has ended while its Tasks still run. Awake is set
+	// while the agent answers a report of a task. The report came under a separate key, one
+	// of Also. Noted is how many of the turn's entries the checkpoint has.
 	Ended segno.CommitID  `json:"ended,omitempty"`
 	Tasks []Task          `json:"tasks,omitempty"`
 	Awake bool            `json:"awake,omitempty"`
 	Also  []segno.TurnKey `json:"also,omitempty"`
 	Noted int             `json:"noted,omitempty"`
-	// Queued says that the turn's prompt waited in the agent's queue when the turn before
+	// Queued is set if the turn's prompt waited in the agent's queue when the turn before
 	// ended. The agent begins it without an event and gives its id with the next one.
 	Queued bool `json:"queued,omitempty"`
-}
-
-// Journal keeps the plan of a move until it is done, so that the next command or
-// hook can complete an interrupted move. internal/spool implements it.
-type Journal interface {
-	// Lock makes the caller the only one that snapshots or moves a workspace,
-	// until unlock. It waits until ctx ends, then gives [KindBusy].
-	Lock(ctx context.Context, id segno.WorkspaceID) (unlock func(), err error)
-	// Write makes a plan durable.
-	Write(ctx context.Context, id segno.WorkspaceID, plan json.RawMessage) error
-	// Read returns the plan, or nil if no move is under way.
-	Read(ctx context.Context, id segno.WorkspaceID) (json.RawMessage, error)
-	// Clear forgets the plan.
-	Clear(ctx context.Context, id segno.WorkspaceID) error
 }

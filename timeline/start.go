@@ -12,11 +12,11 @@ import (
 
 // startThread makes the thread of an unknown session: a fork if the transcript begins with
 // the records of a known session, else a new thread with the earlier turns of the session.
-func (tx *txn) startThread(ctx context.Context, w *turnEnd) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) startThread(ctx context.Context, w *turnEnd) (threadState, error) {
 	agent, session, staged := w.turn.Agent, w.turn.Source.Session, w.staged
-	head, at, err := tx.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
+	s, err := tx.startThreadAs(ctx, w, threadOfSession(agent, session, w.name))
 	if segno.KindOf(err) != segno.KindNotFound {
-		return head, at, err
+		return s, err
 	}
 	// The user deleted the session's thread, and the store keeps its id. The turn's key
 	// makes the id of the next one, so that a repeated end finds it.
@@ -26,14 +26,14 @@ func (tx *txn) startThread(ctx context.Context, w *turnEnd) (segno.Head, *segno.
 
 // startThreadAs makes the thread of a session under an id. It returns KindNotFound if a
 // thread of that id was deleted.
-func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (segno.Head, *segno.Checkpoint, error) {
+func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID) (threadState, error) {
 	var origin *segno.Checkpoint
 	if w.got.Origin != nil {
 		var err error
-		// What an earlier try of this end made is no origin.
+		// A checkpoint that an earlier try of this end made is no origin.
 		origin, err = tx.turnAt(ctx, w.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Thread != id })
 		if err != nil {
-			return segno.Head{}, nil, err
+			return threadState{}, err
 		}
 	}
 	c := tx.baseCommit(id, w.turn.Agent, w.turn.Prompt, w.turn.Before, w.startTime(tx.Now()))
@@ -50,16 +50,16 @@ func (tx *txn) startThreadAs(ctx context.Context, w *turnEnd, id segno.ThreadID)
 		c.Checkpoint.Workspace, c.Workspace = nil, nil
 	}
 	c.Staged, w.staged = w.staged, segno.Staged{}
-	head, at, err := tx.commitIdempotent(ctx, segno.Head{}, c)
-	if err != nil || origin != nil || at.Workspace != nil {
-		return head, at, err
+	s, err := tx.commitIdempotent(ctx, segno.Head{}, c)
+	if err != nil || origin != nil || s.at.Workspace != nil {
+		return s, err
 	}
-	return tx.adopt(ctx, w, head, at)
+	return tx.recordEarlierTurns(ctx, w, s)
 }
 
-// turnAt returns the newest turn that ends at a record of a transcript, among those
-// that may be; other checkpoints that pin the same position count only if no turn
-// does: their files are another moment's.
+// turnAt returns the newest turn that ends at a record of a transcript, among those that may
+// returns true for. Other checkpoints with the same position count only if there is no such
+// turn, because their files are of another moment.
 func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoint) bool) (*segno.Checkpoint, error) {
 	var found *segno.Checkpoint
 	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Leaf: leaf}) {
@@ -73,13 +73,13 @@ func (tx *txn) turnAt(ctx context.Context, leaf string, may func(*segno.Checkpoi
 	return found, nil
 }
 
-// threadOfSession is the id of the thread that begins with a session; see
-// [Opening.Name].
+// threadOfSession is the id of the thread that begins with a session. See [Adoption] for name.
 func threadOfSession(agent string, session segno.SessionID, name string) segno.ThreadID {
+	parts := []string{"thread", agent, string(session)}
 	if name != "" {
-		return segno.ThreadID(segno.DerivedID("thread", agent, string(session), name))
+		parts = append(parts, name)
 	}
-	return segno.ThreadID(segno.DerivedID("thread", agent, string(session)))
+	return segno.ThreadID(segno.DerivedID(parts...))
 }
 
 // baseID is the id of the commit a thread begins with.
@@ -100,14 +100,12 @@ func (tx *txn) baseCommit(id segno.ThreadID, agent, title string, snap *segno.Sn
 	return c
 }
 
-// adopt gives a session older than its thread the turns it already had, with the
+// recordEarlierTurns gives a session older than its thread the turns it already had, with the
 // session tier only, and pins the files as the first seen turn found them.
-func (tx *txn) adopt(ctx context.Context, w *turnEnd, head segno.Head, at *segno.Checkpoint) (_ segno.Head, _ *segno.Checkpoint, err error) {
+func (tx *txn) recordEarlierTurns(ctx context.Context, w *turnEnd, s threadState) (_ threadState, err error) {
 	for i, t := range w.got.Earlier {
-		key := t.Key
-		if key == "" {
-			key = segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1))
-		}
+		key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", w.turn.Source.Session, i+1)))
+		head := s.head
 		c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
 			Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: w.startTime(tx.Now()), Agent: w.turn.Agent,
@@ -116,19 +114,19 @@ func (tx *txn) adopt(ctx context.Context, w *turnEnd, head segno.Head, at *segno
 			e.Turn, e.Session, e.Time = c.Checkpoint.Turn, w.turn.Source.Session, c.Checkpoint.Time
 			c.Entries = append(c.Entries, e)
 		}
-		if head, at, err = tx.commitIdempotent(ctx, head, c); err != nil {
-			return head, nil, err
+		if s, err = tx.commitIdempotent(ctx, head, c); err != nil {
+			return s, err
 		}
 	}
 	if w.turn.Before == nil {
-		return head, at, nil
+		return s, nil
 	}
-	c, err := tx.externalCommit(ctx, head, at, *w.turn.Before, w.turn.Key)
+	c, err := tx.externalCommit(ctx, s, *w.turn.Before, w.turn.Key)
 	if err != nil {
-		return head, nil, err
+		return s, err
 	}
 	c.Checkpoint.Time, c.Workspace.Time = w.startTime(tx.Now()), w.startTime(tx.Now())
-	return tx.commitIdempotent(ctx, head, c)
+	return tx.commitIdempotent(ctx, s.head, c)
 }
 
 // Title is the first line of a prompt, short enough for a title.

@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/dalsegno/segno"
@@ -17,15 +16,15 @@ func (t *OpenTurn) commitsSteps() bool { return t.Source.Session == "" && t.Thre
 // key and the process. An open turn of the same key continues. The open turn is durable
 // on return.
 func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.unlock()
-	if tx.stuck != nil {
-		return tx.stuck
+	if tx.pendingErr != nil {
+		return tx.pendingErr
 	}
-	head, at, err := tx.headAndCheckpoint(ctx, t.Thread)
+	s, err := tx.threadState(ctx, t.Thread)
 	if err != nil {
 		return err
 	}
@@ -33,56 +32,42 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), head.Head
-	if head, at, err = tx.recordMoveBeforeSteps(ctx, head, at, snap); err != nil {
-		return fmt.Errorf("record files: %w", err)
+	t.Workspace, t.Before, t.Start, t.Parent = tx.Workspace.ID(), &snap, tx.Now(), s.head.Head
+	if s, err = tx.saveMoved(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
+		return err
 	}
-	before, err := tx.treeAt(ctx, head.Head)
+	before, err := tx.treeAt(ctx, s.head.Head)
 	if err != nil {
 		return err
 	}
-	if before == snap.Tree || at.Kind == segno.CheckpointStep && at.Tree().IsZero() {
-		// What a run that was killed left in the files is the turn's own.
+	if before == snap.Tree || s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero() {
+		// The changes of a run that was killed belong to the turn.
 		err = tx.keepStaged(ctx, staged)
 	} else {
 		var c segno.Commit
-		if c, err = tx.externalCommit(ctx, head, at, snap, segno.TurnKey(segno.NewID())); err != nil {
+		if c, err = tx.externalCommit(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 			return err
 		}
-		c.Staged, c.Parent = staged, head.Head // the head may be a commit without a checkpoint
+		c.Staged, c.Parent = staged, s.head.Head // the head may be a commit without a checkpoint
 		_, err = tx.commitRetryingCAS(ctx, c)
 	}
 	if err != nil {
 		return fmt.Errorf("record files: %w", err)
 	}
-	return tx.Spool.Open(ctx, t)
+	return tx.saveTurn(ctx, t)
 }
 
-// recordMoveBeforeSteps commits what other threads did to the files since the thread's head.
-func (tx *txn) recordMoveBeforeSteps(ctx context.Context, head segno.Head, at *segno.Checkpoint, snap segno.Snapshot) (segno.Head, *segno.Checkpoint, error) {
-	c, err := tx.movedCommit(ctx, head, at, at, snap, segno.TurnKey(segno.NewID()))
-	if err != nil || c == nil || at.Tree() == snap.Tree {
-		return head, at, err
-	}
-	c.Parent = head.Head // the head may be a commit without a checkpoint
-	if head, err = tx.commitRetryingCAS(ctx, *c); err != nil {
-		return head, at, err
-	}
-	return head, checkpointOf(c), nil
-}
-
-// CommitStep commits c with the workspace as it is now in its checkpoint. Unlike
-// what a hook records it is a compare-and-swap and nothing else: a writer that is
-// too late gets [KindConflict].
-// turn is the key of the open turn that c is part of, "" if it is of none.
+// CommitStep commits c with the present state of the workspace in its checkpoint. Unlike the
+// commits of hooks it is a plain compare-and-swap: if another writer moved the head, the
+// error has [segno.KindConflict]. turn is the key of the open turn that c is part of, or "".
 func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.TurnKey) (segno.Head, error) {
-	tx, err := tl.lockForRecord(ctx)
+	tx, err := tl.prepareRecord(ctx)
 	if err != nil {
 		return segno.Head{}, err
 	}
 	defer tx.unlock()
-	if tx.stuck != nil {
-		return segno.Head{}, tx.stuck
+	if tx.pendingErr != nil {
+		return segno.Head{}, tx.pendingErr
 	}
 	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
@@ -95,7 +80,7 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 			return segno.Head{}, err
 		}
 		if cp.Files, err = tx.count(ctx, before, snap.Tree); err != nil {
-			return segno.Head{}, fmt.Errorf("compare workspace: %w", err)
+			return segno.Head{}, err
 		}
 	}
 	if c.Create != nil {
@@ -104,62 +89,31 @@ func (tl *Timeline) CommitStep(ctx context.Context, c segno.Commit, turn segno.T
 		c.Create = &made
 	}
 	cp.Workspace = &snap
-	if cp.Shared, err = tx.sharedWith(ctx, turn, c.Thread); err != nil {
-		return segno.Head{}, err
+	if turn != "" {
+		t, _ := tx.openTurn(turn)
+		if cp.Shared, err = tx.isShared(ctx, &OpenTurn{Key: turn, Workspace: tx.Workspace.ID(), Start: t.Start}, c.Thread); err != nil {
+			return segno.Head{}, err
+		}
 	}
 	c.Checkpoint, c.Staged, c.Workspace = &cp, joinStaged(c.Staged, staged), tx.workspaceStateAfter(c.Thread, c.ID, &snap)
 	return tx.Store.Commit(ctx, c)
 }
 
-// sharedWith reports whether a turn of another thread overlapped with the one under a
-// key in the workspace.
-func (tx *txn) sharedWith(ctx context.Context, key segno.TurnKey, thread segno.ThreadID) (bool, error) {
-	turns, err := tx.Spool.Turns(ctx)
-	if err != nil || key == "" {
-		return false, err
-	}
-	w := &turnEnd{turn: OpenTurn{Key: key, Thread: thread, Workspace: tx.Workspace.ID()}, head: segno.Head{Thread: thread}}
-	for _, t := range turns {
-		if t.Key == key {
-			w.turn.Start = t.Start
-		}
-	}
-	return tx.shared(ctx, w)
-}
-
 // EndSteps deletes the record of an open turn that no process works on any more, because the
 // turn is over or waits for a decision.
 func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
-	return tl.Spool.Close(ctx, key)
-}
-
-// snapshot saves the workspace.
-func (tx *txn) snapshot(ctx context.Context) (snap segno.Snapshot, staged segno.Staged, err error) {
-	batch := tx.Store.Objects().Batch()
-	defer func() { err = errors.Join(err, batch.Close()) }()
-	if snap, err = tx.Workspace.Snapshot(ctx, batch); err != nil {
-		return snap, staged, fmt.Errorf("snapshot workspace: %w", err)
-	}
-	if staged, err = batch.Stage(ctx); err != nil {
-		return snap, staged, fmt.Errorf("stage snapshot: %w", err)
-	}
-	return snap, staged, nil
+	return tl.Spool.DeleteTurn(ctx, key)
 }
 
 // treeAt returns the newest tree at or above a commit. A step may have no tree.
 func (tx *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
-	for last := 16; ; last *= 8 {
-		line, err := tx.Store.Load(ctx, at, segno.Window{Last: last})
+	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{Last: 16}) {
 		if err != nil {
 			return segno.Hash{}, err
 		}
-		for i := len(line.Commits) - 1; i >= 0; i-- {
-			if tree := line.Commits[i].Checkpoint.Tree(); !tree.IsZero() {
-				return tree, nil
-			}
-		}
-		if len(line.Commits) < last {
-			return segno.Hash{}, nil
+		if tree := n.Checkpoint.Tree(); !tree.IsZero() {
+			return tree, nil
 		}
 	}
+	return segno.Hash{}, nil
 }

@@ -45,7 +45,7 @@ func newEdited(t *testing.T, r *rapid.T, home string) *edited {
 	dir, err := workspace.Open(e.root, workspace.Options{ID: id, Objects: store.Objects(), Index: filepath.Join(home, "index")})
 	e.must(err)
 	sp := spool.New(filepath.Join(home, "spool"), vfs.OS)
-	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Journal: sp, Now: time.Now,
+	e.site = timeline.Open(timeline.Config{Store: store, Workspace: dir, Spool: sp, Now: time.Now,
 		Alive: func(int, string) bool { return true }})
 	for _, name := range []string{"a", "b", "c"} {
 		var lines []string

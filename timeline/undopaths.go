@@ -3,45 +3,44 @@ package timeline
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"github.com/dalsegno/segno"
 )
 
 // undoPaths limits the plan of an undo to some paths. The thread and the conversation
-// stay where they are; a new checkpoint on the head has the result. Paths that are
+// stay. A new checkpoint on the head has the result. Paths that are
 // already as they were before the turns are left alone.
 func (tx *txn) undoPaths(ctx context.Context, ask MoveRequest, now currentState, p *Plan, back *reverter) error {
-	before, err := tx.treeAt(ctx, p.Landing)
+	before, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return err
 	}
 	if before.IsZero() {
-		return segno.Errorf(segno.KindNotFound, "undo", "", "the files were not recorded then")
+		return segno.Errorf(segno.KindNotFound, "undo", "", "the checkpoint before the turns has no files").
+			WithHint("run 'segno undo' without paths to move the conversation")
 	}
 	ask.Name = fmt.Sprintf("the beginning of t%d", p.Turns[len(p.Turns)-1])
 	if err := tx.checkPaths(ctx, ask, before, now.at.Tree(), now.snap.Tree); err != nil {
 		return err
 	}
-	changes, err := tx.Workspace.Diff(ctx, now.snap.Tree, before)
+	changes, err := tx.diff(ctx, now.snap.Tree, before)
 	if err != nil {
-		return fmt.Errorf("compare workspace: %w", err)
+		return err
 	}
 	chosen := entities(filterPaths(changes, ask.Paths))
-	for name := range back.want {
-		if _, ok := chosen[name]; !ok {
-			delete(back.want, name)
-		}
-	}
+	maps.DeleteFunc(back.files, func(name string, _ *reversal) bool { _, ok := chosen[name]; return !ok })
 	p.Args = fmt.Sprintf("t%d%s --", p.Turns[len(p.Turns)-1], ask.force())
 	for _, path := range ask.Paths {
 		p.Args += " " + segno.QuotePath(path)
 	}
-	p.Restore, p.Landing, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
+	p.Restore, p.Target, p.Tip, p.Session, p.Label = true, now.head.Head, segno.Self, nil, "undo "+p.Args
 	if err := p.setSteps(ctx, back); err != nil {
 		return err
 	}
 	if len(p.Steps)+len(p.Conflicts)+len(p.Kept) == 0 {
-		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "these turns left no change there").WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
+		return segno.Errorf(segno.KindNotFound, "undo", p.Args, "the turns left no changes in these paths").
+			WithHint(fmt.Sprintf("run 'segno show t%d' to see the changes of a turn", p.Turns[0]))
 	}
 	return nil
 }

@@ -9,29 +9,43 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Apply makes each path what the To of its change requires, if it still is what the From
-// describes. It returns the changes that it could not make, by path.
+// Apply gives each path the state To of its change, if its present state still equals From. It
+// returns the changes that it could not make, by path.
 //
 // Apply decides about every change, and reads every object that it needs, before the first
 // write. An error up to then has changed nothing. Apply looks at each path again right
-// before it replaces it. A change of, or below, something protected is a conflict, except
-// that a path which is merely no longer recorded stays. Apply removes a directory only once
+// before it replaces it. A change of, or below, something protected is a conflict; only a path
+// that To does not record stays without a conflict. Apply removes a directory only once
 // it is empty; one that still contains other files stays, and that is no conflict.
 //
 // Apply syncs a few files one by one before it renames them, and many together at the end.
 // Either way they are on disk when it returns. A process killed in between leaves each path
-// old or new, except that a directory which was not writable may stay writable. Another
+// old or new, but a directory without write permission may keep the permission that Apply gave it. Another
 // Apply of the same changes completes the work.
 func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Hash) ([]segno.Conflict, error) {
 	steps, err := newSteps(changes)
 	if err != nil || len(steps) == 0 {
 		return nil, err
 	}
-	a, err := d.newApply(ctx, steps, times)
-	if err != nil {
+	a := &apply{
+		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
+		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
+	}
+	for _, s := range steps {
+		a.byPath[s.Path] = s
+	}
+	if a.writer, err = d.openWriter(); err != nil {
 		return nil, err
 	}
-	defer a.close()
+	defer a.writer.close()
+	root, err := openWritten(a.writer.top)
+	if err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	defer root.close()
+	if a.reader, err = d.newReader(ctx, root); err != nil {
+		return nil, err
+	}
 	for _, s := range steps {
 		if err := a.decide(s); err != nil {
 			return nil, err
@@ -53,7 +67,7 @@ func (d *Dir) Apply(ctx context.Context, changes []segno.Change, times segno.Has
 // apply is an Apply in progress.
 type apply struct {
 	writer  *treeWriter
-	reader  *treeReader
+	reader  *diskReader
 	steps   []*step // by path
 	byPath  map[string]*step
 	objects *objectReader
@@ -67,51 +81,6 @@ type apply struct {
 // long as one sync of the whole file system, which waits for the writes of all processes.
 const maxSyncEach = 64
 
-func (d *Dir) newApply(ctx context.Context, steps []*step, times segno.Hash) (_ *apply, err error) {
-	a := &apply{
-		steps: steps, byPath: make(map[string]*step, len(steps)), objects: newObjectReader(d.options.Objects, times),
-		madeWritable: make(map[string]uint32), changedDirs: make(map[string]bool),
-	}
-	for _, s := range steps {
-		a.byPath[s.Path] = s
-	}
-	if a.writer, err = d.openWriter(); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			a.close()
-		}
-	}()
-	root, err := openWritten(a.writer.top)
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	a.reader = &treeReader{root: root, budget: d.budget, guarded: make(map[string]string), listed: make(map[string][]string)}
-	self, err := root.lstat("")
-	if err != nil {
-		return nil, pathError("restore", d.root, err)
-	}
-	a.reader.clock = newClock(root, self)
-	if a.reader.rules, err = d.rules(ctx, root); err != nil {
-		return nil, err
-	}
-	if a.reader.listNames = d.listNames; d.listNames == nil && foldsNames {
-		a.reader.listNames = root.names
-	}
-	if x := d.loadIndex(self); x != nil {
-		a.reader.index = x.top
-	}
-	return a, nil
-}
-
-func (a *apply) close() {
-	if a.reader != nil {
-		a.reader.root.close()
-	}
-	a.writer.close()
-}
-
 // prefetch reads every object that will be written.
 func (a *apply) prefetch(ctx context.Context) error {
 	var contents []segno.Hash
@@ -119,9 +88,9 @@ func (a *apply) prefetch(ctx context.Context) error {
 		if s.verdict == verdictRefuse || s.verdict == verdictSkip && s.To.Type != segno.EntityHardLink {
 			continue
 		}
-		if isContent(s.To) {
+		if s.To.HasContent() {
 			contents = append(contents, s.To.Hash)
-			if _, _, err := a.objects.mtime(ctx, s.Path); err != nil {
+			if _, err := a.objects.time(ctx, s.Path); err != nil {
 				return err
 			}
 		}
@@ -161,8 +130,10 @@ func (a *apply) execute(ctx context.Context) (err error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := p.do(ctx, s); isDenied(err) {
-				s.refuse(cause(err))
+			if up := a.byPath[dirOf(s.Path)]; up != nil && up.why == whySpelling {
+				s.refuse(whySpelling)
+			} else if err := p.do(ctx, s); isDenied(err) {
+				s.refuse(a.whyDenied(s, err))
 			} else if err != nil {
 				return pathError("restore", s.Path, err)
 			}
@@ -171,7 +142,23 @@ func (a *apply) execute(ctx context.Context) (err error) {
 	return a.sync()
 }
 
-// In which phases a step takes part.
+// whySpelling is the conflict about a path that a case-sensitive file system had beside another
+// spelling of it. Writing it would replace the other one.
+const whySpelling = "the file system treats its name as equal to another name in the directory"
+
+// whyDenied returns why a step failed with err. If there was nothing at the path at first and now
+// its directory does not list it, another step made a path that differs only in spelling.
+func (a *apply) whyDenied(s *step, err error) string {
+	if errors.Is(err, errMoved) && s.found.Type == segno.EntityNone {
+		clear(a.reader.listed)
+		if exact, err := a.reader.isExact(s.Path); err == nil && !exact {
+			return whySpelling
+		}
+	}
+	return cause(err)
+}
+
+// These methods report in which phases a step takes part.
 func (s *step) removes() bool {
 	return s.verdict == verdictWrite && s.found.Type != segno.EntityNone &&
 		(s.To.Type == segno.EntityNone || (s.found.Type == segno.EntityDir) != (s.To.Type == segno.EntityDir))
@@ -214,7 +201,7 @@ func (a *apply) verify(ctx context.Context) error {
 		if s.stripped {
 			want = strip(want)
 		}
-		// A marker that was written may protect the path by now.
+		// A marker that this Apply wrote may protect the path.
 		isLeft := s.To.Type == segno.EntityNone && now.Type == segno.EntityDir
 		if !isLeft && now.Type != segno.EntityProtected && !equal(now.Entity, want) {
 			return segno.Errorf(segno.KindIO, "read back", s.Path, "its content differs from what was written")

@@ -31,7 +31,7 @@ func (p *fixture) deep(levels int) {
 	must(p.t, unix.Close(at))
 }
 
-// A restore of all files of one directory, beside the least there is to do: create
+// A restore of all files of one directory, beside the minimum of work: create
 // and rename them, and sync the file system. Both begin with the removal of the
 // files, off the clock of neither: ext4 without a journal passes over every inode
 // that was freed lately, so that creating files after removing as many is slow.

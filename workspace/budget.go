@@ -9,7 +9,7 @@ import (
 
 // budget is how much of a tree one snapshot saves at most. It keeps a hostile or broken tree
 // from taking all time and all space. What exceeds it is protected, with the reason.
-// The tree alone determines which paths these are.
+// The choice of paths depends on the tree alone.
 type budget struct {
 	bytes  int64 // of the contents of all files together
 	levels int   // of directories inside each other
@@ -22,11 +22,7 @@ func newBudget() budget { return budget{bytes: 16 << 30, levels: 2000, path: 32 
 
 // tooDeep returns why the directory at dir/name is not entered, or "".
 func (b *budget) tooDeep(dir, name string) string {
-	levels := 1
-	if dir != "" {
-		levels = strings.Count(dir, "/") + 2
-	}
-	if levels > b.levels || len(dir)+1+len(name) > b.path {
+	if path := join(dir, name); strings.Count(path, "/")+1 > b.levels || len(path) > b.path {
 		return whyDeep
 	}
 	return ""
@@ -48,9 +44,11 @@ func (v *view) protectLargest() {
 	}
 	var all []sized
 	var total int64
-	v.top.eachFile(func(n *node, e *entry) {
-		all = append(all, sized{n, e})
-		total += e.st.size
+	v.top.each(func(n *node, e *entry) {
+		if e.isFile() {
+			all = append(all, sized{n, e})
+			total += e.st.size
+		}
 	})
 	limit := v.dir.budget.bytes
 	if total <= limit {
@@ -70,7 +68,7 @@ func (v *view) protectLargest() {
 	}
 }
 
-// How much a snapshot lists of what exceeds the budget: each commit contains the list.
+// The most paths and bytes that a snapshot lists as over the budget: each commit contains the list.
 const (
 	maxOverBudget      = 100
 	maxOverBudgetBytes = 64 << 10
@@ -84,7 +82,7 @@ func (v *view) listOverBudget() {
 		if bytes += len(path); i == maxOverBudget || i > 0 && bytes > maxOverBudgetBytes {
 			break
 		}
-		v.unread = append(v.unread, path)
+		v.saved.Unread = append(v.saved.Unread, path)
 	}
 }
 

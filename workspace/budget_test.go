@@ -140,7 +140,7 @@ func TestFiveThousandLevels(t *testing.T) {
 	}
 }
 
-// undeep removes what deep made, without a directory open for each level.
+// undeep removes the directories of deep, without a directory open for each level.
 func (p *fixture) undeep() {
 	at, err := unix.Open(p.root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	must(p.t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // summarize drops the entries that vanished, marks those that turned out to be protected,
-// counts, and lists what could not be read.
+// counts, and lists the unreadable paths.
 func (v *view) summarize(n *node) {
 	dropped := false
 	for i := range n.entries {
@@ -33,8 +33,8 @@ func (v *view) summarize(n *node) {
 		case e.kind == 0:
 			dropped = true
 		case e.isFile():
-			v.files++
-			v.bytes += e.st.size
+			v.saved.Files++
+			v.saved.Bytes += e.st.size
 		case e.kind == kindProtected:
 			v.addProtected(join(n.path, e.name), e.note)
 		}
@@ -49,7 +49,7 @@ func (v *view) summarize(n *node) {
 func (v *view) addProtected(path, why string) {
 	switch why {
 	case whyUnreadable, whyChanging:
-		v.unread = append(v.unread, path)
+		v.saved.Unread = append(v.saved.Unread, path)
 	case whyBudget, whyDeep:
 		v.overBudget = append(v.overBudget, path)
 	}
@@ -58,11 +58,11 @@ func (v *view) addProtected(path, why string) {
 // addHeld lists an entry of n that is saved although a rule protects it. If the entry marks
 // a cache directory, addHeld lists that directory instead.
 func (v *view) addHeld(n *node, e *entry) {
+	path := join(n.path, e.name)
 	if e.name == cacheTag && e.kind != kindDir {
-		v.held = append(v.held, n.path)
-		return
+		path = n.path
 	}
-	v.held = append(v.held, join(n.path, e.name))
+	v.saved.Held = append(v.saved.Held, path)
 }
 
 // topmost sorts paths, drops those below another and returns the first
@@ -71,16 +71,11 @@ func topmost(paths []string) (out []string) {
 	slices.Sort(paths)
 	known := make(map[string]bool, len(paths))
 	for _, p := range paths {
-		if len(out) == segno.MaxHeld {
-			break
+		at := p
+		for at != "." && !known[at] {
+			at = path.Dir(at)
 		}
-		below := known[p]
-		for at := p; !below && at != "."; {
-			if at = path.Dir(at); known[at] {
-				below = true
-			}
-		}
-		if !below {
+		if at == "." && len(out) < segno.MaxHeld {
 			known[p] = true
 			out = append(out, p)
 		}
@@ -88,25 +83,12 @@ func topmost(paths []string) (out []string) {
 	return out
 }
 
-// count returns how many entries there are at and below n.
-func (n *node) count() int {
-	sum := len(n.entries)
+// each calls visit for the entries at and below n.
+func (n *node) each(visit func(n *node, e *entry)) {
 	for i := range n.entries {
-		if e := &n.entries[i]; e.kind == kindDir {
-			sum += e.child.count()
-		}
-	}
-	return sum
-}
-
-// eachFile calls visit for the files at and below n.
-func (n *node) eachFile(visit func(n *node, e *entry)) {
-	for i := range n.entries {
-		switch e := &n.entries[i]; {
-		case e.kind == kindDir:
-			e.child.eachFile(visit)
-		case e.isFile():
-			visit(n, e)
+		e := &n.entries[i]
+		if visit(n, e); e.kind == kindDir {
+			e.child.each(visit)
 		}
 	}
 }
@@ -126,8 +108,8 @@ type fileName struct {
 func (v *view) findLinks() {
 	groups := make(map[inode][]fileName)
 	collect := func(belongs func(*entry, inode) bool) {
-		v.top.eachFile(func(n *node, e *entry) {
-			if id := (inode{e.st.dev, e.st.ino}); belongs(e, id) {
+		v.top.each(func(n *node, e *entry) {
+			if id := (inode{e.st.dev, e.st.ino}); e.isFile() && belongs(e, id) {
 				groups[id] = append(groups[id], fileName{join(n.path, e.name), n, e})
 			}
 		})
@@ -143,8 +125,8 @@ func (v *view) findLinks() {
 			kind, note := byte(kindFile), ""
 			if i > 0 {
 				kind, note = kindHardLink, g[0].path
-				v.files--
-				v.bytes -= at.e.st.size
+				v.saved.Files--
+				v.saved.Bytes -= at.e.st.size
 			}
 			if at.e.kind != kind || at.e.note != note {
 				at.e.kind, at.e.note = kind, note

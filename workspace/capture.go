@@ -20,9 +20,9 @@ func (s *scan) readFiles(ctx context.Context, w *worker, dir *dirHandle, t task)
 		}
 		s.done.Add(size)
 	}
-	if s.progress != nil {
+	if progress := s.dir.options.Progress; progress != nil {
 		s.progressMu.Lock()
-		s.progress(s.done.Load(), s.total.Load())
+		progress(s.done.Load(), s.total.Load())
 		s.progressMu.Unlock()
 	}
 	return ctx.Err()
@@ -89,7 +89,7 @@ func (s *scan) store(ctx context.Context, e *entry, content, attrs []byte) (err 
 	return nil
 }
 
-// putZeros stores the content of a file that is nothing but a hole. There may be many such
+// putZeros stores the content of a file that consists of one hole. A tree may have many of these
 // files, and hashing their zeros would take as long as hashing data.
 func (s *scan) putZeros(ctx context.Context, size int64) (segno.Hash, error) {
 	s.zerosMu.Lock()
@@ -127,7 +127,7 @@ func (s *scan) read(w *worker, d *dirHandle, e *entry) (content, attrs []byte, o
 		return nil, attrs, err == nil, err
 	}
 	content = w.buffer(int(e.st.size) + 1) // one more than there should be
-	n, err := s.readFull(f, content)
+	n, err := s.dir.readFull(f, content)
 	if err != nil || int64(n) != e.st.size {
 		return nil, nil, false, err
 	}
@@ -153,7 +153,7 @@ func (s *scan) readAgain(f *fileHandle, content []byte) (bool, error) {
 	if err := f.rewind(); err != nil {
 		return false, err
 	}
-	n, err := s.readFull(f, content)
+	n, err := s.dir.readFull(f, content)
 	return err == nil && n == len(content) && segno.HashOf(content) == before, err
 }
 

@@ -41,8 +41,7 @@ func TestConcurrentWriteIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	look := func() *view {
-		s := newScratchObjects(nothing{})
-		v, err := d.scanTree(t.Context(), s, s, nil)
+		v, err := d.scanTree(t.Context(), objectWriter{cache: newObjectCache(nothing{})}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,8 +66,8 @@ func TestConcurrentWriteIsReadAgain(t *testing.T) {
 		page[0]++
 		return readFull(f, buf)
 	}
-	if v := look(); !slices.Equal(v.unread, []string{"db"}) || v.top.find("db").note != whyChanging {
-		t.Errorf("a file that never stands still: unread %q, entry %v", v.unread, v.top.find("db").entity())
+	if v := look(); !slices.Equal(v.saved.Unread, []string{"db"}) || v.top.find("db").note != whyChanging {
+		t.Errorf("a file that never stands still: unread %q, entry %v", v.saved.Unread, v.top.find("db").entity())
 	}
 }
 

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 // everything in it. If a path comes from base, paths must include the directories it needs.
 // New objects go into b.
 func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, paths []string) (segno.Snapshot, error) {
-	c := composition{objects: d.cache, out: batchWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
+	c := composition{objects: d.cache, out: objectWriter{b, d.cache}, paths: map[string]bool{}, leading: leading(paths)}
 	for _, p := range paths {
 		c.paths[p] = true
 	}
@@ -24,10 +25,29 @@ func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snaps
 		return segno.Snapshot{}, pathError("compose snapshot", d.root, err)
 	}
 	out.Tree, out.Times = top.tree, top.times
-	out.Files += c.files
-	out.Bytes += c.bytes
 	out.Unread = slices.DeleteFunc(slices.Clone(onto.Unread), func(p string) bool { return c.paths[p] })
-	return out, nil
+	return out, d.recount(ctx, &out, onto.Tree)
+}
+
+// recount changes the counts of s from those of the tree was to those of its own tree.
+func (d *Dir) recount(ctx context.Context, s *segno.Snapshot, was segno.Hash) error {
+	add := func(sign int) func(record) bool {
+		return func(r record) bool {
+			if r.Type == segno.EntityFile {
+				s.Files += sign
+				s.Bytes += int64(sign) * r.Size
+			}
+			return true
+		}
+	}
+	return compare(ctx, d.cache, "", was, s.Tree, func(_ string, from, to record) error {
+		if from.Type == segno.EntityProtected || to.Type == segno.EntityProtected { // compare stops here
+			return errors.Join(walk(ctx, d.cache, from, add(-1)), walk(ctx, d.cache, to, add(+1)))
+		}
+		add(-1)(from)
+		add(+1)(to)
+		return nil
+	})
 }
 
 // branch is one directory of a snapshot: its tree and its modification times.
@@ -38,8 +58,6 @@ type composition struct {
 	out     objectWriter
 	paths   map[string]bool
 	leading map[string]bool // paths, and the directories that lead to them
-	files   int             // more than onto has
-	bytes   int64
 }
 
 // stamped is an entry of a directory with its modification time.
@@ -92,14 +110,7 @@ func (c *composition) dir(ctx context.Context, path string, onto, base branch) (
 		at := join(path, name)
 		r := present[name]
 		if c.paths[at] {
-			c.count(r.record, -1)
 			r = old[name]
-			c.count(r.record, +1)
-		}
-		if r.Type != segno.EntityDir {
-			if err := c.subtract(ctx, present[name].record); err != nil {
-				return branch{}, err
-			}
 		}
 		switch r.Type {
 		case segno.EntityNone:
@@ -119,21 +130,6 @@ func (c *composition) dir(ctx context.Context, path string, onto, base branch) (
 	}
 	out.tree, out.times, err = putDir(ctx, c.out, func() ([]byte, []byte) { return encodeTree(records), encodeTimes(times) })
 	return out, err
-}
-
-// subtract counts the files below a directory that is not in the result.
-func (c *composition) subtract(ctx context.Context, dir record) error {
-	return walk(ctx, c.objects, record{child: dir.child}, func(r record) bool {
-		c.count(r, -1)
-		return true
-	})
-}
-
-func (c *composition) count(r record, sign int) {
-	if r.Type == segno.EntityFile {
-		c.files += sign
-		c.bytes += int64(sign) * r.Size
-	}
 }
 
 // Touched returns when each path last changed in any way: its ctime, which no program

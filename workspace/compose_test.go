@@ -40,7 +40,7 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 				}
 			}
 			for _, dir := range []string{"d/e", "d", "e"} {
-				_ = os.Remove(p.path(dir)) // stays if there is something in it
+				_ = os.Remove(p.path(dir)) // fails if it is not empty
 			}
 			return p.save()
 		}
@@ -91,8 +91,8 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 	})
 }
 
-// TestTouchedIsWhenAPathChangedLast is the ctime, that of the nearest directory for a
-// path that is gone, and follows no symlink.
+// TestTouchedIsWhenAPathChangedLast expects the ctime of a path, or of the nearest directory if the
+// path is gone. Touched follows no symlink.
 func TestTouchedIsWhenAPathChangedLast(t *testing.T) {
 	p := newFixture(t)
 	p.write("d/a", "1")

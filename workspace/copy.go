@@ -49,26 +49,11 @@ type keepFunc func(path string, st *stat) bool
 // addBelow adds everything below dir for which keep returns true. It calls leaveOut for
 // anything but files, directories and symlinks.
 func (l *copyList) addBelow(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) error {
-	below, err := l.addDir(from, dir, keep, leaveOut)
+	d, err := from.openDir(dir)
 	if err != nil {
 		return err
 	}
-	for _, p := range below {
-		if err := l.addBelow(from, p, keep, leaveOut); err != nil && !isGone(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// addDir adds the entries of dir, and returns the directories among them. It closes dir
-// before it returns: a deep tree must not keep a directory open for each level.
-func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut func(path string)) (below []string, err error) {
-	d, err := from.openDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.close()
+	var below []string
 	err = d.list(make([]byte, direntBytes), func(name []byte, st *stat, err error) {
 		p := join(dir, string(name))
 		switch {
@@ -82,7 +67,16 @@ func (l *copyList) addDir(from *dirHandle, dir string, keep keepFunc, leaveOut f
 			leaveOut(p)
 		}
 	})
-	return below, err
+	d.close() // before the recursion: a deep tree must not keep a directory open for each level
+	for _, p := range below {
+		if err == nil || isGone(err) {
+			err = l.addBelow(from, p, keep, leaveOut)
+		}
+	}
+	if isGone(err) {
+		return nil
+	}
+	return err
 }
 
 // add adds a file or symlink. It returns false for anything else.
@@ -126,24 +120,7 @@ func (l *copyList) addAll(other *copyList) {
 // copyPresent copies the tree as it is now to the fork's temporary place.
 func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	all := newCopyList()
-	reasons := make(map[string]string)
-	view.top.addReasons(reasons)
-	var guarded []copyItem
-	keep := func(p string, st *stat) bool {
-		why := reasons[p]
-		switch {
-		case isGitPath(p) && !st.is(typeDir):
-			all.gits = append(all.gits, p) // makeGitIndependent writes another one
-		case why != "":
-			guarded = append(guarded, copyItem{path: p, st: *st, note: why})
-		default:
-			return true
-		}
-		return false
-	}
-	if err := all.addBelow(view.root, "", keep, f.leaveOut); err != nil {
-		return nil, err
-	}
+	guarded := all.addScanned(view.top, nil)
 	c := &copier{from: view.root, to: f.to.top, leaveOut: f.leaveOut}
 	if err := c.probe(all.files); err != nil {
 		return nil, err
@@ -155,23 +132,36 @@ func (f *fork) copyPresent(ctx context.Context, view *view) (*copyList, error) {
 	for _, g := range guarded {
 		f.addGuarded(view.root, all, g, c.reflinks.Load())
 	}
+	links := linkCheck{fork: f, from: view.root, base: f.from.root}
 	var err error
-	if all.symlinks, err = f.checkGitLinks(view.root, all.symlinks); err != nil {
+	if all.symlinks, err = links.checkAll(all.symlinks); err != nil {
 		return nil, err
 	}
 	return all, c.copyAll(ctx, all)
 }
 
-// addReasons adds the protected paths below n and why they are protected.
-func (n *node) addReasons(reasons map[string]string) {
+// addScanned adds the entries at and below n, and appends the protected ones to guarded instead.
+func (l *copyList) addScanned(n *node, guarded []copyItem) []copyItem {
 	for i := range n.entries {
-		switch e := &n.entries[i]; e.kind {
-		case kindProtected:
-			reasons[join(n.path, e.name)] = e.note
-		case kindDir:
-			e.child.addReasons(reasons)
+		e := &n.entries[i]
+		item := copyItem{path: join(n.path, e.name), st: e.st, note: e.note}
+		switch {
+		case e.name == gitName && !e.st.is(typeDir):
+			l.gits = append(l.gits, item.path) // makeGitIndependent writes another one
+		case e.kind == kindProtected:
+			guarded = append(guarded, item)
+		case e.kind == kindDir:
+			l.dirs = append(l.dirs, item)
+			guarded = l.addScanned(e.child, guarded)
+		case e.kind == kindSymlink:
+			l.symlinks = append(l.symlinks, item)
+		case e.kind == kindHardLink:
+			l.links = append(l.links, item)
+		default:
+			l.files = append(l.files, item)
 		}
 	}
+	return guarded
 }
 
 func (f *fork) leaveOut(p string) { f.leftOut = append(f.leftOut, p) }
@@ -232,26 +222,19 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 	to := &treeWriter{top: c.to}
 	defer to.closeFrom(0)
 	for _, d := range l.dirs {
-		at, name, err := to.parent(d.path)
-		if err == nil {
-			err = at.Mkdir(name, 0o700)
-		}
+		err := to.in(d.path, func(at vfs.Root, name string) error { return at.Mkdir(name, 0o700) })
 		if err != nil && !os.IsExist(err) {
 			return err
 		}
 	}
-	if err := inParallel(ctx, l.files, func() (func(copyItem) error, func()) {
+	if err := newQueue(l.files).run(ctx, func() (func(copyItem) error, func()) {
 		to := &treeWriter{top: c.to}
 		return func(p copyItem) error { return c.copyFile(to, p) }, func() { to.closeFrom(0) }
 	}); err != nil {
 		return err
 	}
 	for _, s := range l.symlinks {
-		at, name, err := to.parent(s.path)
-		if err == nil {
-			err = at.Symlink(s.note, name)
-		}
-		if err != nil {
+		if err := to.in(s.path, func(at vfs.Root, name string) error { return at.Symlink(s.note, name) }); err != nil {
 			return err
 		}
 	}
@@ -261,7 +244,7 @@ func (c *copier) copyAll(ctx context.Context, l *copyList) error {
 		}
 	}
 	for _, d := range slices.Backward(l.dirs) {
-		if err := c.finishDir(to, d); err != nil {
+		if err := to.in(d.path, func(at vfs.Root, name string) error { return c.finishDir(at, name, d) }); err != nil {
 			return err
 		}
 	}
@@ -282,10 +265,11 @@ func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 		return nil
 	}
 	defer src.close()
-	at, name, err := to.parent(p.path)
-	if err != nil {
-		return err
-	}
+	return to.in(p.path, func(at vfs.Root, name string) error { return c.fill(at, name, src, st) })
+}
+
+// fill makes the file called name a copy of src.
+func (c *copier) fill(at vfs.Root, name string, src *fileHandle, st stat) error {
 	if c.replace {
 		if err := at.Remove(name); err != nil && !isGone(err) {
 			return err
@@ -311,7 +295,7 @@ func (c *copier) copyFile(to *treeWriter, p copyItem) error {
 	return at.Chtimes(name, time.Time{}, time.Unix(0, st.mtime))
 }
 
-// copyContent fills dst with the content of src by the cheapest means there is.
+// copyContent fills dst with the content of src by the cheapest means that the file system offers.
 func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 	if c.reflinks.Load() {
 		if err := reflink(dst, src); err == nil {
@@ -324,27 +308,20 @@ func (c *copier) copyContent(dst vfs.File, src *fileHandle) error {
 			return err
 		}
 	}
-	return copySparse(dst, src)
+	return writeContent(dst, src)
 }
 
 // copyXattrs copies the extended attributes of the file or directory that from has open.
 func copyXattrs(dst vfs.File, from int) error {
-	data, err := readXattrs(from)
-	if err != nil || data == nil {
-		return err
-	}
-	attrs, err := decodeXattrs(data)
-	if err != nil {
+	attrs, err := listXattrs(from)
+	if err != nil || len(attrs) == 0 {
 		return err
 	}
 	return writeXattrs(dst.Fd(), attrs)
 }
 
-func (c *copier) finishDir(tree *treeWriter, p copyItem) error {
-	at, name, err := tree.parent(p.path)
-	if err != nil {
-		return err
-	}
+// finishDir gives the directory called name the attributes and the mode of p.
+func (c *copier) finishDir(at vfs.Root, name string, p copyItem) error {
 	to, err := at.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/dalsegno/segno/internal/gitignore"
 )
 
-// Cover makes the following snapshots and restores continue to save what the given trees
-// saved, although the rules of the workspace protect it now. Without arguments
+// Cover makes the following snapshots and restores continue to save the paths that the given trees
+// saved, even if the rules of the workspace now protect them. Without arguments
 // the rules alone decide. See [segno.Coverage].
 func (d *Dir) Cover(with ...segno.Coverage) { d.coverage = with }
 
@@ -27,12 +27,12 @@ type cover struct {
 	err  error // the first error that is not about a missing object
 }
 
-// base is one tree whose saved paths may stay saved.
+// base is one tree; the cover keeps paths saved because this tree saved them.
 type base struct {
 	segno.Coverage
 	text   []byte // its .segnoignore
 	ignore *gitignore.List
-	same   bool // its .segnoignore is that of the workspace
+	same   bool // the workspace has the same .segnoignore
 }
 
 // newCover returns nil if there is no tree.
@@ -44,7 +44,7 @@ func newCover(ctx context.Context, objects getter, with []segno.Coverage) *cover
 			continue
 		}
 		b := base{Coverage: w}
-		if r, ok := c.find(w.Tree, ignoreName); ok && isContent(r.Entity) {
+		if r, ok := c.find(w.Tree, ignoreName); ok && r.Entity.HasContent() {
 			text, err := objects.Get(ctx, r.Hash)
 			c.addError(err)
 			b.text, b.ignore = text, gitignore.Parse(text)

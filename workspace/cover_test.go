@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// TestCoverKeepsPathsSaved has each rule that an agent can write appear beside what
+// TestCoverKeepsPathsSaved writes each kind of rule that an agent can write beside paths that
 // a snapshot saved. With a strict cover everything is saved as if there were no rule,
 // whether or not there is an index; with another one, only if the rule is as old as
 // the cover.

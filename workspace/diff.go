@@ -10,7 +10,7 @@ import (
 
 // Diff returns the changes that turn tree a into tree b. It reads only directories that
 // differ. It does not compare below a directory that is protected on one side, because
-// that side does not record what the directory contains.
+// that side does not record the entries of the directory.
 func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error) {
 	return changes(ctx, d.cache, a, b)
 }
@@ -59,7 +59,7 @@ func compare(ctx context.Context, objects getter, path string, a, b segno.Hash, 
 	for len(before) > 0 || len(after) > 0 {
 		from, to := nextPair(&before, &after)
 		at := join(path, max(from.name, to.name)) // equal, or one is empty
-		if differ(from.Entity, to.Entity) && !sameGitFile(at, from.Entity, to.Entity) {
+		if differ(from.Entity, to.Entity) {
 			if err := visit(at, from, to); err != nil {
 				return err
 			}
@@ -115,12 +115,7 @@ func walk(ctx context.Context, objects getter, r record, visit func(record) bool
 }
 
 // Trace calls visit for each object the snapshot reaches, and descends into those
-// for which it returns true.
-func (d *Dir) Trace(ctx context.Context, s segno.Snapshot, visit func(segno.Hash) bool) error {
-	return Trace(ctx, d.options.Objects, s, visit)
-}
-
-// Trace is [Dir.Trace] without a directory: a store that collects has snapshots
+// for which it returns true. It needs no directory: a store that collects has snapshots
 // of trees that no longer exist.
 func Trace(ctx context.Context, objects segno.Objects, s segno.Snapshot, visit func(segno.Hash) bool) error {
 	err := walk(ctx, objects, record{child: s.Tree}, func(r record) bool {

@@ -38,7 +38,7 @@ type Dir struct {
 	root     string
 	cache    *objectCache     // objects of the newest snapshot
 	cached   *cachedIndex     // index of the newest snapshot
-	coverage []segno.Coverage // trees whose paths stay saved
+	coverage []segno.Coverage // the arguments of Cover
 
 	budget   budget
 	readFull func(f *fileHandle, buf []byte) (int, error) // replaced by tests

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -91,7 +92,16 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 			cut := strings.LastIndexByte(rel[:maxPath], '/')
 			part, rest = rel[:cut], rel[cut+1:]
 		}
-		fd, err := d.openPart(at, part, rest != "")
+		var fd int
+		var err error
+		switch {
+		case !d.stepwise:
+			fd, err = openat2(at, part)
+		case rest != "": // a directory on the way need not be readable
+			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
+		default:
+			fd, err = openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
+		}
 		if at != d.fd {
 			unix.Close(at)
 		}
@@ -103,23 +113,6 @@ func (d *dirHandle) openDir(rel string) (*dirHandle, error) {
 		}
 		at, rel = fd, rest
 	}
-}
-
-// openPart opens one part of a path. A directory on the way need not be readable.
-func (d *dirHandle) openPart(at int, part string, onTheWay bool) (int, error) {
-	switch {
-	case !d.stepwise:
-		return openat2(at, part)
-	case onTheWay:
-		return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW|searchOnly)
-	}
-	return openat(at, part, unix.O_DIRECTORY|unix.O_NOFOLLOW)
-}
-
-// fstatat returns the stat of a name in d, a symlink as such; "." is d itself.
-func (d *dirHandle) fstatat(name string) (sys unix.Stat_t, err error) {
-	err = unix.Fstatat(d.fd, name, &sys, unix.AT_SYMLINK_NOFOLLOW)
-	return sys, err
 }
 
 // lstat returns the stat of the path rel, a symlink as such; "" is d itself.
@@ -136,7 +129,7 @@ func (d *dirHandle) lstat(rel string) (st stat, err error) {
 	if rel == "" {
 		err = unix.Fstat(d.fd, &sys)
 	} else {
-		sys, err = d.fstatat(rel)
+		err = unix.Fstatat(d.fd, rel, &sys, unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err == nil {
 		st.from(&sys)
@@ -151,12 +144,6 @@ func (d *dirHandle) find(rel string) (st stat, ok bool, err error) {
 		return stat{}, false, nil
 	}
 	return st, err == nil, err
-}
-
-// owner returns the user id of the owner of a name in d, "." being d itself.
-func (d *dirHandle) owner(name string) (uint32, error) {
-	sys, err := d.fstatat(name)
-	return sys.Uid, err
 }
 
 // exists reports whether there is something at rel.
@@ -235,24 +222,21 @@ func (d *dirHandle) openRegular(rel string) (*fileHandle, stat, error) {
 		rel = path.Base(rel)
 	}
 	st, err := dir.lstat(rel)
+	if err == nil && !st.is(typeFile) {
+		err = errNotRegular
+	}
 	if err != nil {
 		return nil, st, err
-	}
-	if !st.is(typeFile) {
-		return nil, st, errNotRegular
 	}
 	f, err := dir.open(rel)
 	if err != nil {
 		return nil, st, err
 	}
-	if st, err = f.stat(); err == nil && !st.is(typeFile) {
-		err = errNotRegular
+	if st, err = f.stat(); err == nil && st.is(typeFile) {
+		return f, st, nil
 	}
-	if err != nil {
-		f.close()
-		return nil, st, err
-	}
-	return f, st, nil
+	f.close()
+	return nil, st, cmp.Or(err, errNotRegular)
 }
 
 // readFile returns the content of the regular file at rel, which has at most limit bytes.
@@ -310,6 +294,11 @@ func (f *fileHandle) Read(p []byte) (n int, err error) {
 	}
 }
 
+// WriteTo implements [io.WriterTo] with large writes.
+func (f *fileHandle) WriteTo(w io.Writer) (int64, error) {
+	return io.CopyBuffer(w, struct{ io.Reader }{f}, make([]byte, 4*minHole))
+}
+
 // readFull reads until buf is full or the file ends.
 func readFull(f *fileHandle, buf []byte) (n int, err error) {
 	n, err = io.ReadFull(f, buf)
@@ -330,6 +319,6 @@ func isReplaced(err error) bool {
 // isAbsent reports whether an error means that there is nothing at a path: not its last
 // name, or no directory to contain it.
 func isAbsent(err error) bool {
-	var not *notDirError
+	var not notDirError
 	return isGone(err) || isReplaced(err) || errors.As(err, &not)
 }

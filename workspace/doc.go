@@ -9,7 +9,7 @@
 // attributes, empty directories, modification times of files, and names of any
 // bytes. The owner is recorded only for files and directories with setuid or setgid.
 // Other extended attributes and the root directory's own mode are not saved. A file that is
-// nothing but a hole is not read, and a run of 64 KiB of zeros is written as a hole.
+// nothing but a hole is not read, and each 64 KiB block of zeros is written as a hole.
 //
 // A snapshot has a budget: 16 GiB of contents, 2,000 levels of directories and 32 KiB of path.
 // The largest files and the deepest directories beyond it are protected. The snapshot is then
@@ -25,11 +25,11 @@
 // package gitignore. A line that begins with ! also ends the protection
 // of a directory that can be made again.
 //
-// An agent can write such rules, too. [Dir.Cover] sets trees whose saved paths stay
-// saved nevertheless; the snapshot lists them as held.
+// An agent can write these rules, too. [Dir.Cover] names trees; the paths that they saved stay
+// saved in spite of a rule, and the snapshot lists them as held.
 //
 // A snapshot decides without git whether git ignores a large file: it starts no
-// program, since the repository may be hostile. See gitIgnored for the files it reads.
+// program, since the repository may be hostile. See protectIgnored for the files it reads.
 //
 // # Hostile trees
 //
@@ -59,9 +59,9 @@
 //	'p' name reason                          protected
 //
 // If the mode of an entry has setuid or setgid, its owner follows: the numbers of
-// the user and of the group. The first line of such a directory is "segno tree 2\n".
-// A directory without such an entry is version 1. A version 1 with such an entry was
-// written before owners were recorded.
+// the user and of the group, and the first line of the directory is "segno tree 2\n".
+// Any other directory is version 1. A version 1 with setuid or setgid was written before owners
+// were recorded.
 //
 // xattrs is 0, or 1 and the hash of an object: the line "segno xattrs 1\n" and
 // pairs of strings, name and value, strictly ascending by name, at least one.
@@ -89,7 +89,7 @@
 // The index does not cover a file that can change without a trace in its stat:
 // one that a process holds open for writing or has mapped and, if the file
 // system cannot report that, one whose ctime is younger than the kernel's write-back
-// window. The next snapshot reads such a file again. A file that may be changing
+// window. The next snapshot reads these files again. A file that may be changing
 // during a snapshot is read until two readings agree, and is unread if none do. See
 // clock.go.
 //
@@ -109,5 +109,6 @@
 //
 // Linux and macOS share all code but platform_linux.go and platform_portable.go. A file system
 // may ignore case or normalise Unicode; a restore then compares the spelling of a name with
-// the directory listing.
+// the directory listing, and reports a conflict for the second of two names that the file system
+// treats as one.
 package workspace

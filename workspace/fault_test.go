@@ -59,8 +59,8 @@ func newRestoreFixture(t testing.TB) *restoreFixture {
 	return j
 }
 
-// unsynced leaves out what only a crash of the machine would miss, and what takes
-// most of the time. Faults around it still see the calls.
+// unsynced leaves out the syncs. They take most of the time, and only a crash of the machine
+// would reveal that they are missing. Faults around it still see the calls.
 type unsynced struct{ vfs.FS }
 
 func (unsynced) SyncDir(string) error { return nil }

@@ -93,7 +93,7 @@ func (p *fixture) saveAt(paths ...string) segno.Snapshot {
 	return s
 }
 
-// diff returns what turns a into b.
+// diff returns the changes that turn a into b.
 func (p *fixture) diff(a, b segno.Snapshot) []segno.Change {
 	p.t.Helper()
 	changes, err := p.dir.Diff(ctx(p.t), a.Tree, b.Tree)

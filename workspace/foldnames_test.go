@@ -4,14 +4,15 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
 
-// foldingFS simulates a file system on which old and new are one name. Both names exist on the
-// disk; only the directory listing tells which one is the real spelling.
+// foldingFS simulates a file system on which old and new are one name. Where both names exist on
+// the disk, the directory listing tells which one is the real spelling.
 type foldingFS struct {
 	vfs.FS
 	old, new string
@@ -27,9 +28,26 @@ type foldingRoot struct {
 	fs foldingFS
 }
 
+// real returns the spelling under which a name exists.
+func (r foldingRoot) real(name string) string {
+	other := map[string]string{r.fs.old: r.fs.new, r.fs.new: r.fs.old}[name]
+	if _, err := r.Root.Lstat(name); err != nil && other != "" {
+		if _, err := r.Root.Lstat(other); err == nil {
+			return other
+		}
+	}
+	return name
+}
+
 func (r foldingRoot) OpenRoot(name string) (vfs.Root, error) {
-	sub, err := r.Root.OpenRoot(name)
+	sub, err := r.Root.OpenRoot(r.real(name))
 	return foldingRoot{sub, r.fs}, err
+}
+
+func (r foldingRoot) Lstat(name string) (fs.FileInfo, error) { return r.Root.Lstat(r.real(name)) }
+func (r foldingRoot) Rename(from, to string) error           { return r.Root.Rename(from, r.real(to)) }
+func (r foldingRoot) Mkdir(name string, perm fs.FileMode) error {
+	return r.Root.Mkdir(r.real(name), perm)
 }
 
 // Remove removes both spellings.
@@ -67,6 +85,55 @@ func TestARenameToAnotherSpellingIsUndone(t *testing.T) {
 		}
 		if _, err := os.Lstat(p.path(names[1])); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q is still there: %v", names[1], err)
+		}
+	}
+}
+
+// TestNamesThatBecomeOneAreAConflict restores a tree of a case-sensitive file system to one that
+// ignores case: the second of two names, and every path below it, is a conflict with this reason.
+func TestNamesThatBecomeOneAreAConflict(t *testing.T) {
+	for _, c := range []struct {
+		content map[string]string
+		want    []string // conflicts
+	}{
+		{map[string]string{"README": "1", "readme": "2"}, []string{"readme"}},
+		{map[string]string{"README/x": "1", "readme/x": "2", "readme/y/z": "3"}, []string{"readme", "readme/x", "readme/y", "readme/y/z"}},
+		{map[string]string{"README/x": "1", "readme": "2"}, []string{"readme"}},
+	} {
+		p := newFixture(t)
+		for name, content := range c.content {
+			p.write(name, content)
+		}
+		first := p.save()
+		must(t, os.RemoveAll(p.path("README")))
+		must(t, os.RemoveAll(p.path("readme")))
+		steps := p.diff(p.save(), first)
+		d := p.other(workspace.Options{Index: p.index, FS: foldingFS{vfs.OS, "README", "readme"}})
+		d.SetListNames(func(dir string) (names []string, err error) {
+			entries, err := os.ReadDir(p.path(dir))
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names, err
+		})
+		conflicts, err := d.Apply(ctx(t), steps, first.Times)
+		must(t, err)
+		var got []string
+		for _, conflict := range conflicts {
+			got = append(got, conflict.Path)
+			if conflict.Why != "the file system treats its name as equal to another name in the directory" {
+				t.Errorf("%s: %s", conflict.Path, conflict.Why)
+			}
+		}
+		entries, err := os.ReadDir(p.root)
+		must(t, err)
+		if !slices.Equal(got, c.want) || len(entries) != 1 || entries[0].Name() != "README" {
+			t.Errorf("%v: conflicts %q, restored %v", c.content, got, entries)
+		}
+		for name, content := range c.content {
+			if !slices.Contains(c.want, name) && p.read(name) != content {
+				t.Errorf("%s has %q", name, p.read(name))
+			}
 		}
 	}
 }

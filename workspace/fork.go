@@ -21,8 +21,8 @@ import (
 // again. Where the copy differs from s, Fork writes it from the store. The
 // copy is beside dir under a temporary name until it is complete. Nothing in it
 // is a hard link to the source. Protected paths are copied as they are now; without
-// reflinks, those over a gigabyte or a hundred thousand entries are left out, and
-// so is what cannot be copied: sockets, FIFOs, devices, unreadable files. Each .git is
+// reflinks, Fork leaves out those over a gigabyte or a hundred thousand entries. It always
+// leaves out sockets, FIFOs, devices and unreadable files. Each .git is
 // copied and made independent of the source: see makeGitIndependent. No file or directory
 // of the fork has setuid or setgid: they would lend the rights of another owner.
 func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
@@ -36,7 +36,7 @@ func (d *Dir) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.For
 			return segno.ForkReport{}, err
 		}
 	}
-	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newScratchObjects(d.options.Objects)}
+	f := &fork{from: d, parent: parent, name: forkTempName(), target: target, objects: newObjectCache(d.options.Objects)}
 	f.temp = filepath.Join(filepath.Dir(target), f.name)
 	err = f.run(ctx, s)
 	if cleanupErr := f.cleanup(err != nil); err == nil {
@@ -91,13 +91,13 @@ type fork struct {
 	to      *treeWriter // of the copy
 	copied  *dirHandle  // the copy, for reading
 	target  string
-	objects *scratchObjects
+	objects *objectCache
 	how     string
 	leftOut []string
 }
 
 func (f *fork) run(ctx context.Context, s segno.Snapshot) error {
-	view, err := f.from.scanTree(ctx, f.objects, f.objects, nil)
+	view, err := f.from.scanTree(ctx, objectWriter{cache: f.objects}, nil)
 	if err != nil {
 		return err
 	}
@@ -133,41 +133,30 @@ func (f *fork) restoreSnapshot(ctx context.Context, s segno.Snapshot) error {
 		return err
 	}
 	d.Cover(segno.Coverage{Tree: s.Tree, Strict: true})
-	scan := func() (*node, error) {
-		v, err := d.scanTree(ctx, f.objects, f.objects, nil)
-		if err != nil {
-			return nil, err
-		}
-		v.close()
-		return v.top, nil
-	}
-	var steps []segno.Change
-	var conflicts, before []segno.Conflict
-	for first := true; first || !slices.Equal(conflicts, before); first = false {
-		now, err := scan()
+	var before []segno.Conflict
+	for {
+		v, err := d.scanTree(ctx, objectWriter{cache: f.objects}, nil)
 		if err != nil {
 			return err
 		}
-		if steps, err = changes(ctx, f.objects, now.tree, s.Tree); err != nil {
+		v.close()
+		steps, err := changes(ctx, f.objects, v.top.tree, s.Tree)
+		if err != nil {
 			return err
 		}
 		steps = slices.DeleteFunc(steps, changesGitFile) // the fork has another one
-		before = conflicts
-		if conflicts, err = d.Apply(ctx, stripAll(steps), s.Times); err != nil {
+		conflicts, err := d.Apply(ctx, stripAll(steps), s.Times)
+		if err != nil {
 			return err
 		}
-		if len(conflicts) == 0 {
-			return f.setTimes(ctx, now, s)
+		if len(conflicts) == 0 || slices.Equal(conflicts, before) {
+			if err := f.acceptConflicts(steps, conflicts); err != nil {
+				return err
+			}
+			return f.setTimes(ctx, v.top, s)
 		}
+		before = conflicts
 	}
-	if err := f.acceptConflicts(steps, conflicts); err != nil {
-		return err
-	}
-	now, err := scan()
-	if err != nil {
-		return err
-	}
-	return f.setTimes(ctx, now, s)
 }
 
 // stripAll returns changes to a tree without setuid and setgid: a fork belongs to the
@@ -210,7 +199,7 @@ func (f *fork) acceptConflicts(steps []segno.Change, conflicts []segno.Conflict)
 func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err error) {
 	f.to.closeFrom(0) // Apply may have replaced a directory that is still open
 	times := newObjectReader(f.objects, s.Times)
-	now.eachFile(func(n *node, e *entry) {
+	now.each(func(n *node, e *entry) {
 		if err == nil && e.kind == kindFile {
 			err = f.setTime(ctx, times, join(n.path, e.name), e.st)
 		}
@@ -220,17 +209,13 @@ func (f *fork) setTimes(ctx context.Context, now *node, s segno.Snapshot) (err e
 
 // setTime sets the time of one file, if its time is not the right one already.
 func (f *fork) setTime(ctx context.Context, times *objectReader, p string, was stat) error {
-	mtime, known, err := times.mtime(ctx, p)
-	if err != nil || !known || mtime == was.mtime {
+	saved, err := times.time(ctx, p)
+	if err != nil || saved == nil || !saved.child.IsZero() || saved.mtime == was.mtime {
 		return err
 	}
 	now, ok, err := f.copied.find(p)
-	if err != nil || !ok || !now.is(typeFile) || now.mtime == mtime {
+	if err != nil || !ok || !now.is(typeFile) || now.mtime == saved.mtime {
 		return err
 	}
-	at, name, err := f.to.parent(p)
-	if err != nil {
-		return err
-	}
-	return at.Chtimes(name, time.Time{}, time.Unix(0, mtime))
+	return f.to.in(p, func(at vfs.Root, name string) error { return at.Chtimes(name, time.Time{}, time.Unix(0, saved.mtime)) })
 }

@@ -164,8 +164,8 @@ func TestForkRefusesNestingAndExisting(t *testing.T) {
 	}
 }
 
-// TestForkLeavesOutMissingPaths forks at a time whose protected paths are gone by
-// now, and others stand where files were.
+// TestForkLeavesOutMissingPaths forks at a time since when protected paths were removed and
+// others replaced files.
 func TestForkLeavesOutMissingPaths(t *testing.T) {
 	p := newFixture(t)
 	p.write("nested/.git/HEAD", "ref: refs/heads/main\n")

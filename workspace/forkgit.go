@@ -11,11 +11,12 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // makeGitIndependent makes sure that no .git of the fork leads back to the source's:
 //
-//   - A .git directory was copied whole, except symlinks out of it: see checkGitLinks. Its
+//   - A .git directory was copied whole, except symlinks out of it: see linkCheck. Its
 //     registered worktrees inside the tree are changed to the fork's; those outside are
 //     dropped, since they belong to the source.
 //   - A .git file or symlink to a path in the tree is changed to that path in the fork.
@@ -27,12 +28,12 @@ import (
 // Every file of a .git is read and written through directory handles that follow no
 // symlink. Nothing of the source is written.
 func (f *fork) makeGitIndependent(ctx context.Context, from *dirHandle, gits []string) error {
-	owner, err := from.owner(".")
+	self, err := from.lstat("")
 	if err != nil {
 		return err
 	}
 	for _, at := range gits {
-		if err := f.makeOneIndependent(ctx, from, owner, at); err != nil && !isGone(err) {
+		if err := f.makeOneIndependent(ctx, from, self.uid, at); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -46,17 +47,13 @@ func (f *fork) makeOneIndependent(ctx context.Context, from *dirHandle, owner ui
 		return err
 	}
 	defer dir.close()
-	uid, err := dir.owner(gitName)
+	st, err := dir.lstat(gitName)
 	if err != nil {
 		return err
 	}
 	source := filepath.Join(f.from.root, at)
-	if !isTrusted(uid, owner) {
+	if !isTrusted(st.uid, owner) {
 		return refuseGit(source, errors.New("it belongs to another user"), "remove it or make it yours with chown, then fork again")
-	}
-	st, err := dir.lstat(gitName)
-	if err != nil {
-		return err
 	}
 	if st.is(typeDir) {
 		return f.adjust(at, source)
@@ -112,11 +109,7 @@ func (f *fork) redirect(from *dirHandle, at, rel string, isLink, absolute bool) 
 		}
 	}
 	if isLink {
-		in, name, err := f.to.parent(at)
-		if err != nil {
-			return err
-		}
-		return in.Symlink(text, name)
+		return f.to.in(at, func(in vfs.Root, name string) error { return in.Symlink(text, name) })
 	}
 	return f.to.replaceFile(at, []byte("gitdir: "+text+"\n"), 0o644)
 }
@@ -138,11 +131,8 @@ func (f *fork) isCommonInside(from *dirHandle, rel string) bool {
 
 // copyRepository makes a separate repository at the path at from r.
 func (f *fork) copyRepository(ctx context.Context, at string, r *repository) error {
-	in, name, err := f.to.parent(at)
+	err := f.to.in(at, func(in vfs.Root, name string) error { return in.Mkdir(name, 0o755) })
 	if err != nil {
-		return err
-	}
-	if err := in.Mkdir(name, 0o755); err != nil {
 		return err
 	}
 	if r.git == r.common {
@@ -186,15 +176,10 @@ func isPerWorktree(p string) bool {
 // copyGit copies a git directory, except the paths for which skip returns true, and replaces
 // existing files.
 func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(string) bool) error {
-	in, name, err := f.to.parent(at)
+	to, err := f.to.dir(at)
 	if err != nil {
 		return err
 	}
-	to, err := enter(in, name)
-	if err != nil {
-		return err
-	}
-	defer to.Close()
 	all := newCopyList()
 	keep := func(p string, _ *stat) bool {
 		return !skip(p) && !strings.HasSuffix(p, ".lock")
@@ -202,7 +187,7 @@ func (f *fork) copyGit(ctx context.Context, g *gitDir, at string, skip func(stri
 	if err := all.addBelow(g.dirHandle, "", keep, func(string) {}); err != nil {
 		return err
 	}
-	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at}
+	links := linkCheck{fork: f, from: g.dirHandle, base: g.path, at: at, isGit: true}
 	if all.symlinks, err = links.checkAll(all.symlinks); err != nil {
 		return err
 	}
@@ -279,7 +264,7 @@ func (f *fork) adjustWorktree(at, was string) error {
 	shared, commonErr := f.copied.readLine(path.Join(at, "commondir"))
 	inFork, ok := f.inFork(resolve(was, to))
 	if err != nil || commonErr != nil || !ok || resolve(was, shared) != filepath.Dir(filepath.Dir(was)) {
-		return f.to.removeAll(at)
+		return f.to.in(at, removeAll)
 	}
 	if filepath.IsAbs(shared) {
 		if err := f.to.replaceFile(path.Join(at, "commondir"), []byte("../..\n"), 0o644); err != nil {

@@ -7,34 +7,17 @@ import (
 	"strings"
 )
 
-// linkCheck checks the symlinks in one git directory that is copied. A link
+// linkCheck checks the symlinks in the git directories that are copied. A link
 // out of the tree would let the fork's git write into the source or into
 // another repository.
 type linkCheck struct {
 	fork *fork
 	from *dirHandle // the directory with the links
 	base string     // its absolute path
-	git  string     // the git directory in from; "" is all of from
-	at   string     // what from is in the fork
-}
-
-// checkGitLinks checks the symlinks of a copied tree that are in a .git directory, and
-// returns all symlinks to make.
-func (f *fork) checkGitLinks(from *dirHandle, links []copyItem) (out []copyItem, err error) {
-	for _, l := range links {
-		dir, ok := gitAbove(l.path)
-		if ok {
-			check := linkCheck{fork: f, from: from, base: f.from.root, git: dir}
-			if l, ok, err = check.check(l); err != nil {
-				return nil, err
-			}
-			if !ok {
-				continue
-			}
-		}
-		out = append(out, l)
-	}
-	return out, nil
+	at   string     // its path in the fork
+	// isGit means that from is a git directory. Otherwise it is a tree, and only the links in
+	// its .git directories are checked.
+	isGit bool
 }
 
 // gitAbove returns the outermost .git directory that contains a path.
@@ -46,10 +29,15 @@ func gitAbove(p string) (string, bool) {
 	return p[:at+len(".git")], true
 }
 
-// checkAll checks links whose paths are relative to from, and returns those to make.
+// checkAll checks links and returns those to make.
 func (c *linkCheck) checkAll(links []copyItem) (out []copyItem, err error) {
 	for _, l := range links {
-		l, ok, err := c.check(l)
+		ok := true
+		if git, isIn := gitAbove(l.path); c.isGit {
+			ok, err = c.check(&l, l.path)
+		} else if isIn {
+			ok, err = c.check(&l, strings.TrimPrefix(l.path, git+"/"))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -60,32 +48,28 @@ func (c *linkCheck) checkAll(links []copyItem) (out []copyItem, err error) {
 	return out, nil
 }
 
-// check returns the link to make in the fork; ok is false if it is left out. A link to
-// another path in the tree, with no further symlink on the way, is kept, and so is a hook,
-// which git only runs. A repository that needs any other link is refused.
-func (c *linkCheck) check(l copyItem) (_ copyItem, ok bool, err error) {
-	in := l.path
-	if c.git != "" {
-		in = strings.TrimPrefix(l.path, c.git+"/")
-	}
-	to := resolve(filepath.Join(c.base, dirOf(l.path)), l.note)
+// check changes l to the link to make in the fork; in is its path in its git directory. It
+// returns false if the link is left out. A link to another path in the tree, with no further
+// symlink on the way, is kept, and so is a hook, which git only runs. A repository that needs any
+// other link is refused.
+func (c *linkCheck) check(l *copyItem, in string) (ok bool, err error) {
+	dir := filepath.Join(c.base, dirOf(l.path))
+	to := resolve(dir, l.note)
 	rel, within := inside(c.base, to)
-	if within && c.from.isPlain(rel) && (!isNeeded(in) || c.git == "" || hasGit(rel)) {
-		if l.note, err = filepath.Rel(filepath.Join(c.base, dirOf(l.path)), to); err != nil {
-			return l, false, err
-		}
-		return l, true, nil
+	if within && c.from.isPlain(rel) && (!isNeeded(in) || c.isGit || strings.Contains("/"+rel+"/", "/.git/")) {
+		l.note, err = filepath.Rel(dir, to)
+		return err == nil, err
 	}
 	if first, _, _ := strings.Cut(in, "/"); first == "hooks" {
-		return l, true, nil
+		return true, nil
 	}
 	if isNeeded(in) {
-		return l, false, refuseGit(filepath.Join(c.base, l.path),
+		return false, refuseGit(filepath.Join(c.base, l.path),
 			errors.New("it is a symlink, and git would write through it into another repository"),
 			"replace it by a copy of its target, or clone the repository, then fork again")
 	}
 	c.fork.leaveOut(path.Join(c.at, l.path))
-	return l, false, nil
+	return false, nil
 }
 
 // isPlain reports whether no component of a path is a symlink. The last one may be
@@ -93,12 +77,6 @@ func (c *linkCheck) check(l copyItem) (_ copyItem, ok bool, err error) {
 func (d *dirHandle) isPlain(rel string) bool {
 	st, err := d.lstat(rel)
 	return isGone(err) || err == nil && !st.is(typeSymlink)
-}
-
-// hasGit reports whether a path leads into a .git directory.
-func hasGit(p string) bool {
-	_, ok := gitAbove(p + "/")
-	return ok
 }
 
 // isNeeded reports whether a repository needs the path p in its git directory: without p

@@ -31,7 +31,7 @@ func (f *fork) createTemp() (err error) {
 	if err := f.parent.Mkdir(f.name, 0o700); err != nil {
 		return err
 	}
-	top, err := enter(f.parent, f.name)
+	top, err := enter(f.parent, f.name, f.name)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func removeForkTemp(fsys vfs.FS, temp string) error {
 	return removeAll(parent, filepath.Base(temp))
 }
 
-// isForkTemp reports whether path can be that of an incomplete copy.
+// isForkTemp reports whether path can be the path of an incomplete copy.
 func isForkTemp(path string) bool {
 	random, ok := strings.CutPrefix(filepath.Base(path), forkPrefix)
 	return ok && isRandom(random) && filepath.IsAbs(path) && filepath.Clean(path) == path

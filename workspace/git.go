@@ -22,6 +22,7 @@ func readGit(root string) *segno.Git {
 		return nil
 	}
 	defer r.close()
+	g := &segno.Git{Operation: r.git.operation()}
 	ref := r.git.linkedHead()
 	if ref == "" {
 		head, err := r.git.readFile("HEAD", maxGitText)
@@ -31,11 +32,11 @@ func readGit(root string) *segno.Git {
 		text := strings.TrimSpace(string(head))
 		var symbolic bool
 		if ref, symbolic = strings.CutPrefix(text, "ref: "); !symbolic {
-			return &segno.Git{Operation: r.git.operation(), Head: commitName(text)}
+			g.Head = commitName(text)
+			return g
 		}
 	}
-	g := &segno.Git{Operation: r.git.operation(), Branch: strings.TrimPrefix(ref, "refs/heads/")}
-	if g.Branch == ".invalid" { // the reftable backend keeps refs elsewhere
+	if g.Branch = strings.TrimPrefix(ref, "refs/heads/"); g.Branch == ".invalid" { // the reftable backend keeps refs elsewhere
 		g.Branch = ""
 		return g
 	}
@@ -48,6 +49,7 @@ type workTree struct {
 	top  *dirHandle
 	path string // of top
 	*repository
+	ignores func(path string) bool // set by view.openWorkTree
 }
 
 func (w *workTree) close() {
@@ -69,13 +71,8 @@ func findWorkTree(root string) *workTree {
 		if err != nil {
 			continue // without permission to list it, git would ignore a .git in it, too
 		}
-		r, found := openGitIn(top, up, owner)
-		if r != nil {
-			return &workTree{top, up, r}
-		}
-		top.close()
-		if found {
-			return nil
+		if w, found := openGitIn(top, up, owner); found {
+			return w
 		}
 	}
 	return nil
@@ -88,35 +85,36 @@ func ownerAt(path string) (uint32, error) {
 		return 0, err
 	}
 	defer root.close()
-	return root.owner(".")
+	st, err := root.lstat("")
+	return st.uid, err
 }
 
 // openGitIn opens the repository whose .git is in the directory top, at the absolute path
-// base. found is true if there is a .git, even one that may not be read.
-func openGitIn(top *dirHandle, base string, owner uint32) (r *repository, found bool) {
+// base. found is true if there is a .git, even one that may not be read. openGitIn closes top
+// if it returns nil.
+func openGitIn(top *dirHandle, base string, owner uint32) (w *workTree, found bool) {
+	defer func() {
+		if w == nil {
+			top.close()
+		}
+	}()
 	st, err := top.lstat(gitName)
-	if err != nil {
-		return nil, false
+	if err != nil || !isTrusted(st.uid, owner) {
+		return nil, err == nil
 	}
-	if uid, err := top.owner(gitName); err != nil || !isTrusted(uid, owner) {
+	var r *repository
+	if st.is(typeDir) {
+		if handle, err := top.openDir(gitName); err == nil {
+			g := &gitDir{filepath.Join(base, gitName), handle}
+			r = &repository{g, g}
+		}
+	} else if _, real, err := readGitPointer(top, base); err == nil {
+		r, _ = followGitPointer(top, base, real)
+	}
+	if r == nil {
 		return nil, true
 	}
-	if !st.is(typeDir) {
-		_, real, err := readGitPointer(top, base)
-		if err == nil {
-			r, err = followGitPointer(top, base, real)
-		}
-		if err != nil {
-			return nil, true
-		}
-		return r, true
-	}
-	handle, err := top.openDir(gitName)
-	if err != nil {
-		return nil, true
-	}
-	g := &gitDir{filepath.Join(base, gitName), handle}
-	return &repository{g, g}, true
+	return &workTree{top: top, path: base, repository: r}, true
 }
 
 // resolve returns path, made absolute with base if it is relative.

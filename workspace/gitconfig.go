@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -11,7 +12,7 @@ const maxGitConfig = 1 << 20
 
 // setting is one assignment in a git configuration.
 type setting struct {
-	section string // lower case; that of a section with a subsection ends with a dot
+	section string // lower case; with a dot at the end if there is a subsection
 	key     string // lower case
 	value   string
 	from    int // where the assignment begins in the text
@@ -21,159 +22,70 @@ type setting struct {
 // settings returns the assignments of a git configuration, up to its end or the first
 // line that git would reject. It does not read included files.
 func settings(text []byte) (out []setting) {
-	p := configParser{text: string(text)}
-	if strings.HasPrefix(p.text, "\ufeff") {
-		p.at = len("\ufeff")
-	}
+	item := regexp.MustCompile(configItem)
+	rest, section := strings.TrimPrefix(string(text), "\ufeff"), ""
 	for {
-		p.skip(" \t\r\n")
-		switch c := p.peek(); {
-		case p.at >= len(p.text):
+		rest = strings.TrimLeft(rest, " \t\r\n")
+		m := item.FindStringSubmatch(rest)
+		if m == nil {
 			return out
-		case c == '#' || c == ';':
-			p.skipLine()
-		case c == '[':
-			if !p.header() {
+		}
+		from := len(text) - len(rest)
+		rest = rest[len(m[0]):]
+		switch header, subsection, key, raw := m[1], m[2], m[3], m[4]; {
+		case header != "":
+			section = strings.ToLower(strings.Trim(header, "[ \t"))
+			if subsection != "" {
+				section += "."
+			}
+		case key != "":
+			value, ok := configValue(raw)
+			if !ok || rest != "" && rest[0] != '\n' && rest[0] != '\r' {
 				return out
 			}
-		default:
-			s, ok := p.assignment()
-			if !ok {
-				return out
-			}
-			out = append(out, s)
+			out = append(out, setting{section, strings.ToLower(key), value, from, len(text) - len(rest)})
 		}
 	}
 }
 
-// configParser goes through a git configuration.
-type configParser struct {
-	text    string
-	at      int
-	section string
-}
+// configItem matches the header of a section, an assignment with its comment, or a comment. Its
+// groups are the name and the subsection of a header, and the key and the value of an assignment.
+const configItem = `(?s)\A(?:` +
+	`(\[[-.a-zA-Z0-9]*[ \t]*)("(?:[^"\\\n\x00]|\\[^\n\x00])*")?\]` +
+	`|([-a-zA-Z0-9]+)[ \t]*(?:=[ \t]*((?:[^"\\\n#;]|\\\r?\n|\\[^\n]|"(?:[^"\\\n]|\\\r?\n|\\[^\n])*")*))?(?:[#;][^\n]*)?` +
+	`|[#;][^\n]*)`
 
-// peek returns the next byte, 0 at the end.
-func (p *configParser) peek() byte {
-	if p.at < len(p.text) {
-		return p.text[p.at]
-	}
-	return 0
-}
-
-func (p *configParser) skip(set string) {
-	for p.at < len(p.text) && strings.IndexByte(set, p.text[p.at]) >= 0 {
-		p.at++
-	}
-}
-
-func (p *configParser) skipLine() {
-	if n := strings.IndexByte(p.text[p.at:], '\n'); n >= 0 {
-		p.at += n
-	} else {
-		p.at = len(p.text)
-	}
-}
-
-// header reads [section] or [section "subsection"].
-func (p *configParser) header() bool {
-	p.at++
-	from := p.at
-	for isKeyByte(p.peek()) || p.peek() == '.' {
-		p.at++
-	}
-	p.section = strings.ToLower(p.text[from:p.at])
-	p.skip(" \t")
-	if p.peek() == '"' {
-		p.section += "."
-		for p.at++; p.peek() != '"'; p.at++ {
-			if p.peek() == '\\' {
-				p.at++
-			}
-			if c := p.peek(); c == 0 || c == '\n' {
-				return false
-			}
-		}
-		p.at++
-	}
-	if p.peek() != ']' {
-		return false
-	}
-	p.at++
-	return true
-}
-
-func isKeyByte(c byte) bool {
-	return c == '-' || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
-}
-
-// assignment reads key = value, or a key alone.
-func (p *configParser) assignment() (setting, bool) {
-	s := setting{section: p.section, from: p.at}
-	for isKeyByte(p.peek()) {
-		p.at++
-	}
-	if p.at == s.from {
-		return s, false
-	}
-	s.key = strings.ToLower(p.text[s.from:p.at])
-	p.skip(" \t")
-	ok := true
-	switch p.peek() {
-	case '=':
-		p.at++
-		s.value, ok = p.value()
-	case '#', ';':
-		p.skipLine()
-	case '\r', '\n', 0:
-	default:
-		ok = false
-	}
-	s.to = p.at
-	return s, ok
-}
-
-// value reads the rest of an assignment: quotes, escapes and continued lines are
-// resolved, a comment and white space around it are dropped.
-func (p *configParser) value() (string, bool) {
+// configValue resolves the quotes, escapes and continued lines of a value and drops the white
+// space at its end. It returns false if git does not accept an escape.
+func configValue(raw string) (string, bool) {
 	var out strings.Builder
 	keep := 0 // up to where the value may not be trimmed
 	quoted := false
-	for p.skip(" \t"); p.at < len(p.text) && p.peek() != '\n'; p.at++ {
-		switch c := p.peek(); {
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
 		case c == '"':
 			quoted = !quoted
-			keep = out.Len()
 		case c == '\\':
-			p.at++
-			if strings.HasPrefix(p.text[min(p.at, len(p.text)):], "\r\n") {
-				p.at++
+			if i++; strings.HasPrefix(raw[i:], "\r\n") {
+				i++
 			}
-			if p.peek() == '\n' {
+			if raw[i] == '\n' {
 				continue
 			}
-			at := strings.IndexByte(`nbt\"`, p.peek())
-			if at < 0 || p.peek() == 0 {
+			at := strings.IndexByte(`nbt\"`, raw[i])
+			if at < 0 {
 				return "", false
 			}
 			out.WriteByte("\n\b\t\\\""[at])
-			keep = out.Len()
-		case !quoted && (c == '#' || c == ';'):
-			p.skipLine()
-			return trimTo(out.String(), keep), true
 		default:
-			out.WriteByte(c)
-			if quoted {
-				keep = out.Len()
+			if out.WriteByte(c); !quoted {
+				continue
 			}
 		}
+		keep = out.Len()
 	}
-	return trimTo(out.String(), keep), !quoted
-}
-
-// trimTo drops white space at the end of s, but not before keep.
-func trimTo(s string, keep int) string {
-	return s[:keep] + strings.TrimRight(s[keep:], " \t\r")
+	value := out.String()
+	return value[:keep] + strings.TrimRight(value[keep:], " \t\r"), true
 }
 
 // isWorktree reports whether s sets core.worktree.
@@ -219,7 +131,7 @@ func quoteConfig(value string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\b", `\b`, "\t", `\t`).Replace(value) + `"`
 }
 
-// dropWorktree drops the settings that make a repository bare, or that of another directory.
+// dropWorktree drops the settings that make a repository bare or assign it to a directory.
 func dropWorktree(s *setting) (string, bool) {
 	return "", s.section == "core" && (s.key == "worktree" || s.key == "bare")
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// gitWorktree is what git reads as core.worktree; ok is false if there is none.
+// gitWorktree returns the core.worktree that git reads; ok is false if it is not set.
 func gitWorktree(t *testing.T, file string) (string, bool) {
 	t.Helper()
 	cmd := exec.Command("git", "config", "--file", file, "-z", "core.worktree")
@@ -26,7 +26,7 @@ func asExit(err error, exit **exec.ExitError) (ok bool) {
 }
 
 // TestConfigurationsAreReadAsGitReadsThem compares core.worktree in texts of every
-// shape, written and generated, and in what editing makes of them.
+// shape, written and generated, and in edited versions of them.
 func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 	texts := []string{
 		"", "[core]\n\tworktree = /a\n", "[CORE]WorkTree=/a", "[core]\nworktree = /a\nworktree = /b\n",
@@ -68,8 +68,7 @@ func TestConfigurationsAreReadAsGitReadsThem(t *testing.T) {
 	}
 }
 
-// checkEdit lets git read what becomes of a text when core.worktree is replaced, and
-// when it is dropped.
+// checkEdit replaces core.worktree in a text, and drops it, and lets git read the result.
 func checkEdit(t *testing.T, file, text string, has bool) {
 	t.Helper()
 	for _, value := range []string{"/new \"x\" # y\\", ""} {

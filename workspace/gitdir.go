@@ -2,8 +2,11 @@ package workspace
 
 import (
 	"errors"
+	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/dalsegno/segno"
 )
 
 // maxGitText is the size up to which a small file of git's is read: HEAD, a ref,
@@ -19,12 +22,17 @@ type gitDir struct {
 }
 
 // openGitDir opens the git directory at an absolute path without symlinks.
-func openGitDir(path string) (*gitDir, error) {
-	root, err := openRealDir(path)
+func openGitDir(real string) (*gitDir, error) {
+	root, err := openRealDir(real)
 	if err != nil {
 		return nil, err
 	}
-	return &gitDir{path, root}, nil
+	return &gitDir{real, root}, nil
+}
+
+func (d *dirHandle) isOwnedBy(uid uint32) bool {
+	st, err := d.lstat("")
+	return err == nil && st.uid == uid
 }
 
 // readLine returns the content of a file that has one line.
@@ -48,10 +56,10 @@ func (g *gitDir) linkedHead() string {
 	return ""
 }
 
-// repository is a git directory and the one whose files its worktrees share.
+// repository is a git directory, and the common directory of all worktrees of the repository.
 type repository struct {
 	git    *gitDir
-	common *gitDir // git itself, unless that is a linked worktree's
+	common *gitDir // equals git, except in a linked worktree
 }
 
 func (r *repository) close() {
@@ -61,40 +69,32 @@ func (r *repository) close() {
 	}
 }
 
-// commonOf returns the repository whose git directory is g. It returns an error if g
-// names a common directory that does not list g among its worktrees.
-func commonOf(g *gitDir) (*repository, error) {
+// commonOf returns the common directory of the git directory g. It is g itself, except in a linked
+// worktree. commonOf returns an error if the common directory does not list g among its worktrees.
+func commonOf(g *gitDir) (*gitDir, error) {
 	to, err := g.readLine("commondir")
 	if isGone(err) {
-		return &repository{g, g}, nil
+		return g, nil
 	}
-	if err != nil {
-		return nil, errCommon
+	real := ""
+	if err == nil {
+		real, err = realDir(resolve(g.path, to))
 	}
-	real, err := realDir(resolve(g.path, to))
-	if err != nil {
-		return nil, errCommon
-	}
-	if in, ok := inside(filepath.Join(real, "worktrees"), g.path); !ok || in == "" {
+	if in, ok := inside(filepath.Join(real, "worktrees"), g.path); err != nil || !ok || in == "" {
 		return nil, errCommon
 	}
 	common, err := openGitDir(real)
 	if err != nil {
 		return nil, errCommon
 	}
-	return &repository{g, common}, nil
+	return common, nil
 }
 
-var errCommon = errors.New("its commondir leads to a repository that it is not a worktree of")
-
-// isComplete reports whether r has what makes a directory a repository to git.
-func (r *repository) isComplete() bool {
-	return r.git.hasHead() && r.common.hasHead() && r.common.isDir("objects") && r.common.isDir("refs")
-}
+var errCommon = errors.New("its commondir points to a repository that it is not a worktree of")
 
 // Why a .git file or symlink is not followed.
 var (
-	errLeadsNowhere  = errors.New("it names no directory")
+	errLeadsNowhere  = errors.New("it does not name a directory")
 	errNoRepository  = errors.New("the directory it names is not a repository")
 	errOtherOwner    = errors.New("the repository it names belongs to another user")
 	errNoBackPointer = errors.New("the repository it names does not name this directory as its worktree")
@@ -103,24 +103,14 @@ var (
 // readGitPointer returns the directory that the .git file or symlink in dir names: text as it is
 // written there, and real with symlinks resolved. base is the absolute path of dir.
 func readGitPointer(dir *dirHandle, base string) (text, real string, err error) {
-	st, err := dir.lstat(gitName)
-	if err != nil {
-		return "", "", err
-	}
-	if st.is(typeSymlink) {
-		text, err = dir.readlink(gitName)
-	} else {
+	if text, err = dir.readlink(gitName); err != nil { // it is a file
+		line, err := dir.readLine(gitName)
 		var ok bool
-		if text, err = dir.readLine(gitName); err == nil {
-			if text, ok = strings.CutPrefix(text, "gitdir: "); !ok {
-				err = errLeadsNowhere
-			}
+		if text, ok = strings.CutPrefix(line, "gitdir: "); err != nil || !ok {
+			return "", "", errLeadsNowhere
 		}
 	}
-	if err != nil || strings.ContainsRune(text, 0) {
-		return "", "", errLeadsNowhere
-	}
-	if real, err = realDir(resolve(base, text)); err != nil {
+	if real, err = realDir(resolve(base, text)); err != nil || strings.ContainsRune(text, 0) {
 		return "", "", errLeadsNowhere
 	}
 	return text, real, nil
@@ -130,56 +120,51 @@ func readGitPointer(dir *dirHandle, base string) (text, real string, err error) 
 // It does so only if that is a repository, has the same owner as the .git, and names
 // base, the absolute path of dir, as its worktree: otherwise a .git could claim any
 // directory, and a fork would copy it.
-func followGitPointer(dir *dirHandle, base, real string) (_ *repository, err error) {
+func followGitPointer(dir *dirHandle, base, real string) (*repository, error) {
+	st, err := dir.lstat(gitName)
+	if err != nil {
+		return nil, errLeadsNowhere
+	}
 	g, err := openGitDir(real)
 	if err != nil {
 		return nil, errNoRepository
 	}
-	defer func() {
-		if err != nil {
-			g.close()
-		}
-	}()
-	owner, err := dir.owner(gitName)
-	if err != nil {
-		return nil, errLeadsNowhere
-	}
-	if uid, err := g.owner("."); err != nil || uid != owner {
-		return nil, errOtherOwner
-	}
-	if !g.hasHead() {
-		return nil, errNoRepository
-	}
-	r, err := commonOf(g)
-	if err != nil {
-		return nil, err
-	}
-	if err = r.claimedBy(base, owner); err != nil {
-		if r.common != g {
-			r.common.close()
-		}
+	r := &repository{g, g}
+	if err := r.claim(base, st.uid); err != nil {
+		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// claimedBy makes the checks of followGitPointer about the whole repository.
-func (r *repository) claimedBy(base string, owner uint32) error {
-	if !r.isComplete() {
+// claim makes the checks of followGitPointer, and opens the common directory. It reads no file
+// before it has checked the owner.
+func (r *repository) claim(base string, owner uint32) error {
+	switch {
+	case !r.git.isOwnedBy(owner):
+		return errOtherOwner
+	case !r.git.hasHead():
 		return errNoRepository
 	}
-	if uid, err := r.common.owner("."); err != nil || uid != owner {
-		return errOtherOwner
+	common, err := commonOf(r.git)
+	if err != nil {
+		return err
 	}
-	if !r.pointsTo(base) {
+	r.common = common
+	switch {
+	case !common.hasHead() || !common.isDir("objects") || !common.isDir("refs"):
+		return errNoRepository
+	case !common.isOwnedBy(owner):
+		return errOtherOwner
+	case !r.pointsTo(base):
 		return errNoBackPointer
 	}
 	return nil
 }
 
-// pointsTo reports whether r is the repository of the worktree at base: that of a
-// linked worktree has its .git in the file gitdir, others have it as core.worktree,
-// and a submodule's is in the .git/modules of a directory above.
+// pointsTo reports whether r is the repository of the worktree at base. A linked worktree is named
+// in the file gitdir, any other one in core.worktree. The repository of a submodule may instead be in
+// the .git/modules of a directory above.
 func (r *repository) pointsTo(base string) bool {
 	if r.git != r.common {
 		to, err := r.git.readLine("gitdir")
@@ -210,3 +195,21 @@ func isDirAt(path, real string) bool {
 // isTrusted reports whether files of owner may be read as git's configuration: owner is
 // this process's user, or owns the tree.
 func isTrusted(owner, tree uint32) bool { return owner == tree || !isForeign(owner) }
+
+// A .git file is in a submodule or a linked worktree and names its repository. A snapshot
+// saves it, so that a restore can write it if it was removed: without it git would treat the
+// files as part of the repository around them. A restore never changes or removes a .git file
+// that exists, and a fork gets another one; see makeGitIndependent.
+
+// isGitFile reports whether an entry is the .git file of a submodule or worktree.
+func isGitFile(name string, st *stat) bool { return name == gitName && st.is(typeFile) }
+
+const gitName = ".git"
+
+// isGitPath reports whether the last name of a path is .git.
+func isGitPath(p string) bool { return path.Base(p) == gitName }
+
+// changesGitFile reports whether a step writes or removes a .git file.
+func changesGitFile(s segno.Change) bool {
+	return isGitPath(s.Path) && (s.From.Type == segno.EntityFile || s.To.Type == segno.EntityFile)
+}

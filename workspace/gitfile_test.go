@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -39,5 +40,30 @@ func TestGitFileIsRestoredAndNeverChanged(t *testing.T) {
 	must(t, err)
 	if len(conflicts) != 1 || p.read("sub/.git") != "gitdir: new\n" {
 		t.Errorf("created: conflicts %q, then %q", conflicts, p.read("sub/.git"))
+	}
+}
+
+// TestAProtectedDirectoryBecomesAFile: the path of a protected directory is a file at the next
+// scan. A .git file is saved, and a fork copies the file that a rule protects.
+func TestAProtectedDirectoryBecomesAFile(t *testing.T) {
+	p := newFixture(t)
+	p.write(".segnoignore", "secret\n")
+	p.write("sub/.git/HEAD", "ref: refs/heads/main\n")
+	p.write("secret/f", "1")
+	p.save()
+	must(t, os.RemoveAll(p.path("sub/.git")))
+	must(t, os.RemoveAll(p.path("secret")))
+	p.write("sub/.git", "gitdir: ../elsewhere\n")
+	p.write("secret", "a file")
+	snap := p.save()
+	if e := p.entities(snap)["sub/.git"]; e.Type != segno.EntityFile {
+		t.Errorf("the snapshot has %+v", e)
+	}
+	must(t, os.Remove(p.path("sub/.git")))
+	to := filepath.Join(t.TempDir(), "fork")
+	_, err := p.dir.Fork(ctx(t), p.save(), to)
+	must(t, err)
+	if data, err := os.ReadFile(filepath.Join(to, "secret")); err != nil || string(data) != "a file" {
+		t.Errorf("the fork has %q, %v", data, err)
 	}
 }

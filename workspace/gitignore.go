@@ -2,9 +2,9 @@ package workspace
 
 import (
 	"context"
-	"maps"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno/internal/gitignore"
 )
@@ -16,48 +16,51 @@ const (
 	maxGitIndex   = 64 << 20
 )
 
-// gitIgnored returns which of the large files git ignores: a rule matches them and
-// git does not track them. It starts no program and reads no configuration of the
-// repository, because both belong to the workspace, which may be hostile. If gitIgnored
-// cannot decide, the file counts as not ignored and is saved. The index keeps the answer
-// until the file changes.
+// protectIgnored protects the large files that git ignores and defers the others. git ignores a
+// file if a rule matches it and git does not track it. The check starts no program and reads no
+// configuration of the repository, because both belong to the workspace, which may be hostile. If
+// it cannot decide, the file counts as not ignored and is saved. The index keeps the answer until
+// the file changes.
 //
-// gitIgnored reads the .gitignore files in the work tree from the top of the file's
-// repository down, .git/info/exclude, and the user's own file, whose path is in
+// The rules are in the .gitignore files of the work tree, from the top of the file's
+// repository down, in .git/info/exclude, and in the user's own file, whose path is in
 // [Options.GitIgnore]. A .gitignore that is only in the repository, because a
 // sparse checkout leaves it out, does not count.
-func (v *view) gitIgnored(ctx context.Context) (map[string]bool, error) {
-	byRepo := make(map[string][]string)
+func (v *view) protectIgnored(ctx context.Context) error {
+	byRepo := make(map[string]*workTree)
+	defer func() {
+		for _, w := range byRepo {
+			if w != nil {
+				w.close()
+			}
+		}
+	}()
 	for _, t := range v.scan.large {
-		repo := v.repository(t.n.path)
-		for _, i := range t.files {
-			byRepo[repo] = append(byRepo[repo], join(t.n.path, t.n.entries[i].name))
-		}
-	}
-	ignored := make(map[string]bool)
-	for at, paths := range byRepo {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
-		w, err := v.openWorkTree(at)
-		if err != nil {
-			return nil, err
+		repo := v.repository(t.n.path)
+		w, known := byRepo[repo]
+		if !known {
+			w = v.openWorkTree(repo)
+			byRepo[repo] = w
 		}
-		if w == nil {
-			continue
+		var files []int32
+		for _, i := range t.files {
+			e := &t.n.entries[i]
+			at := join(t.n.path, e.name)
+			if w != nil && w.ignores(join(v.dir.root, at)) {
+				if e.held = v.scan.rules.cover.holds(at, false, whyLargeIgnore); !e.held {
+					e.protect(whyLargeIgnore)
+					continue
+				}
+			}
+			files = append(files, i)
 		}
-		relative := make(map[string]string, len(paths)) // path in the work tree → in the tree
-		for _, p := range paths {
-			rel, _ := inside(w.path, join(v.dir.root, p))
-			relative[rel] = p
-		}
-		w.keepIgnored(relative, v.dir.options.GitIgnore)
-		for _, p := range relative {
-			ignored[p] = true
-		}
-		w.close()
+		v.scan.markChanged(t.n)
+		v.scan.deferFiles(&v.scan.deferred, t.n, files)
 	}
-	return ignored, nil
+	return nil
 }
 
 // repository returns the deepest directory at or above path, in the tree, that has
@@ -76,31 +79,23 @@ func (v *view) repository(path string) string {
 	return repo
 }
 
-// openWorkTree opens the repository of the directory at, which is one that
-// [view.repository] returned. It returns nil if there is none, or none that may be read.
-func (v *view) openWorkTree(at string) (*workTree, error) {
+// openWorkTree opens the repository of the directory at, a result of [view.repository]. It returns
+// nil if there is no repository, or if it may not be read.
+func (v *view) openWorkTree(at string) (w *workTree) {
 	if at == "" && v.top.find(gitName) == nil {
-		return findWorkTree(v.dir.root), nil
+		w = findWorkTree(v.dir.root)
+	} else if top, err := v.root.openDir(at); err == nil { // else it was removed or replaced meanwhile
+		w, _ = openGitIn(top, filepath.Join(v.dir.root, at), v.self.uid)
 	}
-	owner, err := v.root.owner(".")
-	if err != nil {
-		return nil, err
+	if w != nil {
+		w.ignores = w.ignoreCheck(v.dir.options.GitIgnore)
 	}
-	top, err := v.root.openDir(at)
-	if err != nil {
-		return nil, nil // it was removed or replaced meanwhile
-	}
-	path := filepath.Join(v.dir.root, at)
-	if r, _ := openGitIn(top, path, owner); r != nil {
-		return &workTree{top, path, r}, nil
-	}
-	top.close()
-	return nil, nil
+	return w
 }
 
-// keepIgnored removes the paths that are not ignored, or are tracked. The keys of paths are
-// relative to w. user is the path of the user's own ignore file, or "".
-func (w *workTree) keepIgnored(paths map[string]string, user string) {
+// ignoreCheck returns a function that reports whether git ignores a file of w, given its absolute
+// path. user is the path of the user's own ignore file, or "".
+func (w *workTree) ignoreCheck(user string) func(path string) bool {
 	lists := make(map[string]*gitignore.List)
 	rules := gitignore.Rules{Shared: []*gitignore.List{readList(w.common.dirHandle, "info/exclude"), readUserList(user)}}
 	rules.In = func(dir string) *gitignore.List {
@@ -111,9 +106,10 @@ func (w *workTree) keepIgnored(paths map[string]string, user string) {
 		}
 		return l
 	}
-	maps.DeleteFunc(paths, func(rel, _ string) bool { return rules.Decide(rel, false) != gitignore.Ignored })
-	if len(paths) > 0 && !dropTracked(w.git.dirHandle, paths) {
-		clear(paths)
+	tracks := sync.OnceValue(w.readTracked)
+	return func(path string) bool {
+		rel, _ := inside(w.path, path)
+		return rules.Decide(rel, false) == gitignore.Ignored && !tracks()(rel)
 	}
 }
 
@@ -143,22 +139,27 @@ func readUserList(path string) *gitignore.List {
 	return gitignore.Parse(text)
 }
 
-// dropTracked removes the paths that the index tracks from candidates. It returns false if
-// the format of the index is unknown.
-func dropTracked(git *dirHandle, candidates map[string]string) bool {
-	data, err := git.readFile("index", maxGitIndex)
+// readTracked returns a function that reports whether the index tracks a path. If the format of
+// the index is unknown, every path counts as tracked.
+func (w *workTree) readTracked() func(rel string) bool {
+	data, err := w.git.readFile("index", maxGitIndex)
 	if isGone(err) {
-		return true // no file was ever added
+		return func(string) bool { return false } // no file was ever added
 	}
-	tracked, ok := readGitIndex(data)
+	names, ok := readGitIndex(data)
 	if err != nil || !ok {
-		return false
+		return func(string) bool { return true }
 	}
-	for _, name := range tracked {
-		delete(candidates, name)
-		if strings.HasSuffix(name, "/") {
-			maps.DeleteFunc(candidates, func(rel, _ string) bool { return strings.HasPrefix(rel, name) })
+	tracked := make(map[string]bool, len(names))
+	for _, name := range names {
+		tracked[name] = true
+	}
+	return func(rel string) bool {
+		for end, c := range rel { // "a/" is a directory of a sparse index
+			if c == '/' && tracked[rel[:end+1]] {
+				return true
+			}
 		}
+		return tracked[rel]
 	}
-	return true
 }

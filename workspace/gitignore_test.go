@@ -17,8 +17,8 @@ import (
 // largeSize is above the size from which git's rules count.
 const largeSize = 8<<20 + 1
 
-// TestASnapshotRunsNoProgramOfARepository saves a repository whose .gitignore is
-// missing and whose configuration names a program that fetches it. The test first
+// TestASnapshotRunsNoProgramOfARepository saves a repository without its .gitignore and with
+// a configuration that names a program to fetch it. The test first
 // shows that a git command would run that program.
 func TestASnapshotRunsNoProgramOfARepository(t *testing.T) {
 	p := newFixture(t)
@@ -130,7 +130,7 @@ func TestLargeFilesAreIgnoredAsGitDoes(t *testing.T) {
 }
 
 // TestHostileGitFilesAreReadSafely has files of git's that block, lie elsewhere or are
-// damaged: what cannot be understood leaves a file saved.
+// damaged: a file stays saved if segno cannot read them.
 func TestHostileGitFilesAreReadSafely(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "rules")
 	must(t, os.WriteFile(elsewhere, []byte("*.bin\n"), 0o644))

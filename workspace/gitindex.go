@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"encoding/binary"
 	"strings"
 )
@@ -13,121 +12,109 @@ import (
 func readGitIndex(data []byte) (paths []string, ok bool) {
 	// The index does not contain the length of its hashes, but only one length fits.
 	for _, hash := range []int{20, 32} {
-		if paths, ok := readGitIndexOf(data, hash); ok {
-			return paths, true
+		r := gitIndexReader{codec: codec{in: string(data)}, hash: hash}
+		if r.index(); r.err == nil {
+			return r.paths, true
 		}
 	}
 	return nil, false
 }
 
-// gitDirMode is the mode of an entry that represents a whole directory.
-const gitDirMode = 0o40000
-
-// readGitIndexOf reads an index whose hashes have a given length.
-func readGitIndexOf(data []byte, hash int) (paths []string, ok bool) {
-	if len(data) < 12+hash || string(data[:4]) != "DIRC" {
-		return nil, false
-	}
-	version, count := binary.BigEndian.Uint32(data[4:]), binary.BigEndian.Uint32(data[8:])
-	if version < 2 || version > 4 {
-		return nil, false
-	}
-	r := gitIndexReader{rest: data[12 : len(data)-hash], version: version, hash: hash}
-	for range count {
-		mode, ok := r.entry()
-		if !ok {
-			return nil, false
-		}
-		name := string(r.name)
-		if mode == gitDirMode {
-			name = strings.TrimSuffix(name, "/") + "/"
-		}
-		paths = append(paths, name)
-	}
-	return paths, r.extensions()
-}
-
+// gitIndexReader reads an index with hashes of a given length.
 type gitIndexReader struct {
-	rest    []byte
-	version uint32
+	codec
 	hash    int
-	name    []byte // of the newest entry
+	version uint32
+	name    string // of the newest entry
+	paths   []string
 }
 
-// entry reads one entry and leaves its name in r.name.
-func (r *gitIndexReader) entry() (mode uint32, ok bool) {
-	const times, extended = 40, 0x4000
-	head := times + r.hash + 2
-	if len(r.rest) < head {
-		return 0, false
+func bigEndian(s string) uint32 { return binary.BigEndian.Uint32([]byte(s)) }
+
+func (r *gitIndexReader) index() {
+	head := r.take(12)
+	if len(r.in) < r.hash || head == "" || head[:4] != "DIRC" {
+		r.fail("not an index")
+		return
 	}
-	mode = binary.BigEndian.Uint32(r.rest[24:])
-	if flags := binary.BigEndian.Uint16(r.rest[times+r.hash:]); r.version >= 3 && flags&extended != 0 {
-		head += 2
+	r.in = r.in[:len(r.in)-r.hash] // without the checksum
+	if r.version = bigEndian(head[4:]); r.version < 2 || r.version > 4 {
+		r.fail("an unsupported version")
 	}
-	if len(r.rest) < head {
-		return 0, false
+	for count := bigEndian(head[8:]); count > 0 && r.err == nil; count-- {
+		r.entry()
 	}
-	if r.version == 4 {
-		return mode, r.compressedName(head)
+	r.extensions()
+}
+
+func (r *gitIndexReader) entry() {
+	const times, extended, dirMode = 40, 0x4000, 0o40000
+	head := r.take(uint64(times + r.hash + 2))
+	if head == "" {
+		return
 	}
-	end := bytes.IndexByte(r.rest[head:], 0)
+	size := len(head)
+	if flags := binary.BigEndian.Uint16([]byte(head[times+r.hash:])); r.version >= 3 && flags&extended != 0 {
+		size += len(r.take(2))
+	}
+	if r.version == 4 { // a number of bytes to drop from the end of the last name, and the bytes to append
+		drop := r.offset()
+		if drop > uint64(len(r.name)) {
+			r.fail("a name that is too short")
+			return
+		}
+		r.name = r.name[:len(r.name)-int(drop)] + r.untilZero()
+	} else {
+		r.name = r.untilZero()
+		size += len(r.name) + 1
+		r.take(uint64(-size & 7)) // zeros up to a multiple of 8
+	}
+	path := r.name
+	if bigEndian(head[24:]) == dirMode {
+		path = strings.TrimSuffix(path, "/") + "/"
+	}
+	r.paths = append(r.paths, path)
+}
+
+// untilZero reads a string that ends with a zero byte.
+func (r *gitIndexReader) untilZero() string {
+	end := strings.IndexByte(r.in, 0)
 	if end < 0 {
-		return 0, false
+		r.fail("an unterminated name")
+		return ""
 	}
-	r.name = r.rest[head : head+end]
-	size := (head + end + 8) &^ 7 // at least one zero byte follows a name
-	if len(r.rest) < size {
-		return 0, false
-	}
-	r.rest = r.rest[size:]
-	return mode, true
+	return r.take(uint64(end) + 1)[:end]
 }
 
-// compressedName reads a name as version 4 has it: how many bytes to drop from the
-// end of the name before it, and what to append to the rest.
-func (r *gitIndexReader) compressedName(head int) bool {
-	rest := r.rest[head:]
-	drop, n := gitVarint(rest)
-	if n == 0 || drop > uint64(len(r.name)) {
-		return false
-	}
-	end := bytes.IndexByte(rest[n:], 0)
-	if end < 0 {
-		return false
-	}
-	r.name = append(r.name[:len(r.name)-int(drop):len(r.name)-int(drop)], rest[n:n+end]...)
-	r.rest = rest[n+end+1:]
-	return true
-}
-
-// gitVarint reads the integer encoding of packs' offset deltas, and how long it is.
-func gitVarint(b []byte) (value uint64, n int) {
-	for n < len(b) && n < 9 {
-		c := b[n]
-		if n++; n > 1 {
+// offset reads the integer encoding of offset deltas in packs.
+func (r *gitIndexReader) offset() (value uint64) {
+	for n := range 9 {
+		b := r.take(1)
+		if b == "" {
+			return 0
+		}
+		if n > 0 {
 			value++
 		}
-		value = value<<7 | uint64(c&0x7f)
-		if c&0x80 == 0 {
-			return value, n
+		if value = value<<7 | uint64(b[0]&0x7f); b[0] < 0x80 {
+			return value
 		}
 	}
-	return 0, 0
+	r.fail("a number out of range")
+	return 0
 }
 
-// extensions reads to the end. An extension in lower case must be understood; of
-// those only the one of sparse indexes is.
-func (r *gitIndexReader) extensions() bool {
-	for len(r.rest) > 0 {
-		if len(r.rest) < 8 {
-			return false
+// extensions reads to the end. A reader must understand an extension in lower case; this one
+// understands only the one of sparse indexes.
+func (r *gitIndexReader) extensions() {
+	for len(r.in) > 0 {
+		head := r.take(8)
+		if head == "" {
+			return
 		}
-		name, size := string(r.rest[:4]), binary.BigEndian.Uint32(r.rest[4:])
-		if uint64(size) > uint64(len(r.rest)-8) || name[0] >= 'a' && name != "sdir" {
-			return false
+		if head[0] >= 'a' && head[:4] != "sdir" {
+			r.fail("an unknown extension")
 		}
-		r.rest = r.rest[8+size:]
+		r.take(uint64(bigEndian(head[4:])))
 	}
-	return true
 }

@@ -98,8 +98,8 @@ func TestForkRemovesNothingThroughASymlink(t *testing.T) {
 	}
 }
 
-// TestForkNeverWritesToTheSourceRepository has parts of .git lead elsewhere, as
-// git-new-workdir makes them. Either there is no fork, or a commit in it changes
+// TestForkNeverWritesToTheSourceRepository replaces parts of .git by symlinks to another
+// repository, as git-new-workdir does. Either the fork is refused, or a commit in it changes
 // nothing but the fork.
 func TestForkNeverWritesToTheSourceRepository(t *testing.T) {
 	for _, part := range []string{"objects", "refs", "packed-refs", "config", "HEAD", "index", "objects/pack", "refs/heads", "commondir", "worktree", "logs", "info", "rr-cache"} {
@@ -139,7 +139,7 @@ func TestForkNeverWritesToTheSourceRepository(t *testing.T) {
 	}
 }
 
-// TestForkKeepsLinksThatAreSafe has hooks that are links, which people have, and a
+// TestForkKeepsLinksThatAreSafe has hooks that are links, as users have them, and a
 // HEAD that is one, as old versions of git make it.
 func TestForkKeepsLinksThatAreSafe(t *testing.T) {
 	p := newFixture(t)
@@ -364,7 +364,7 @@ func TestASymlinkThatAppearsInAForkIsNotFollowed(t *testing.T) {
 	}
 }
 
-// TestAHostileGitHangsNothing puts what blocks or never ends where git keeps files.
+// TestAHostileGitHangsNothing replaces files of git by files that block a reader or never end.
 func TestAHostileGitHangsNothing(t *testing.T) {
 	fifo := func(path string) func(p *fixture) {
 		return func(p *fixture) {

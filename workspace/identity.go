@@ -39,7 +39,7 @@ func Find(ctx context.Context, w segno.Workspaces, dir string) (segno.WorkspaceR
 	return segno.WorkspaceRecord{}, segno.NewError(segno.KindNotFound, "find workspace", real, nil)
 }
 
-// Register returns the workspace whose root is exactly dir, a new one if there is
+// Register returns the workspace with the root dir, and creates it if there is
 // none. The error has [segno.KindRefused] if limits forbid dir.
 func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits) (segno.WorkspaceRecord, error) {
 	real, err := realDir(dir)
@@ -66,7 +66,7 @@ func Register(ctx context.Context, w segno.Workspaces, dir string, limits Limits
 	return r, w.PutWorkspace(ctx, r)
 }
 
-// findAt returns the workspace whose root is the directory real.
+// findAt returns the workspace with the root real.
 func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.WorkspaceRecord, error) {
 	st, err := statDir(real)
 	if err != nil {
@@ -78,7 +78,12 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 		case err != nil:
 			return segno.WorkspaceRecord{}, err
 		case r.Path == real:
-			return updateInode(ctx, w, r, st)
+			if r.Device == st.dev && r.Inode == st.ino {
+				return r, nil
+			}
+			// Another inode, such as a checkout that was deleted and made again, is the same workspace.
+			r.Device, r.Inode = st.dev, st.ino
+			return r, w.PutWorkspace(ctx, r)
 		case moved == nil && r.Device == st.dev && r.Inode == st.ino && !isUnmoved(r):
 			moved = &r
 		}
@@ -89,16 +94,6 @@ func findAt(ctx context.Context, w segno.Workspaces, real string) (segno.Workspa
 	moved.Moved = append(slices.Clone(moved.Moved), moved.Path)
 	moved.Path = real
 	return *moved, w.PutWorkspace(ctx, *moved)
-}
-
-// updateInode returns the record found at its own path. Another inode at that path, such as
-// a checkout that was deleted and made again, is the same workspace.
-func updateInode(ctx context.Context, w segno.Workspaces, r segno.WorkspaceRecord, st stat) (segno.WorkspaceRecord, error) {
-	if r.Device == st.dev && r.Inode == st.ino {
-		return r, nil
-	}
-	r.Device, r.Inode = st.dev, st.ino
-	return r, w.PutWorkspace(ctx, r)
 }
 
 // isUnmoved reports whether a workspace's root is still at its recorded path. If so,
@@ -137,7 +132,7 @@ func (l Limits) check(dir string) error {
 	}
 	const narrower = "run segno in a project's own directory"
 	if dir == filepath.Dir(dir) {
-		return refuse("it is the whole file system", narrower)
+		return refuse("it is the root directory", narrower)
 	}
 	if home, err := realDir(l.Home); l.Home != "" && err == nil {
 		if rel, ok := inside(dir, home); ok && rel == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -13,26 +14,18 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// The index file, all numbers little endian:
+// The index file:
 //
-//	"segno index 2\n" · device, inode of the root (8 each) · hash of the rules (32)
-//	number of entries (8) · the root's node · CRC-32C of everything before (4)
+//	"segno index 3\n" · stat of the root · hash of the rules · number of entries
+//	the root's node · CRC-32C of everything before (4 bytes, little endian)
 //
-// A node is tree, times, xattrs (32 each) · ctime (8) · number of entries (4) · the
+// A node is tree, times, xattrs (32 bytes each) · ctime · number of entries · the
 // entries · the nodes of its directories, in the same order. An entry is kind,
-// flags (1 each) · nlink, mode (4 each) · inode, size, mtime, ctime (8 each), then
-// by kind its content hash (32), note, device, xattrs (32), owner (4, 4), and its name. The
+// held (1 byte each) · stat · its content's hash, if it is a file · note · hash of the xattrs, if it
+// has some · name. Numbers, notes and names are coded as in objects. A stat is in the layout
+// of the memory: no index leaves its machine. Its
 // ctime is 0, which no file has, if the content may change while the stat stays.
-// Version 1 kept the ctime of mapped files.
-const indexMagic = "segno index 2\n"
-
-// Flags of an entry in the index.
-const (
-	flagOwner = 1 << iota // it has setuid or setgid
-	flagXattrs
-	flagDevice // it is on another device than the root
-	flagHeld   // it is saved although a rule protects it
-)
+const indexMagic = "segno index 3\n"
 
 // index is the content of the file.
 type index struct {
@@ -44,185 +37,114 @@ type index struct {
 
 // encode returns the file's bytes.
 func (x *index) encode() []byte {
-	b := make([]byte, 0, 4096+x.entries*128)
-	b = append(b, indexMagic...)
-	b = binary.LittleEndian.AppendUint64(b, x.root.dev)
-	b = binary.LittleEndian.AppendUint64(b, x.root.ino)
-	b = append(b, x.rules[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(x.entries))
-	return appendChecksum(x.top.append(b, x.root.dev))
+	c := indexCodec{codec: codec{out: append(make([]byte, 0, 4096+x.entries*128), indexMagic...)}}
+	c.index(x)
+	return appendChecksum(c.out)
 }
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 func appendChecksum(b []byte) []byte { return binary.LittleEndian.AppendUint32(b, checksum(b)) }
 
-func (n *node) append(b []byte, dev uint64) []byte {
-	b = append(append(append(b, n.tree[:]...), n.times[:]...), n.xattrs[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(n.ctime))
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(n.entries)))
-	for i := range n.entries {
-		b = n.entries[i].append(b, dev)
-	}
-	for i := range n.entries {
-		if e := &n.entries[i]; e.kind == kindDir {
-			b = e.child.append(b, dev)
-		}
-	}
-	return b
-}
-
-func (e *entry) append(b []byte, dev uint64) []byte {
-	flags := byte(0)
-	if e.st.hasSetIDs() {
-		flags |= flagOwner
-	}
-	if e.xattrs != nil {
-		flags |= flagXattrs
-	}
-	if e.st.dev != dev {
-		flags |= flagDevice
-	}
-	if e.held {
-		flags |= flagHeld
-	}
-	ctime := e.st.ctime
-	if e.racy {
-		ctime = 0 // no file has it, so that the next scan looks again
-	}
-	b = append(b, e.kind, flags)
-	b = binary.LittleEndian.AppendUint32(b, e.st.nlink)
-	b = binary.LittleEndian.AppendUint32(b, e.st.mode)
-	b = binary.LittleEndian.AppendUint64(b, e.st.ino)
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.st.size))
-	b = binary.LittleEndian.AppendUint64(b, uint64(e.st.mtime))
-	b = binary.LittleEndian.AppendUint64(b, uint64(ctime))
-	if e.isFile() {
-		b = append(b, e.hash[:]...)
-	}
-	if e.kind != kindFile && e.kind != kindDir {
-		b = appendText(b, e.note)
-	}
-	if flags&flagDevice != 0 {
-		b = binary.LittleEndian.AppendUint64(b, e.st.dev)
-	}
-	if e.xattrs != nil {
-		b = append(b, e.xattrs[:]...)
-	}
-	if flags&flagOwner != 0 {
-		b = binary.LittleEndian.AppendUint32(b, e.st.uid)
-		b = binary.LittleEndian.AppendUint32(b, e.st.gid)
-	}
-	return appendText(b, e.name)
-}
-
-func appendText(b []byte, s string) []byte {
-	return append(binary.LittleEndian.AppendUint32(b, uint32(len(s))), s...)
-}
-
 // decodeIndex reads the file's bytes, and reports false for anything that is not
 // an index as encode writes it.
 func decodeIndex(data []byte) (*index, bool) {
-	const head = len(indexMagic) + 8 + 8 + 32 + 8
 	end := len(data) - 4
-	if end < head || string(data[:len(indexMagic)]) != indexMagic ||
+	if end < len(indexMagic) || string(data[:len(indexMagic)]) != indexMagic ||
 		binary.LittleEndian.Uint32(data[end:]) != checksum(data[:end]) {
 		return nil, false
 	}
-	r := indexReader{decoder: decoder{rest: string(data[len(indexMagic):end])}}
-	x := &index{}
-	x.root.dev, x.root.ino = r.uint64(), r.uint64()
-	r.hashTo(&x.rules)
-	x.entries = int(r.uint64())
-	if x.entries < 0 || x.entries > len(data)/minEntry {
-		return nil, false
-	}
-	r.dev = x.root.dev
-	r.slab = make([]entry, x.entries)
-	x.top = r.node("")
-	return x, r.err == nil && r.rest == "" && len(r.slab) == 0
+	c := indexCodec{codec: codec{decoding: true, in: string(data[len(indexMagic):end])}}
+	x := &index{top: &node{}}
+	c.index(x)
+	return x, c.err == nil && c.in == "" && len(c.slab) == 0
+}
+
+// indexCodec codes an index. Entries that it decodes are parts of the slab.
+type indexCodec struct {
+	codec
+	slab []entry
 }
 
 // minEntry is fewer bytes than any entry takes.
 const minEntry = 40
 
-// indexReader reads an index. Names are parts of the decoder's text, and entries of the slab.
-type indexReader struct {
-	decoder
-	slab []entry
-	dev  uint64
+func (c *indexCodec) index(x *index) {
+	c.raw(x.root.bytes())
+	c.raw(x.rules[:])
+	limit := len(c.in) / minEntry
+	c.count(&x.entries, limit)
+	if c.decoding {
+		c.slab = make([]entry, x.entries)
+	}
+	c.node(x.top)
 }
 
-func (r *indexReader) uint32() uint32 {
-	s := r.take(4)
-	if len(s) < 4 {
-		return 0
-	}
-	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+// count codes a number of entries, which is at most limit.
+func (c *indexCodec) count(n *int, limit int) {
+	v := uint64(*n)
+	c.uint(&v, uint64(limit))
+	*n = int(v)
 }
 
-func (r *indexReader) uint64() uint64 { return uint64(r.uint32()) | uint64(r.uint32())<<32 }
-func (r *indexReader) text() string   { return r.take(uint64(r.uint32())) }
-
-// hashTo reads a hash, which may be zero.
-func (r *indexReader) hashTo(h *segno.Hash) { copy(h[:], r.take(uint64(len(h)))) }
-
-func (r *indexReader) node(path string) *node {
-	n := &node{path: path}
-	r.hashTo(&n.tree)
-	r.hashTo(&n.times)
-	r.hashTo(&n.xattrs)
-	n.oldXattrs = n.xattrs
-	n.ctime = int64(r.uint64())
-	count := int(r.uint32())
-	if count > len(r.slab) {
-		r.fail("more entries than the index has")
-		return n
-	}
-	n.entries, r.slab = r.slab[:count:count], r.slab[count:]
-	for i := range n.entries {
-		r.entry(&n.entries[i])
+func (c *indexCodec) node(n *node) {
+	c.raw(n.tree[:])
+	c.raw(n.times[:])
+	c.raw(n.xattrs[:])
+	ctime := uint64(n.ctime)
+	c.uint(&ctime, math.MaxUint64)
+	n.ctime = int64(ctime)
+	count := len(n.entries)
+	c.count(&count, len(c.slab))
+	if c.decoding {
+		n.oldXattrs = n.xattrs
+		n.entries, c.slab = c.slab[:count:count], c.slab[count:]
 	}
 	for i := range n.entries {
-		if e := &n.entries[i]; e.kind == kindDir && r.err == nil {
-			e.child = r.node(join(path, e.name))
+		c.entry(&n.entries[i])
+	}
+	for i := range n.entries {
+		if e := &n.entries[i]; e.kind == kindDir && c.err == nil {
+			if c.decoding {
+				e.child = &node{path: join(n.path, e.name)}
+			}
+			c.node(e.child)
 		}
 	}
-	return n
 }
 
-func (r *indexReader) entry(e *entry) {
-	var flags byte
-	e.kind, flags = r.byte(), r.byte()
-	e.st = stat{dev: r.dev, nlink: r.uint32(), mode: r.uint32(), ino: r.uint64(),
-		size: int64(r.uint64()), mtime: int64(r.uint64()), ctime: int64(r.uint64())}
+func (c *indexCodec) entry(e *entry) {
+	c.byte(&e.kind)
+	c.bool(&e.held)
+	st := e.st
+	if e.racy {
+		st.ctime = 0 // no file has it, so that the next scan looks again
+	}
+	c.raw(st.bytes())
+	if c.decoding {
+		e.st = st
+	}
 	switch e.kind {
 	case kindFile:
-		r.hashTo(&e.hash)
+		c.raw(e.hash[:])
 	case kindHardLink:
-		r.hashTo(&e.hash)
-		e.note = r.text()
+		c.raw(e.hash[:])
+		c.text(&e.note)
 	case kindSymlink, kindProtected:
-		e.note = r.text()
+		c.text(&e.note)
 	case kindDir:
 	default:
-		r.fail("an entry of an unknown kind")
+		c.fail("an entry of an unknown kind")
 	}
-	e.held = flags&flagHeld != 0
-	if flags&flagDevice != 0 {
-		e.st.dev = r.uint64()
+	var xattrs segno.Hash
+	if e.xattrs != nil {
+		xattrs = *e.xattrs
 	}
-	if flags&flagXattrs != 0 {
-		e.xattrs = new(segno.Hash)
-		r.hashTo(e.xattrs)
+	if c.optional(&xattrs); c.decoding && !xattrs.IsZero() {
+		e.xattrs = new(xattrs)
 	}
-	if flags&flagOwner != 0 {
-		e.st.uid, e.st.gid = r.uint32(), r.uint32()
-	}
-	e.name = r.text()
-	if !validName(e.name) {
-		r.fail("an entry without a name")
-	}
+	c.text(&e.name)
+	c.check(validName(e.name), "an entry without a name")
 }
 
 // cachedIndex is an index in memory that equals a file.

@@ -89,7 +89,7 @@ func number(content []byte, known map[string]int32) text {
 	return t
 }
 
-// hunk says that lines from to end of one content became lines newFrom to newEnd of
+// hunk is a change of the lines from to end of one content to the lines newFrom to newEnd of
 // another.
 type hunk struct{ from, end, newFrom, newEnd int }
 
@@ -137,7 +137,7 @@ func positions(s []int32, set []bool) []int {
 // unmatched marks a line without a counterpart in an alignment.
 const unmatched = -1
 
-// hunksOf returns what lies between the lines that both alignments match with the
+// hunksOf returns the ranges between the lines that both alignments match with the
 // same counterpart.
 func hunksOf(lenA, lenB int, first, last []int) []hunk {
 	var hunks []hunk
@@ -167,7 +167,7 @@ func align(a []int32, atA []int, b []int32, atB []int) ([]int, bool) {
 	limit := min(n+m, maxEdits)
 	reach := make([]int32, 2*limit+3) // by diagonal x-y, the furthest x
 	center := limit + 1
-	var trace [][]int32 // what reach was before each round, from diagonal -d to d
+	var trace [][]int32 // the values of reach before each round, from diagonal -d to d
 	for d := 0; d <= limit; d++ {
 		trace = append(trace, slices.Clone(reach[center-d:center+d+1]))
 		for k := -d; k <= d; k += 2 {
@@ -250,8 +250,8 @@ func join3(base, ours, theirs text, left, right []hunk) ([]byte, string) {
 	return out, ""
 }
 
-// cluster returns the next range of base lines whose hunks, nl on the left and nr on
-// the right, overlap or touch each other.
+// cluster returns the next range of base lines in which nl hunks of the left and nr hunks of
+// the right overlap or touch each other.
 func cluster(left, right []hunk) (from, end, nl, nr int) {
 	switch {
 	case len(right) == 0 || len(left) > 0 && left[0].from <= right[0].from:
@@ -273,8 +273,8 @@ func cluster(left, right []hunk) (from, end, nl, nr int) {
 	}
 }
 
-// replaced returns the lines of one side that stand for the base lines was, which
-// are those from from to end, given its hunks in that range.
+// replaced returns the lines with which one side replaces the base lines was, those between from
+// and end, given its hunks in that range.
 func replaced(was [][]byte, side text, hunks []hunk, from, end int) [][]byte {
 	if len(hunks) == 0 {
 		return was

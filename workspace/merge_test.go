@@ -96,7 +96,7 @@ func TestMergeAgreesWithGit(t *testing.T) {
 	t.Logf("%d clean, %d for git", clean, gits)
 }
 
-// gitMerge returns what git merge-file makes of three versions, and whether it was
+// gitMerge returns the merge of three versions by git merge-file, and whether it was
 // clean.
 func gitMerge(t *testing.T, dir string, base, ours, theirs []byte) ([]byte, bool) {
 	names := []string{filepath.Join(dir, "ours"), filepath.Join(dir, "base"), filepath.Join(dir, "theirs")}
@@ -107,7 +107,7 @@ func gitMerge(t *testing.T, dir string, base, ours, theirs []byte) ([]byte, bool
 	return out, err == nil
 }
 
-// TestMergeLaws checks what holds for any three versions: the sides are equal, a
+// TestMergeLaws checks properties of any three versions: the order of the sides does not matter, a
 // side that changed nothing adds nothing, and a merge can be reverted by merging in
 // the other direction, or is a conflict.
 func TestMergeLaws(t *testing.T) {
@@ -127,7 +127,7 @@ func TestMergeLaws(t *testing.T) {
 }
 
 // TestMergeCanBeReverted merges edits of different parts of a file, and reverts one
-// of them by merging in the other direction: what remains is the other edit.
+// of them by merging in the other direction: the other edit remains.
 func TestMergeCanBeReverted(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		lines := make([]string, rapid.IntRange(8, 40).Draw(r, "lines"))

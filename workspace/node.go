@@ -19,12 +19,12 @@ type node struct {
 	times   segno.Hash
 
 	oldXattrs segno.Hash  // xattrs when the objects were made
-	dirty     atomic.Bool // its objects are not what its entries say
+	dirty     atomic.Bool // its entries changed after its objects were made
 	gone      bool        // it vanished while the scan was under way
 	why       string      // it turned out to be protected
 	fresh     bool        // there is no index of it
 
-	byName map[string]int32 // made by find
+	byName map[string]int32 // made by position; nil after a change of entries
 }
 
 // entry is one name in a directory.
@@ -68,16 +68,21 @@ func (e *entry) protect(why string) {
 	*e = entry{name: e.name, st: e.st, kind: kindProtected, note: why}
 }
 
-// find returns the entry called name, or nil. It is for one goroutine, once the
-// scan is over.
-func (n *node) find(name string) *entry {
-	if len(n.byName) != len(n.entries) {
+// position returns the index of the entry called name. One goroutine at a time may call it.
+func (n *node) position(name string) (int, bool) {
+	if n.byName == nil {
 		n.byName = make(map[string]int32, len(n.entries))
 		for i := range n.entries {
 			n.byName[n.entries[i].name] = int32(i)
 		}
 	}
-	if i, ok := n.byName[name]; ok {
+	i, ok := n.byName[name]
+	return int(i), ok
+}
+
+// find returns the entry called name, or nil.
+func (n *node) find(name string) *entry {
+	if i, ok := n.position(name); ok {
 		return &n.entries[i]
 	}
 	return nil

@@ -8,25 +8,19 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// objectWriter takes what a scan finds: contents of files, and the objects around them.
-type objectWriter interface {
-	putContent(ctx context.Context, data []byte) (segno.Hash, error)
-	putObject(ctx context.Context, data []byte) (segno.Hash, error)
-}
-
-// objectCache has the directory objects of the newest snapshot in memory, so that the
-// snapshot can be compared before the commit that makes it durable.
+// objectCache is the objects of a store and, in memory, the directory objects of scanned trees.
+// With it a snapshot can be compared before the commit that makes it durable.
 type objectCache struct {
-	mu      sync.Mutex
-	data    map[segno.Hash][]byte
-	objects getter
+	segno.Objects
+	mu   sync.Mutex
+	data map[segno.Hash][]byte
 }
 
-func newObjectCache(objects getter) *objectCache {
-	return &objectCache{data: make(map[segno.Hash][]byte), objects: objects}
+func newObjectCache(objects segno.Objects) *objectCache {
+	return &objectCache{Objects: objects, data: make(map[segno.Hash][]byte)}
 }
 
-// Get returns an object of the newest snapshot, else one of the store.
+// Get implements [segno.Objects].
 func (c *objectCache) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	c.mu.Lock()
 	data, ok := c.data[name]
@@ -34,55 +28,46 @@ func (c *objectCache) Get(ctx context.Context, name segno.Hash) ([]byte, error) 
 	if ok {
 		return bytes.Clone(data), nil
 	}
-	return c.objects.Get(ctx, name)
+	return c.Objects.Get(ctx, name)
 }
 
-func (c *objectCache) add(name segno.Hash, data []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.data[name] = data
-}
-
-// batchWriter puts everything into a batch, and adds the objects to a cache.
-type batchWriter struct {
+// objectWriter receives the contents of files and the objects around them from a scan. They go
+// into the batch. Without a batch it only hashes them, for a tree that is not to be saved.
+type objectWriter struct {
 	batch segno.Batch
-	cache *objectCache
+	cache *objectCache // receives the objects, but no contents
 }
 
-func (w batchWriter) putContent(ctx context.Context, data []byte) (segno.Hash, error) {
+func (w objectWriter) putContent(ctx context.Context, data []byte) (segno.Hash, error) {
+	if w.batch == nil {
+		return segno.HashOf(data), nil
+	}
 	return w.batch.Put(ctx, data)
 }
 
-func (w batchWriter) putObject(ctx context.Context, data []byte) (segno.Hash, error) {
-	name, err := w.batch.Put(ctx, data)
+func (w objectWriter) putObject(ctx context.Context, data []byte) (segno.Hash, error) {
+	name, err := w.putContent(ctx, data)
 	if err == nil {
-		w.cache.add(name, data)
+		w.cache.mu.Lock()
+		defer w.cache.mu.Unlock()
+		w.cache.data[name] = data
 	}
 	return name, err
 }
 
-// scratchObjects are the objects of a store and, in memory, those of trees that are scanned
-// without being saved. It hashes contents and drops them.
-type scratchObjects struct {
-	segno.Objects
-	cache *objectCache
-}
-
-func newScratchObjects(objects segno.Objects) *scratchObjects {
-	return &scratchObjects{objects, newObjectCache(objects)}
-}
-
-// Get implements [segno.Objects].
-func (s *scratchObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	return s.cache.Get(ctx, name)
-}
-
-func (s *scratchObjects) putContent(_ context.Context, data []byte) (segno.Hash, error) {
-	return segno.HashOf(data), nil
-}
-
-func (s *scratchObjects) putObject(_ context.Context, data []byte) (segno.Hash, error) {
-	name := segno.HashOf(data)
-	s.cache.add(name, data)
-	return name, nil
+// hasAll reports whether all objects exist; the zero hash means no object.
+func (w objectWriter) hasAll(ctx context.Context, names ...segno.Hash) (bool, error) {
+	has := w.cache.Has
+	if w.batch != nil {
+		has = w.batch.Has
+	}
+	for _, name := range names {
+		if name.IsZero() {
+			continue
+		}
+		if ok, err := has(ctx, name); err != nil || !ok {
+			return false, err
+		}
+	}
+	return true, nil
 }

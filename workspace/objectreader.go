@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/dalsegno/segno"
 )
@@ -38,61 +36,30 @@ func newObjectReader(objects segno.Objects, times segno.Hash) *objectReader {
 // prefetch reads contents, so that a missing or corrupt one is noticed before the first write.
 func (r *objectReader) prefetch(ctx context.Context, names []segno.Hash) error {
 	slices.SortFunc(names, func(a, b segno.Hash) int { return slices.Compare(a[:], b[:]) })
-	return inParallel(ctx, slices.Compact(names), func() (func(segno.Hash) error, func()) {
-		return func(name segno.Hash) error {
-			data, err := r.objects.Get(ctx, name)
-			if err != nil {
-				return fmt.Errorf("read content: %w", err)
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if len(data) <= r.room {
-				r.room -= len(data)
-				r.kept[name] = data
-			}
-			return nil
-		}, func() {}
-	})
-}
-
-// inParallel calls a function for each item until one call fails. start returns the function
-// for one goroutine together with its cleanup.
-func inParallel[T any](ctx context.Context, items []T, start func() (do func(T) error, cleanup func())) error {
-	var next atomic.Int64
-	errs := make(chan error, workers)
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), workers, len(items)) {
-		wg.Go(func() {
-			do, cleanup := start()
-			defer cleanup()
-			for i := int(next.Add(1)) - 1; i < len(items) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				if err := do(items[i]); err != nil {
-					errs <- err
-					next.Store(int64(len(items)))
-				}
-			}
-		})
-	}
-	wg.Wait()
-	select {
-	case err := <-errs:
+	fetch := func(name segno.Hash) error {
+		_, err := r.content(ctx, name)
 		return err
-	default:
-		return ctx.Err()
 	}
+	return newQueue(slices.Compact(names)).run(ctx, func() (func(segno.Hash) error, func()) { return fetch, func() {} })
 }
 
-// workers is how many goroutines work on a tree at most.
-const workers = 16
-
-// content returns a file's bytes.
+// content returns a file's bytes, and keeps them if there is room.
 func (r *objectReader) content(ctx context.Context, name segno.Hash) ([]byte, error) {
-	if data, ok := r.kept[name]; ok {
+	r.mu.Lock()
+	data, ok := r.kept[name]
+	r.mu.Unlock()
+	if ok {
 		return data, nil
 	}
 	data, err := r.objects.Get(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("read content: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(data) <= r.room {
+		r.room -= len(data)
+		r.kept[name] = data
 	}
 	return data, nil
 }
@@ -109,16 +76,7 @@ func (r *objectReader) xattrs(ctx context.Context, name segno.Hash) ([]xattr, er
 	return all, err
 }
 
-// mtime returns a file's modification time, if the times have it.
-func (r *objectReader) mtime(ctx context.Context, p string) (int64, bool, error) {
-	t, err := r.time(ctx, p)
-	if t == nil || err != nil {
-		return 0, false, err
-	}
-	return t.mtime, t.child.IsZero(), nil
-}
-
-// time returns the record at path, or nil.
+// time returns the times' record at path, or nil.
 func (r *objectReader) time(ctx context.Context, p string) (*timeRecord, error) {
 	dir := dirOf(p)
 	records, ok := r.times[dir]

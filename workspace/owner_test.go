@@ -23,7 +23,7 @@ func (p *fixture) lending(content string) segno.Snapshot {
 	return p.save()
 }
 
-// modes returns the permissions of what lending made.
+// modes returns the permissions of the paths that lending made.
 func modes(t *testing.T, root string) [2]uint32 {
 	t.Helper()
 	var out [2]uint32
@@ -37,8 +37,8 @@ func modes(t *testing.T, root string) [2]uint32 {
 
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// TestSetuidIsRestoredForItsOwnerOnly restores what had setuid and setgid: recorded
-// for the owner it has, for another one, and for none, as an older segno did.
+// TestSetuidIsRestoredForItsOwnerOnly restores a file and a directory with setuid and setgid:
+// recorded for their present owner, for another one, and for none, as an older segno did.
 func TestSetuidIsRestoredForItsOwnerOnly(t *testing.T) {
 	for _, c := range []struct {
 		what  string

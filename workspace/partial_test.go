@@ -1,7 +1,6 @@
 package workspace_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,14 +15,8 @@ import (
 // TestSnapshotAtIsExact restores random states and each time compares SnapshotAt of the changed
 // paths with a snapshot without an index. Its result must be comparable before the commit.
 func TestSnapshotAtIsExact(t *testing.T) {
-	base := t.TempDir()
-	n := 0
 	rapid.Check(t, func(r *rapid.T) {
-		n++
-		home := filepath.Join(base, fmt.Sprint(n))
-		p := &fixture{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
-		must(t, os.MkdirAll(p.root, 0o755))
-		p.open(workspace.Options{Index: p.index})
+		p := newFixture(t)
 		var saved []segno.Snapshot
 		for range 3 {
 			for range rapid.IntRange(0, 12).Draw(r, "edits") {
@@ -53,7 +46,7 @@ func TestSnapshotAtIsExact(t *testing.T) {
 				r.Fatalf("a look at the steps differs from one at everything: %s\n%v\nsteps %v", cmp.Diff(full, got), p.diff(full, got), steps)
 			}
 		}
-		must(t, os.RemoveAll(home))
+		must(t, os.RemoveAll(filepath.Dir(p.root)))
 	})
 }
 
@@ -88,8 +81,8 @@ func TestSnapshotAtLeavesTheRest(t *testing.T) {
 	}
 }
 
-// TestSnapshotAtWithoutIndex asks for a look at one path where there is nothing to
-// go on: it must look at everything.
+// TestSnapshotAtWithoutIndex asks for a scan of one path without an index of the others:
+// SnapshotAt must scan everything.
 func TestSnapshotAtWithoutIndex(t *testing.T) {
 	for name, forget := range map[string]func(p *fixture){
 		"new dir":        func(p *fixture) { p.open(workspace.Options{Index: p.index}) },

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// This file has what Linux does better or faster than other systems. Each function has its
+// This file has the functions that Linux offers and other systems lack. Each function has its
 // portable counterpart in platform_portable.go. The tag portable selects those on Linux,
 // so that the tests can run them.
 
@@ -34,7 +34,7 @@ func hasOpenat2(fd int) bool {
 	return true
 }
 
-// openat2 opens a directory below dirfd, no component of whose path is a symlink.
+// openat2 opens a directory below dirfd. It fails if a component of the path is a symlink.
 func openat2(dirfd int, rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
@@ -80,8 +80,8 @@ func (d *dirHandle) list(buf []byte, visit func(name []byte, st *stat, err error
 	}
 }
 
-// lstatRecord returns the stat of the entry whose name begins at record[0] and ends with a
-// NUL. A name as the kernel wrote it need not be copied for the system call.
+// lstatRecord returns the stat of the entry with the name that begins at record[0] and ends with a
+// NUL. The system call takes the name in the kernel's own form, so that it need not be copied.
 func lstatRecord(dirfd int, record []byte, st *stat) unix.Errno {
 	var sys unix.Stat_t
 	_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(dirfd), uintptr(unsafe.Pointer(&record[0])),

@@ -13,7 +13,7 @@ import (
 func TestPortableFunctions(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-tags", "portable", "-count=1",
 		"-run", "RestoreIsExact|SnapshotAtIsExact|HardLinks|SpecialFiles|ASymlinkIsNever|LaterChange|"+
-			"ForkRestores|ForkOfARepository|Spelling|HolesStay", ".")
+			"ForkRestores|ForkOfARepository|Spelling|BecomeOne|HolesStay", ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("go test -tags portable: %v\n%s", err, out)
 	}

@@ -23,14 +23,8 @@ func ctx(t testing.TB) context.Context { return t.Context() }
 // to saved states in any order. Each time the tree must equal the saved one, and a
 // snapshot with an index must equal one without.
 func TestRestoreIsExact(t *testing.T) {
-	base := t.TempDir()
-	n := 0
 	rapid.Check(t, func(r *rapid.T) {
-		n++
-		home := filepath.Join(base, fmt.Sprint(n))
-		p := &fixture{t: t, root: filepath.Join(home, "tree"), index: filepath.Join(home, "index"), store: newMemory()}
-		must(t, os.MkdirAll(p.root, 0o755))
-		p.open(workspace.Options{Index: p.index})
+		p := newFixture(t)
 		var states []seen
 		var saved []segno.Snapshot
 		for range rapid.IntRange(2, 4).Draw(r, "states") {
@@ -60,7 +54,7 @@ func TestRestoreIsExact(t *testing.T) {
 				}
 			}
 		}
-		must(t, os.RemoveAll(home))
+		must(t, os.RemoveAll(filepath.Dir(p.root)))
 	})
 }
 
@@ -115,7 +109,7 @@ func anyRelated(paths map[string]string, path string) bool {
 
 var names = []string{"a", "b", "c", "a", "b", "c", "a", "b", "d", "a b", "a.b", "a-", "\xff\xfe", "new\nline", "-rf", "ü", ".hidden", "#x", "*", `\`, ".segno-x", strings.Repeat("n", 255)}
 
-// dirs returns all directories of a tree outside any .git, as what comes after the root.
+// dirs returns the paths, relative to the root, of all directories outside any .git.
 func dirs(root string) (out []string) {
 	_ = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.Name() == ".git" {

@@ -35,44 +35,30 @@ const (
 // ignoreName is the file in the root that names further paths to protect.
 const ignoreName = ".segnoignore"
 
-// rebuilt is a name of directories that a tool can make again. A directory of that name is
+// rebuilt is a kind of directory that a tool can make again. A directory with one of the names is
 // protected if one of the markers is beside it or inside it. The name alone proves nothing:
 // a directory called target may contain source code.
-type rebuilt struct {
-	name           string
-	beside, inside []string
-}
+type rebuilt struct{ names, beside, inside []string }
 
 // rebuiltDirs is the list. It leaves out directories that people commonly commit or edit in
-// place, such as vendor, Pods or Elixir's deps, and those that are small enough to save,
-// such as __pycache__.
+// place, such as vendor, Pods or Elixir's deps, and small ones, such as __pycache__.
 func rebuiltDirs() []rebuilt {
-	npm := []string{"package.json"}
-	venv := []string{"pyvenv.cfg"}
 	return []rebuilt{
-		{name: "node_modules", beside: npm},
-		{name: "bower_components", beside: []string{"bower.json"}},
-		{name: ".next", beside: npm},
-		{name: ".nuxt", beside: npm},
-		{name: ".svelte-kit", beside: npm},
-		{name: ".parcel-cache", beside: npm},
-		{name: ".turbo", beside: npm},
-		{name: ".angular", beside: []string{"angular.json"}},
-		{name: "target", beside: []string{"Cargo.toml", "pom.xml"}},
-		{name: ".venv", inside: venv},
-		{name: "venv", inside: venv},
-		{name: "env", inside: venv},
-		{name: ".tox", beside: []string{"tox.ini"}},
-		{name: ".nox", beside: []string{"noxfile.py"}},
-		{name: ".gradle", beside: []string{"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"}},
-		{name: ".terraform", beside: []string{".terraform.lock.hcl"}},
-		{name: ".dart_tool", beside: []string{"pubspec.yaml"}},
-		{name: "_build", beside: []string{"mix.exs", "dune-project"}},
-		{name: "elm-stuff", beside: []string{"elm.json"}},
-		{name: ".stack-work", beside: []string{"stack.yaml"}},
-		{name: "dist-newstyle", beside: []string{"cabal.project"}},
-		{name: ".zig-cache", beside: []string{"build.zig"}},
-		{name: "zig-cache", beside: []string{"build.zig"}},
+		{names: []string{"node_modules", ".next", ".nuxt", ".svelte-kit", ".parcel-cache", ".turbo"}, beside: []string{"package.json"}},
+		{names: []string{"bower_components"}, beside: []string{"bower.json"}},
+		{names: []string{".angular"}, beside: []string{"angular.json"}},
+		{names: []string{"target"}, beside: []string{"Cargo.toml", "pom.xml"}},
+		{names: []string{".venv", "venv", "env"}, inside: []string{"pyvenv.cfg"}},
+		{names: []string{".tox"}, beside: []string{"tox.ini"}},
+		{names: []string{".nox"}, beside: []string{"noxfile.py"}},
+		{names: []string{".gradle"}, beside: []string{"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"}},
+		{names: []string{".terraform"}, beside: []string{".terraform.lock.hcl"}},
+		{names: []string{".dart_tool"}, beside: []string{"pubspec.yaml"}},
+		{names: []string{"_build"}, beside: []string{"mix.exs", "dune-project"}},
+		{names: []string{"elm-stuff"}, beside: []string{"elm.json"}},
+		{names: []string{".stack-work"}, beside: []string{"stack.yaml"}},
+		{names: []string{"dist-newstyle"}, beside: []string{"cabal.project"}},
+		{names: []string{".zig-cache", "zig-cache"}, beside: []string{"build.zig"}},
 	}
 }
 
@@ -104,7 +90,9 @@ func newRules(ignore []byte, exclude []string, cover *cover) *rules {
 	sum := sha256.New()
 	sum.Write(binary.AppendUvarint(nil, rulesVersion))
 	for _, d := range rebuiltDirs() {
-		r.rebuilt[d.name] = d
+		for _, name := range d.names {
+			r.rebuilt[name] = d
+		}
 		fmt.Fprintf(sum, "%q\n", d)
 	}
 	for _, p := range exclude {

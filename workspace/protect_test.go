@@ -86,7 +86,7 @@ func TestRulesDoNotProtectThemselves(t *testing.T) {
 	}
 }
 
-// TestProtectionEndsWithItsMarker adds and takes away what protects.
+// TestProtectionEndsWithItsMarker adds and removes markers.
 func TestProtectionEndsWithItsMarker(t *testing.T) {
 	p := newFixture(t)
 	p.write("node_modules/x", "1")

@@ -6,29 +6,26 @@ import (
 	"sync"
 )
 
-// task is a directory to scan or, with files, some of its entries to read.
-type task struct {
-	n     *node
-	files []int32
-}
+// workers is how many goroutines work on a tree at most.
+const workers = 16
 
 // queue gives tasks to workers, the newest first: that keeps few directories open
 // and goes through the tree in depth.
-type queue struct {
+type queue[T any] struct {
 	mu    sync.Mutex
 	ready sync.Cond
-	stack []task
+	stack []T
 	busy  int // workers that may still add tasks
 	err   error
 }
 
-func newQueue() *queue {
-	q := &queue{}
+func newQueue[T any](tasks []T) *queue[T] {
+	q := &queue[T]{stack: tasks}
 	q.ready.L = &q.mu
 	return q
 }
 
-func (q *queue) push(tasks ...task) {
+func (q *queue[T]) push(tasks ...T) {
 	q.mu.Lock()
 	q.stack = append(q.stack, tasks...)
 	q.mu.Unlock()
@@ -40,25 +37,25 @@ func (q *queue) push(tasks ...task) {
 }
 
 // pop waits for a task. It returns false if there will be no more.
-func (q *queue) pop() (task, bool) {
+func (q *queue[T]) pop() (t T, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.busy--
 	for len(q.stack) == 0 {
 		if q.busy == 0 || q.err != nil {
 			q.ready.Broadcast()
-			return task{}, false
+			return t, false
 		}
 		q.ready.Wait()
 	}
-	t := q.stack[len(q.stack)-1]
+	t = q.stack[len(q.stack)-1]
 	q.stack = q.stack[:len(q.stack)-1]
 	q.busy++
 	return t, true
 }
 
 // fail ends the queue: tasks not yet begun are dropped.
-func (q *queue) fail(err error) {
+func (q *queue[T]) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err == nil {
@@ -68,13 +65,15 @@ func (q *queue) fail(err error) {
 	q.ready.Broadcast()
 }
 
-// run works until no task is left or one fails.
-func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
+// run works until no task is left or one fails. start returns the function for the tasks of one
+// goroutine together with its cleanup.
+func (q *queue[T]) run(ctx context.Context, start func() (do func(T) error, cleanup func())) error {
 	q.busy = min(runtime.GOMAXPROCS(0), workers)
 	var wg sync.WaitGroup
 	for range q.busy {
 		wg.Go(func() {
-			w := &worker{dirents: make([]byte, direntBytes)}
+			do, cleanup := start()
+			defer cleanup()
 			for {
 				t, ok := q.pop()
 				if !ok {
@@ -82,7 +81,7 @@ func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
 				}
 				err := ctx.Err()
 				if err == nil {
-					err = do(w, t)
+					err = do(t)
 				}
 				if err != nil {
 					q.fail(err)
@@ -92,12 +91,4 @@ func (q *queue) run(ctx context.Context, do func(*worker, task) error) error {
 	}
 	wg.Wait()
 	return q.err
-}
-
-// worker has the buffers that one goroutine keeps from task to task.
-type worker struct {
-	dirents []byte
-	content []byte
-	found   []task
-	reads   []int32
 }

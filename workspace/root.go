@@ -13,7 +13,7 @@ import (
 
 // Root returns the directory that is the workspace of a session in dir: the nearest
 // known workspace at or above dir, else the top of the git work tree around it, else
-// dir. A directory whose rules protect dir is skipped. A directory that limits forbid is
+// dir. Root skips a directory with rules that protect dir. A directory that limits forbid is
 // never the root, so that a repository at the home directory does not count. A work tree that
 // Claude Code made for a session (.claude/worktrees/NAME) is a root itself: sessions in it do
 // not change the files of the repository.
@@ -59,9 +59,9 @@ func protects(root, dir string) bool {
 	defer top.close()
 	text, err := top.readFile(ignoreName, maxIgnoreFile)
 	if err != nil {
-		text = nil // there is none, or a scan would report it
+		text = nil // the file is missing, or a scan would report it
 	}
-	r := &treeReader{root: top, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
+	r := &diskReader{root: top, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
 	why, err := r.guard(rel)
 	return err == nil && why != ""
 }

@@ -62,7 +62,7 @@ func TestTheRootOfASession(t *testing.T) {
 		"known/.claude/worktrees/one":        "known/.claude/worktrees/one",
 		"known/.claude/worktrees/one/src":    "known/.claude/worktrees/one",
 		"known/.claude/worktrees/unfinished": "known",
-		// what the rules of the root protect would not be recorded
+		// the root's rules protect these, so a workspace there would not record them
 		"repo/node_modules/pkg":     "repo/node_modules/pkg",
 		"repo/private/notes/deep":   "repo/private/notes/deep",
 		"repo/cache/x":              "repo/cache/x",
@@ -84,7 +84,7 @@ func TestTheRootOfASession(t *testing.T) {
 			t.Errorf("the root of %s is %s, %v", dir, got, err)
 		}
 	}
-	// a known workspace that is the home directory by now is none
+	// a known workspace that has become the home directory does not count
 	home, err := workspace.Register(ctx(t), known, mkdir("later"), workspace.Limits{})
 	must(t, err)
 	got, err = workspace.Root(ctx(t), known, mkdir("later/in"), workspace.Limits{Home: home.Path})

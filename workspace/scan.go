@@ -11,22 +11,19 @@ import (
 
 // scan updates the nodes of an index to the present state of the file system.
 type scan struct {
-	root      *dirHandle
-	rules     *rules
-	uncovered *rules // the same without a cover
+	dir   *Dir
+	root  *dirHandle
+	rules *rules
+	// protected are the rules for the entries that the index has as protected: the same, but
+	// without the cover if that is the tree of the index, because it then holds none of them.
+	protected *rules
 	out       objectWriter
 	clock     clock
-	budget    budget
 	only      map[string]bool // directories to scan; nil is all
 	// reclassify means that the index was made with other rules.
 	reclassify bool
-	// sameCover means that the cover is the tree of the index. It does not hold an entry that
-	// the index has as protected.
-	sameCover bool
-	progress  func(done, total int64)
-	readFull  func(f *fileHandle, buf []byte) (int, error) // replaced by tests
 
-	queue   *queue
+	queue   *queue[task]
 	changed atomic.Bool // the index no longer equals the tree
 
 	mu       sync.Mutex
@@ -37,33 +34,54 @@ type scan struct {
 	zerosMu sync.Mutex
 	zeros   map[int64]segno.Hash // contents of files that are nothing but a hole, by size
 
-	progressMu  sync.Mutex
+	progressMu  sync.Mutex   // held during a call of the caller's Progress
 	done, total atomic.Int64 // bytes read, and bytes known to need it
+}
+
+// task is a directory to scan or, with files, some of its entries to read.
+type task struct {
+	n     *node
+	files []int32
+}
+
+// worker has the buffers that one goroutine keeps from task to task.
+type worker struct {
+	dirents []byte
+	content []byte
+	found   []task
+	reads   []int32
 }
 
 // run works on tasks, the last one first, and on those that they lead to.
 func (s *scan) run(ctx context.Context, tasks ...task) error {
-	s.queue = newQueue()
-	s.queue.push(tasks...)
-	return s.queue.run(ctx, func(w *worker, t task) error {
-		if t.files == nil {
-			return s.scanDir(ctx, w, t.n)
-		}
-		dir, err := s.root.openDir(t.n.path)
-		if err != nil {
-			for _, i := range t.files {
-				if e := &t.n.entries[i]; isGone(err) {
-					e.kind = 0
-				} else {
-					e.protect(whyUnread(err))
-				}
+	s.queue = newQueue(tasks)
+	return s.queue.run(ctx, func() (func(task) error, func()) {
+		w := &worker{dirents: make([]byte, direntBytes)}
+		return func(t task) error {
+			if t.files == nil {
+				return s.scanDir(ctx, w, t.n)
 			}
-			s.markChanged(t.n)
-			return nil
-		}
-		defer dir.close()
-		return s.readFiles(ctx, w, dir, t)
+			return s.openAndRead(ctx, w, t)
+		}, func() {}
 	})
+}
+
+// openAndRead reads the files of a task that another worker queued.
+func (s *scan) openAndRead(ctx context.Context, w *worker, t task) error {
+	dir, err := s.root.openDir(t.n.path)
+	if err != nil {
+		for _, i := range t.files {
+			if e := &t.n.entries[i]; isGone(err) {
+				e.kind = 0
+			} else {
+				e.protect(whyUnread(err))
+			}
+		}
+		s.markChanged(t.n)
+		return nil
+	}
+	defer dir.close()
+	return s.readFiles(ctx, w, dir, t)
 }
 
 // scanDir compares one directory with its node and pushes tasks for the directories and
@@ -74,19 +92,19 @@ func (s *scan) scanDir(ctx context.Context, w *worker, n *node) error {
 		return s.addUnreadableDir(n, err)
 	}
 	defer dir.close()
-	l := listing{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
+	l := dirScan{scan: s, n: n, dir: dir, old: n.entries, same: true, reads: w.reads[:0], found: w.found[:0]}
 	if err := dir.list(w.dirents, l.visit); err != nil {
 		return s.addUnreadableDir(n, err)
 	}
 	if l.tagged {
-		n.why, n.entries = whyCache, nil
+		n.why, n.entries, n.byName = whyCache, nil, nil
 		return nil
 	}
 	if l.next < len(l.old) {
 		l.differ(l.next) // the index has more entries than the directory
 	}
 	if !l.same {
-		n.entries = l.out
+		n.entries, n.byName = l.out, nil
 		s.markChanged(n)
 	}
 	s.deferFiles(&s.deferred, n, l.late)
@@ -110,7 +128,7 @@ func (s *scan) addUnreadableDir(n *node, err error) error {
 	if n.gone = isGone(err); !n.gone {
 		n.why = whyUnread(err)
 	}
-	n.entries = nil
+	n.entries, n.byName = nil, nil
 	return nil
 }
 
@@ -165,7 +183,7 @@ func (s *scan) readChunks(ctx context.Context, w *worker, n *node, dir *dirHandl
 		return nil
 	}
 	sum := n.size(files)
-	if s.total.Add(sum) > s.budget.bytes {
+	if s.total.Add(sum) > s.dir.budget.bytes {
 		s.total.Add(-sum)
 		s.deferFiles(&s.deferred, n, files)
 		return nil
@@ -200,7 +218,7 @@ func (n *node) chunk(files []int32) []int32 {
 }
 
 // deferFiles adds files to a list of tasks for when the whole tree is known. Until then
-// nothing tells which files fit into the budget, or which ones git ignores.
+// it is unknown which files fit into the budget and which ones git ignores.
 func (s *scan) deferFiles(tasks *[]task, n *node, files []int32) {
 	if len(files) == 0 {
 		return

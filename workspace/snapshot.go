@@ -39,7 +39,7 @@ func leading(paths []string) map[string]bool {
 
 func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool) (segno.Snapshot, error) {
 	d.cache = newObjectCache(d.options.Objects)
-	v, err := d.scanTree(ctx, batchWriter{b, d.cache}, b, only)
+	v, err := d.scanTree(ctx, objectWriter{b, d.cache}, only)
 	if err != nil {
 		return segno.Snapshot{}, err
 	}
@@ -50,11 +50,10 @@ func (d *Dir) snapshot(ctx context.Context, b segno.Batch, only map[string]bool)
 	if err := v.saveIndex(); err != nil {
 		return segno.Snapshot{}, err
 	}
-	return segno.Snapshot{
-		Workspace: d.options.ID, Root: d.root, Git: readGit(d.root),
-		Tree: v.top.tree, Times: v.top.times, Files: v.files, Bytes: v.bytes, Unread: v.unread,
-		Held: topmost(v.held),
-	}, nil
+	s := v.saved
+	s.Workspace, s.Root, s.Git, s.Tree, s.Times = d.options.ID, d.root, readGit(d.root), v.top.tree, v.top.times
+	s.Held = topmost(s.Held)
+	return s, nil
 }
 
 // view is the result of a scan.
@@ -65,24 +64,15 @@ type view struct {
 	index      *index // that the scan started from, or nil
 	self       stat   // of the root
 	top        *node
-	files      int
-	bytes      int64
-	unread     []string
-	held       []string // saved although a rule protects them
+	saved      segno.Snapshot // the counts and lists of paths
 	overBudget []string
 }
 
 func (v *view) close() { v.root.close() }
 
-// hasser is the part of a batch that reports which objects exist.
-type hasser interface {
-	Has(ctx context.Context, name segno.Hash) (bool, error)
-}
-
-// scanTree scans the tree and writes new objects to out. known reports which objects of
-// an earlier snapshot still exist. only, if not nil, are the directories that can
-// have changed since the newest snapshot.
-func (d *Dir) scanTree(ctx context.Context, out objectWriter, known hasser, only map[string]bool) (_ *view, err error) {
+// scanTree scans the tree and writes new objects to out. only, if not nil, are the directories
+// that can have changed since the newest snapshot.
+func (d *Dir) scanTree(ctx context.Context, out objectWriter, only map[string]bool) (_ *view, err error) {
 	root, err := openRoot(d.root)
 	if err != nil {
 		return nil, pathError("snapshot", d.root, err)
@@ -94,7 +84,7 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, known hasser, only
 			err = pathError("snapshot", d.root, err)
 		}
 	}()
-	if err := v.start(ctx, out, known, only); err != nil {
+	if err := v.start(ctx, out, only); err != nil {
 		return nil, err
 	}
 	if err := v.scan.run(ctx, task{n: v.top}); err != nil {
@@ -110,19 +100,19 @@ func (d *Dir) scanTree(ctx context.Context, out objectWriter, known hasser, only
 		return nil, err
 	}
 	v.summarize(v.top)
-	if v.bytes > d.budget.bytes {
+	if v.saved.Bytes > d.budget.bytes {
 		v.protectLargest()
-		v.files, v.bytes, v.unread, v.held, v.overBudget = 0, 0, nil, nil, nil
+		v.saved, v.overBudget = segno.Snapshot{}, nil
 		v.summarize(v.top)
 	}
 	v.findLinks()
 	v.listOverBudget()
-	slices.Sort(v.unread)
+	slices.Sort(v.saved.Unread)
 	return v, v.writeObjects(ctx, v.top)
 }
 
 // start prepares a scan that begins with the index of the last one.
-func (v *view) start(ctx context.Context, out objectWriter, known hasser, only map[string]bool) (err error) {
+func (v *view) start(ctx context.Context, out objectWriter, only map[string]bool) (err error) {
 	if v.self, err = v.root.lstat(""); err != nil {
 		return err
 	}
@@ -131,12 +121,7 @@ func (v *view) start(ctx context.Context, out objectWriter, known hasser, only m
 	if err != nil {
 		return err
 	}
-	uncovered := *rules
-	uncovered.cover = nil
-	v.scan = &scan{
-		root: v.root, rules: rules, uncovered: &uncovered, out: out, clock: newClock(v.root, v.self),
-		budget: d.budget, progress: d.options.Progress, readFull: d.readFull,
-	}
+	v.scan = &scan{dir: d, root: v.root, rules: rules, protected: rules, out: out, clock: newClock(v.root, v.self)}
 	v.index = d.loadIndex(v.self)
 	isCached := d.cached != nil && v.index == d.cached.index
 	d.cached = nil // the scan changes the index in place
@@ -146,7 +131,7 @@ func (v *view) start(ctx context.Context, out objectWriter, known hasser, only m
 		return nil
 	}
 	v.top = v.index.top
-	if err := checkObjects(ctx, known, v.top); err != nil {
+	if err := checkObjects(ctx, out, v.top); err != nil {
 		return err
 	}
 	if v.index.rules != rules.hash {
@@ -155,7 +140,11 @@ func (v *view) start(ctx context.Context, out objectWriter, known hasser, only m
 	} else if isCached && !v.top.dirty.Load() {
 		v.scan.only = only
 	}
-	v.scan.sameCover = !v.scan.reclassify && rules.cover.is(v.top.tree)
+	if !v.scan.reclassify && rules.cover.is(v.top.tree) {
+		uncovered := *rules
+		uncovered.cover = nil
+		v.scan.protected = &uncovered
+	}
 	return nil
 }
 
@@ -169,7 +158,7 @@ func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 	if err != nil && !isGone(err) {
 		var saved bool
 		if text, saved = cover.ignoreText(); !saved {
-			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file, no symlink")
+			return nil, segno.NewError(segno.KindIO, "read "+ignoreName, "", err).WithHint("make " + ignoreName + " a readable file that is not a symlink")
 		}
 	}
 	if cover != nil {
@@ -181,8 +170,8 @@ func (d *Dir) rules(ctx context.Context, top *dirHandle) (*rules, error) {
 // checkObjects compares the index with the store, which may have lost, or never received,
 // objects of the last snapshot. If an object exists, all objects below it exist. If one is
 // missing, the objects below it are checked one by one, and files are read again if need be.
-func checkObjects(ctx context.Context, known hasser, n *node) error {
-	if found, err := hasAll(ctx, known, n.tree, n.times); err != nil || found {
+func checkObjects(ctx context.Context, known objectWriter, n *node) error {
+	if found, err := known.hasAll(ctx, n.tree, n.times); err != nil || found {
 		return err
 	}
 	n.dirty.Store(true)
@@ -198,7 +187,7 @@ func checkObjects(ctx context.Context, known hasser, n *node) error {
 				return err
 			}
 		}
-		found, err := hasAll(ctx, known, names...)
+		found, err := known.hasAll(ctx, names...)
 		if err != nil {
 			return err
 		}
@@ -207,46 +196,6 @@ func checkObjects(ctx context.Context, known hasser, n *node) error {
 		} else if !found {
 			e.st.ctime = 0 // no file has it, so that the scan reads the file
 		}
-	}
-	return nil
-}
-
-// hasAll reports whether all objects exist; the zero hash means no object.
-func hasAll(ctx context.Context, known hasser, names ...segno.Hash) (bool, error) {
-	for _, name := range names {
-		if name.IsZero() {
-			continue
-		}
-		if ok, err := known.Has(ctx, name); err != nil || !ok {
-			return false, err
-		}
-	}
-	return true, nil
-}
-
-// protectIgnored protects the large files that git ignores and defers the others.
-func (v *view) protectIgnored(ctx context.Context) error {
-	if len(v.scan.large) == 0 {
-		return nil
-	}
-	ignored, err := v.gitIgnored(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range v.scan.large {
-		var files []int32
-		for _, i := range t.files {
-			e := &t.n.entries[i]
-			if at := join(t.n.path, e.name); ignored[at] {
-				if e.held = v.scan.rules.cover.holds(at, false, whyLargeIgnore); !e.held {
-					e.protect(whyLargeIgnore)
-					continue
-				}
-			}
-			files = append(files, i)
-		}
-		v.scan.markChanged(t.n)
-		v.scan.deferFiles(&v.scan.deferred, t.n, files)
 	}
 	return nil
 }
@@ -277,7 +226,8 @@ func (v *view) saveIndex() error {
 	}
 	x := v.index
 	if x == nil || v.scan.changed.Load() {
-		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top, entries: v.top.count()}
+		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
+		v.top.each(func(*node, *entry) { x.entries++ })
 		if err := saveIndex(v.dir.options.FS, file, x); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func TestLostObjectsArePutAgain(t *testing.T) {
 	dropped.Close()
 	whole := func(s segno.Snapshot) {
 		t.Helper()
-		err := p.dir.Trace(ctx(t), s, func(name segno.Hash) bool {
+		err := workspace.Trace(ctx(t), p.store, s, func(name segno.Hash) bool {
 			if ok, _ := p.store.Has(ctx(t), name); !ok {
 				t.Errorf("object %s is missing", name)
 				return false

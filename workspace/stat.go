@@ -11,14 +11,14 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// stat is what distinguishes a changed file from an unchanged one.
+// stat is the metadata by which a changed file differs from an unchanged one.
 type stat struct {
 	dev, ino     uint64
 	size         int64
 	mtime, ctime int64  // nanoseconds since 1970
 	mode         uint32 // st_mode: the type and the permission bits
 	nlink        uint32
-	uid, gid     uint32 // the owner, if the mode has setuid or setgid; else zero
+	uid, gid     uint32
 }
 
 // The parts of st_mode, which are the same on every Unix.
@@ -33,42 +33,39 @@ const (
 	setIDs      = 0o6000 // setuid and setgid: the bits that lend an owner's rights
 )
 
-// from takes over what the kernel returned.
+// from sets s to a result of the kernel.
 func (s *stat) from(sys *unix.Stat_t) {
 	*s = stat{
 		dev: uint64(sys.Dev), ino: sys.Ino, size: sys.Size, mode: uint32(sys.Mode), nlink: uint32(sys.Nlink),
 		mtime: nanoseconds(int64(sys.Mtim.Sec), int64(sys.Mtim.Nsec)),
-		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)),
-	}
-	if s.hasSetIDs() {
-		s.uid, s.gid = sys.Uid, sys.Gid
+		ctime: nanoseconds(int64(sys.Ctim.Sec), int64(sys.Ctim.Nsec)), uid: sys.Uid, gid: sys.Gid,
 	}
 }
 
-// sysStat returns what the kernel returned for fi. The two types of the structure have the
-// same layout, which is the kernel's.
+// bytes returns the memory of s.
+func (s *stat) bytes() []byte { return (*[unsafe.Sizeof(*s)]byte)(unsafe.Pointer(s))[:] }
+
+// sysStat returns the result of the kernel in fi. The two types of the structure have the
+// layout of the kernel.
 func sysStat(fi fs.FileInfo) *unix.Stat_t {
 	return (*unix.Stat_t)(unsafe.Pointer(fi.Sys().(*syscall.Stat_t)))
 }
 
-// statOf returns the stat of what package os or a [vfs.Root] looked up.
+// statOf returns the stat of a result of package os or of a [vfs.Root].
 func statOf(fi fs.FileInfo) (st stat) {
 	st.from(sysStat(fi))
 	return st
 }
 
-// isForeign reports whether a user id is not that of this process.
+// isForeign reports whether a user id differs from the one of this process.
 func isForeign(uid uint32) bool { return int64(uid) != int64(os.Geteuid()) }
 
 func (s *stat) is(kind uint32) bool { return s.mode&typeMask == kind }
 func (s *stat) perm() uint32        { return s.mode & permMask }
 
-// hasSetIDs reports whether setuid or setgid is set, so that the owner matters.
-func (s *stat) hasSetIDs() bool { return s.mode&setIDs != 0 }
-
 // owner returns the owner that a snapshot records: none without setuid and setgid.
 func (s *stat) owner() segno.Owner {
-	if !s.hasSetIDs() {
+	if s.mode&setIDs == 0 {
 		return segno.Owner{}
 	}
 	return segno.Owner{Known: true, UID: s.uid, GID: s.gid}

@@ -14,7 +14,7 @@ type step struct {
 	found   present // at the path when the decision was made
 	verdict verdict
 	why     string // of a conflict
-	// stripped means that the path became what To requires, without setuid and setgid.
+	// stripped means that the path has the state To, but without setuid and setgid.
 	stripped bool
 }
 
@@ -23,16 +23,17 @@ type verdict int
 
 const (
 	verdictWrite  verdict = iota
-	verdictSkip           // the path is what To requires, or must stay without being a conflict
+	verdictSkip           // the path has the state To, or must stay without being a conflict
 	verdictRefuse         // the path stays, and is a conflict
 )
 
 // whyStripped is the conflict about a file or directory that belongs to another owner now.
 const whyStripped = "setuid and setgid were not restored: they were not recorded for its present owner"
 
-// lendsTo reports whether the setuid and setgid of e may be set for this owner.
-func lendsTo(e segno.Entity, uid, gid uint32) bool {
-	return e.Owner == segno.Owner{Known: true, UID: uid, GID: gid}
+// lendsTo reports whether the setuid and setgid of e may be set on the file of st: the snapshot
+// recorded that owner.
+func lendsTo(e segno.Entity, st *stat) bool {
+	return e.Owner == segno.Owner{Known: true, UID: st.uid, GID: st.gid}
 }
 
 // strip returns e without setuid and setgid.
@@ -43,15 +44,10 @@ func strip(e segno.Entity) segno.Entity {
 
 func (s *step) refuse(why string) { s.verdict, s.why = verdictRefuse, why }
 
-// isContent reports whether e has content.
-func isContent(e segno.Entity) bool {
-	return e.Type == segno.EntityFile || e.Type == segno.EntityHardLink
-}
-
 // equal compares entities. A hard link and a file of the same content are equal
 // here: which names share an inode matters when links are made.
 func equal(a, b segno.Entity) bool {
-	if isContent(a) && isContent(b) {
+	if a.HasContent() && b.HasContent() {
 		a.Type, a.Target, b.Type, b.Target = "", "", "", ""
 	}
 	return !differ(a, b)
@@ -65,7 +61,7 @@ func (a *apply) decide(s *step) error {
 		return nil
 	}
 	if err != nil {
-		return pathError("look at", s.Path, err)
+		return pathError("inspect", s.Path, err)
 	}
 	s.found = now
 	switch {
@@ -76,7 +72,7 @@ func (a *apply) decide(s *step) error {
 			s.verdict = verdictSkip
 		}
 		return err
-	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, now.uid, now.gid):
+	case s.To.Mode&setIDs != 0 && equal(now.Entity, strip(s.To)) && !lendsTo(s.To, &now.st):
 		s.refuse(whyStripped)
 	case equal(now.Entity, s.From) || isHalfway(now.Entity, s.From, s.To):
 		s.verdict = verdictWrite
@@ -116,7 +112,7 @@ func (a *apply) isStillLinked(s *step) (bool, error) {
 	}
 	first, ok, err := a.reader.root.find(s.From.Target)
 	if err != nil {
-		return false, pathError("look at", s.From.Target, err)
+		return false, pathError("inspect", s.From.Target, err)
 	}
 	return ok && first.isSameFile(&s.found.st), nil
 }
@@ -143,7 +139,7 @@ func isHalfway(now, from, to segno.Entity) bool {
 // ownerBits are the permissions that a directory needs to be written in.
 const ownerBits = 0o700
 
-// checkParents refuses the steps whose path will have no directory to be made in.
+// checkParents refuses the steps that will have no directory for their path.
 func (a *apply) checkParents() error {
 	for _, s := range a.steps { // in the order of paths, so that parents come first
 		if s.verdict != verdictWrite || s.To.Type == segno.EntityNone {
@@ -170,12 +166,12 @@ func (a *apply) whyNoDir(dir string) (string, error) {
 			return "", nil
 		}
 		if s.found.Type != segno.EntityProtected {
-			return dir + " is not to be a directory", nil
+			return dir + " will not be a directory", nil
 		}
 	}
 	now, err := a.reader.look(dir)
 	if err != nil {
-		return "", pathError("look at", dir, err)
+		return "", pathError("inspect", dir, err)
 	}
 	switch now.Type {
 	case segno.EntityDir:
@@ -199,9 +195,9 @@ func newSteps(changes []segno.Change) ([]*step, error) {
 		why := ""
 		switch {
 		case !validPath(s.Path):
-			why = "the path is not one inside the tree"
+			why = "the path is not inside the tree"
 		case i > 0 && out[i-1].Path == s.Path:
-			why = "there are two steps for it"
+			why = "the plan has two steps for this path"
 		case !isComplete(s.To):
 			why = "its target state is incomplete"
 		}

@@ -2,7 +2,6 @@ package workspace
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -23,7 +22,7 @@ type treeWriter struct {
 // openedDir is a directory that stays open for the next call.
 type openedDir struct {
 	name string
-	dir  vfs.Root // nil for one far above, which was closed
+	dir  vfs.Root // nil if it is far above and was closed
 }
 
 // maxOpen is how many directories stay open: enough for the way back from almost
@@ -54,13 +53,10 @@ func (w *treeWriter) closeFrom(from int) {
 	w.open = w.open[:from]
 }
 
-// notDirError is the error about a component of a path that is not a directory.
-type notDirError struct {
-	path string
-	what string
-}
+// notDirError is the text of the error about a component of a path that is not a directory.
+type notDirError string
 
-func (e *notDirError) Error() string { return fmt.Sprintf("%s is %s", e.path, e.what) }
+func (e notDirError) Error() string { return string(e) }
 
 // dir opens the directory at path, "" being the root. The error is a notDirError
 // or is [fs.ErrNotExist] if there is none. The result is valid until the next call.
@@ -81,16 +77,17 @@ func (w *treeWriter) dir(path string) (vfs.Root, error) {
 	if shared > 0 {
 		at = w.open[shared-1].dir
 	}
-	for i := shared; i < len(names); i++ {
-		next, err := enter(at, names[i])
-		var not *notDirError
-		if errors.As(err, &not) {
-			not.path = strings.Join(names[:i+1], "/")
+	end := -1
+	for i, name := range names {
+		end += 1 + len(name)
+		if i < shared {
+			continue
 		}
+		next, err := enter(at, name, path[:end])
 		if err != nil {
 			return nil, err
 		}
-		w.open = append(w.open, openedDir{names[i], next})
+		w.open = append(w.open, openedDir{name, next})
 		if far := len(w.open) - 1 - maxOpen; far >= 0 && w.open[far].dir != nil {
 			w.open[far].dir.Close()
 			w.open[far].dir = nil
@@ -100,9 +97,9 @@ func (w *treeWriter) dir(path string) (vfs.Root, error) {
 	return at, nil
 }
 
-// enter opens a directory inside another. It compares the directory before and after: if
-// both are the same, no symlink was followed.
-func enter(at vfs.Root, name string) (vfs.Root, error) {
+// enter opens the directory called name, at path in the tree. It compares the directory before
+// and after: if both are the same, no symlink was followed.
+func enter(at vfs.Root, name, path string) (vfs.Root, error) {
 	before, err := at.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -110,11 +107,11 @@ func enter(at vfs.Root, name string) (vfs.Root, error) {
 	switch before.Mode().Type() {
 	case fs.ModeDir:
 	case fs.ModeSymlink:
-		return nil, &notDirError{what: "a symlink"}
+		return nil, notDirError(path + " is a symlink")
 	case 0:
-		return nil, &notDirError{what: "a file"}
+		return nil, notDirError(path + " is a file")
 	default:
-		return nil, &notDirError{what: "not a directory"}
+		return nil, notDirError(path + " is not a directory")
 	}
 	next, err := at.OpenRoot(name)
 	if err != nil {
@@ -122,7 +119,7 @@ func enter(at vfs.Root, name string) (vfs.Root, error) {
 	}
 	self, err := next.Lstat(".")
 	if err == nil && !os.SameFile(before, self) {
-		err = &notDirError{what: "moving"}
+		err = notDirError(path + " was replaced meanwhile")
 	}
 	if err != nil {
 		next.Close()
@@ -131,40 +128,26 @@ func enter(at vfs.Root, name string) (vfs.Root, error) {
 	return next, nil
 }
 
-// parent opens the directory that contains the path p, and returns the last name of p.
-func (w *treeWriter) parent(p string) (vfs.Root, string, error) {
+// in calls do with the directory that contains the path p, and the last name of p.
+func (w *treeWriter) in(p string, do func(at vfs.Root, name string) error) error {
 	at, err := w.dir(dirOf(p))
-	return at, path.Base(p), err
+	if err != nil {
+		return err
+	}
+	return do(at, path.Base(p))
 }
 
 // removeTemp removes a temporary file, if it still exists.
 func (w *treeWriter) removeTemp(p string) error {
-	at, name, err := w.parent(p)
-	if err == nil {
-		err = at.Remove(name)
+	if err := w.in(p, vfs.Root.Remove); !isAbsent(err) {
+		return err
 	}
-	if isAbsent(err) {
-		return nil
-	}
-	return err
+	return nil
 }
 
 // replaceFile replaces a file durably.
 func (w *treeWriter) replaceFile(p string, data []byte, perm fs.FileMode) error {
-	at, name, err := w.parent(p)
-	if err != nil {
-		return err
-	}
-	return vfs.Replace(at, name, data, perm)
-}
-
-// removeAll removes a path and everything below it.
-func (w *treeWriter) removeAll(p string) error {
-	at, name, err := w.parent(p)
-	if err != nil {
-		return err
-	}
-	return removeAll(at, name)
+	return w.in(p, func(at vfs.Root, name string) error { return vfs.Replace(at, name, data, perm) })
 }
 
 // removeAll removes a name in a directory, and everything below it. It enters directories
@@ -185,10 +168,10 @@ func removeAll(at vfs.Root, name string) error {
 
 // empty removes everything in a directory.
 func empty(at vfs.Root, name string) error {
-	dir, err := enter(at, name)
+	dir, err := enter(at, name, name)
 	if errors.Is(err, fs.ErrPermission) {
 		if err = at.Chmod(name, 0o700); err == nil {
-			dir, err = enter(at, name)
+			dir, err = enter(at, name, name)
 		}
 	}
 	if err != nil {
@@ -230,6 +213,6 @@ func chmodDir(at vfs.Root, mode uint32) error {
 // isDenied reports whether an error is about one path only. That path stays as it is, and
 // the others are still written.
 func isDenied(err error) bool {
-	var not *notDirError
+	var not notDirError
 	return errors.Is(err, errMoved) || errors.As(err, &not) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EBUSY)
 }

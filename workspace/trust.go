@@ -8,7 +8,7 @@ import (
 
 // ForeignError is the cause of an error with [segno.KindRefused]: a directory belongs to
 // another user, and this user did not accept that yet. The owner may put files
-// there for segno to read, as for git, which asks for safe.directory.
+// there for segno to read. git asks for safe.directory in this case.
 type ForeignError struct {
 	Root string // the directory's real path
 	UID  uint32 // of its owner

@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// seen is what a person with ls, cat, stat and getfattr sees of a tree: for each
-// path one line. It shares no code with the scanner. What is in a .git is under
-// git, and the rest under tree.
+// seen is the output of ls, cat, stat and getfattr for a tree: one line for each
+// path. It shares no code with the scanner. git has the paths in a .git, tree has
+// the others.
 type seen struct {
 	tree, git map[string]string
 	mtime     map[string]int64 // of files

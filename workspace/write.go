@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -31,14 +32,6 @@ func (a *apply) openParent(s *step) (vfs.Root, string, error) {
 	}
 	a.changedDirs[dir] = true
 	return at, name, s.checkStat(at, name)
-}
-
-// checkUnchanged checks, right before a path is replaced, that it is still the same.
-func (a *apply) checkUnchanged(at vfs.Root, name string, s *step) error {
-	if err := s.checkStat(at, name); err != nil {
-		return err
-	}
-	return a.checkContent(at, name, s)
 }
 
 // checkContent reads a file again if its content may have changed without a trace in the
@@ -187,11 +180,7 @@ func (a *apply) removeWithTemps(dir string) error {
 			}
 		}
 	}
-	at, name, err := a.writer.parent(dir)
-	if err != nil {
-		return err
-	}
-	return at.Remove(name)
+	return a.writer.in(dir, vfs.Root.Remove)
 }
 
 // makeDir makes a directory that can be filled; finishDir sets its mode.
@@ -242,7 +231,7 @@ func (s *step) setMode(f vfs.File) error {
 		if err != nil {
 			return err
 		}
-		if sys := sysStat(fi); !lendsTo(s.To, sys.Uid, sys.Gid) {
+		if st := statOf(fi); !lendsTo(s.To, &st) {
 			mode, s.stripped = mode&^setIDs, true
 		}
 	}
@@ -278,13 +267,16 @@ func (a *apply) renameOver(s *step, write func(at vfs.Root, temp string) error) 
 	if err := write(at, temp); err != nil {
 		return err
 	}
-	if err := a.checkUnchanged(at, name, s); err != nil {
+	if err := s.checkStat(at, name); err != nil {
+		return err
+	}
+	if err := a.checkContent(at, name, s); err != nil {
 		return err
 	}
 	return at.Rename(temp, name)
 }
 
-// writeFile makes the file temp what the path of a step is to be.
+// writeFile creates the file temp with the content and metadata of a step's To.
 func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step) error {
 	content, err := a.objects.content(ctx, s.To.Hash)
 	if err != nil {
@@ -294,7 +286,7 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	if err != nil {
 		return err
 	}
-	mtime, known, err := a.objects.mtime(ctx, s.Path)
+	saved, err := a.objects.time(ctx, s.Path)
 	if err != nil {
 		return err
 	}
@@ -303,10 +295,10 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 		return err
 	}
 	defer f.Close()
-	if err := writeContent(f, content); err != nil {
+	if err := writeContent(f, bytes.NewReader(content)); err != nil {
 		return err
 	}
-	if err := keepOwner(f, s.found); err != nil {
+	if err := keepOwner(f, s.found.st); err != nil {
 		return err
 	}
 	if err := writeXattrs(f.Fd(), attrs); err != nil {
@@ -315,8 +307,8 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 	if err := s.setMode(f); err != nil { // after keepOwner, which may clear setuid
 		return err
 	}
-	if known {
-		if err := at.Chtimes(temp, time.Time{}, time.Unix(0, mtime)); err != nil {
+	if saved != nil && saved.child.IsZero() {
+		if err := at.Chtimes(temp, time.Time{}, time.Unix(0, saved.mtime)); err != nil {
 			return err
 		}
 	}
@@ -329,15 +321,15 @@ func (a *apply) writeFile(ctx context.Context, at vfs.Root, temp string, s *step
 }
 
 // keepOwner gives a file the owner of the one that it replaces, if this process may.
-func keepOwner(f vfs.File, was present) error {
-	if was.st.ino == 0 || os.Geteuid() != 0 {
+func keepOwner(f vfs.File, was stat) error {
+	if was.ino == 0 || os.Geteuid() != 0 {
 		return nil
 	}
 	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if now := sysStat(fi); now.Uid == was.uid && now.Gid == was.gid {
+	if now := statOf(fi); now.uid == was.uid && now.gid == was.gid {
 		return nil
 	}
 	return unix.Fchown(int(f.Fd()), int(was.uid), int(was.gid))

@@ -21,22 +21,21 @@ func encodeXattrs(all []xattr) []byte {
 		return nil
 	}
 	slices.SortFunc(all, func(a, b xattr) int { return strings.Compare(a.name, b.name) })
-	b := []byte(xattrMagic)
-	for _, x := range all {
-		b = appendString(appendString(b, x.name), x.value)
-	}
-	return b
+	return encodeList(xattrMagic, all, (*codec).xattr)
 }
 
 // decodeXattrs reads the object of a file's attributes.
 func decodeXattrs(data []byte) ([]xattr, error) {
-	return decodeAll(data, xattrMagic, func(d *decoder) (xattr, string) {
-		x := xattr{name: d.string(), value: d.string()}
-		if !strings.HasPrefix(x.name, xattrPrefix) || len(x.name) == len(xattrPrefix) || strings.IndexByte(x.name, 0) >= 0 {
-			d.fail("an attribute that is not a user's")
-		}
-		return x, x.name
-	})
+	out, err := decodeList(data, xattrMagic, (*codec).xattr)
+	return out, notEmpty(out, err)
+}
+
+// xattr codes one attribute.
+func (c *codec) xattr(x *xattr) {
+	c.key(&x.name)
+	c.text(&x.value)
+	isUser := strings.HasPrefix(x.name, xattrPrefix) && len(x.name) > len(xattrPrefix)
+	c.check(isUser && strings.IndexByte(x.name, 0) < 0, "an attribute outside the user namespace")
 }
 
 // The buffers for attributes: most are small, and the kernel has none above 64 KiB.
@@ -45,17 +44,19 @@ const (
 	maxXattr   = 64 << 10
 )
 
-// enoattr is what macOS returns for an attribute that does not exist.
+// enoattr is the error of macOS for an attribute that does not exist.
 const enoattr = unix.Errno(93)
 
 // readXattrs returns the user extended attributes of an open file, encoded; nil if it has
 // none or the file system does not support them.
 func readXattrs(fd int) ([]byte, error) {
-	names, err := listXattrs(fd)
-	if err != nil || len(names) == 0 {
-		return nil, err
-	}
-	var all []xattr
+	all, err := listXattrs(fd)
+	return encodeXattrs(all), err
+}
+
+// listXattrs returns the user extended attributes of an open file.
+func listXattrs(fd int) (all []xattr, err error) {
+	names, err := xattrNames(fd)
 	for _, name := range names {
 		value, err := fill(func(buf []byte) (int, error) { return unix.Fgetxattr(fd, name, buf) })
 		if errors.Is(err, unix.ENODATA) || errors.Is(err, enoattr) {
@@ -66,11 +67,11 @@ func readXattrs(fd int) ([]byte, error) {
 		}
 		all = append(all, xattr{name, string(value)})
 	}
-	return encodeXattrs(all), nil
+	return all, err
 }
 
-// listXattrs returns the names of the user extended attributes of an open file.
-func listXattrs(fd int) (names []string, err error) {
+// xattrNames returns the names of the user extended attributes of an open file.
+func xattrNames(fd int) (names []string, err error) {
 	list, err := fill(func(buf []byte) (int, error) { return unix.Flistxattr(fd, buf) })
 	if errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
 		return nil, nil
@@ -83,7 +84,7 @@ func listXattrs(fd int) (names []string, err error) {
 	return names, err
 }
 
-// fill returns what get fills a buffer with. It repeats get with a larger buffer.
+// fill returns the bytes that get writes to a buffer. It repeats get with a larger buffer.
 func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 	var small [smallXattr]byte
 	for buf := small[:]; ; {
@@ -102,7 +103,7 @@ func fill(get func(buf []byte) (int, error)) ([]byte, error) {
 
 // writeXattrs makes want the user extended attributes of an open file.
 func writeXattrs(fd uintptr, want []xattr) error {
-	names, err := listXattrs(int(fd))
+	names, err := xattrNames(int(fd))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func outside(t *testing.T) (r *rig, dir, out string) {
 	return newRig(t, tool.Deep(dir, openRoot(t, dir))), dir, out
 }
 
-func TestNoPathLeavesTheDirectory(t *testing.T) {
+func TestPathsStayInTheDirectory(t *testing.T) {
 	r, dir, out := outside(t)
 	for name, target := range map[string]string{"up": "../out", "abs": out, "file": "../out/secret", "absfile": filepath.Join(out, "secret"), "new": "../out/new", "absnew": filepath.Join(out, "new")} {
 		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
@@ -122,7 +122,7 @@ func TestWritingGoesThroughLinksInside(t *testing.T) {
 	r.wants("dangling\nto\ntwice\nx/made\nx/y/file\nx/y/up\nx/z", "glob", "pattern", "**")
 }
 
-func TestWritingKeepsTheModeAndLeavesNothingBehind(t *testing.T) {
+func TestWriteKeepsModeAndRemovesTempFile(t *testing.T) {
 	r, dir := inDir(t)
 	script := filepath.Join(dir, "run.sh")
 	writeFile(t, script, "echo 1\n")

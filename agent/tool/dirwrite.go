@@ -26,7 +26,7 @@ func (d *inDir) Write(_ context.Context, _ *agent.Values, name string, data []by
 func (d *inDir) Edit(_ context.Context, _ *agent.Values, name string, change func([]byte) ([]byte, error)) error {
 	d.write.Lock()
 	defer d.write.Unlock()
-	f, info, err := d.open(name)
+	f, info, err := openFile(dirFS{d.root}, name)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,9 @@ package tool
 
 import (
 	"context"
-	"io"
-	"iter"
+	"errors"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -13,58 +14,15 @@ import (
 // resultsDir is the directory of the state with the results that the agent evicted.
 const resultsDir = "large_tool_results"
 
-// evictedFiles is a file system with the evicted results as a read-only directory. A walk visits
-// it only if it begins there: a search must not find its old results.
-type evictedFiles struct {
-	FileSystem
-	state FileSystem
-}
+// evictedFiles is a file system with the evicted results as a read-only directory.
+type evictedFiles struct{ FileSystem }
 
 func isEvicted(name string) bool {
 	return name == resultsDir || strings.HasPrefix(name, resultsDir+"/")
 }
 
-func (a evictedFiles) at(name string) FileSystem {
-	if isEvicted(name) {
-		return a.state
-	}
-	return a.FileSystem
-}
-
-func (a evictedFiles) List(ctx context.Context, state *agent.Values, name string) ([]File, error) {
-	files, err := a.at(name).List(ctx, state, name)
-	if name != "." || err != nil {
-		return files, err
-	}
-	all := make([]File, 0, len(files)+1)
-	for _, f := range files {
-		if !isEvicted(f.Name) {
-			all = append(all, f)
-		}
-	}
-	if len(state.Keys(fileKey(resultsDir)+"/")) > 0 {
-		all = append(all, File{Name: resultsDir, Dir: true})
-	}
-	sortFiles(all)
-	return all, nil
-}
-
-func (a evictedFiles) Walk(ctx context.Context, state *agent.Values, name string) iter.Seq2[string, error] {
-	files := a.at(name).Walk(ctx, state, name)
-	if isEvicted(name) {
-		return files
-	}
-	return func(yield func(string, error) bool) {
-		for file, err := range files {
-			if !isEvicted(file) && !yield(file, err) {
-				return
-			}
-		}
-	}
-}
-
-func (a evictedFiles) Open(ctx context.Context, state *agent.Values, name string) (io.ReadCloser, error) {
-	return a.at(name).Open(ctx, state, name)
+func (a evictedFiles) FS(state *agent.Values) fs.FS {
+	return evictedFS{files: a.FileSystem.FS(state), state: stateFS{state}}
 }
 
 func (a evictedFiles) Write(ctx context.Context, state *agent.Values, name string, data []byte) error {
@@ -79,4 +37,33 @@ func (a evictedFiles) Edit(ctx context.Context, state *agent.Values, name string
 		return errFile(name, segno.KindRefused, "evicted results are read-only: write elsewhere")
 	}
 	return a.FileSystem.Edit(ctx, state, name, change)
+}
+
+// evictedFS is evictedFiles for reading.
+type evictedFS struct{ files, state fs.FS }
+
+func (a evictedFS) at(name string) fs.FS {
+	if isEvicted(name) {
+		return a.state
+	}
+	return a.files
+}
+
+func (a evictedFS) Open(name string) (fs.File, error)     { return a.at(name).Open(name) }
+func (a evictedFS) Stat(name string) (fs.FileInfo, error) { return fs.Stat(a.at(name), name) }
+
+func (a evictedFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(a.at(name), name)
+	if name != "." || err != nil {
+		return entries, err
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() == resultsDir })
+	switch info, err := fs.Stat(a.state, resultsDir); {
+	case err == nil:
+		entries = append(entries, fs.FileInfoToDirEntry(info))
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
 }

@@ -31,9 +31,9 @@ func ExampleDeep() {
 			log.Fatal(err)
 		}
 		switch ev.Kind {
-		case agent.EventFileWritten, agent.EventFileEdited:
+		case tool.EventFileWritten, tool.EventFileEdited:
 			fmt.Println(ev.Kind, ev.Path)
-		case agent.EventExecFinish:
+		case tool.EventExecFinish:
 			fmt.Println(ev.Kind, ev.Text, *ev.Code)
 		case agent.EventTodos:
 			fmt.Println(ev.Kind, ev.Todos)

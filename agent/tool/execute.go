@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,15 +34,9 @@ func (o ExecuteOptions) withDefaults() ExecuteOptions {
 	if o.Env == nil {
 		o.Env = withoutSecrets(os.Environ())
 	}
-	if o.MaxTimeout == 0 {
-		o.MaxTimeout = time.Hour
-	}
-	if o.Timeout == 0 {
-		o.Timeout = min(2*time.Minute, o.MaxTimeout)
-	}
-	if o.Output == 0 {
-		o.Output = 256 << 10
-	}
+	o.MaxTimeout = cmp.Or(o.MaxTimeout, time.Hour)
+	o.Timeout = cmp.Or(o.Timeout, min(2*time.Minute, o.MaxTimeout))
+	o.Output = cmp.Or(o.Output, 256<<10)
 	return o
 }
 
@@ -76,12 +71,12 @@ func Execute(dir string, o ExecuteOptions) agent.Tool {
 			if err != nil {
 				return agent.Result{}, err
 			}
-			emit(inv, agent.Event{Kind: agent.EventExecStart, Text: args.Command})
+			emit(inv, agent.Event{Kind: eventExecStart, Text: args.Command})
 			r, err := o.run(ctx, dir, args.Command, timeout)
 			if err != nil {
 				return agent.Result{}, err
 			}
-			emit(inv, agent.Event{Kind: agent.EventExecFinish, Text: args.Command, Code: &r.code})
+			emit(inv, agent.Event{Kind: EventExecFinish, Text: args.Command, Code: &r.code})
 			return agent.Result{Text: r.text(timeout), Error: r.code != 0}, nil
 		})
 }
@@ -139,7 +134,7 @@ func (o ExecuteOptions) run(ctx context.Context, dir, command string, timeout ti
 		return nil, fmt.Errorf("run command: %w", err)
 	}
 	defer out.Close()
-	guard, err := newOrphanGuard()
+	guard, err := newOrphanGuard(ctx)
 	if err != nil {
 		in.Close()
 		return nil, err

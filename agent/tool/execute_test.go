@@ -36,10 +36,10 @@ func TestACommandsOutputAndExitCode(t *testing.T) {
 	if err != nil || !res.Error || res.Text != "no\nexit code 3" {
 		t.Errorf("a command that goes wrong gives %+v, %v", res, err)
 	}
-	if ev := r.last(); ev.Kind != agent.EventExecFinish || *ev.Code != 3 || ev.Text != "echo no >&2; exit 3" {
+	if ev := r.last(); ev.Kind != tool.EventExecFinish || *ev.Code != 3 || ev.Text != "echo no >&2; exit 3" {
 		t.Errorf("the event is %+v", ev)
 	}
-	if got := r.told()[:2]; !reflect.DeepEqual(got, []agent.EventKind{agent.EventExecStart, agent.EventExecFinish}) {
+	if got := r.told()[:2]; !reflect.DeepEqual(got, []agent.EventKind{"execute-start", tool.EventExecFinish}) {
 		t.Errorf("the events are %v", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestACommandOutOfTimeIsStoppedWithItsChildren(t *testing.T) {
 	}
 	up()
 	gone()
-	if ev := r.last(); ev.Kind != agent.EventExecFinish || *ev.Code != 124 {
+	if ev := r.last(); ev.Kind != tool.EventExecFinish || *ev.Code != 124 {
 		t.Errorf("the event is %+v", ev)
 	}
 }
@@ -129,7 +129,7 @@ func TestACancelledCommandIsStoppedWithItsChildren(t *testing.T) {
 		t.Errorf("that a command was stopped is its result, not %v", err)
 	}
 	gone()
-	if ev := r.last(); ev.Kind != agent.EventExecFinish || *ev.Code != 137 {
+	if ev := r.last(); ev.Kind != tool.EventExecFinish || *ev.Code != 137 {
 		t.Errorf("the event is %+v", ev)
 	}
 	if _, err := r.call(ctx, "execute", `{"command":"touch ran"}`); !errors.Is(err, context.Canceled) {
@@ -140,7 +140,7 @@ func TestACancelledCommandIsStoppedWithItsChildren(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftInTheBackgroundIsStopped(t *testing.T) {
+func TestBackgroundProcessesAreKilled(t *testing.T) {
 	r, dir := shell(t, tool.ExecuteOptions{})
 	up, gone := holders(t, dir)
 	r.wants("started\n(background processes of the command were stopped)\nexit code 0", "execute", "command",

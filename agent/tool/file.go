@@ -3,10 +3,10 @@ package tool
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"iter"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,13 +26,8 @@ type FileSystem interface {
 	Name(path string) (string, error)
 	// Effects returns the policies for lost writes and lost edits.
 	Effects() (write, edit agent.OnLost)
-	// List returns the entries of a directory, or the file itself, sorted by name.
-	List(ctx context.Context, state *agent.Values, name string) ([]File, error)
-	// Walk yields the names of all files below a directory, or of the file itself, in order. An
-	// error with a name concerns that file or directory; one without a name ends the walk.
-	Walk(ctx context.Context, state *agent.Values, name string) iter.Seq2[string, error]
-	// Open reads a file.
-	Open(ctx context.Context, state *agent.Values, name string) (io.ReadCloser, error)
+	// FS returns the files for reading.
+	FS(state *agent.Values) fs.FS
 	// Write replaces a file's content, or changes nothing. It creates missing directories.
 	Write(ctx context.Context, state *agent.Values, name string, data []byte) error
 	// Edit replaces a file's content by the result of change. Concurrent edits run one after the
@@ -40,16 +35,9 @@ type FileSystem interface {
 	Edit(ctx context.Context, state *agent.Values, name string, change func(old []byte) ([]byte, error)) error
 }
 
-// File is a file or a directory.
-type File struct {
-	Name string // from the root
-	Dir  bool
-	Size int64 // in bytes, of a file
-}
-
 // Files returns the tools for files: ls, read_file, write_file, edit_file, glob and grep.
 func Files(files FileSystem) []agent.Tool {
-	files = evictedFiles{FileSystem: files, state: InState()}
+	files = evictedFiles{files}
 	return []agent.Tool{list(files), read(files), write(files), edit(files), glob(files), grep(files)}
 }
 
@@ -78,6 +66,87 @@ func fileName(files FileSystem, p string) (string, error) {
 	return name, err
 }
 
+// openFile opens a regular file for reading.
+func openFile(fsys fs.FS, name string) (fs.File, fs.FileInfo, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkRegular(name, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func checkRegular(name string, info fs.FileInfo) error {
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		return errIsDir(name)
+	case !mode.IsRegular():
+		kind := "device"
+		if mode&fs.ModeNamedPipe != 0 {
+			kind = "pipe"
+		} else if mode&fs.ModeSocket != 0 {
+			kind = "socket"
+		}
+		return errFile(name, segno.KindInvalid, "not a regular file but a %s: leave it unchanged", kind)
+	}
+	return nil
+}
+
+func errIsDir(name string) error {
+	return errFile(name, segno.KindInvalid, "the path is a directory: list it with ls")
+}
+
+// walk yields the names of all files below a directory, or of the file itself, in order. An
+// error with a name concerns that file or directory; one without a name ends the walk. walk
+// skips version control. It enters the evicted results only if it begins there, because a
+// search must not find its old results.
+func walk(ctx context.Context, fsys fs.FS, base string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		info, err := fs.Stat(fsys, base)
+		if err == nil && !info.IsDir() {
+			yield(base, nil)
+			return
+		}
+		if err == nil {
+			err = fs.WalkDir(fsys, base, func(name string, e fs.DirEntry, err error) error {
+				switch {
+				case ctx.Err() != nil:
+					return ctx.Err()
+				case err == nil && e.IsDir() && name != base && (isVersionControl(name) || name == resultsDir):
+					return fs.SkipDir
+				case err == nil && !isFile(fsys, name, e), yield(name, err):
+					return nil
+				}
+				return fs.SkipAll
+			})
+		}
+		if err != nil {
+			yield("", err)
+		}
+	}
+}
+
+// isFile follows symlinks, but not to directories, which may contain the symlink.
+func isFile(fsys fs.FS, name string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink != 0 {
+		info, err := fs.Stat(fsys, name)
+		return err == nil && info.Mode().IsRegular()
+	}
+	return e.Type().IsRegular()
+}
+
+// isVersionControl reports whether a directory belongs to version control.
+func isVersionControl(name string) bool {
+	return slices.Contains([]string{".git", ".hg", ".svn", ".jj"}, path.Base(name))
+}
+
 // display returns a name as one line of text.
 func display(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
@@ -86,7 +155,7 @@ func display(name string) string {
 	return name
 }
 
-// fileError adds the file's name to an error, and what the model can do.
+// fileError adds the file's name to an error, and advice for the model.
 func fileError(name string, err error) error {
 	var known *segno.Error
 	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {

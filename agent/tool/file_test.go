@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -14,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -31,7 +29,7 @@ func TestAFileIsWrittenReadAndOverwritten(t *testing.T) {
 			r.do("write_file", "path", "empty", "content", "")
 			return "empty"
 		}())
-		want := []agent.EventKind{agent.EventFileStart, agent.EventFileWritten, agent.EventFileRead}
+		want := []agent.EventKind{"file-write-start", tool.EventFileWritten, "file-read"}
 		if got := r.told()[:3]; !reflect.DeepEqual(got, want) {
 			r.t.Errorf("the events are %v, want %v", got, want)
 		}
@@ -131,7 +129,7 @@ func TestALongLineIsReadPieceByPiece(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestMissingFiles(t *testing.T) {
 	both(t, func(r *rig) {
 		r.do("write_file", "path", "dir/file", "content", "x")
 		missing := []string{"nope/x", "does not exist", "ls or glob"}
@@ -163,7 +161,7 @@ func TestEditing(t *testing.T) {
 		r.fails([]string{"occurs 0 times"}, "edit_file", "path", "f", "old", "none", "new", "x", "all", true)
 		r.wants("     1\t$1\n     2\taxb\n     3\tfoo foo\n     4\tfoo", "read_file", "path", "f")
 		r.wants("edited f in 3 places", "edit_file", "path", "f", "old", "foo", "new", "x", "all", true)
-		if ev := r.last(); ev.Kind != agent.EventFileEdited || ev.Path != "f" || ev.Count != 3 {
+		if ev := r.last(); ev.Kind != tool.EventFileEdited || ev.Path != "f" || ev.Count != 3 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		r.do("edit_file", "path", "f", "old", "x x\n", "new", "")
@@ -214,7 +212,7 @@ func TestListing(t *testing.T) {
 		r.wants("x\t5\ny/", "ls", "path", "a")
 		r.wants("z\t5", "ls", "path", "/a/y/")
 		r.wants("b\t5", "ls", "path", "b")
-		if ev := r.last(); ev.Kind != agent.EventList || ev.Path != "b" || ev.Count != 1 {
+		if ev := r.last(); ev.Kind != "ls" || ev.Path != "b" || ev.Count != 1 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		for i := range 1200 {
@@ -263,7 +261,7 @@ func TestImagesAreShownAndOtherBinariesRefused(t *testing.T) {
 	}
 }
 
-func TestWhatWasPutAsideIsReadFromTheState(t *testing.T) {
+func TestEvictedResultsAreReadFromState(t *testing.T) {
 	both(t, func(r *rig) {
 		r.wants("(empty)", "ls")
 		r.state.Set("files/large_tool_results/execute_c1.txt", map[string]string{"text": "one\nneedle\n"})
@@ -343,7 +341,7 @@ func TestAnUnchangedFileStoresNothing(t *testing.T) {
 	}
 }
 
-func TestAFileSystemOfOnesOwn(t *testing.T) {
+func TestCustomFileSystem(t *testing.T) {
 	r := newRig(t, tool.Files(broken{tool.InState()}))
 	r.do("write_file", "path", "a", "content", "x")
 	r.fails([]string{"a: boom"}, "read_file", "path", "a")
@@ -354,13 +352,28 @@ func TestAFileSystemOfOnesOwn(t *testing.T) {
 // broken is a file system whose reads fail.
 type broken struct{ tool.FileSystem }
 
-func (broken) List(context.Context, *agent.Values, string) ([]tool.File, error) {
-	return nil, &fs.PathError{Op: "open", Path: "/secret/place", Err: fs.ErrPermission}
+func (b broken) FS(state *agent.Values) fs.FS { return brokenFS{b.FileSystem.FS(state)} }
+
+type brokenFS struct{ fs.FS }
+
+func (b brokenFS) Stat(name string) (fs.FileInfo, error) {
+	if name == "a" {
+		return nil, &fs.PathError{Op: "open", Path: "/secret/place", Err: fs.ErrPermission}
+	}
+	return fs.Stat(b.FS, name)
 }
 
-func (broken) Open(context.Context, *agent.Values, string) (io.ReadCloser, error) {
-	return io.NopCloser(iotest.ErrReader(errors.New("boom"))), nil
+func (b brokenFS) Open(name string) (fs.File, error) {
+	f, err := b.FS.Open(name)
+	if name == "a" {
+		return brokenFile{f}, err
+	}
+	return f, err
 }
+
+type brokenFile struct{ fs.File }
+
+func (brokenFile) Read([]byte) (int, error) { return 0, errors.New("boom") }
 
 func writeFile(t *testing.T, name, data string) {
 	t.Helper()

@@ -24,7 +24,7 @@ func glob(files FileSystem) agent.Tool {
 			}
 			var b strings.Builder
 			n := 0
-			for name, err := range files.Walk(ctx, inv.State, base) {
+			for name, err := range walk(ctx, files.FS(inv.State), base) {
 				if err != nil && name == "" {
 					return "", fileError(base, err)
 				}
@@ -38,7 +38,7 @@ func glob(files FileSystem) agent.Tool {
 				b.WriteString(display(name) + "\n")
 				n++
 			}
-			emit(inv, agent.Event{Kind: agent.EventGlob, Pattern: args.Pattern, Path: base, Count: n})
+			emit(inv, agent.Event{Kind: eventGlob, Pattern: args.Pattern, Path: base, Count: n})
 			if n == 0 {
 				return noMatch(args.Pattern), nil
 			}

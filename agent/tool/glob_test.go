@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dalsegno/segno/agent"
 )
 
 func TestGlob(t *testing.T) {
@@ -42,7 +40,7 @@ func TestGlob(t *testing.T) {
 			}
 		}
 		r.wants("src/a.go\nsrc/b.ts\nsrc/deep/d.tsx\nsrc/deep/er/c.go", "glob", "pattern", "src/**")
-		if ev := r.last(); ev.Kind != agent.EventGlob || ev.Pattern != "src/**" || ev.Count != 4 {
+		if ev := r.last(); ev.Kind != "glob" || ev.Pattern != "src/**" || ev.Count != 4 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		r.wants("no files match *.rs; **/*.rs looks at any depth", "glob", "pattern", "*.rs")
@@ -81,7 +79,7 @@ func TestGrep(t *testing.T) {
 		r.do("write_file", "path", "sub/b.go", "content", "package b\nfunc B() {}")
 		r.do("write_file", "path", "sub/c.txt", "content", "FUNC in text\r\n")
 		r.wants("a.go:3:func A() {}\nsub/b.go:2:func B() {}", "grep", "pattern", `^func [A-Z]\(`)
-		if ev := r.last(); ev.Kind != agent.EventGrep || ev.Pattern != `^func [A-Z]\(` || ev.Count != 2 {
+		if ev := r.last(); ev.Kind != "grep" || ev.Pattern != `^func [A-Z]\(` || ev.Count != 2 {
 			r.t.Errorf("the event is %+v", ev)
 		}
 		r.wants("sub/b.go:2:func B() {}\nsub/c.txt:1:FUNC in text", "grep", "pattern", "(?i)func", "path", "sub")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -39,7 +40,8 @@ func grep(files FileSystem) agent.Tool {
 			if err != nil {
 				return "", err
 			}
-			for name, err := range files.Walk(ctx, inv.State, base) {
+			fsys := files.FS(inv.State)
+			for name, err := range walk(ctx, fsys, base) {
 				if err != nil && name == "" {
 					return "", fileError(base, err)
 				}
@@ -47,7 +49,7 @@ func grep(files FileSystem) agent.Tool {
 					continue
 				}
 				if err == nil {
-					err = s.file(ctx, files, inv.State, name)
+					err = s.file(ctx, fsys, name)
 				}
 				if ctx.Err() != nil {
 					return "", ctx.Err()
@@ -59,7 +61,7 @@ func grep(files FileSystem) agent.Tool {
 					break
 				}
 			}
-			emit(inv, agent.Event{Kind: agent.EventGrep, Pattern: args.Pattern, Path: base, Count: s.found})
+			emit(inv, agent.Event{Kind: eventGrep, Pattern: args.Pattern, Path: base, Count: s.found})
 			return s.text(), nil
 		})
 }
@@ -98,8 +100,8 @@ func (s *search) includes(name string) bool {
 	return s.include == "" || matches(s.include, name) || matches(s.include, path.Base(name))
 }
 
-func (s *search) file(ctx context.Context, files FileSystem, state *agent.Values, name string) error {
-	f, err := files.Open(ctx, state, name)
+func (s *search) file(ctx context.Context, fsys fs.FS, name string) error {
+	f, _, err := openFile(fsys, name)
 	if err != nil {
 		return err
 	}

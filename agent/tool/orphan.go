@@ -1,6 +1,7 @@
 package tool
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,23 +13,25 @@ import (
 // number from a pipe and then waits for the pipe's end: the kernel closes it with the last
 // process that holds it open for writing, which is this one.
 type orphanGuard struct {
+	ctx         context.Context // of the guard and of the command; it does not end
 	shell       *exec.Cmd
 	read, write *os.File
 }
 
 const (
 	guardScript = `read -r group && { read -r _; kill -s KILL -- "-$group"; }`
-	// guardedScript runs the command that is its argument, after it has told the guard its
-	// group: a death of this process at any moment before or after ends the command.
+	// guardedScript sends its group to the guard and then runs the command in its argument: a
+	// death of this process at any moment before or after ends the command.
 	guardedScript = `echo $$ >&3; exec 3>&-; exec sh -c "$1"`
 )
 
-func newOrphanGuard() (*orphanGuard, error) {
+func newOrphanGuard(ctx context.Context) (*orphanGuard, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("run command: %w", err)
 	}
-	g := &orphanGuard{shell: exec.Command("sh", "-c", guardScript), read: read, write: write}
+	ctx = context.WithoutCancel(ctx) // the end of a call kills the whole group; see commandResult.wait
+	g := &orphanGuard{ctx: ctx, shell: exec.CommandContext(ctx, "sh", "-c", guardScript), read: read, write: write}
 	g.shell.Stdin = read
 	g.shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := g.shell.Start(); err != nil {
@@ -42,7 +45,7 @@ func newOrphanGuard() (*orphanGuard, error) {
 // command is a shell command whose process group the guard kills. It must be started as the
 // leader of a group.
 func (g *orphanGuard) command(text string) *exec.Cmd {
-	cmd := exec.Command("sh", "-c", guardedScript, "sh", text)
+	cmd := exec.CommandContext(g.ctx, "sh", "-c", guardedScript, "sh", text)
 	cmd.ExtraFiles = []*os.File{g.write}
 	return cmd
 }

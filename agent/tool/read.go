@@ -2,10 +2,12 @@ package tool
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"path"
 	"strings"
@@ -35,28 +37,48 @@ func list(files FileSystem) agent.Tool {
 			if err != nil {
 				return "", err
 			}
-			all, err := files.List(ctx, inv.State, name)
+			fsys := files.FS(inv.State)
+			all, err := entriesOf(fsys, name)
 			if err != nil {
 				return "", fileError(name, err)
 			}
 			var b strings.Builder
-			for i, f := range all {
+			for i, e := range all {
 				if i == maxNames || b.Len() > maxText {
 					fmt.Fprintf(&b, "(%d more: use glob with a pattern)\n", len(all)-i)
 					break
 				}
-				if b.WriteString(display(path.Base(f.Name))); f.Dir {
+				info, err := e.Info()
+				if e.Type()&fs.ModeSymlink != 0 {
+					info, err = fs.Stat(fsys, path.Join(name, e.Name()))
+				}
+				switch b.WriteString(display(e.Name())); {
+				case err != nil: // the symlink leads nowhere
+					b.WriteString("\t0\n")
+				case info.IsDir():
 					b.WriteString("/\n")
-				} else {
-					fmt.Fprintf(&b, "\t%d\n", f.Size)
+				default:
+					fmt.Fprintf(&b, "\t%d\n", info.Size())
 				}
 			}
-			emit(inv, agent.Event{Kind: agent.EventList, Path: name, Count: len(all)})
+			emit(inv, agent.Event{Kind: eventList, Path: name, Count: len(all)})
 			if len(all) == 0 {
 				return "(empty)", nil
 			}
 			return strings.TrimSuffix(b.String(), "\n"), nil
 		})
+}
+
+// entriesOf returns the entries of a directory, or the file itself.
+func entriesOf(fsys fs.FS, name string) ([]fs.DirEntry, error) {
+	info, err := fs.Stat(fsys, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return fs.ReadDir(fsys, name)
+	}
+	return []fs.DirEntry{fs.FileInfoToDirEntry(info)}, nil
 }
 
 type readArgs struct {
@@ -77,7 +99,7 @@ func read(files FileSystem) agent.Tool {
 			if args.Offset < 0 || args.Limit < 0 || args.Column < 0 {
 				return agent.Result{}, errors.New("offset, limit and column must not be negative")
 			}
-			f, err := files.Open(ctx, inv.State, name)
+			f, _, err := openFile(files.FS(inv.State), name)
 			if err != nil {
 				return agent.Result{}, fileError(name, err)
 			}
@@ -98,7 +120,7 @@ func read(files FileSystem) agent.Tool {
 			if err != nil {
 				return agent.Result{}, fileError(name, err)
 			}
-			emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name, Count: page.lines})
+			emit(inv, agent.Event{Kind: eventFileRead, Path: name, Count: page.lines})
 			return agent.Result{Text: page.text}, nil
 		})
 	t.Pages = true
@@ -122,7 +144,7 @@ func readImage(inv *agent.Invocation, name, media string, r io.Reader) (agent.Re
 	if len(data) > maxImage {
 		return agent.Result{}, errFile(name, segno.KindRefused, "the image has more than %d MB: make it smaller first", maxImage>>20)
 	}
-	emit(inv, agent.Event{Kind: agent.EventFileRead, Path: name})
+	emit(inv, agent.Event{Kind: eventFileRead, Path: name})
 	return agent.Result{
 		Text:  fmt.Sprintf("%s: %s, %d bytes", display(name), media, len(data)),
 		Parts: []agent.Part{{Image: &agent.Blob{Type: media, Name: path.Base(name), Data: data}}},
@@ -136,10 +158,7 @@ type page struct {
 
 // readPage reads limit lines after the first offset lines, or a piece of the line after them.
 func readPage(r *bufio.Reader, args readArgs) (page, error) {
-	offset, limit := args.Offset, args.Limit
-	if limit == 0 {
-		limit = maxLines
-	}
+	offset, limit := args.Offset, cmp.Or(args.Limit, maxLines)
 	if args.Column > 0 {
 		return readPiece(r, offset, args.Column)
 	}

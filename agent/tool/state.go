@@ -1,14 +1,11 @@
 package tool
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"io/fs"
-	"iter"
-	"slices"
 	"strings"
+	"testing/fstest"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -48,121 +45,61 @@ func (inState) Name(path string) (string, error) { return Clean(path) }
 
 func (inState) Effects() (write, edit agent.OnLost) { return agent.LostRerun, agent.LostRerun }
 
-// filesBelow returns the names of the files below a directory, in the order of a walk.
-func filesBelow(state *agent.Values, dir string) (names []string) {
+func (inState) FS(state *agent.Values) fs.FS { return stateFS{state} }
+
+// stateFS is the files in a state for reading.
+type stateFS struct{ state *agent.Values }
+
+// Open reads only the file, or the files of the directory.
+func (s stateFS) Open(name string) (fs.File, error) {
+	names := []string{name}
+	if !s.has(name) {
+		names = s.below(name)
+	}
+	files := fstest.MapFS{}
+	for _, name := range names {
+		var file stored
+		if _, err := s.state.Get(fileKey(name), &file); err != nil {
+			return nil, err
+		}
+		files[name] = &fstest.MapFile{Data: file.bytes()}
+	}
+	return files.Open(name)
+}
+
+func (s stateFS) has(name string) bool {
+	ok, _ := s.state.Get(fileKey(name), new(json.RawMessage))
+	return ok
+}
+
+// below returns the names of the files below a directory.
+func (s stateFS) below(dir string) (names []string) {
 	prefix := fileKey(dir) + "/"
 	if dir == "." {
 		prefix = fileKey("")
 	}
-	for _, key := range state.Keys(prefix) {
+	for _, key := range s.state.Keys(prefix) {
 		names = append(names, strings.TrimPrefix(key, fileKey("")))
 	}
-	slices.SortFunc(names, byPath)
 	return names
 }
 
-// byPath orders names as a walk does: "a/b" before "a-b".
-func byPath(a, b string) int {
-	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
-}
-
-func sortFiles(files []File) {
-	slices.SortFunc(files, func(a, b File) int { return byPath(a.Name, b.Name) })
-}
-
-func (inState) file(state *agent.Values, name string) (data []byte, ok bool, err error) {
-	var s stored
-	ok, err = state.Get(fileKey(name), &s)
-	return s.bytes(), ok, err
-}
-
-func (inState) has(state *agent.Values, name string) bool {
-	ok, _ := state.Get(fileKey(name), new(json.RawMessage))
-	return ok
-}
-
-func (f inState) List(_ context.Context, state *agent.Values, dir string) ([]File, error) {
-	if data, ok, err := f.file(state, dir); ok {
-		return []File{{Name: dir, Size: int64(len(data))}}, err
-	}
-	names := filesBelow(state, dir)
-	if len(names) == 0 && dir != "." {
-		return nil, fs.ErrNotExist
-	}
-	var files []File
-	for _, name := range names {
-		rest := name
-		if dir != "." {
-			rest = strings.TrimPrefix(name, dir+"/")
-		}
-		if first, _, deeper := strings.Cut(rest, "/"); deeper {
-			sub := File{Name: strings.TrimSuffix(name, rest) + first, Dir: true}
-			if len(files) == 0 || files[len(files)-1] != sub {
-				files = append(files, sub)
-			}
-			continue
-		}
-		data, _, err := f.file(state, name)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, File{Name: name, Size: int64(len(data))})
-	}
-	sortFiles(files)
-	return files, nil
-}
-
-func (f inState) Walk(_ context.Context, state *agent.Values, dir string) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		names := filesBelow(state, dir)
-		if f.has(state, dir) {
-			names = append([]string{dir}, names...)
-		}
-		if len(names) == 0 && dir != "." {
-			yield("", fs.ErrNotExist)
-			return
-		}
-		for _, name := range names {
-			if !yield(name, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (f inState) Open(_ context.Context, state *agent.Values, name string) (io.ReadCloser, error) {
-	data, ok, err := f.file(state, name)
-	if err != nil {
-		return nil, err
-	}
-	if !ok {
-		return nil, f.missing(state, name)
-	}
-	return io.NopCloser(bytes.NewReader(data)), nil
-}
-
-func (inState) missing(state *agent.Values, name string) error {
-	if len(filesBelow(state, name)) > 0 {
-		return errIsDir(name)
-	}
-	return fs.ErrNotExist
-}
-
-func (f inState) Write(_ context.Context, state *agent.Values, name string, data []byte) error {
-	if len(filesBelow(state, name)) > 0 {
+func (inState) Write(_ context.Context, state *agent.Values, name string, data []byte) error {
+	files := stateFS{state}
+	if len(files.below(name)) > 0 {
 		return errIsDir(name)
 	}
 	for at, c := range name {
-		if c == '/' && f.has(state, name[:at]) {
+		if c == '/' && files.has(name[:at]) {
 			return errFile(name, segno.KindInvalid, "%s is a file, not a directory: choose another path", display(name[:at]))
 		}
 	}
 	return state.Set(fileKey(name), encodeFile(data))
 }
 
-func (f inState) Edit(_ context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
-	if !f.has(state, name) {
-		return f.missing(state, name)
+func (inState) Edit(_ context.Context, state *agent.Values, name string, change func([]byte) ([]byte, error)) error {
+	if _, _, err := openFile(stateFS{state}, name); err != nil {
+		return err
 	}
 	return state.Update(fileKey(name), func(old json.RawMessage) (any, error) {
 		if old == nil {
@@ -178,8 +115,4 @@ func (f inState) Edit(_ context.Context, state *agent.Values, name string, chang
 		}
 		return encodeFile(now), nil
 	})
-}
-
-func errIsDir(name string) error {
-	return errFile(name, segno.KindInvalid, "the path is a directory: list it with ls")
 }

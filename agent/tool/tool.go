@@ -11,7 +11,7 @@
 // reserved for evicted results: every file system reads them from the state, and no tool
 // writes them.
 //
-// The model receives an error as one line that says what to do next.
+// The model receives an error as one line with advice.
 package tool
 
 import (
@@ -31,6 +31,19 @@ func Deep(dir string, root *os.Root) []agent.Tool {
 	tools := append([]agent.Tool{Todos()}, Files(InDir(root))...)
 	return append(tools, Execute(dir, ExecuteOptions{}))
 }
+
+// The kinds of event of the tools.
+const (
+	eventFileStart   agent.EventKind = "file-write-start" // live: Path
+	EventFileWritten agent.EventKind = "file-written"     // Path, Count bytes
+	EventFileEdited  agent.EventKind = "file-edited"      // Path, Count places
+	eventFileRead    agent.EventKind = "file-read"        // Path, Count lines
+	eventList        agent.EventKind = "ls"               // Path, Count names
+	eventGlob        agent.EventKind = "glob"             // Pattern, Count paths
+	eventGrep        agent.EventKind = "grep"             // Pattern, Count lines
+	eventExecStart   agent.EventKind = "execute-start"    // live: Text is the command
+	EventExecFinish  agent.EventKind = "execute-finish"   // Text is the command, Code
+)
 
 // emit sends an event if the invocation has an Emit.
 func emit(inv *agent.Invocation, ev agent.Event) {

@@ -25,11 +25,11 @@ func write(files FileSystem) agent.Tool {
 			if err != nil {
 				return "", err
 			}
-			emit(inv, agent.Event{Kind: agent.EventFileStart, Path: name})
+			emit(inv, agent.Event{Kind: eventFileStart, Path: name})
 			if err := files.Write(ctx, inv.State, name, []byte(args.Content)); err != nil {
 				return "", fileError(name, err)
 			}
-			emit(inv, agent.Event{Kind: agent.EventFileWritten, Path: name, Count: len(args.Content)})
+			emit(inv, agent.Event{Kind: EventFileWritten, Path: name, Count: len(args.Content)})
 			return fmt.Sprintf("wrote %s (%d bytes)", display(name), len(args.Content)), nil
 		})
 }
@@ -63,7 +63,7 @@ func edit(files FileSystem) agent.Tool {
 			if err != nil {
 				return "", fileError(name, err)
 			}
-			emit(inv, agent.Event{Kind: agent.EventFileEdited, Path: name, Count: places})
+			emit(inv, agent.Event{Kind: EventFileEdited, Path: name, Count: places})
 			if places == 1 {
 				return fmt.Sprintf("edited %s in 1 place", display(name)), nil
 			}

@@ -12,11 +12,7 @@ func newAnthropic(model string, getenv func(string) string) (agent.Model, error)
 	if key == "" {
 		return nil, noKey("anthropic/"+model, "ANTHROPIC_API_KEY")
 	}
-	options := []anthropic.Option{anthropic.WithKey(key)}
-	if base != "" {
-		options = append(options, anthropic.WithBaseURL(base))
-	}
-	return anthropic.New(model, options...), nil
+	return anthropic.New(model, anthropic.Options{Key: key, BaseURL: base}), nil
 }
 
 // newOpenAI needs no key for a server of one's own.
@@ -25,14 +21,7 @@ func newOpenAI(model string, getenv func(string) string) (agent.Model, error) {
 	if key == "" && base == "" {
 		return nil, noKey("openai/"+model, "OPENAI_API_KEY")
 	}
-	var options []openai.Option
-	if key != "" {
-		options = append(options, openai.WithKey(key))
-	}
-	if base != "" {
-		options = append(options, openai.WithBaseURL(base))
-	}
-	return openai.New(model, options...), nil
+	return openai.New(model, openai.Options{Key: key, BaseURL: base}), nil
 }
 
 func noKey(model, name string) error {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
@@ -254,3 +255,16 @@ const (
 	CodeAuthRequired   = -32000
 	CodeNotFound       = -32002
 )
+
+// CodeOf returns the code of an answer that reports an error of segno of a kind.
+func CodeOf(kind segno.Kind) int {
+	switch kind {
+	case segno.KindNotFound:
+		return CodeNotFound
+	case segno.KindInvalid:
+		return CodeInvalidParams
+	case segno.KindCancelled:
+		return CodeCancelled
+	}
+	return CodeInternal
+}

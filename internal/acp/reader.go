@@ -44,43 +44,25 @@ func (r *Reader) Next() ([]byte, error) {
 	}
 }
 
+// readLine reads a line. Of a line longer than [MaxMessage] it returns the first prefixLength
+// bytes and ErrTooLong. A buffer doubles when it grows; a slice that grows would leave several
+// times the line's size as garbage.
 func (r *Reader) readLine() ([]byte, error) {
-	part, err := r.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return r.readLong(part)
-	}
-	return append(make([]byte, 0, len(part)+1), part...), err
-}
-
-// readLong reads the rest of a line. It joins the parts when it has them all: one slice
-// that grows would leave several times the line's size as garbage.
-func (r *Reader) readLong(part []byte) ([]byte, error) {
-	parts, size := [][]byte{bytes.Clone(part)}, len(part)
-	for {
+	const prefixLength = 64 << 10
+	var line bytes.Buffer
+	for isTooLong := false; ; {
 		part, err := r.in.ReadSlice('\n')
-		size += len(part)
-		isFull := errors.Is(err, bufio.ErrBufferFull)
+		if isTooLong = isTooLong || line.Len()+len(part) > MaxMessage; isTooLong {
+			line.Truncate(min(line.Len(), prefixLength))
+		} else {
+			line.Write(part)
+		}
 		switch {
-		case size > MaxMessage && isFull:
-			return parts[0], r.discardLine()
-		case size > MaxMessage:
-			return parts[0], ErrTooLong
-		}
-		if parts = append(parts, bytes.Clone(part)); !isFull {
-			return bytes.Join(parts, nil), err
-		}
-	}
-}
-
-// discardLine reads to the end of a line and returns ErrTooLong, or an error of the input.
-func (r *Reader) discardLine() error {
-	for {
-		_, err := r.in.ReadSlice('\n')
-		if err == nil || errors.Is(err, io.EOF) {
-			return ErrTooLong
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return err
+		case errors.Is(err, bufio.ErrBufferFull):
+		case isTooLong && (err == nil || errors.Is(err, io.EOF)):
+			return bytes.Clone(line.Bytes()), ErrTooLong
+		default:
+			return line.Bytes(), err
 		}
 	}
 }

@@ -5,12 +5,12 @@ package acpagent
 import (
 	"context"
 	"io"
-	"log/slog"
 	"sync"
 
 	acp "github.com/coder/acp-go-sdk"
 
 	"github.com/dalsegno/segno"
+	wire "github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/chat"
 )
 
@@ -35,64 +35,58 @@ type Info struct {
 }
 
 // Serve serves the protocol on in and out until in or ctx ends. It returns after the last run
-// has ended.
+// has ended. The goroutine that reads in ends when the caller closes in.
 func Serve(ctx context.Context, c Config, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := &server{Config: c, ctx: ctx, dirs: map[acp.SessionId]string{}, announced: map[acp.SessionId]bool{}}
-	var from *io.PipeReader
-	s.prompts, from = newPromptQueue(ctx, out)
-	s.conn = acp.NewAgentSideConnection(s, s.prompts, from)
-	s.conn.SetLogger(slog.New(slog.DiscardHandler)) // editors show standard error as an error
-	go s.prompts.read(in)                           // ends when the caller closes in
+	s := &server{Config: c, dirs: map[acp.SessionId]string{}, announced: map[acp.SessionId]bool{},
+		conn: &connection{ctx: ctx, out: wire.NewWriter(out), asked: map[string]chan wire.Message{}}}
+	s.conn.handlers = s.handlers()
+	inputEnded := make(chan struct{})
+	go func() {
+		defer close(inputEnded)
+		s.conn.read(in)
+	}()
 	var err error
 	select {
-	case <-s.conn.Done():
+	case <-inputEnded:
 	case <-ctx.Done():
 		err = segno.NewError(segno.KindCancelled, "serve agent", "", ctx.Err())
 	}
 	cancel()
-	s.wait()
-	from.Close()
+	s.conn.end()
 	return err
 }
 
-// server is the agent's side of one connection.
+// server serves the requests of one connection.
 type server struct {
 	Config
-	ctx     context.Context // ends with the connection
-	conn    *acp.AgentSideConnection
-	prompts *promptQueue
+	conn *connection
 
 	mu        sync.Mutex
-	ended     bool
-	runs      sync.WaitGroup
 	dirs      map[acp.SessionId]string // of open sessions
 	announced map[acp.SessionId]bool   // sessions whose commands were announced
 }
 
-// begin begins a request that may run the agent; the caller calls done at its end. After the
-// server has ended it returns an error.
-func (s *server) begin(ctx context.Context) (_ context.Context, done func(), err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return nil, nil, context.Canceled
+// handlers are the methods that the agent serves. Cancellations are in [connection.handle].
+func (s *server) handlers() map[string]handler {
+	nothing := func(context.Context, wire.Message) (any, error) { return struct{}{}, nil }
+	return map[string]handler{
+		acp.AgentMethodInitialize:    handle(s.initialize),
+		acp.AgentMethodAuthenticate:  nothing,
+		acp.AgentMethodLogout:        nothing,
+		acp.AgentMethodSessionNew:    handle(s.newSession),
+		acp.AgentMethodSessionLoad:   handle(s.loadSession),
+		acp.AgentMethodSessionResume: handle(s.resumeSession),
+		acp.AgentMethodSessionFork:   handle(s.forkSession),
+		acp.AgentMethodSessionClose:  handle(s.closeSession),
+		acp.AgentMethodSessionList:   handle(s.listSessions),
+		acp.AgentMethodSessionPrompt: handle(s.prompt),
 	}
-	s.runs.Add(1)
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.ctx, cancel)
-	return ctx, func() { stop(); cancel(); s.runs.Done() }, nil
 }
 
-func (s *server) wait() {
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
-	s.runs.Wait()
-}
-
-func (s *server) Initialize(context.Context, acp.InitializeRequest) (acp.InitializeResponse, error) {
+// initialize answers with the version and the capabilities. They are the same for every client.
+func (s *server) initialize(context.Context, acp.InitializeRequest) (acp.InitializeResponse, error) {
 	return acp.InitializeResponse{
 		ProtocolVersion: acp.ProtocolVersionNumber,
 		AgentInfo:       &acp.Implementation{Name: chat.Name, Title: acp.Ptr("segno"), Version: s.Version},
@@ -103,22 +97,3 @@ func (s *server) Initialize(context.Context, acp.InitializeRequest) (acp.Initial
 				List: &acp.SessionListCapabilities{}, Resume: &acp.SessionResumeCapabilities{}}},
 	}, nil
 }
-
-func (s *server) Authenticate(context.Context, acp.AuthenticateRequest) (acp.AuthenticateResponse, error) {
-	return acp.AuthenticateResponse{}, nil
-}
-
-func (s *server) Logout(context.Context, acp.LogoutRequest) (acp.LogoutResponse, error) {
-	return acp.LogoutResponse{}, nil
-}
-
-func (s *server) SetSessionMode(context.Context, acp.SetSessionModeRequest) (acp.SetSessionModeResponse, error) {
-	return acp.SetSessionModeResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetMode)
-}
-
-func (s *server) SetSessionConfigOption(context.Context, acp.SetSessionConfigOptionRequest) (acp.SetSessionConfigOptionResponse, error) {
-	return acp.SetSessionConfigOptionResponse{}, acp.NewMethodNotFound(acp.AgentMethodSessionSetConfigOption)
-}
-
-// Cancel does nothing: the prompt queue cancelled the turn when the message arrived.
-func (s *server) Cancel(context.Context, acp.CancelNotification) error { return nil }

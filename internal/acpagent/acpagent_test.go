@@ -30,52 +30,52 @@ func noChoice() acp.RequestPermissionOutcome {
 	return acp.RequestPermissionOutcome{Cancelled: &acp.RequestPermissionOutcomeCancelled{}}
 }
 
-// client is an editor that answers every question the same way.
+// client is an editor that answers every permission request in the same way.
 type client struct {
 	acp.Client // methods that are not here are never called
 	asked      chan acp.RequestPermissionRequest
 
-	mu     sync.Mutex
-	manner manner
-	said   strings.Builder
-	result []string         // of calls
-	calls  []acp.ToolCallId // announced
-	ended  []acp.ToolCallId // that have a result
-	spoken []message
+	mu       sync.Mutex
+	choice   choice
+	allText  strings.Builder  // of the agent's messages
+	outputs  []string         // of calls
+	calls    []acp.ToolCallId // announced
+	ended    []acp.ToolCallId // that have a result
+	messages []message
 }
 
-// manner is how a client answers a question.
-type manner struct {
+// choice is how a client answers a permission request.
+type choice struct {
 	answer acp.RequestPermissionOutcome
-	silent bool         // it answers nothing
+	silent bool         // the client does not answer
 	cancel func() error // called first
 }
 
-// chosen is the answer with an option.
-func chosen(option acp.PermissionOptionId) manner {
-	return manner{answer: acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: option}}}
+// chosen is the choice of an option.
+func chosen(option acp.PermissionOptionId) choice {
+	return choice{answer: acp.RequestPermissionOutcome{Selected: &acp.RequestPermissionOutcomeSelected{OptionId: option}}}
 }
 
-// message is one of the agent's, as its id tells it from others.
+// message is a message of the agent. Chunks with the same id are one message.
 type message struct{ id, text string }
 
 func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := n.Update.AgentMessageChunk; m != nil && m.Content.Text != nil {
-		c.said.WriteString(m.Content.Text.Text)
-		if id := m.MessageId; id != nil && (len(c.spoken) == 0 || c.spoken[len(c.spoken)-1].id != *id) {
-			c.spoken = append(c.spoken, message{id: *id})
+		c.allText.WriteString(m.Content.Text.Text)
+		if id := m.MessageId; id != nil && (len(c.messages) == 0 || c.messages[len(c.messages)-1].id != *id) {
+			c.messages = append(c.messages, message{id: *id})
 		}
 		if m.MessageId != nil {
-			c.spoken[len(c.spoken)-1].text += m.Content.Text.Text
+			c.messages[len(c.messages)-1].text += m.Content.Text.Text
 		}
 	}
 	if u := n.Update.ToolCall; u != nil {
 		c.calls = append(c.calls, u.ToolCallId)
 	}
 	if u := n.Update.ToolCallUpdate; u != nil && u.RawOutput != nil {
-		c.result = append(c.result, fmt.Sprint(u.RawOutput))
+		c.outputs = append(c.outputs, fmt.Sprint(u.RawOutput))
 		c.ended = append(c.ended, u.ToolCallId)
 	}
 	return nil
@@ -83,7 +83,7 @@ func (c *client) SessionUpdate(_ context.Context, n acp.SessionNotification) err
 
 func (c *client) RequestPermission(ctx context.Context, r acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
 	c.mu.Lock()
-	how := c.manner
+	how := c.choice
 	c.mu.Unlock()
 	c.asked <- r
 	if how.cancel != nil {
@@ -98,42 +98,42 @@ func (c *client) RequestPermission(ctx context.Context, r acp.RequestPermissionR
 	return acp.RequestPermissionResponse{Outcome: how.answer}, nil
 }
 
-// answers has the client answer so from now on.
-func (c *client) answers(how manner) {
+// setChoice sets how the client answers from now on.
+func (c *client) setChoice(how choice) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.manner = how
+	c.choice = how
 }
 
 func (c *client) text() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.said.String()
+	return c.allText.String()
 }
 
 func (c *client) results() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.result)
+	return slices.Clone(c.outputs)
 }
 
-// took returns the ids of the calls and the messages heard, and forgets them.
-func (c *client) took() (calls, ended []acp.ToolCallId, spoken []message) {
+// take returns the ids of the calls and the messages that the client received, and forgets them.
+func (c *client) take() (calls, ended []acp.ToolCallId, messages []message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	calls, ended, spoken = c.calls, c.ended, c.spoken
-	c.calls, c.ended, c.spoken = nil, nil, nil
-	return calls, ended, spoken
+	calls, ended, messages = c.calls, c.ended, c.messages
+	c.calls, c.ended, c.messages = nil, nil, nil
+	return calls, ended, messages
 }
 
-// served is a client and the server it talks to, in this process.
+// served is a client and its server, in this process.
 type served struct {
 	*testing.T
 	*acp.ClientSideConnection
-	client *client
-	dir    string
-	raw    io.Writer    // to the server, beside the connection
-	hangUp func() error // and wait until the server has ended
+	client     *client
+	dir        string
+	raw        io.Writer    // to the server, beside the connection
+	disconnect func() error // and wait until the server has ended
 }
 
 func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *served {
@@ -152,19 +152,19 @@ func serve(t *testing.T, store segno.Store, dir string, model agent.Model) *serv
 		done <- err
 	}()
 	s := &served{T: t, dir: dir, raw: toAgent, client: &client{asked: make(chan acp.RequestPermissionRequest, 10),
-		manner: manner{answer: noChoice()}}}
+		choice: choice{answer: noChoice()}}}
 	s.ClientSideConnection = acp.NewClientSideConnection(s.client, toAgent, fromAgent)
 	s.SetLogger(slog.New(slog.DiscardHandler))
-	s.hangUp = sync.OnceValue(func() error {
+	s.disconnect = sync.OnceValue(func() error {
 		toAgent.Close()
 		err := <-done
 		<-s.Done()
 		return err
 	})
-	t.Cleanup(func() { _ = s.hangUp() })
+	t.Cleanup(func() { _ = s.disconnect() })
 	r, err := s.Initialize(t.Context(), acp.InitializeRequest{ProtocolVersion: acp.ProtocolVersionNumber})
 	if err != nil || !r.AgentCapabilities.LoadSession || r.AgentInfo.Name != "segno" {
-		t.Fatalf("it begins with %+v, %v", r, err)
+		t.Fatalf("the answer to initialize is %+v, %v", r, err)
 	}
 	return s
 }
@@ -178,44 +178,45 @@ func (s *served) open() acp.SessionId {
 	return r.SessionId
 }
 
-func (s *served) say(id acp.SessionId, blocks ...acp.ContentBlock) (acp.StopReason, error) {
+func (s *served) prompt(id acp.SessionId, blocks ...acp.ContentBlock) (acp.StopReason, error) {
 	s.Helper()
 	r, err := s.Prompt(s.Context(), acp.PromptRequest{SessionId: id, Prompt: blocks})
 	return r.StopReason, err
 }
 
-func TestWhatCannotBeMeantIsAnError(t *testing.T) {
+// TestInvalidRequests checks the codes of errors, and that the session continues after them.
+func TestInvalidRequests(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
 	id := s.open()
 	load := func(id acp.SessionId) error {
 		_, err := s.LoadSession(t.Context(), acp.LoadSessionRequest{SessionId: id, Cwd: s.dir, McpServers: []acp.McpServer{}})
 		return err
 	}
-	_, unknown := s.say("nosuch", acp.TextBlock("say hi"))
-	_, image := s.say(id, acp.ImageBlock("not base64!", "image/png"))
-	_, audio := s.say(id, acp.AudioBlock("AAAA", "audio/wav"))
+	_, unknown := s.prompt("nosuch", acp.TextBlock("say hi"))
+	_, image := s.prompt(id, acp.ImageBlock("not base64!", "image/png"))
+	_, audio := s.prompt(id, acp.AudioBlock("AAAA", "audio/wav"))
 	_, mode := s.SetSessionMode(t.Context(), acp.SetSessionModeRequest{SessionId: id, ModeId: "x"})
 	for name, c := range map[string]struct {
 		err  error
 		code int
-	}{"a session that is not open": {unknown, -32002}, "one that is not there": {load("nosuch"), -32002}, "no session": {load(""), -32602},
-		"a bad image": {image, -32602}, "sound": {audio, -32602}, "a mode": {mode, -32601}} {
+	}{"session that is not open": {unknown, -32002}, "unknown session": {load("nosuch"), -32002}, "empty session id": {load(""), -32602},
+		"malformed image": {image, -32602}, "audio": {audio, -32602}, "unsupported method": {mode, -32601}} {
 		var e *acp.RequestError
 		if !errors.As(c.err, &e) || e.Code != c.code {
 			t.Errorf("%s: %v, want code %d", name, c.err, c.code)
 		}
 	}
-	if stop, err := s.say(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "hi" {
-		t.Errorf("then it says %q, %q, %v", s.client.text(), stop, err)
+	if stop, err := s.prompt(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "hi" {
+		t.Errorf("the next prompt: %q, %q, %v", s.client.text(), stop, err)
 	}
 }
 
-// TestAQuestionOutlivesTheEditor has the editor go away without an answer: the next one
-// is asked.
-func TestAQuestionOutlivesTheEditor(t *testing.T) {
+// TestPermissionRequestAfterDisconnect disconnects a client that did not answer a permission
+// request. The next client receives the request again.
+func TestPermissionRequestAfterDisconnect(t *testing.T) {
 	store := memory.New(time.Now)
 	s := serve(t, store, t.TempDir(), offline.New())
-	s.client.answers(manner{silent: true})
+	s.client.setChoice(choice{silent: true})
 	id := s.open()
 	ended := make(chan error, 1)
 	go func() {
@@ -223,122 +224,124 @@ func TestAQuestionOutlivesTheEditor(t *testing.T) {
 		ended <- err
 	}()
 	first := <-s.client.asked
-	if err := s.hangUp(); err != nil {
+	if err := s.disconnect(); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
 	again := serve(t, store, s.dir, offline.New())
-	again.client.answers(chosen("reject"))
+	again.client.setChoice(chosen("reject"))
 	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
 		t.Fatal(err)
 	}
-	if stop, err := again.say(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn {
-		t.Errorf("it ends with %q, %v", stop, err)
+	if stop, err := again.prompt(id, acp.TextBlock("say hi")); err != nil || stop != acp.StopReasonEndTurn {
+		t.Errorf("the turn ends with %q, %v", stop, err)
 	}
 	if text := again.client.text(); !strings.Contains(text, "rejected") || !strings.HasSuffix(text, "hi") {
-		t.Errorf("it says %q", text)
+		t.Errorf("the agent's text is %q", text)
 	}
 	for _, asked := range []acp.RequestPermissionRequest{first, <-again.client.asked} {
 		if *asked.ToolCall.Title != "execute echo one" || *asked.ToolCall.Kind != acp.ToolKindExecute || len(asked.Options) != 2 {
-			t.Errorf("it asks %+v", asked)
+			t.Errorf("the agent requests permission with %+v", asked)
 		}
 	}
 }
 
-// TestACancelWhileLeaveIsAskedRejectsTheCall: what a person stopped is not asked again,
-// nor done.
-func TestACancelWhileLeaveIsAskedRejectsTheCall(t *testing.T) {
+// TestCancelDuringPermissionRequest cancels a turn that waits for permission. The call is
+// rejected: the agent neither makes it nor asks again.
+func TestCancelDuringPermissionRequest(t *testing.T) {
 	for name, c := range map[string]struct{ cancel, silent bool }{
-		"with the answer that it is": {cancel: true}, "without an answer": {cancel: true, silent: true}, "as the answer alone": {}} {
+		"cancel and answer": {cancel: true}, "cancel without answer": {cancel: true, silent: true}, "answer only": {}} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-			id, how := s.open(), manner{answer: noChoice(), silent: c.silent}
+			id, how := s.open(), choice{answer: noChoice(), silent: c.silent}
 			if c.cancel {
 				how.cancel = func() error { return s.Cancel(t.Context(), acp.CancelNotification{SessionId: id}) }
 			}
-			s.client.answers(how)
-			if stop, err := s.say(id, acp.TextBlock("run echo hi > c.txt\nwrite d.txt: hi")); err != nil || stop != acp.StopReasonCancelled {
-				t.Errorf("it ends with %q, %v", stop, err)
+			s.client.setChoice(how)
+			if stop, err := s.prompt(id, acp.TextBlock("run echo hi > c.txt\nwrite d.txt: hi")); err != nil || stop != acp.StopReasonCancelled {
+				t.Errorf("the turn ends with %q, %v", stop, err)
 			}
 			<-s.client.asked
-			s.client.answers(chosen("allow"))
-			if stop, err := s.say(id, acp.TextBlock("say next")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "next" {
-				t.Errorf("then it ends with %q, %v and says %q", stop, err, s.client.text())
+			s.client.setChoice(chosen("allow"))
+			if stop, err := s.prompt(id, acp.TextBlock("say next")); err != nil || stop != acp.StopReasonEndTurn || s.client.text() != "next" {
+				t.Errorf("the next turn ends with %q, %v and the text %q", stop, err, s.client.text())
 			}
 			select {
 			case r := <-s.client.asked:
-				t.Errorf("it asks again: %+v", r)
+				t.Errorf("the agent asks again: %+v", r)
 			default:
 			}
 			if files, err := os.ReadDir(s.dir); err != nil || len(files) > 0 {
 				t.Errorf("the directory has %v, %v", files, err)
 			}
 			if results := s.client.results(); len(results) != 1 || !strings.Contains(results[0], "rejected") {
-				t.Errorf("of the call it hears %q", results)
+				t.Errorf("the client received the results %q", results)
 			}
 		})
 	}
 }
 
-func TestAnAnswerThatWasCutShortSaysSo(t *testing.T) {
-	s := serve(t, memory.New(time.Now), t.TempDir(), brief{offline.New()})
+// TestTruncatedAnswer checks that the stop reason reports a model's limit.
+func TestTruncatedAnswer(t *testing.T) {
+	s := serve(t, memory.New(time.Now), t.TempDir(), limited{offline.New()})
 	id := s.open()
 	for text, want := range map[string]acp.StopReason{"say hi": acp.StopReasonEndTurn, "say what is too long for it": acp.StopReasonMaxTokens} {
-		if stop, err := s.say(id, acp.TextBlock(text)); err != nil || stop != want {
+		if stop, err := s.prompt(id, acp.TextBlock(text)); err != nil || stop != want {
 			t.Errorf("%q ends with %q, %v, want %q", text, stop, err, want)
 		}
 	}
 }
 
-// TestClosingASessionCancelsIt: what runs in it ends, and is there when it is opened again.
-func TestClosingASessionCancelsIt(t *testing.T) {
-	thinking := make(chan struct{})
-	s := serve(t, memory.New(time.Now), t.TempDir(), slow{offline.New(), thinking})
+// TestCloseCancelsTurn closes a session during a turn. The turn is cancelled, and the session
+// can be opened again.
+func TestCloseCancelsTurn(t *testing.T) {
+	generating := make(chan struct{})
+	s := serve(t, memory.New(time.Now), t.TempDir(), slow{offline.New(), generating})
 	id := s.open()
 	ended := make(chan acp.StopReason, 1)
 	go func() {
-		stop, err := s.say(id, acp.TextBlock("write a.txt: one"))
+		stop, err := s.prompt(id, acp.TextBlock("write a.txt: one"))
 		if err != nil {
 			t.Error(err)
 		}
 		ended <- stop
 	}()
-	<-thinking
+	<-generating
 	if _, err := s.CloseSession(t.Context(), acp.CloseSessionRequest{SessionId: id}); err != nil {
 		t.Fatal(err)
 	}
 	if stop := <-ended; stop != acp.StopReasonCancelled {
-		t.Errorf("it ends with %q", stop)
+		t.Errorf("the turn ends with %q", stop)
 	}
 	var e *acp.RequestError
-	if _, err := s.say(id, acp.TextBlock("say hi")); !errors.As(err, &e) || e.Code != -32002 {
-		t.Errorf("closed, it says %v", err)
+	if _, err := s.prompt(id, acp.TextBlock("say hi")); !errors.As(err, &e) || e.Code != -32002 {
+		t.Errorf("the prompt of a closed session: %v", err)
 	}
 	s.load(id)
-	if _, _, said := s.talk(id, "say hi"); len(said) != 1 || said[0].text != "hi" {
-		t.Errorf("then it says %q", said)
+	if _, _, messages := s.turns(id, "say hi"); len(messages) != 1 || messages[0].text != "hi" {
+		t.Errorf("opened again, the agent sends %q", messages)
 	}
 }
 
-// TestAnEditorThatGoesAwayEndsTheRun has the editor hang up while the model thinks:
-// the server ends, and the earlier results are there.
-func TestAnEditorThatGoesAwayEndsTheRun(t *testing.T) {
+// TestDisconnectEndsTurn disconnects the client while the model generates an answer. The
+// server ends, and keeps the results so far.
+func TestDisconnectEndsTurn(t *testing.T) {
 	store := memory.New(time.Now)
-	thinking := make(chan struct{})
-	s := serve(t, store, t.TempDir(), slow{offline.New(), thinking})
+	generating := make(chan struct{})
+	s := serve(t, store, t.TempDir(), slow{offline.New(), generating})
 	id := s.open()
 	ended := make(chan error, 1)
 	go func() {
 		r, err := s.Prompt(context.WithoutCancel(t.Context()), acp.PromptRequest{SessionId: id, Prompt: []acp.ContentBlock{acp.TextBlock("write a.txt: one\nsay done")}})
 		if err == nil && r.StopReason == acp.StopReasonEndTurn {
-			err = errors.New("the turn is said to be over")
+			err = errors.New("the answer reports the end of the turn")
 		} else {
 			err = nil
 		}
 		ended <- err
 	}()
-	<-thinking
-	if err := s.hangUp(); err != nil {
+	<-generating
+	if err := s.disconnect(); err != nil {
 		t.Error(err)
 	}
 	if err := <-ended; err != nil {
@@ -348,7 +351,7 @@ func TestAnEditorThatGoesAwayEndsTheRun(t *testing.T) {
 	if _, err := again.ResumeSession(t.Context(), acp.ResumeSessionRequest{SessionId: id, Cwd: s.dir}); err != nil {
 		t.Fatal(err)
 	}
-	if stop, err := again.say(id, acp.TextBlock("/continue")); err != nil || stop != acp.StopReasonEndTurn || !strings.Contains(again.client.text(), "wrote a.txt") {
-		t.Errorf("it ends with %q, %v and says %q", stop, err, again.client.text())
+	if stop, err := again.prompt(id, acp.TextBlock("/continue")); err != nil || stop != acp.StopReasonEndTurn || !strings.Contains(again.client.text(), "wrote a.txt") {
+		t.Errorf("the turn ends with %q, %v and the text %q", stop, err, again.client.text())
 	}
 }

@@ -42,8 +42,8 @@ func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision
 	d := segno.Decision{Interrupt: i.ID, Kind: segno.Reject}
 	var r acp.RequestPermissionResponse
 	if !isStopped(ctx) {
-		var err error
-		if r, err = t.server.conn.RequestPermission(ctx, t.permission(i)); err == nil && r.Outcome.Selected == nil {
+		err := t.server.conn.call(ctx, acp.ClientMethodSessionRequestPermission, t.permission(i), &r)
+		if err == nil && r.Outcome.Selected == nil {
 			t.stop()
 		}
 		if err != nil && !isStopped(ctx) {
@@ -59,9 +59,12 @@ func (t *updater) askOne(ctx context.Context, i segno.Interrupt) (segno.Decision
 	return d, nil
 }
 
+// permission describes a call to the client, which may not have seen it yet: the call may be
+// one of an earlier process.
 func (t *updater) permission(i segno.Interrupt) acp.RequestPermissionRequest {
 	a := t.describeCall(i.Tool, i.Args)
-	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call), Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
+	call := acp.ToolCallUpdate{ToolCallId: t.callOf(messagePlace{thread: i.Thread}, i.Call),
+		Title: &a.title, Kind: &a.kind, Status: acp.Ptr(acp.ToolCallStatusPending),
 		RawInput: a.input, Content: a.content, Locations: a.locations}
 	if i.Question != "" {
 		call.Content = append(call.Content, acp.ToolContent(acp.TextBlock(i.Question)))
@@ -81,6 +84,8 @@ type callInfo struct {
 	locations []acp.ToolCallLocation
 }
 
+// describeCall describes a call of a tool. Of a change to a file it shows the difference, so
+// that the user can judge it before the tool runs.
 func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 	a := callInfo{title: chat.Call(tool, args), kind: kinds[tool], input: json.RawMessage(args)}
 	if a.kind == "" {
@@ -101,7 +106,10 @@ func (t *updater) describeCall(tool string, args json.RawMessage) callInfo {
 	return a
 }
 
-var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead, "write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
-	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch, "execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
+// kinds are the protocol's kinds of the tools. Clients choose an icon by them.
+var kinds = map[string]acp.ToolKind{"read_file": acp.ToolKindRead,
+	"write_file": acp.ToolKindEdit, "edit_file": acp.ToolKindEdit, "append_file": acp.ToolKindEdit,
+	"ls": acp.ToolKindSearch, "glob": acp.ToolKindSearch, "grep": acp.ToolKindSearch,
+	"execute": acp.ToolKindExecute, "write_todos": acp.ToolKindThink}
 
 func isEdit(tool string) bool { return kinds[tool] == acp.ToolKindEdit }

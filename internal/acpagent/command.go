@@ -12,15 +12,16 @@ import (
 
 // offeredCommands are the chat's commands that do not switch the session, which the client
 // does.
-var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue", "/session clear", "/session save"}
+var offeredCommands = [...]string{"/undo", "/redo", "/restore", "/edit", "/fork", "/checkpoints", "/continue",
+	"/session clear", "/session save"}
 
 // announceCommands sends the list of commands, once per session. It reports whether it did.
 func (t *updater) announceCommands() bool {
 	t.server.mu.Lock()
-	told := t.server.announced[t.session]
+	isAnnounced := t.server.announced[t.session]
 	t.server.announced[t.session] = true
 	t.server.mu.Unlock()
-	if told {
+	if isAnnounced {
 		return false
 	}
 	list := []acp.AvailableCommand{}
@@ -82,6 +83,7 @@ func (t *updater) fork(ctx context.Context, name string) error {
 		return err
 	}
 	t.server.setOpen(acp.SessionId(s.Session), t.chat.Dir)
-	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. Open it from the client's list, or with 'segno chat --session'. This conversation is unchanged.", s.Session, s.Turn))
+	t.sendText(fmt.Sprintf("The session %q is a fork of this one at t%d. Open it from the client's list, or with 'segno chat --session'. "+
+		"This conversation is unchanged.", s.Session, s.Turn))
 	return t.err
 }

@@ -26,12 +26,12 @@ type input struct {
 
 // addText adds a text block. segno acp marks its notes in the block's metadata.
 func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
-	ours, _ := text.Meta["segno"].(map[string]any)
-	if told, _ := ours["told"].(bool); !told {
+	meta, _ := text.Meta["segno"].(map[string]any)
+	if isNote, _ := meta["note"].(bool); !isNote {
 		return append(words, text.Text)
 	}
-	in.isRepeat, _ = ours["again"].(bool)
-	if in.wasAnswered, _ = ours["heard"].(bool); text.Text != "" {
+	in.isRepeat, _ = meta["repeated"].(bool)
+	if in.wasAnswered, _ = meta["answered"].(bool); text.Text != "" {
 		in.notes = append(in.notes, text.Text)
 	}
 	return words
@@ -42,8 +42,8 @@ func (in *input) addText(text *acp.ContentBlockText, words []string) []string {
 func (in input) withNotes() agent.Input {
 	all := in.Input
 	if len(in.notes) > 0 {
-		record := preamble.AsAttachment(strings.Join(in.notes, "\n\n"))
-		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: []byte(record)}})
+		record := []byte(preamble.AsAttachment(strings.Join(in.notes, "\n\n")))
+		all.Parts = append(slices.Clip(all.Parts), agent.Part{File: &agent.Blob{Type: "text/plain", Name: recordName, Data: record}})
 	}
 	return all
 }
@@ -53,7 +53,8 @@ const recordName = "record.txt"
 // isEmpty reports whether the prompt is empty.
 func (in input) isEmpty() bool { return len(in.Parts) == 0 && strings.TrimSpace(in.Prompt) == "" }
 
-// isIn reports whether the prompt is the newest prompt of a conversation.
+// isIn reports whether the prompt is the newest prompt of a conversation. It compares the encoded
+// parts, because the log has them encoded. The record that withNotes adds does not count.
 func (in input) isIn(messages []agent.Message) bool {
 	for _, m := range slices.Backward(messages) {
 		if m.Role == agent.User {
@@ -69,13 +70,16 @@ func (in input) isIn(messages []agent.Message) bool {
 
 // encodeParts encodes the user's parts of a message as the log does.
 func encodeParts(parts []agent.Part) []byte {
-	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }))
+	isRecord := func(p agent.Part) bool { return p.File != nil && p.File.Name == recordName }
+	text, err := json.Marshal(slices.DeleteFunc(slices.Clone(parts), isRecord))
 	if err != nil {
 		panic("acpagent: internal error: a message does not encode: " + err.Error())
 	}
 	return text
 }
 
+// inputOf converts the blocks of a prompt. The texts become one text; the other blocks become
+// parts in their order. A kind of block that was not offered in initialize is an error.
 func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	var words []string
 	for _, b := range blocks {
@@ -104,6 +108,8 @@ func inputOf(blocks []acp.ContentBlock) (in input, err error) {
 	return in, nil
 }
 
+// resource converts an embedded file: a text becomes a part that names it, other content
+// becomes a file.
 func resource(r acp.EmbeddedResourceResource) (agent.Part, error) {
 	if t := r.TextResourceContents; t != nil {
 		return agent.Part{Text: fmt.Sprintf("<file uri=%q>\n%s\n</file>", t.Uri, t.Text)}, nil

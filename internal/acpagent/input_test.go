@@ -15,77 +15,78 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// heard is a model that keeps its requests.
-type heard struct {
+// recordingModel records the last message of each request.
+type recordingModel struct {
 	agent.Model
 	all *[]agent.Message
 }
 
-func (m heard) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+func (m recordingModel) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	*m.all = append(*m.all, r.Messages[len(r.Messages)-1])
 	return m.Model.Generate(ctx, r)
 }
 
-// TestWhatIsToldIsNotThePrompt has segno acp tell something before a prompt: the model is
-// given both, apart from each other.
-func TestWhatIsToldIsNotThePrompt(t *testing.T) {
-	model := heard{offline.New(), new([]agent.Message)}
+// TestNoteBesidePrompt sends a prompt with a note of segno acp. The model receives the note as
+// a file beside the prompt.
+func TestNoteBesidePrompt(t *testing.T) {
+	model := recordingModel{offline.New(), new([]agent.Message)}
 	s := serve(t, memory.New(time.Now), t.TempDir(), model)
 	id := s.open()
 	prompt := func(words string) {
 		t.Helper()
 		if _, err := fmt.Fprintf(s.raw, `{"jsonrpc":"2.0","id":"raw","method":"session/prompt","params":{"sessionId":%q,"prompt":[`+
-			`{"type":"text","text":%q,"_meta":{"segno":{"told":true}}},{"type":"text","text":%q}]}}`+"\n", id,
+			`{"type":"text","text":%q,"_meta":{"segno":{"note":true}}},{"type":"text","text":%q}]}}`+"\n", id,
 			"This is a record.\n\nThat is the record. The message that follows is the user's; answer it.\n\nNote: all is well.", words); err != nil {
 			t.Fatal(err)
 		}
 	}
 	prompt("say hi")
 	prompt("/checkpoints")
-	s.talk(id, "say done") // it waits for the others
-	if said := s.client.text(); !strings.HasPrefix(said, "hi") || !strings.Contains(said, "t1 ") || !strings.HasSuffix(said, "done") {
-		t.Errorf("it says %q", said)
+	s.turns(id, "say done") // it waits for the others
+	if text := s.client.text(); !strings.HasPrefix(text, "hi") || !strings.Contains(text, "t1 ") || !strings.HasSuffix(text, "done") {
+		t.Errorf("the agent's text is %q", text)
 	}
 	if len(*model.all) != 2 {
-		t.Fatalf("the model is asked %d times", len(*model.all))
+		t.Fatalf("the model received %d requests", len(*model.all))
 	}
 	parts := (*model.all)[0].Parts
 	if len(parts) != 2 || parts[0].Text != "say hi" || parts[1].File == nil || parts[1].File.Type != "text/plain" {
-		t.Fatalf("the model is given %+v", parts)
+		t.Fatalf("the model received %+v", parts)
 	}
 	for _, want := range []string{"This is a record.", "The message that this comes with is the user's", "Note: all is well."} {
 		if record := string(parts[1].File.Data); !strings.Contains(record, want) {
-			t.Errorf("beside the prompt it is told %q", record)
+			t.Errorf("the note is %q", record)
 		}
 	}
 }
 
-// TestAPromptThatMayHaveComeBefore is done once: it is gone on with, or answered again. One
-// of which nothing was heard is another that says the same.
-func TestAPromptThatMayHaveComeBefore(t *testing.T) {
+// TestRepeatedPrompt sends prompts that may have been sent before. The agent runs such a prompt
+// once: it continues the turn, or sends its answer again. If no answer to the earlier prompt was
+// received and its turn has ended, it is another prompt with the same text.
+func TestRepeatedPrompt(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-	s.client.answers(chosen("allow"))
+	s.client.setChoice(chosen("allow"))
 	id := s.open()
-	prompt := func(again, heard bool, link string) {
+	prompt := func(repeated, answered bool, link string) {
 		t.Helper()
 		if _, err := fmt.Fprintf(s.raw, `{"jsonrpc":"2.0","id":"raw","method":"session/prompt","params":{"sessionId":%q,"prompt":[`+
-			`{"type":"text","text":"","_meta":{"segno":{"told":true,"again":%v,"heard":%v}}},{"type":"text","text":"run echo x >> ledger"},`+
-			`{"type":"resource","resource":{"uri":"file:///%s","blob":"AAEC","mimeType":"application/octet-stream"}}]}}`+"\n", id, again, heard, link); err != nil {
+			`{"type":"text","text":"","_meta":{"segno":{"note":true,"repeated":%v,"answered":%v}}},{"type":"text","text":"run echo x >> ledger"},`+
+			`{"type":"resource","resource":{"uri":"file:///%s","blob":"AAEC","mimeType":"application/octet-stream"}}]}}`+"\n", id, repeated, answered, link); err != nil {
 			t.Fatal(err)
 		}
-		s.talk(id, "/checkpoints") // it waits for the prompt
+		s.turns(id, "/checkpoints") // it waits for the prompt
 	}
 	for i, c := range []struct {
-		again, heard bool
-		link         string
-		want         int
+		repeated, answered bool
+		link               string
+		want               int
 	}{{false, false, "a", 1}, {true, true, "a", 1}, {true, false, "a", 2}, {true, true, "b", 3}, {true, true, "b", 3}, {false, false, "b", 4}} {
-		prompt(c.again, c.heard, c.link)
+		prompt(c.repeated, c.answered, c.link)
 		if text, err := os.ReadFile(filepath.Join(s.dir, "ledger")); err != nil || len(text) != 2*c.want {
 			t.Errorf("%d: %+v: the ledger has %q, %v", i, c, text, err)
 		}
 	}
 	if n := strings.Count(s.client.text(), "ran `echo x >> ledger`"); n != 6 {
-		t.Errorf("it is answered %d times:\n%s", n, s.client.text())
+		t.Errorf("the agent answered %d times:\n%s", n, s.client.text())
 	}
 }

@@ -46,13 +46,16 @@ func (p messagePlace) messages() string {
 		binary.BigEndian.Uint16(h[8:])&0x3fff|0x8000, p.turn&0xffffff)
 }
 
-// call is the agent's id of a call, which is unique in its thread's line.
+// call is the agent's id of a call. It is unique in the line of its thread only: after an undo the
+// model may use the same id again.
 type call struct {
 	thread segno.ThreadID
 	id     string
 }
 
-// callOf returns the client's id of a call. The calls of the agent itself have their turn in it.
+// callOf returns the client's id of a call. The calls of the agent itself have their turn in it. A
+// call keeps the id under which it was announced first, even if a later event lacks the turn. The
+// agent's run asks for permission in another goroutine than the one that reads its events.
 func (t *updater) callOf(at messagePlace, id string) acp.ToolCallId {
 	if string(at.thread) != string(t.session) {
 		at.turn = 0
@@ -105,7 +108,8 @@ func (t *updater) loadNames(ctx context.Context, messages []agent.Message) (map[
 // turnOf returns the checkpoint that ends the turn of a message.
 func turnOf(ctx context.Context, c *chat.Chat, message string) (segno.CommitID, error) {
 	ends := func(cp *segno.Checkpoint) bool {
-		return cp != nil && cp.Kind == segno.CheckpointTurn && strings.HasPrefix(message, messagePlace{thread: cp.Thread, turn: cp.Turn}.messages())
+		return cp != nil && cp.Kind == segno.CheckpointTurn &&
+			strings.HasPrefix(message, messagePlace{thread: cp.Thread, turn: cp.Turn}.messages())
 	}
 	for cp, err := range c.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: segno.ThreadID(c.Session)}) {
 		if err != nil || ends(&cp) {

@@ -12,17 +12,17 @@ import (
 	"github.com/dalsegno/segno/store/memory"
 )
 
-// talk makes turns and tells what the client heard in each.
-func (s *served) talk(id acp.SessionId, prompts ...string) (calls, ended []acp.ToolCallId, spoken []message) {
+// turns runs turns and returns the calls and messages that the client received.
+func (s *served) turns(id acp.SessionId, prompts ...string) (calls, ended []acp.ToolCallId, messages []message) {
 	s.Helper()
 	for _, p := range prompts {
-		if stop, err := s.say(id, acp.TextBlock(p)); err != nil || stop != acp.StopReasonEndTurn {
+		if stop, err := s.prompt(id, acp.TextBlock(p)); err != nil || stop != acp.StopReasonEndTurn {
 			s.Fatalf("%q ends with %q, %v", p, stop, err)
 		}
-		c, e, m := s.client.took()
-		calls, ended, spoken = append(calls, c...), append(ended, e...), append(spoken, m...)
+		c, e, m := s.client.take()
+		calls, ended, messages = append(calls, c...), append(ended, e...), append(messages, m...)
 	}
-	return calls, ended, spoken
+	return calls, ended, messages
 }
 
 func (s *served) load(id acp.SessionId) {
@@ -32,22 +32,21 @@ func (s *served) load(id acp.SessionId) {
 	}
 }
 
-// TestCallsAndMessagesHaveIDsOfTheirOwn in a model that counts from one on every line: a
-// client distinguishes undone calls from those after them, in forks too, and what is
-// replayed is known by the same ids.
-func TestCallsAndMessagesHaveIDsOfTheirOwn(t *testing.T) {
+// TestIDsAreUnique uses a model that numbers its calls from one on every line. The client
+// distinguishes undone calls from later ones, also in forks. A replay has the same ids.
+func TestIDsAreUnique(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
-	s.client.answers(chosen("allow"))
+	s.client.setChoice(chosen("allow"))
 	id := s.open()
-	undone, undoneEnds, undoneSpoken := s.talk(id, "write x: 1")
-	s.talk(id, "/undo")
-	calls, ended, spoken := s.talk(id, "write y: 1", "say hi\nrun echo hi")
+	undone, undoneEnds, undoneMessages := s.turns(id, "write x: 1")
+	s.turns(id, "/undo")
+	calls, ended, messages := s.turns(id, "write y: 1", "say hi\nrun echo hi")
 	fork, err := s.UnstableForkSession(t.Context(), acp.UnstableForkSessionRequest{SessionId: id, Cwd: s.dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	forked, forkedEnds, forkedSpoken := s.talk(fork.SessionId, "write z: 1")
-	s.talk(id, "write z: 2")
+	forked, forkedEnds, forkedMessages := s.turns(fork.SessionId, "write z: 1")
+	s.turns(id, "write z: 2")
 	all := slices.Concat(undone, calls, forked)
 	if slices.Sort(all); len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 {
 		t.Errorf("the calls are %q", all)
@@ -56,33 +55,33 @@ func TestCallsAndMessagesHaveIDsOfTheirOwn(t *testing.T) {
 		t.Errorf("the calls %q, %q, %q end as %q", undone, calls, forked, got)
 	}
 	if asked := <-s.client.asked; asked.ToolCall.ToolCallId != calls[1] {
-		t.Errorf("leave is asked for %s, not for %s", asked.ToolCall.ToolCallId, calls[1])
+		t.Errorf("the permission request is for %s, not for %s", asked.ToolCall.ToolCallId, calls[1])
 	}
 	var ids []string
-	for _, m := range slices.Concat(undoneSpoken, spoken, forkedSpoken) {
+	for _, m := range slices.Concat(undoneMessages, messages, forkedMessages) {
 		ids = append(ids, m.id)
 	}
 	if slices.Sort(ids); len(ids) != 5 || len(slices.Compact(ids)) != 5 {
 		t.Errorf("the messages are %q", ids)
 	}
 	s.load(fork.SessionId)
-	again, againEnds, againSpoken := s.client.took()
+	again, againEnds, againMessages := s.client.take()
 	if want := slices.Concat(calls, forked); !slices.Equal(again, want) || !slices.Equal(againEnds, want) {
 		t.Errorf("replayed, the calls are %q, their ends %q, want %q", again, againEnds, want)
 	}
-	if want := slices.Concat(spoken, forkedSpoken); !slices.Equal(againSpoken, want) {
-		t.Errorf("replayed, the messages are %q, want %q", againSpoken, want)
+	if want := slices.Concat(messages, forkedMessages); !slices.Equal(againMessages, want) {
+		t.Errorf("replayed, the messages are %q, want %q", againMessages, want)
 	}
 }
 
-// TestForkAtAMessage begins at the end of its turn, whether that is on the line or was
-// undone.
-func TestForkAtAMessage(t *testing.T) {
+// TestForkAtMessage checks that a fork begins at the end of the message's turn, which may have
+// been undone.
+func TestForkAtMessage(t *testing.T) {
 	s := serve(t, memory.New(time.Now), t.TempDir(), offline.New())
 	id := s.open()
-	_, _, first := s.talk(id, "remember the port is 1")
-	_, _, second := s.talk(id, "remember the port is 2")
-	s.talk(id, "remember the port is 3", "/undo 2", "remember the port is 4")
+	_, _, first := s.turns(id, "remember the port is 1")
+	_, _, second := s.turns(id, "remember the port is 2")
+	s.turns(id, "remember the port is 3", "/undo 2", "remember the port is 4")
 	fork := func(at string, from acp.SessionId) (acp.SessionId, error) {
 		r, err := s.UnstableForkSession(t.Context(), acp.UnstableForkSessionRequest{SessionId: from, Cwd: s.dir,
 			Meta: map[string]any{"jetbrains": map[string]any{"air": map[string]any{"fork": map[string]any{"version": 1, "messageId": at}}}}})
@@ -97,15 +96,15 @@ func TestForkAtAMessage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, said := s.talk(made, "recall the port"); len(said) != 1 || said[0].text != want {
-			t.Errorf("it says %q, want %q", said, want)
+		if _, _, got := s.turns(made, "recall the port"); len(got) != 1 || got[0].text != want {
+			t.Errorf("the fork answers %q, want %q", got, want)
 		}
-		if _, _, said := s.talk(again, "recall the port"); len(said) != 1 || said[0].text != "the port is 1" {
-			t.Errorf("a fork of the fork says %q", said)
+		if _, _, got := s.turns(again, "recall the port"); len(got) != 1 || got[0].text != "the port is 1" {
+			t.Errorf("the fork of the fork answers %q", got)
 		}
 	}
 	var e *acp.RequestError
 	if _, err := fork("00000000-0000-8000-8000-000001000000", id); !errors.As(err, &e) || e.Code != -32602 {
-		t.Errorf("a message that nobody sent: %v", err)
+		t.Errorf("a fork at an unknown message: %v", err)
 	}
 }

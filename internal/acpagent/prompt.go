@@ -12,56 +12,57 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// Prompt runs a turn. It first asks the questions that an earlier run left open.
-func (s *server) Prompt(ctx context.Context, p acp.PromptRequest) (acp.PromptResponse, error) {
-	ctx, stop := s.prompts.turn(ctx, string(p.SessionId))
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return acp.PromptResponse{}, err
+// prompt runs a turn. It first asks the questions that an earlier run left open.
+func (s *server) prompt(ctx context.Context, p acp.PromptRequest) (r acp.PromptResponse, err error) {
+	cancelled := acp.PromptResponse{StopReason: acp.StopReasonCancelled}
+	if ctx.Err() != nil { // while it waited for the prompt before
+		return cancelled, nil
 	}
-	defer done()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	s.mu.Lock()
 	dir, ok := s.dirs[p.SessionId]
 	s.mu.Unlock()
 	if !ok {
-		return acp.PromptResponse{}, requestError(segno.Errorf(segno.KindNotFound, "prompt", string(p.SessionId), "the session is not open"))
+		return r, segno.Errorf(segno.KindNotFound, "prompt", string(p.SessionId), "the session is not open")
 	}
 	in, err := inputOf(p.Prompt)
 	if err != nil {
-		return acp.PromptResponse{}, requestError(err)
+		return r, err
 	}
 	t := s.newUpdater(p.SessionId, nil)
-	t.stop = stop
+	t.stop = func() { stop(errStopped) }
 	c, note, err := s.Open(ctx, string(p.SessionId), dir, t.ask)
 	if err != nil {
-		return acp.PromptResponse{}, requestError(err)
+		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	t.chat = c
 	if t.announceCommands() && note != "" {
 		t.sendText("(" + note + ")\n\n")
 	}
-	err = s.turn(ctx, c, t, in)
+	err = t.turn(ctx, in)
 	t.sendMissed(ctx)
-	switch {
-	case errors.Is(err, errWaiting), ctx.Err() != nil:
-		return acp.PromptResponse{StopReason: acp.StopReasonCancelled}, nil
-	case err != nil:
-		return acp.PromptResponse{}, requestError(err)
+	if errors.Is(err, errWaiting) || ctx.Err() != nil {
+		return cancelled, nil
 	}
 	u, reason := t.usage, acp.StopReasonEndTurn
 	if t.truncated {
 		reason = acp.StopReasonMaxTokens
 	}
-	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
-		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, nil
+	return acp.PromptResponse{StopReason: reason, Usage: &acp.Usage{
+		InputTokens: u.Input, OutputTokens: u.Output, TotalTokens: u.Input + u.Output,
+		CachedReadTokens: acp.Ptr(u.CacheRead), CachedWriteTokens: acp.Ptr(u.CacheWrite)}}, err
 }
 
 // errWaiting reports that a run waits for decisions that the client did not make.
 var errWaiting = errors.New("a call waits for approval")
 
-func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) error {
-	at, err := c.Status(ctx)
+// turn runs a command, begins a turn, or continues one, depending on the prompt. A prompt that
+// the proxy repeats continues its turn if that has not ended. If it has ended, the client lost
+// the answer, and turn sends the answer again.
+func (t *updater) turn(ctx context.Context, in input) error {
+	at, err := t.chat.Status(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *server) turn(ctx context.Context, c *chat.Chat, t *updater, in input) e
 	case !continues && !isSame:
 		return t.prompt(ctx, in.withNotes(), at)
 	case unfinished:
-		return t.run(ctx, agent.Input{})
+		return t.run(ctx, agent.Input{}, false)
 	}
 	t.sendLastAnswer(messages, places)
 	return t.err
@@ -124,11 +125,11 @@ func (in input) command() string {
 // prompt runs a turn. It first asks the questions that an earlier run left open.
 func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) error {
 	if len(at.Interrupts) > 0 {
-		if err := t.run(ctx, agent.Input{}); err != nil {
+		if err := t.run(ctx, agent.Input{}, false); err != nil {
 			return err
 		}
 	}
-	err := t.run(ctx, in)
+	err := t.run(ctx, in, false)
 	if segno.KindOf(err) != segno.KindRefused || ctx.Err() != nil {
 		return err
 	}
@@ -137,42 +138,30 @@ func (t *updater) prompt(ctx context.Context, in agent.Input, at chat.Status) er
 	if at, statusErr := t.chat.Status(ctx); statusErr != nil || !isUnfinished(at) {
 		return err
 	}
-	if err := t.runUntilResults(ctx); err != nil {
+	if err := t.run(ctx, agent.Input{}, true); err != nil {
 		return err
 	}
-	return t.run(ctx, in)
+	return t.run(ctx, in, false)
 }
 
-// run makes one run and sends its events.
-func (t *updater) run(ctx context.Context, in agent.Input) error {
-	waits := false
+// run makes one run and sends its events. With untilResults it stops as soon as the results of
+// the open calls are saved, before the run asks the model again.
+func (t *updater) run(ctx context.Context, in agent.Input, untilResults bool) error {
+	waits, results := false, false
 	for e, err := range t.chat.Stream(ctx, in) {
 		if err != nil {
 			return err
 		}
 		waits = e.Kind == agent.EventInterrupted
 		t.sendEvent(e)
-	}
-	if waits {
-		return errWaiting
-	}
-	return t.err
-}
-
-// runUntilResults makes a run until the results of the open calls are saved. It stops there,
-// before the run asks the model again.
-func (t *updater) runUntilResults(ctx context.Context) error {
-	results := false
-	for e, err := range t.chat.Stream(ctx, agent.Input{}) {
-		if err != nil {
-			return err
-		}
-		t.sendEvent(e)
-		own := e.Agent == ""
-		results = results || own && e.Kind == agent.EventToolResult
-		if results && own && e.Kind == agent.EventSaved {
+		isOwn := e.Agent == "" // not a subagent's
+		results = results || isOwn && e.Kind == agent.EventToolResult
+		if untilResults && results && isOwn && e.Kind == agent.EventSaved {
 			break
 		}
+	}
+	if waits && !untilResults {
+		return errWaiting
 	}
 	return t.err
 }

@@ -1,6 +1,7 @@
 package acpagent
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,39 +11,36 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-func (s *server) NewSession(ctx context.Context, p acp.NewSessionRequest) (acp.NewSessionResponse, error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return acp.NewSessionResponse{}, err
-	}
-	defer done()
+// newSession makes a session with a new id. The store has no thread of it before its first
+// prompt.
+func (s *server) newSession(ctx context.Context, p acp.NewSessionRequest) (r acp.NewSessionResponse, err error) {
 	s.mu.Lock()
-	id := s.Session
+	id := cmp.Or(s.Session, segno.NewID())
 	s.Session = ""
 	s.mu.Unlock()
-	if id == "" {
-		id = segno.NewID()
-	}
 	c, _, err := s.Open(ctx, id, p.Cwd, nil)
 	if err != nil {
-		return acp.NewSessionResponse{}, requestError(err)
+		return r, err
 	}
-	defer c.Close()
-	s.setOpen(acp.SessionId(id), p.Cwd)
-	return acp.NewSessionResponse{SessionId: acp.SessionId(id)}, nil
+	r.SessionId = acp.SessionId(id)
+	s.setOpen(r.SessionId, p.Cwd)
+	return r, c.Close()
 }
 
+// setOpen records that the client has a session open, and in which directory. The directory
+// is the client's choice at each opening; the store does not have it.
 func (s *server) setOpen(id acp.SessionId, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dirs[id] = dir
 }
 
-// openExisting opens a session that exists, and marks it as open.
+// openExisting opens a session that exists, and marks it as open. A session that the client
+// made exists even if the store has no thread of it yet, because it was not prompted.
 func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string) (*chat.Chat, error) {
 	c, _, err := s.Open(ctx, string(id), dir, nil)
 	if err != nil {
-		return nil, requestError(err)
+		return nil, err
 	}
 	at, err := c.Status(ctx)
 	s.mu.Lock()
@@ -52,29 +50,24 @@ func (s *server) openExisting(ctx context.Context, id acp.SessionId, dir string)
 		err = segno.NewError(segno.KindNotFound, "load session", string(id), nil)
 	}
 	if err != nil {
-		c.Close()
-		return nil, requestError(err)
+		_ = c.Close()
+		return nil, err
 	}
 	s.setOpen(id, dir)
 	return c, nil
 }
 
-// LoadSession opens a session and sends its conversation.
-func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp.LoadSessionResponse, error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return acp.LoadSessionResponse{}, err
-	}
-	defer done()
+// loadSession opens a session and sends its conversation.
+func (s *server) loadSession(ctx context.Context, p acp.LoadSessionRequest) (r acp.LoadSessionResponse, err error) {
 	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
-		return acp.LoadSessionResponse{}, err
+		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	t := s.newUpdater(p.SessionId, c)
 	messages, places, err := t.loadHistory(ctx)
 	if err != nil {
-		return acp.LoadSessionResponse{}, requestError(err)
+		return r, err
 	}
 	for i := range messages {
 		t.replay(&messages[i], places[messages[i].ID])
@@ -82,75 +75,62 @@ func (s *server) LoadSession(ctx context.Context, p acp.LoadSessionRequest) (acp
 	if at, err := c.Status(ctx); err == nil && len(at.TodoList) > 0 {
 		t.send(planUpdate(at.TodoList))
 	}
-	return acp.LoadSessionResponse{}, t.err
+	return r, t.err
 }
 
-func (s *server) ResumeSession(ctx context.Context, p acp.ResumeSessionRequest) (acp.ResumeSessionResponse, error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return acp.ResumeSessionResponse{}, err
-	}
-	defer done()
+// resumeSession opens a session and sends nothing of its conversation.
+func (s *server) resumeSession(ctx context.Context, p acp.ResumeSessionRequest) (r acp.ResumeSessionResponse, err error) {
 	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
-		return acp.ResumeSessionResponse{}, err
+		return r, err
 	}
-	return acp.ResumeSessionResponse{}, c.Close()
+	return r, c.Close()
 }
 
-// UnstableForkSession creates a session at the head of another, or at the end of the turn of one
-// of its messages.
-func (s *server) UnstableForkSession(ctx context.Context, p acp.UnstableForkSessionRequest) (acp.UnstableForkSessionResponse, error) {
-	ctx, done, err := s.begin(ctx)
-	if err != nil {
-		return acp.UnstableForkSessionResponse{}, err
-	}
-	defer done()
+// forkSession creates a session at the head of another, or at the end of the turn of one of its
+// messages.
+func (s *server) forkSession(ctx context.Context, p acp.UnstableForkSessionRequest) (r acp.UnstableForkSessionResponse, err error) {
 	c, err := s.openExisting(ctx, p.SessionId, p.Cwd)
 	if err != nil {
-		return acp.UnstableForkSessionResponse{}, err
+		return r, err
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	id := segno.NewID()
-	if err := forkTo(ctx, c, forkPoint(p.Meta), id); err != nil {
-		return acp.UnstableForkSessionResponse{}, requestError(err)
+	if message := forkPoint(p.Meta); message == "" {
+		_, err = c.Fork(ctx, id)
+	} else {
+		var at segno.CommitID
+		if at, err = turnOf(ctx, c, message); err == nil {
+			_, err = c.ForkAt(ctx, at, id)
+		}
 	}
-	s.setOpen(acp.SessionId(id), p.Cwd)
-	return acp.UnstableForkSessionResponse{SessionId: acp.SessionId(id)}, nil
+	if err != nil {
+		return r, err
+	}
+	r.SessionId = acp.SessionId(id)
+	s.setOpen(r.SessionId, p.Cwd)
+	return r, nil
 }
 
-func forkTo(ctx context.Context, c *chat.Chat, message, id string) error {
-	if message == "" {
-		_, err := c.Fork(ctx, id)
-		return err
-	}
-	at, err := turnOf(ctx, c, message)
-	if err == nil {
-		_, err = c.ForkAt(ctx, at, id)
-	}
-	return err
-}
-
-func (s *server) CloseSession(_ context.Context, p acp.CloseSessionRequest) (acp.CloseSessionResponse, error) {
+// closeSession forgets that a session is open. [connection.handle] has cancelled its prompts.
+func (s *server) closeSession(_ context.Context, p acp.CloseSessionRequest) (r acp.CloseSessionResponse, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.dirs, p.SessionId)
-	return acp.CloseSessionResponse{}, nil
+	return r, nil
 }
 
-func (s *server) ListSessions(ctx context.Context, p acp.ListSessionsRequest) (acp.ListSessionsResponse, error) {
+// listSessions lists the sessions of a directory, or all. They fit on one page.
+func (s *server) listSessions(ctx context.Context, p acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
 	dir := ""
 	if p.Cwd != nil {
 		dir = *p.Cwd
 	}
 	all, err := s.List(ctx, dir)
-	if err != nil {
-		return acp.ListSessionsResponse{}, requestError(err)
-	}
-	r := acp.ListSessionsResponse{Sessions: []acp.SessionInfo{}}
+	r.Sessions = []acp.SessionInfo{}
 	for _, x := range all {
 		r.Sessions = append(r.Sessions, acp.SessionInfo{SessionId: acp.SessionId(x.Name), Cwd: x.Dir, Title: acp.Ptr(x.Title),
 			UpdatedAt: acp.Ptr(x.Updated.UTC().Format(time.RFC3339))})
 	}
-	return r, nil
+	return r, err
 }

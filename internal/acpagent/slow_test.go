@@ -7,10 +7,10 @@ import (
 	"github.com/dalsegno/segno/agent"
 )
 
-// slow is a model that never answers after its first call.
+// slow is a model that does not answer after its first call until the context ends.
 type slow struct {
 	agent.Model
-	thinking chan struct{} // closed when it does
+	generating chan struct{} // closed when it begins not to answer
 }
 
 func (m slow) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
@@ -18,16 +18,16 @@ func (m slow) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chu
 		return m.Model.Generate(ctx, r)
 	}
 	return func(yield func(agent.Chunk, error) bool) {
-		close(m.thinking)
+		close(m.generating)
 		<-ctx.Done()
 		yield(agent.Chunk{}, ctx.Err())
 	}
 }
 
-// brief is a model whose answers run into its limit.
-type brief struct{ agent.Model }
+// limited is a model that reaches its limit of tokens in every longer answer.
+type limited struct{ agent.Model }
 
-func (m brief) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
+func (m limited) Generate(ctx context.Context, r agent.Request) iter.Seq2[agent.Chunk, error] {
 	r.MaxTokens = 2
 	return m.Model.Generate(ctx, r)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// newUpdater converts the events of a run into updates for the client.
+// updater converts the events of a run into updates for the client. It serves one request.
 type updater struct {
 	server    *server
 	session   acp.SessionId
@@ -31,16 +31,18 @@ type updater struct {
 }
 
 func (s *server) newUpdater(id acp.SessionId, c *chat.Chat) *updater {
-	return &updater{server: s, session: id, chat: c, announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
+	return &updater{server: s, session: id, chat: c,
+		announced: map[acp.ToolCallId]bool{}, sent: map[int64]bool{}, names: map[call]acp.ToolCallId{}}
 }
 
 // send sends an update, also during cancellation.
 func (t *updater) send(u acp.SessionUpdate) {
 	if t.err == nil {
-		t.err = t.server.conn.SessionUpdate(context.WithoutCancel(t.server.ctx), acp.SessionNotification{SessionId: t.session, Update: u})
+		t.err = t.server.conn.notify(acp.ClientMethodSessionUpdate, acp.SessionNotification{SessionId: t.session, Update: u})
 	}
 }
 
+// sendText sends a text that is not part of a message of the model, such as a command's reply.
 func (t *updater) sendText(text string) {
 	if text != "" {
 		t.send(acp.UpdateAgentMessageText(text))
@@ -123,6 +125,7 @@ func (t *updater) call(e agent.Event, status acp.ToolCallStatus) {
 		acp.WithStartContent(a.content), acp.WithStartLocations(a.locations)))
 }
 
+// result sends the result of a call.
 func (t *updater) result(id acp.ToolCallId, r *agent.Result) {
 	status := acp.ToolCallStatusCompleted
 	if r.Error {
@@ -170,6 +173,8 @@ func (t *updater) replay(m *agent.Message, at messagePlace) {
 	}
 }
 
+// planUpdate shows the todo list as the plan of the protocol, which knows neither cancelled
+// entries nor priorities of ours.
 func planUpdate(todos []agent.Todo) acp.SessionUpdate {
 	entries := []acp.PlanEntry{}
 	for _, t := range todos {

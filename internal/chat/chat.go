@@ -76,7 +76,7 @@ func Open(ctx context.Context, c Config) (*Chat, error) {
 }
 
 const systemPrompt = `You are segno's agent and work for a person in the directory %s. Your tools see that directory and nothing else.
-Read before you change. Write down work of several steps with write_todos, and keep it true as you go.
+Read before you change. Write down work of several steps with write_todos, and keep the list up to date.
 Commands may need the person's approval; do not repeat a call that was rejected unless they ask for it.
 Answer in plain sentences, and briefly.`
 
@@ -139,7 +139,7 @@ func (c *Chat) checkPlace() error {
 			return nil
 		}
 	}
-	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("leave, and start the chat again in its new place")
+	return segno.Errorf(segno.KindRefused, "chat", c.Dir, "the directory was moved or replaced").WithHint("exit and start the chat again in the directory's new location")
 }
 
 // explainConflict replaces a conflict with another run by an error that names it.
@@ -155,7 +155,7 @@ func (c *Chat) explainConflict(ctx context.Context, err error) error {
 }
 
 func (c *Chat) errRunning() error {
-	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another run has the session").WithHint("wait until it ends, or begin another session")
+	return segno.Errorf(segno.KindConflict, "chat", c.Session, "another process is running this session").WithHint("wait until it ends, or start another session")
 }
 
 // Status is the state of a session.
@@ -169,18 +169,14 @@ type Status struct {
 // Status returns the state of the session.
 func (c *Chat) Status(ctx context.Context) (Status, error) {
 	s := Status{Session: c.Session}
-	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
+	_, line, err := c.line(ctx)
 	if segno.KindOf(err) == segno.KindNotFound {
 		s.New = true
 		return s, nil
 	}
-	if err != nil {
-		return s, err
+	if err == nil {
+		s.Status, err = c.agent.Status(ctx, c.Session)
 	}
-	if s.Status, err = c.agent.Status(ctx, c.Session); err != nil {
-		return s, err
-	}
-	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
 		return s, err
 	}
@@ -202,7 +198,7 @@ func written(line *segno.Line) int {
 		for _, e := range n.Entries {
 			var event agent.Event
 			if e.Kind == segno.EntryNote && json.Unmarshal(e.Body, &event) == nil &&
-				(event.Kind == agent.EventFileWritten || event.Kind == agent.EventFileEdited) {
+				(event.Kind == tool.EventFileWritten || event.Kind == tool.EventFileEdited) {
 				paths[event.Path] = true
 			}
 		}
@@ -225,15 +221,12 @@ func (c *Chat) Messages(ctx context.Context) ([]agent.Message, error) {
 }
 
 // Pending returns the question that an id or its prefix names: an open one, else one that was
-// answered or replaced, else the id itself, which may be a subagent's. The run reports what
-// became of the latter.
+// answered or replaced, else the id itself, which may be a subagent's. The run then
+// reports the state of that question.
 func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) {
 	_, state, err := c.state(ctx)
 	if err != nil {
 		return segno.Interrupt{}, err
-	}
-	if i, err := findInterrupt(state.Interrupts, id); segno.KindOf(err) != segno.KindNotFound {
-		return i, err
 	}
 	var closed []segno.Interrupt
 	for known := range state.Answers {
@@ -242,35 +235,34 @@ func (c *Chat) Pending(ctx context.Context, id string) (segno.Interrupt, error) 
 	for known := range state.Replaced {
 		closed = append(closed, segno.Interrupt{ID: known})
 	}
-	i, err := findInterrupt(closed, id)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return segno.Interrupt{ID: id}, nil
+	for _, all := range [][]segno.Interrupt{state.Interrupts, closed} {
+		i, err := idprefix.Find(idprefix.Query{What: "approval", Name: id}, idprefix.Values(all), func(i segno.Interrupt) string { return i.ID })
+		if segno.KindOf(err) != segno.KindNotFound {
+			return i, err
+		}
 	}
-	return i, err
+	return segno.Interrupt{ID: id}, nil
 }
 
-func findInterrupt(all []segno.Interrupt, id string) (segno.Interrupt, error) {
-	return idprefix.Find(idprefix.Query{What: "approval", Name: id}, idprefix.Values(all), func(i segno.Interrupt) string { return i.ID })
-}
-
-// head returns the head of the session's thread.
-func (c *Chat) head(ctx context.Context) (segno.Head, error) {
+// line returns the head of the session's thread, and its line.
+func (c *Chat) line(ctx context.Context) (segno.Head, *segno.Line, error) {
 	head, err := c.Store.Head(ctx, segno.ThreadID(c.Session))
 	if segno.KindOf(err) == segno.KindNotFound {
 		err = noSession(c.Session)
 	}
-	return head, err
-}
-
-// state returns the head of the session's thread, and the state of its line.
-func (c *Chat) state(ctx context.Context) (head segno.Head, state *segno.State, err error) {
-	if head, err = c.head(ctx); err != nil {
-		return head, nil, err
-	}
-	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
 	if err != nil {
 		return head, nil, err
 	}
-	state, err = segno.Fold(line)
+	line, err := c.Store.Load(ctx, head.Head, segno.Window{Entries: true})
+	return head, line, err
+}
+
+// state returns the head of the session's thread, and the state of its line.
+func (c *Chat) state(ctx context.Context) (segno.Head, *segno.State, error) {
+	head, line, err := c.line(ctx)
+	if err != nil {
+		return head, nil, err
+	}
+	state, err := segno.Fold(line)
 	return head, state, err
 }

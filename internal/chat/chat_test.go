@@ -112,7 +112,7 @@ func (d *desk) file(c *chat.Chat, name, want string) {
 	}
 }
 
-func TestClearLeavesTheFilesAndNothingElse(t *testing.T) {
+func TestClearKeepsOnlyFiles(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
 	d.say(c, "write a.txt: one\nremember x is 1\ntodo tidy up")
@@ -184,7 +184,7 @@ func TestSessionsKeepApart(t *testing.T) {
 		}
 	}
 	_, err = d.open("q", "a/b")
-	d.refused(err, segno.KindRefused, "the session works in "+filepath.Join(d.home, "p"))
+	d.refused(err, segno.KindRefused, "the session belongs to "+filepath.Join(d.home, "p"))
 	if _, err = d.open("p", ""); segno.KindOf(err) != segno.KindInvalid {
 		t.Errorf("a session without a name: %v", err)
 	}
@@ -206,18 +206,18 @@ func TestSavedNamesAndForks(t *testing.T) {
 	d.do(c, "/session save good")
 	d.say(c, "remember x is 2")
 	_, err := c.Command(t.Context(), "/session save good")
-	d.refused(err, segno.KindConflict, "another checkpoint has that name")
+	d.refused(err, segno.KindConflict, "another checkpoint has this name")
 	d.do(c, "/fork")
 	if c.Session != "s-2" {
 		t.Errorf("the fork is called %q", c.Session)
 	}
 	d.say(c, "remember x is 3")
 	_, err = d.open("q", "s-2")
-	d.refused(err, segno.KindRefused, "the session works in")
+	d.refused(err, segno.KindRefused, "the session belongs to")
 	_, err = c.Command(t.Context(), "/fork s")
-	d.refused(err, segno.KindConflict, "a session has that name")
+	d.refused(err, segno.KindConflict, "a session with this name exists already")
 	_, err = c.Command(t.Context(), "/session new s")
-	d.refused(err, segno.KindConflict, "a session has that name")
+	d.refused(err, segno.KindConflict, "a session with this name exists already")
 	d.do(c, "/session load good") // of the other session
 	if got := d.say(c, "recall x"); c.Session != "s" || got != "x is 1" {
 		t.Errorf("%s says %q", c.Session, got)
@@ -238,19 +238,19 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e.Kind != agent.EventStepStart {
+		if e.Kind != "step-start" {
 			continue
 		}
 		for _, err := range two.Stream(t.Context(), agent.Input{Prompt: "write a.txt: two"}) {
 			if err != nil {
-				d.refused(err, segno.KindConflict, "another run has the session")
+				d.refused(err, segno.KindConflict, "another process is running this session")
 			}
 		}
 		if s, err := two.Status(t.Context()); err != nil || s.Phase != agent.PhaseRunning || s.Phase == agent.PhaseBrokenOff {
 			t.Errorf("under a run it stands at %+v, %v", s, err)
 		}
 		_, err = two.Command(t.Context(), "/session clear")
-		d.refused(err, segno.KindConflict, "another run has the session")
+		d.refused(err, segno.KindConflict, "another process is running this session")
 		if _, err = two.Command(t.Context(), "/undo"); err == nil {
 			t.Error("a session was moved under a run")
 		}
@@ -283,8 +283,8 @@ func TestNamesOfCheckpoints(t *testing.T) {
 	}
 }
 
-// TestAMoveSaysWhatStays undoes a turn that wrote files that are not saved.
-func TestAMoveSaysWhatStays(t *testing.T) {
+// TestMoveListsUnchangedFiles undoes a turn that wrote files that are not saved.
+func TestMoveListsUnchangedFiles(t *testing.T) {
 	d := newDesk(t)
 	c := d.chat("p", "s")
 	d.say(c, "say begin")
@@ -297,7 +297,7 @@ func TestAMoveSaysWhatStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.say(c, "write b.txt: two")
-	if said := d.do(c, "/restore t1"); !strings.Contains(said, "\n= huge.bin stays: ") {
+	if said := d.do(c, "/restore t1"); !strings.Contains(said, "\n= huge.bin was not changed: ") {
 		t.Errorf("it says %q", said)
 	}
 	d.file(c, "a.txt", "")

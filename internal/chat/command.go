@@ -22,7 +22,7 @@ type Reply struct {
 	Continue bool // run the session, with Prompt if it is set
 	Prompt   string
 	Switched bool // to another session or another place in this one: the screen shows the old one
-	// Conflicts, Kept and Lost are those of [agent.Status].
+	// Conflicts, Kept and Lost have the meaning that they have in [agent.Status].
 	Conflicts []segno.Conflict
 	Kept      []segno.Conflict
 	Lost      bool
@@ -37,34 +37,41 @@ type command struct {
 // commands are in the order of the help text.
 var commands = [...]command{
 	{"/sessions", "", "list the sessions of this directory", (*Chat).runSessions},
-	{"/session save", "[NAME]", "save the present checkpoint under a name", (*Chat).runSave},
+	{"/session save", "[NAME]", "save the current checkpoint under a name", (*Chat).runSave},
 	{"/session load", "NAME", "open another session or a saved checkpoint", (*Chat).runLoad},
-	{"/session new", "NAME", "begin another session", (*Chat).runNew},
+	{"/session new", "NAME", "start another session", (*Chat).runNew},
 	{"/session clear", "", "empty the conversation; undo restores it", (*Chat).runClear},
 	{"/undo", "[N]", "undo the last turn and its files, or N turns", (*Chat).runUndo},
-	{"/redo", "[N]", "redo them", (*Chat).runRedo},
+	{"/redo", "[N]", "redo undone turns", (*Chat).runRedo},
 	{"/checkpoints", "", "list the checkpoints of the session, newest first", (*Chat).runCheckpoints},
 	{"/restore", "CHECKPOINT", "restore a checkpoint: t3, @-, an id or a saved name", (*Chat).runRestore},
-	{"/edit", "TURN TEXT", "send TEXT in place of a turn and those after it", (*Chat).runEdit},
+	{"/edit", "TURN TEXT", "undo a turn and all later ones, and send TEXT", (*Chat).runEdit},
 	{"/fork", "[NAME]", "continue in a fork of the conversation", (*Chat).runFork},
 	{"/continue", "", "continue a turn that was interrupted", (*Chat).runContinue},
 	{"/help", "", "show this list", nil},
-	{"/quit", "", "leave; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},
+	{"/quit", "", "exit; everything is saved", func(*Chat, context.Context, string) (Reply, error) { return Reply{Quit: true}, nil }},
 }
 
 // IsCommand reports whether a line is for the chat and not for the agent.
 func IsCommand(line string) bool { return strings.HasPrefix(line, "/") }
 
-// CommandOf returns the command that a line begins with, "" if none.
-func CommandOf(line string) string {
-	name := ""
-	for i := range commands {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), commands[i].name)
-		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && len(commands[i].name) > len(name) {
-			name = commands[i].name
+// commandOf returns the command that a line begins with, or nil.
+func commandOf(line string) (found *command) {
+	for i, c := range commands {
+		rest, ok := strings.CutPrefix(strings.TrimSpace(line), c.name)
+		if ok && (rest == "" || strings.HasPrefix(rest, " ")) && (found == nil || len(c.name) > len(found.name)) {
+			found = &commands[i]
 		}
 	}
-	return name
+	return found
+}
+
+// CommandOf returns the name of the command that a line begins with, "" if none.
+func CommandOf(line string) string {
+	if c := commandOf(line); c != nil {
+		return c.name
+	}
+	return ""
 }
 
 // Mistyped reports whether a line looks like a command and is not one: a single line that
@@ -78,40 +85,33 @@ func Mistyped(line string) bool {
 
 // Help returns the arguments and the help text of a command.
 func Help(name string) (args, text string) {
-	for i := range commands {
-		if commands[i].name == name {
-			return commands[i].args, commands[i].help
-		}
-	}
-	return "", ""
+	c := commandOf(name)
+	return c.args, c.help
 }
 
 // Command runs a line that begins with a slash. An unknown command is [segno.KindInvalid].
 func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 	line = strings.TrimSpace(line)
-	name := CommandOf(line)
-	for i := range commands {
-		k := &commands[i]
-		if k.name != name {
-			continue
-		}
-		arg, problem := strings.TrimSpace(strings.TrimPrefix(line, name)), ""
-		switch {
-		case k.run == nil:
-			return Reply{Text: helpText()}, nil
-		case k.args == "" && arg != "":
-			problem = fmt.Sprintf("unexpected argument %q", arg)
-		case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
-			problem = "missing argument " + k.args
-		}
-		if problem != "" {
-			return Reply{}, segno.Errorf(segno.KindInvalid, "command", k.name, "%s", problem).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
-		}
-		r, err := k.run(c, ctx, arg)
-		return r, hintCommands(c.explainConflict(ctx, err))
+	k := commandOf(line)
+	if k == nil {
+		word, _, _ := strings.Cut(line, " ")
+		return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "unknown command").
+			WithHint("/help lists the commands; begin the line with a space to send it to the agent")
 	}
-	word, _, _ := strings.Cut(line, " ")
-	return Reply{}, segno.Errorf(segno.KindInvalid, "command", word, "unknown command").WithHint("/help lists the commands; begin the line with a space to send it to the agent")
+	arg, problem := strings.TrimSpace(strings.TrimPrefix(line, k.name)), ""
+	switch {
+	case k.run == nil:
+		return Reply{Text: helpText()}, nil
+	case k.args == "" && arg != "":
+		problem = fmt.Sprintf("unexpected argument %q", arg)
+	case k.args != "" && !strings.HasPrefix(k.args, "[") && arg == "":
+		problem = "missing argument " + k.args
+	}
+	if problem != "" {
+		return Reply{}, segno.Errorf(segno.KindInvalid, "command", k.name, "%s", problem).WithHint("use " + strings.TrimSpace(k.name+" "+k.args))
+	}
+	r, err := k.run(c, ctx, arg)
+	return r, hintCommands(c.explainConflict(ctx, err))
 }
 
 // hintCommands replaces the shell commands in an error's hint by the commands of a chat.
@@ -129,7 +129,7 @@ func helpText() string {
 	for i := range commands {
 		fmt.Fprintf(&b, "%-25s %s\n", commands[i].name+" "+commands[i].args, commands[i].help)
 	}
-	b.WriteString("Any other line is a prompt. ctrl+c stops a run, and again leaves; alt+enter or ctrl+j begins a new line.")
+	b.WriteString("Any other line is a prompt. ctrl+c stops a run; a second ctrl+c exits; alt+enter or ctrl+j begins a new line.")
 	return b.String()
 }
 
@@ -194,7 +194,7 @@ func (c *Chat) runLoad(ctx context.Context, name string) (Reply, error) {
 		s, err := c.restore(ctx, found.ID)
 		return s.reply("restored " + oneLine(name)), err
 	}
-	return Reply{}, segno.Errorf(segno.KindNotFound, "load session", name, "no session or saved checkpoint has that name").
+	return Reply{}, segno.Errorf(segno.KindNotFound, "load session", name, "no session or saved checkpoint has this name").
 		WithHint("/sessions lists the sessions; /session new begins one")
 }
 
@@ -268,7 +268,7 @@ func (c *Chat) runEdit(ctx context.Context, arg string) (Reply, error) {
 func (s *Status) reply(verb string) Reply {
 	text := fmt.Sprintf("%s: now at turn %d (%s), %s, %s", verb, s.Turn, Short(s.Head), count(s.Messages, "message"), count(s.Todos, "todo"))
 	for _, x := range s.Conflicts {
-		text += fmt.Sprintf("\n! %s stays: %s", oneLine(x.Path), x.Why)
+		text += fmt.Sprintf("\n! %s was not changed: %s", oneLine(x.Path), x.Why)
 	}
 	const limit = 20
 	for i, x := range s.Kept {
@@ -276,7 +276,7 @@ func (s *Status) reply(verb string) Reply {
 			text += fmt.Sprintf("\n= … and %s", count(len(s.Kept)-limit, "more path"))
 			break
 		}
-		text += fmt.Sprintf("\n= %s stays: %s", oneLine(x.Path), x.Why)
+		text += fmt.Sprintf("\n= %s was not changed: %s", oneLine(x.Path), x.Why)
 	}
 	return Reply{Text: text, Switched: true, Conflicts: s.Conflicts, Kept: s.Kept, Lost: s.Lost}
 }

@@ -22,7 +22,7 @@ func Line(e agent.Event) string {
 		text = "retrying: " + e.Text
 	case agent.EventSubStart:
 		first, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
-		return fmt.Sprintf("%s begins: %s", e.Path, clip(first))
+		return fmt.Sprintf("%s starts: %s", e.Path, clip(first))
 	case agent.EventSummarized:
 		text = fmt.Sprintf("summarized %d messages; the log has them", e.Count)
 	case agent.EventDone:

@@ -16,7 +16,7 @@ import (
 
 // move moves the session, and returns its status with the files that the move left unchanged.
 func (c *Chat) move(ctx context.Context, move func() (agent.Status, error)) (Status, error) {
-	if _, err := c.head(ctx); err != nil {
+	if _, _, err := c.line(ctx); err != nil {
 		return Status{}, err
 	}
 	if err := c.checkPlace(); err != nil {
@@ -69,23 +69,19 @@ func (c *Chat) Fork(ctx context.Context, name string) (Status, error) {
 
 // ForkAt creates a session at a checkpoint of this one, and switches to it.
 func (c *Chat) ForkAt(ctx context.Context, at segno.CommitID, name string) (Status, error) {
-	generated := name == ""
-	for n := 2; ; n++ {
-		if generated {
-			name = fmt.Sprintf("%s-%d", c.Session, n)
-		}
-		err := c.checkUnused(ctx, "fork", name)
-		if err == nil {
-			break
-		}
-		if !generated || segno.KindOf(err) != segno.KindConflict {
-			return Status{}, err
-		}
+	unused := cmp.Or(name, c.Session+"-2")
+	err := c.checkUnused(ctx, "fork", unused)
+	for n := 3; name == "" && segno.KindOf(err) == segno.KindConflict; n++ {
+		unused = fmt.Sprintf("%s-%d", c.Session, n)
+		err = c.checkUnused(ctx, "fork", unused)
 	}
-	if _, err := c.agent.Fork(ctx, at, name); err != nil {
+	if err == nil {
+		_, err = c.agent.Fork(ctx, at, unused)
+	}
+	if err != nil {
 		return Status{}, err
 	}
-	c.Session = name
+	c.Session = unused
 	return c.Status(ctx)
 }
 
@@ -137,11 +133,7 @@ type checkpoint struct {
 
 // checkpoints returns the session's checkpoints on all lines, newest first.
 func (c *Chat) checkpoints(ctx context.Context) (all []checkpoint, err error) {
-	head, err := c.head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	line, err := c.Store.Load(ctx, head.Head, segno.Window{})
+	head, line, err := c.line(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -251,11 +243,7 @@ func (cp *checkpoint) isStop() bool {
 
 // newestCheckpoint returns the newest checkpoint at or above the head.
 func (c *Chat) newestCheckpoint(ctx context.Context) (*segno.Checkpoint, error) {
-	head, err := c.head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	line, err := c.Store.Load(ctx, head.Head, segno.Window{})
+	head, line, err := c.line(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -283,11 +271,11 @@ func (c *Chat) save(ctx context.Context, name string) (segno.CommitID, string, e
 	}
 	name = cmp.Or(name, fmt.Sprintf("%s-turn-%d", c.Session, at.Turn))
 	if isReserved(name) {
-		return "", "", segno.Errorf(segno.KindInvalid, "save session", name, "the name has another meaning").WithHint("choose a name unlike t1, latest, @… or …-")
+		return "", "", segno.Errorf(segno.KindInvalid, "save session", name, "names such as t1 and latest are reserved").WithHint("choose a name that is not t1, latest, @… or …-")
 	}
 	for id, label := range pins {
 		if slices.Contains(segno.PinNames(label), name) && id != at.ID {
-			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint has that name").WithHint("choose another name")
+			return "", "", segno.Errorf(segno.KindConflict, "save session", name, "another checkpoint has this name").WithHint("choose another name")
 		}
 	}
 	if c.Timeline != nil {

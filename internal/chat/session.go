@@ -148,7 +148,7 @@ func (c *Chat) load(ctx context.Context, name string) error {
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {
 		return err
 	} else if client {
-		return segno.Errorf(segno.KindRefused, "open session", name, "segno acp records it, and a client has the conversation").
+		return segno.Errorf(segno.KindRefused, "open session", name, "the conversation belongs to an ACP client").
 			WithHint("continue it in that client, or choose another name")
 	}
 	if !c.isHere(t) {
@@ -175,7 +175,7 @@ func (c *Chat) checkUnused(ctx context.Context, op, name string) error {
 	_, err := c.thread(ctx, name)
 	switch {
 	case err == nil:
-		return segno.Errorf(segno.KindConflict, op, name, "a session has that name").WithHint("load it, or choose another name")
+		return segno.Errorf(segno.KindConflict, op, name, "a session with this name exists already").WithHint("load it, or choose another name")
 	case segno.KindOf(err) != segno.KindNotFound:
 		return err
 	}
@@ -195,18 +195,18 @@ func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
 }
 
 func noSession(name string) error {
-	return segno.Errorf(segno.KindNotFound, "open session", name, "the session does not exist").WithHint("begin it with a prompt")
+	return segno.Errorf(segno.KindNotFound, "open session", name, "the session does not exist").WithHint("start it with a prompt")
 }
 
 func (c *Chat) errOtherDirectory(ctx context.Context, t *segno.Thread) error {
-	e := segno.Errorf(segno.KindRefused, "open session", string(t.ID), "the session works in another directory").WithHint("choose another name")
+	e := segno.Errorf(segno.KindRefused, "open session", string(t.ID), "the session belongs to another directory").WithHint("choose another name")
 	if t.Workspace == "" {
-		e.Err = errors.New("the session began where files are not saved with it")
+		e.Err = errors.New("the session was started in a directory whose files are not saved")
 		return e
 	}
 	if known, ok := c.Store.(segno.Workspaces); ok {
 		if rec, err := known.Workspace(ctx, t.Workspace); err == nil {
-			e.Err = fmt.Errorf("the session works in %s", rec.Path)
+			e.Err = fmt.Errorf("the session belongs to %s", rec.Path)
 			e.Hint = "choose another name, or continue there with -C " + strconv.Quote(rec.Path)
 		}
 	}

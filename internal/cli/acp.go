@@ -28,17 +28,13 @@ shows how for each editor.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "it needs the agent's command after --"))
+				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "the agent's command is missing after --"))
 			}
-			place, err := a.place()
+			place, dir, err := a.placeAndDir()
 			if err != nil {
 				return err
 			}
-			dir, err := a.workDir()
-			if err != nil {
-				return err
-			}
-			signal.Ignore(syscall.SIGPIPE) // a client that is gone must not take us with it before the agent is ended
+			signal.Ignore(syscall.SIGPIPE) // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})
 		},

@@ -33,15 +33,12 @@ its conversation in a separate thread, which 'segno threads' does not list.`,
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runAgent(c.Context(), f) },
 	}
-	a.agentFlags(c, f)
+	a.agentFlags(c, f, "offline", "the `MODEL`: offline, anthropic/NAME or openai/NAME")
 	c.Flags().StringVar(&f.session, "session", "", "the first new session continues the one of this `NAME`")
 	return c
 }
 
 func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
-	if a.thread != "" {
-		return usage(errors.New("agent takes --session, not --thread"))
-	}
 	model, err := a.model(f.model)
 	if err != nil {
 		return err
@@ -56,10 +53,10 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	}
 	defer store.Close()
 	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval}
-	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: release}, a.Stdin, a.Stdout)
+	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: buildVersion()}, a.Stdin, a.Stdout)
 }
 
-// acpServer is what the sessions of an agent share.
+// acpServer has the values that all sessions of an agent share.
 type acpServer struct {
 	app          *app
 	store        *local.Store
@@ -70,56 +67,45 @@ type acpServer struct {
 // open opens a session. If a proxy in front of the agent records the session and its files, the
 // session is a conversation without files. If no proxy does, note tells the client so.
 func (s *acpServer) open(ctx context.Context, session, dir string, answer acpagent.Answer) (c *chat.Chat, note string, err error) {
-	site, why, err := s.site(ctx, session, dir)
+	t, reason, err := s.timeline(ctx, session, dir)
 	if err != nil {
 		return nil, "", err
 	}
-	if why != nil {
-		note = "files are not saved with the session: " + why.Error()
+	if reason != nil {
+		note = "files are not saved with the session: " + reason.Error()
 	}
-	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: site, Dir: dir, Session: session, SkipApproval: s.skipApproval,
-		Answer: answer, Actor: cmp.Or(s.app.Getenv("USER"), "user")})
+	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: t, Dir: dir, Session: session,
+		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user()})
 	return c, note, err
 }
 
-// site is the workspace of a session. It is nil for a conversation without files;
-// then why is not nil if no other process saves the files either.
-func (s *acpServer) site(ctx context.Context, session, dir string) (site *timeline.Timeline, why, err error) {
-	without, why, err := s.isConversationOnly(ctx, session)
-	if err != nil || without {
-		return nil, why, err
-	}
-	rec, err := s.store.RegisterRoot(ctx, dir)
-	if segno.KindOf(err) == segno.KindRefused {
-		return nil, err, nil // too wide to be saved with the session
-	}
+// timeline returns the timeline of a session's workspace. It returns nil for a session without
+// files, and the reason if no proxy in front of the agent saves them.
+func (s *acpServer) timeline(ctx context.Context, session, dir string) (t *timeline.Timeline, reason, err error) {
+	thread, known, err := threadByID(ctx, s.store, segno.ThreadID(session))
 	if err != nil {
 		return nil, nil, err
 	}
-	made, err := s.store.Timeline(rec, nil)
-	return made, nil, err
-}
-
-// isConversationOnly reports whether a session has no files: it began without them, or
-// a proxy in front of the agent records it with its files. why is set in the first case.
-func (s *acpServer) isConversationOnly(ctx context.Context, session string) (yes bool, why, err error) {
-	for t, err := range s.store.Threads(ctx, segno.ThreadQuery{IDPrefix: session}) {
-		if err != nil {
-			return false, nil, err
+	if thread.Workspace == "" {
+		for _, err := range s.store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(session), Limit: 1}) {
+			return nil, nil, err // the proxy's thread of this session
 		}
-		if string(t.ID) == session && t.Workspace != "" {
-			return false, nil, nil
-		} else if string(t.ID) == session {
-			why = errors.New("the session began without files")
-			break
+		if known {
+			return nil, errors.New("the session was started without files"), nil
 		}
 	}
-	for _, err := range s.store.Threads(ctx, segno.ThreadQuery{Session: segno.SessionID(session), Limit: 1}) {
-		return true, nil, err
+	rec, err := s.store.RegisterRoot(ctx, dir)
+	if segno.KindOf(err) == segno.KindRefused {
+		return nil, err, nil // the directory is too wide to be saved with the session
 	}
-	return why != nil, why, nil
+	if err == nil {
+		t, err = s.store.Timeline(rec, nil)
+	}
+	return t, nil, err
 }
 
+// list returns the sessions of segno's agent, in one directory or in all. It leaves out conversations
+// without files and those that an ACP client has through a proxy, which lists them itself.
 func (s *acpServer) list(ctx context.Context, dir string) (all []acpagent.Info, err error) {
 	q := segno.ThreadQuery{TopLevel: true}
 	if dir != "" {
@@ -156,3 +142,6 @@ func (s *acpServer) list(ctx context.Context, dir string) (all []acpagent.Info, 
 	}
 	return all, nil
 }
+
+// user returns the name of the user for decisions.
+func (a *app) user() string { return cmp.Or(a.Getenv("USER"), "user") }

@@ -82,7 +82,7 @@ func agentRun(args []string) error {
 	return a.play()
 }
 
-// openSession finds where the session is kept and what its next record hangs from.
+// openSession finds the file of the session and the parent of its next record.
 func (a *agentStandIn) openSession(session string) error {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -243,7 +243,7 @@ func (a *agentStandIn) pause() error {
 	return nil
 }
 
-// finish ends the turn the way -stop says.
+// finish ends the turn as -stop requires.
 func (a *agentStandIn) finish() error {
 	answer := "answer to " + a.prompt
 	last := map[string]any{"last_assistant_message": answer, "stop_hook_active": false}

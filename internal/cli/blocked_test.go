@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// blocked is a store in which a process that looks for open turns blocks: one of them is
-// a FIFO.
+// blocked is a store with a FIFO among the open turns. A process that reads the open turns blocks.
 type blocked struct {
 	*testing.T
 	ctx  context.Context

@@ -26,6 +26,7 @@ import (
 type chatFlags struct {
 	session, model        string
 	prompt                string
+	prompted              bool // -p was given
 	reason                string
 	skipApproval          bool
 	continueTurn, waiting bool
@@ -58,37 +59,45 @@ prints its id and exits with code 10; answer by the id, at any time, from any pr
   segno chat --session my-project --edit k3xq2a '{"command":"ls"}'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case a.thread != "":
-				return usage(errors.New("chat takes --session, not --thread"))
-			case f.session == "" && c.Flags().Changed("session"):
+			if f.session == "" && c.Flags().Changed("session") {
 				return usage(errors.New("the session's name is empty"))
 			}
-			return a.runChat(c.Context(), f, c.Flags().Changed("prompt"), args)
+			f.prompted = c.Flags().Changed("prompt")
+			return a.runChat(c.Context(), f, args)
 		},
 	}
-	a.agentFlags(c, f)
+	a.agentFlags(c, f, "", "the `MODEL`: offline, anthropic/NAME or openai/NAME (default: the session's last, else offline)")
+	c.Flags().StringVar(&f.session, "session", "", "the session's `NAME` (default: the directory's own)")
 	c.Flags().StringVarP(&f.prompt, "prompt", "p", "", "answer `PROMPT` and end; - reads it from standard input")
 	c.Flags().BoolVar(&f.continueTurn, "continue", false, "continue a turn that was interrupted")
 	c.Flags().BoolVar(&f.waiting, "waiting", false, "list the calls that wait for approval, and end")
-	c.Flags().Var(&answerFlag{segno.Approve, &f.answers}, "approve", "make the call that waits under `ID`")
-	c.Flags().Var(&answerFlag{segno.Reject, &f.answers}, "reject", "do not make it; see --reason")
-	c.Flags().Var(&answerFlag{segno.Edit, &f.answers}, "edit", "make it with other arguments: --edit `ID` JSON")
-	c.Flags().Var(&answerFlag{segno.Respond, &f.answers}, "respond", "do not make it; reply in its place: --respond `ID` TEXT")
-	c.Flags().StringVar(&f.reason, "reason", "", "why: the agent is told with --reject")
+	for kind, text := range map[segno.DecisionKind]string{
+		segno.Approve: "approve the waiting call `ID`",
+		segno.Reject:  "reject the waiting call `ID`; see --reason",
+		segno.Edit:    "approve a waiting call with other arguments: --edit `ID` JSON",
+		segno.Respond: "reply in place of a waiting call: --respond `ID` TEXT",
+	} {
+		c.Flags().Func(string(kind), text, func(id string) error {
+			if id == "" {
+				return errors.New("the id is missing")
+			}
+			f.answers = append(f.answers, answer{kind: kind, id: id})
+			return nil
+		})
+	}
+	c.Flags().StringVar(&f.reason, "reason", "", "the reason that the agent receives with --reject")
 	return c
 }
 
-// agentFlags are those that chat and agent share.
-func (a *app) agentFlags(c *cobra.Command, f *chatFlags) {
-	preset, last := "offline", ""
-	if c.Name() == "chat" {
-		preset, last = "", " (default: the session's last, else offline)"
-	}
-	c.Flags().StringVar(&f.model, "model", preset, "the `MODEL`: offline, anthropic/NAME or openai/NAME"+last)
+// agentFlags adds the flags that chat and agent share.
+func (a *app) agentFlags(c *cobra.Command, f *chatFlags, model, usageText string) {
+	c.Flags().StringVar(&f.model, "model", model, usageText)
 	c.Flags().BoolVarP(&f.skipApproval, "yes", "y", false, "run commands without asking")
-	if c.Name() == "chat" {
-		c.Flags().StringVar(&f.session, "session", "", "the session's `NAME` (default: the directory's own)")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if a.thread != "" {
+			return usage(fmt.Errorf("%s takes --session, not --thread", c.Name()))
+		}
+		return nil
 	}
 }
 
@@ -98,47 +107,45 @@ func (a *app) model(spec string) (agent.Model, error) {
 	if provider == "offline" && (name == "" || name == "plain") {
 		return offline.New(), nil
 	}
-	make, ok := a.Models[provider]
-	if !ok || name == "" {
-		known := []string{"offline"}
-		for p := range a.Models {
-			known = append(known, p+"/NAME")
-		}
-		slices.Sort(known)
-		return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "unknown model").WithHint("use --model " + strings.Join(known, ", "))
+	if open, ok := a.Models[provider]; ok && name != "" {
+		return open(name, a.Getenv)
 	}
-	return make(name, a.Getenv)
+	known := []string{"offline"}
+	for p := range a.Models {
+		known = append(known, p+"/NAME")
+	}
+	slices.Sort(known)
+	return nil, segno.Errorf(segno.KindInvalid, "find model", spec, "unknown model").WithHint("use --model " + strings.Join(known, ", "))
 }
 
-// modelOf is the model that answered last in a session, or the offline one.
-func (a *app) modelOf(ctx context.Context, store segno.Store, session string) (agent.Model, error) {
+// modelOf makes the model that last answered in the session, or the offline model. A run that
+// asks no model sets isUnused; it needs no key.
+func (a *app) modelOf(ctx context.Context, store segno.Store, session string, isUnused bool) (agent.Model, error) {
 	last, err := chat.LastModel(ctx, store, session)
 	if err != nil {
 		return nil, err
 	}
 	model, err := a.model(cmp.Or(last, "offline"))
-	if err != nil && segno.HintOf(err) != "" {
-		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session began with " + last)
+	switch {
+	case err != nil && isUnused:
+		return offline.New(), nil
+	case err != nil && segno.HintOf(err) != "":
+		err = segno.NewError(segno.KindInternal, "", "", err).WithHint(segno.HintOf(err) + "; the session was started with " + last)
 	}
 	return model, err
 }
 
-// openChatWorkspace is the directory a chat works in: a workspace, unless the directory is
-// too wide for one.
+// openChatWorkspace opens the workspace of a chat. The timeline is nil if the directory is too
+// wide to be a workspace; the chat then saves no files.
 func (a *app) openChatWorkspace(ctx context.Context) (*openWorkspace, *timeline.Timeline, error) {
 	d, err := a.openOrRegister(ctx)
 	if err == nil {
-		site, err := d.store.Timeline(d.rec, nil)
-		return d, site, err
+		return d, d.timeline, nil
 	}
 	if segno.KindOf(err) != segno.KindRefused {
 		return nil, nil, err
 	}
-	place, wrong := a.place()
-	if wrong != nil {
-		return nil, nil, wrong
-	}
-	dir, wrong := a.workDir()
+	place, dir, wrong := a.placeAndDir()
 	if wrong != nil {
 		return nil, nil, wrong
 	}
@@ -153,38 +160,35 @@ func (a *app) openChatWorkspace(ctx context.Context) (*openWorkspace, *timeline.
 	return &openWorkspace{store: store, dir: dir, compress: func() error { return store.CompressSome(ctx) }}, nil, nil
 }
 
-func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []string) error {
-	in, err := a.chatInput(f, prompted, args)
+func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
+	in, err := a.chatInput(f, args)
 	if err != nil {
 		return err
 	}
 	defer ignoreBrokenPipe()()
 	var model agent.Model
-	if f.model != "" {
+	if f.model != "" { // an unknown model is an error before a store or a workspace is made
 		if model, err = a.model(f.model); err != nil {
 			return err
 		}
 	}
-	d, site, err := a.openChatWorkspace(ctx)
+	d, t, err := a.openChatWorkspace(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+	session := cmp.Or(f.session, chat.Default(t, d.dir))
 	if model == nil {
-		model, err = a.modelOf(ctx, d.store, cmp.Or(f.session, chat.Default(site, d.dir)))
-		switch {
-		case err != nil && (f.waiting || in != nil && needsNoModel(in.Prompt)):
-			model = offline.New() // it is asked nothing
-		case err != nil:
+		if model, err = a.modelOf(ctx, d.store, session, f.waiting || in != nil && needsNoModel(in.Prompt)); err != nil {
 			return err
 		}
 	}
-	kept, err := storeCheck(d.store.Place().Store)
+	checkStore, err := storeCheck(d.store.Place().Store)
 	if err != nil {
 		return err
 	}
-	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: site, Dir: d.dir, SkipApproval: f.skipApproval, CheckStore: kept,
-		Session: cmp.Or(f.session, chat.Default(site, d.dir)), Actor: cmp.Or(a.Getenv("USER"), "user")})
+	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: t, Dir: d.dir, SkipApproval: f.skipApproval,
+		CheckStore: checkStore, Session: session, Actor: a.user()})
 	if err != nil {
 		return err
 	}
@@ -194,12 +198,14 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, prompted bool, args []s
 	case f.waiting:
 		return o.listWaiting(ctx)
 	case in == nil:
-		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on})
+		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(),
+			Colour: a.paint(a.Stdout).on})
 	}
 	return o.run(ctx, *in)
 }
 
-// storeCheck returns what finds out whether a store's directory is still there.
+// storeCheck returns a function that reports whether the directory of a store was moved or
+// deleted since.
 func storeCheck(dir string) (func() error, error) {
 	opened, err := os.Stat(dir)
 	if err != nil {
@@ -209,87 +215,76 @@ func storeCheck(dir string) (func() error, error) {
 		if now, err := os.Stat(dir); err == nil && os.SameFile(opened, now) {
 			return nil
 		}
-		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").WithHint("put it back, or exit and start the chat again")
+		return segno.Errorf(segno.KindRefused, "chat", dir, "the store was moved or deleted").
+			WithHint("move the directory back, or exit and start the chat again")
 	}, nil
 }
 
-// chatInput is what a run is given; nil is a conversation at the terminal.
-func (a *app) chatInput(f *chatFlags, prompted bool, args []string) (*agent.Input, error) {
-	if err := assignTexts(f.answers, args); err != nil {
+// chatInput returns the input of a run. It is nil for a conversation at the terminal.
+func (a *app) chatInput(f *chatFlags, args []string) (*agent.Input, error) {
+	if err := f.check(args); err != nil {
 		return nil, usage(err)
 	}
-	wishes := 0
-	for _, w := range []bool{prompted, len(f.answers) > 0, f.continueTurn, f.waiting} {
-		if w {
-			wishes++
-		}
-	}
+	text, source := f.prompt, "the prompt"
 	switch {
-	case f.reason != "" && !slices.ContainsFunc(f.answers, func(w answer) bool { return w.kind == segno.Reject }):
-		return nil, usage(errors.New("--reason is for --reject"))
-	case wishes > 1:
-		return nil, usage(errors.New("one at a time: -p, --continue, --waiting, or answers"))
 	case f.continueTurn, f.waiting, len(f.answers) > 0:
 		return &agent.Input{}, nil
-	case prompted && f.prompt != "-":
-		if strings.TrimSpace(f.prompt) == "" {
-			return nil, usage(errors.New("the prompt is empty"))
-		}
-		return &agent.Input{Prompt: f.prompt}, nil
-	case !prompted && terminal(a.Stdin):
+	case !f.prompted && terminal(a.Stdin):
 		if !terminal(a.Stdout) || a.json || a.Getenv("TERM") == "dumb" {
 			return nil, segno.Errorf(segno.KindRefused, "chat", "", "the chat needs a terminal").WithHint("use -p PROMPT")
 		}
 		return nil, nil
+	case !f.prompted, f.prompt == "-":
+		data, err := io.ReadAll(a.Stdin)
+		if err != nil {
+			return nil, segno.NewError(segno.KindIO, "read prompt", "", err)
+		}
+		text, source = strings.ToValidUTF8(string(data), "\uFFFD"), "the prompt on standard input"
 	}
-	text, err := io.ReadAll(a.Stdin)
-	if err != nil {
-		return nil, segno.NewError(segno.KindIO, "read prompt", "", err)
+	if strings.TrimSpace(text) == "" {
+		return nil, usage(errors.New(source + " is empty"))
 	}
-	if strings.TrimSpace(string(text)) == "" {
-		return nil, usage(errors.New("the prompt on standard input is empty"))
-	}
-	return &agent.Input{Prompt: strings.ToValidUTF8(string(text), "\uFFFD")}, nil
+	return &agent.Input{Prompt: text}, nil
 }
 
-// answer is an answer of the command line.
-type answer struct {
-	kind segno.DecisionKind
-	id   string
-	text string
-}
-
-// answerFlag adds answers in the order they are given.
-type answerFlag struct {
-	kind segno.DecisionKind
-	to   *[]answer
-}
-
-func (f *answerFlag) String() string { return "" }
-func (f *answerFlag) Type() string   { return "id" }
-func (f *answerFlag) Set(id string) error {
-	if id == "" {
-		return errors.New("it needs an id")
+// check rejects flags that exclude each other, and gives the answers their texts.
+func (f *chatFlags) check(args []string) error {
+	if err := assignTexts(f.answers, args); err != nil {
+		return err
 	}
-	*f.to = append(*f.to, answer{kind: f.kind, id: id})
+	isReject := func(w answer) bool { return w.kind == segno.Reject }
+	if f.reason != "" && !slices.ContainsFunc(f.answers, isReject) {
+		return errors.New("--reason requires --reject")
+	}
+	given := slices.DeleteFunc([]bool{f.prompted, len(f.answers) > 0, f.continueTurn, f.waiting}, func(is bool) bool { return !is })
+	if len(given) > 1 {
+		return errors.New("use only one of -p, --continue, --waiting and the answers")
+	}
 	return nil
 }
 
-// assignTexts gives each edit and response its argument, in order.
+// answer is the answer to one call that waits, from the command line.
+type answer struct {
+	kind     segno.DecisionKind
+	id, text string
+}
+
+// assignTexts assigns to each --edit and --respond its argument, in order.
 func assignTexts(answers []answer, args []string) error {
 	for i := range answers {
-		if k := answers[i].kind; k != segno.Edit && k != segno.Respond {
+		w := &answers[i]
+		if w.kind != segno.Edit && w.kind != segno.Respond {
 			continue
 		}
 		if len(args) == 0 {
-			return fmt.Errorf("--%s %s needs one more argument", answers[i].kind, answers[i].id)
+			return fmt.Errorf("--%s %s needs one more argument", w.kind, w.id)
 		}
-		answers[i].text, args = args[0], args[1:]
-		if answers[i].kind == segno.Respond && strings.TrimSpace(answers[i].text) == "" {
-			return fmt.Errorf("--respond %s: the reply is empty", answers[i].id)
-		}
-		if answers[i].kind == segno.Edit && !json.Valid([]byte(answers[i].text)) {
-			return fmt.Errorf("--edit %s: the arguments are not JSON", answers[i].id)
+		w.text, args = args[0], args[1:]
+		switch {
+		case w.kind == segno.Respond && strings.TrimSpace(w.text) == "":
+			return fmt.Errorf("--respond %s: the reply is empty", w.id)
+		case w.kind == segno.Edit && !json.Valid([]byte(w.text)):
+			return fmt.Errorf("--edit %s: the arguments are not JSON", w.id)
 		}
 	}
 	if len(args) > 0 {

@@ -125,7 +125,7 @@ func TestChatAtATerminal(t *testing.T) {
 	c.line("run echo two >> ledger")
 	c.sees("1 waiting")
 	c.press(agentrig.CtrlC)
-	c.sees("ctrl+c again leaves")
+	c.sees("ctrl+c again to exit")
 	c.press(agentrig.CtrlC)
 	c.ends()
 
@@ -148,8 +148,8 @@ func TestChatAtATerminal(t *testing.T) {
 	c.ends()
 }
 
-// TestChatAnswersLongerThanTheScreen has an answer push everything away but what
-// stands at the bottom, which stands there once.
+// TestChatAnswersLongerThanTheScreen checks that a long answer scrolls and that the lines at the
+// bottom are on the screen once.
 func TestChatAnswersLongerThanTheScreen(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)
@@ -173,8 +173,8 @@ func TestChatAnswersLongerThanTheScreen(t *testing.T) {
 	c.ends()
 }
 
-// TestATerminalThatClosesStopsTheCommand has the terminal close under a command, of
-// which the program hears twice: the command ends, and its end is recorded.
+// TestATerminalThatClosesStopsTheCommand closes the terminal during a command. The program gets
+// SIGHUP twice: the command ends, and its end is recorded.
 func TestATerminalThatClosesStopsTheCommand(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)

@@ -3,12 +3,10 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) check() *cobra.Command {
@@ -39,49 +37,48 @@ func (a *app) runCheck(ctx context.Context) error {
 	if err != nil {
 		return unreadableStoreError(err)
 	}
-	err = a.print(res, func(w io.Writer) error {
-		for _, p := range res.Problems {
-			fmt.Fprintln(w, clean(p))
+	err = a.print(res, func(p *printer) {
+		for _, problem := range res.Problems {
+			p.linef("%s", clean(problem))
 		}
-		_, err := fmt.Fprintf(w, "%s, %s, %s (%s): %d damaged\n", plural(res.Threads, "thread"),
-			plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes), res.Damaged)
-		return err
+		p.linef("%s, %s, %s (%s): %d damaged", plural(res.Threads, "thread"), plural(res.Checkpoints, "checkpoint"),
+			plural(res.Objects, "object"), size(res.Bytes), res.Damaged)
 	})
 	if err == nil && len(res.Problems) > 0 {
-		return segno.Errorf(segno.KindCorrupt, "check", store.Place().Store, "%s", plural(len(res.Problems), "problem")).WithHint("nothing was changed; keep a copy of the store before you go on")
+		return segno.Errorf(segno.KindCorrupt, "check", store.Place().Store, "%s", plural(len(res.Problems), "problem")).
+			WithHint("nothing was changed; keep a copy of the store before you go on")
 	}
 	return err
 }
 
-// unreadableStoreError is damage that ends the check itself. Its hint is to run the check.
+// unreadableStoreError replaces the hint of damage that ends the check: other verbs hint at
+// 'segno check', which the user has just run.
 func unreadableStoreError(err error) error {
 	if segno.KindOf(err) != segno.KindCorrupt {
 		return err
 	}
-	return segno.NewError(segno.KindCorrupt, "check", "", err).WithHint("the database cannot be read any further; keep a copy of the store, and use a backup")
+	return segno.NewError(segno.KindCorrupt, "check", "", err).
+		WithHint("the database cannot be read any further; keep a copy of the store, and use a backup")
 }
 
-// openStore opens the store for verbs that need no workspace.
-func (a *app) openStore(ctx context.Context) (*local.Store, error) {
-	place, err := a.place()
-	if err != nil {
-		return nil, err
-	}
-	if !place.Exists() {
-		return nil, segno.NewError(segno.KindNotFound, "open store", place.Store, nil).WithHint("run 'segno enable claude', 'segno save', or use --store PATH")
-	}
-	return place.Open(ctx)
-}
-
-// size writes a number of bytes the way people say it.
+// size writes a number of bytes with a unit, as "1.5 MiB".
 func size(n int64) string {
-	switch {
-	case n < 1<<10:
+	if n < 1<<10 {
 		return fmt.Sprintf("%d B", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
-	case n < 1<<30:
-		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
-	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	value, units := float64(n)/(1<<10), []string{"KiB", "MiB", "GiB"}
+	for ; value >= 1<<10 && len(units) > 1; units = units[1:] {
+		value /= 1 << 10
+	}
+	return fmt.Sprintf("%.1f %s", value, units[0])
 }
+
+// plural writes a number of things: "1 file", "2 files".
+func plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+func files(n int) string { return plural(n, "file") }

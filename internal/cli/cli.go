@@ -1,19 +1,21 @@
 // Package cli is the segno command: one file per verb, with its flags, help and
 // implementation. Results go to standard output, notes and errors to standard error.
 // Every verb that has a result has --json. docs/cli.md is the reference.
+//
+// A verb is a method of app that returns a cobra command. Its RunE is made by inWorkspace or
+// inStore, which open the workspace of the directory or only the store, and close it after the
+// verb. A verb that may be the first in a directory, as save, calls openOrRegister instead. The verb
+// computes a result, a struct with JSON tags, and calls print with the result and a
+// function that prints the same result as text. An error ends the verb: Main prints it with its
+// hint and returns the exit code of its kind. See show.go for an example.
 package cli
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -28,11 +30,11 @@ type Env struct {
 	Environ        func() []string
 	Getwd          func() (string, error)
 	Executable     func() (string, error)
-	// Place changes where things are. Fault tests give the store another file system
-	// with it; nil changes nothing.
+	// Place changes the paths and options of the store, if it is not nil. Fault tests give
+	// the store another file system with it.
 	Place func(*local.Place)
-	// Models makes the models that need more than this module, by provider:
-	// "anthropic". The offline one is always there.
+	// Models makes the models that need more than this module, by provider, as "anthropic".
+	// The offline model is always available.
 	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
 }
 
@@ -50,13 +52,13 @@ func Main(ctx context.Context, env Env, args []string) int {
 	stop := func() {}
 	root.PersistentPreRun = func(c *cobra.Command, _ []string) { stop = endWhenBlocked(ctx, c) }
 	verb, err := root.ExecuteContextC(ctx)
-	stop()
+	stop() // reporting an error may take longer than the watchdog allows
 	err = withHelpHint(verb, err)
 	a.report(err)
 	return exitCode(err)
 }
 
-// app is one run of the command.
+// app is one run of the command. cobra writes the flags into it before the verb runs.
 type app struct {
 	Env
 	dir    string // -C
@@ -75,7 +77,7 @@ type app struct {
 
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use: "segno", Version: release,
+		Use: "segno", Version: buildVersion(),
 		Short: "checkpoints for AI agents",
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
@@ -84,7 +86,7 @@ Start with 'segno demo'. To record Claude Code, run 'segno enable claude' and wo
 usual. To record another agent, put 'segno acp --' in front of its command in your
 editor. A checkpoint is named t42 (a turn), @ (the head of the thread), @- (the head's
 parent), latest, by the name of a pin, or by the first letters of its id.`,
-		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // helped has them
+		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // withHelpHint suggests verbs
 	}
 	c.SetVersionTemplate(versionLine() + "\n")
 	f := c.PersistentFlags()
@@ -95,13 +97,48 @@ parent), latest, by the name of a pin, or by the first letters of its id.`,
 	f.BoolVar(&a.noPager, "no-pager", false, "do not show a long result in $PAGER")
 	c.SetFlagErrorFunc(flagError)
 	a.addVerbs(c)
-	for _, sub := range c.Commands() {
-		positional(sub)
-	}
-	if err := c.RegisterFlagCompletionFunc("thread", a.completeThreads); err != nil {
-		panic("segno: internal error: " + err.Error()) // the flag is above
-	}
+	completeFlag(c, "thread", a.completeThreads)
 	return c
+}
+
+// addVerbs adds the verbs in groups by the user's purpose. The help and docs/cli.md list the
+// same groups.
+func (a *app) addVerbs(root *cobra.Command) {
+	for _, g := range []struct {
+		id, title string
+		verbs     []*cobra.Command
+	}{
+		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
+		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox()}},
+		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
+		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
+		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
+		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, verb := range g.verbs {
+			verb.GroupID = g.id
+		}
+		root.AddCommand(g.verbs...)
+	}
+	root.AddCommand(a.version(), a.demoAgent(), a.hook(), a.baseline())
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Short = "print the completion script of a shell"
+			c.Args = cobra.NoArgs
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+		c.SuggestFor = otherNames[c.Name()]
+		positional(c)
+	}
+}
+
+// otherNames are the names of verbs in similar tools.
+var otherNames = map[string][]string{
+	"log": {"history", "list", "ls"}, "restore": {"checkout", "rewind", "rollback", "revert", "goto"},
+	"save": {"checkpoint", "snapshot", "commit"}, "fork": {"branch"}, "pin": {"tag"}, "resume": {"continue"},
+	"enable": {"init", "install"}, "disable": {"uninstall"}, "threads": {"sessions"}, "check": {"fsck", "verify"},
 }
 
 // writeFlags adds the flags of verbs that write files.
@@ -127,7 +164,17 @@ func (a *app) place() (local.Place, error) {
 	return place, place.CheckOwner()
 }
 
-// workDir is the directory the command works in.
+// placeAndDir returns the place of the store and the directory the command works in.
+func (a *app) placeAndDir() (local.Place, string, error) {
+	place, err := a.place()
+	if err != nil {
+		return place, "", err
+	}
+	dir, err := a.workDir()
+	return place, dir, err
+}
+
+// workDir returns the directory the command works in.
 func (a *app) workDir() (string, error) {
 	wd, err := a.Getwd()
 	if err != nil {
@@ -146,67 +193,4 @@ func (a *app) workDir() (string, error) {
 		return "", segno.NewError(segno.KindNotFound, "find directory", a.dir, nil).WithHint("give -C a directory that exists")
 	}
 	return dir, nil
-}
-
-// print writes the result: v with --json, else what text writes.
-func (a *app) print(v any, text func(w io.Writer) error) error {
-	a.bar.erase()
-	if !a.json {
-		return wrapWriteError(text(a.Stdout))
-	}
-	enc := encoder(a.Stdout)
-	enc.SetIndent("", "  ")
-	return wrapWriteError(enc.Encode(v))
-}
-
-// wrapWriteError says of a write that failed that the disk or the system did.
-func wrapWriteError(err error) error {
-	var write *fs.PathError
-	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
-		return segno.NewError(segno.KindIO, "write result", "", err)
-	}
-	return err
-}
-
-// notef tells the user something that is not the result.
-func (a *app) notef(format string, args ...any) {
-	a.bar.erase()
-	fmt.Fprintf(a.Stderr, format+"\n", args...)
-}
-
-// report prints an error: one line, and a hint.
-func (a *app) report(err error) {
-	a.bar.erase()
-	if err == nil || err == errSilent {
-		return
-	}
-	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
-	hint := clean(segno.HintOf(err))
-	if a.json {
-		said := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
-		if waits := (*approvalError)(nil); errors.As(err, &waits) {
-			said["waiting"] = waits.ids
-		}
-		_ = encoder(a.Stderr).Encode(said)
-		return
-	}
-	fmt.Fprintf(a.Stderr, "segno: %s\n", text)
-	if hint != "" {
-		fmt.Fprintf(a.Stderr, "hint: %s\n", hint)
-	}
-}
-
-// terminal reports whether f is one.
-func terminal(f any) bool {
-	file, ok := fileOf(f)
-	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// fileOf is the file that a stream is, or that a pager shows it on.
-func fileOf(f any) (*os.File, bool) {
-	if p, ok := f.(*pager); ok {
-		return p.out, true
-	}
-	file, ok := f.(*os.File)
-	return file, ok
 }

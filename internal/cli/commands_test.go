@@ -19,7 +19,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// scriptCommands are what the scripts can say beside testscript's own words.
+// scriptCommands are the commands of the scripts beside those of testscript.
 func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args []string) {
 	return map[string]func(ts *testscript.TestScript, neg bool, args []string){
 		"exit":         cmdExit,
@@ -99,7 +99,7 @@ func cmdTogether(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("DONE", strconv.Itoa(done))
 }
 
-// volatile is what differs from run to run, and what stands for it in golden text.
+// volatile has patterns of text that differs from run to run, and their replacements in golden text.
 var volatile = []struct {
 	what *regexp.Regexp
 	is   string
@@ -112,8 +112,8 @@ var volatile = []struct {
 	{regexp.MustCompile(`[ \t]+(\n|$)`), "$1"},
 }
 
-// cmdNorm writes what the last program printed to a file, with stand-ins for what
-// differs from run to run. Further arguments are PATTERN REPLACEMENT pairs.
+// cmdNorm writes the output of the last program to a file and replaces text that differs from run
+// to run. Further arguments are PATTERN REPLACEMENT pairs.
 //
 //	norm stdout|stderr|FILE TO [PATTERN REPLACEMENT]…
 func cmdNorm(ts *testscript.TestScript, neg bool, args []string) {
@@ -147,7 +147,7 @@ func cmdSnap(ts *testscript.TestScript, neg bool, args []string) {
 	snaps(ts)[args[0]] = snapped{args[1:], ts.MkAbs("."), times, fingerprint(ts, ts.MkAbs("."), args[1:], times)}
 }
 
-// cmdSame compares trees with what snap remembered.
+// cmdSame compares trees with the states that snap stored.
 //
 //	[!] same NAME
 func cmdSame(ts *testscript.TestScript, neg bool, args []string) {

@@ -7,50 +7,95 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// completeCheckpoints offers the names of the thread's checkpoints to the shell.
-func (a *app) completeCheckpoints(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	if most := map[string]int{"diff": 2, "restore": 1}[c.Name()]; len(args) >= max(most, 1) {
-		if c.Name() == "restore" {
-			return nil, cobra.ShellCompDirectiveDefault // paths
-		}
-		return nil, none
+// completer returns the words that the shell offers for an argument, each with a description
+// after a tab.
+type completer = func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
+
+// completeFlag sets the completer of a flag that c has.
+func completeFlag(c *cobra.Command, flag string, words completer) {
+	if err := c.RegisterFlagCompletionFunc(flag, words); err != nil {
+		panic("segno: internal error: " + err.Error())
 	}
-	ctx := c.Context()
-	d, err := a.open(ctx)
-	if err != nil {
-		return nil, none
-	}
-	defer d.Close()
-	thread, err := a.threadID(ctx, d)
-	if err != nil {
-		return nil, none
-	}
-	h, err := readHistory(ctx, d.store, thread)
-	if err != nil {
-		return nil, none
-	}
-	if c.Name() == "undo" || c.Name() == "redo" {
-		return turnNames(h), none
-	}
-	names := []string{"@\tthe head of the thread", "@-\tits parent", "latest\twhat redo can reach"}
-	for i := range h.all {
-		cp := &h.all[i]
-		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
-		for _, pin := range h.pins[cp.ID] {
-			if inline(pin) == pin { // else the shell would insert another name
-				names = append(names, pin+"\t"+label(cp))
-			}
-		}
-	}
-	return names, none
 }
 
-// turnNames are the turns of a thread for the shell.
-func turnNames(h *history) (names []string) {
+// completeInWorkspace returns a completer that offers words of the directory's workspace for the
+// first most arguments. After an error it offers nothing: a shell has no place for an error.
+func (a *app) completeInWorkspace(most int, words func(c *cobra.Command, d *openWorkspace) []string) completer {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		d, err := a.open(c.Context())
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		defer d.Close()
+		return words(c, d), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeCheckpoints returns a completer that offers the names of the thread's checkpoints for the
+// first most arguments.
+func (a *app) completeCheckpoints(most int) completer {
+	return a.completeInWorkspace(most, func(c *cobra.Command, d *openWorkspace) []string {
+		return a.checkpointNames(c, d, false)
+	})
+}
+
+// completeTurns returns a completer that offers the names of the thread's turns for the first
+// argument.
+func (a *app) completeTurns() completer {
+	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
+		return a.checkpointNames(c, d, true)
+	})
+}
+
+// completeCheckpointThenFiles returns a completer that offers the names of checkpoints for the first
+// argument and files for the others.
+func (a *app) completeCheckpointThenFiles() completer {
+	first := a.completeCheckpoints(1)
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveDefault
+		}
+		return first(c, args, typed)
+	}
+}
+
+// completeCheckpointsAndThreads returns a completer that offers the names of the thread's
+// checkpoints and the threads of the workspace for the first argument.
+func (a *app) completeCheckpointsAndThreads() completer {
+	return a.completeInWorkspace(1, func(c *cobra.Command, d *openWorkspace) []string {
+		return append(a.checkpointNames(c, d, false), threadNames(c, d.store, segno.ThreadQuery{Workspace: d.rec.ID})...)
+	})
+}
+
+// checkpointNames returns the names of the thread's checkpoints, or only the turns. It returns none
+// after an error.
+func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool) []string {
+	h, err := a.history(c.Context(), d)
+	if err != nil {
+		return nil
+	}
+	return h.names(onlyTurns)
+}
+
+// names returns the words that name a checkpoint, or only the turns. A pin with characters that
+// are escaped in text is left out.
+func (h *history) names(onlyTurns bool) (names []string) {
+	if !onlyTurns {
+		names = []string{"@\tthe head of the thread", "@-\tits parent", "latest\tthe newest checkpoint that redo can reach"}
+	}
 	for i := range h.all {
-		if cp := &h.all[i]; cp.Kind == segno.CheckpointTurn {
-			names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
+		cp := &h.all[i]
+		if onlyTurns && cp.Kind != segno.CheckpointTurn {
+			continue
+		}
+		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
+		for _, pin := range h.pins[cp.ID] {
+			if !onlyTurns && inline(pin) == pin {
+				names = append(names, pin+"\t"+label(cp))
+			}
 		}
 	}
 	return names
@@ -58,36 +103,31 @@ func turnNames(h *history) (names []string) {
 
 // completeThreads offers the ids of the store's threads.
 func (a *app) completeThreads(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
 	store, err := a.openStore(c.Context())
 	if err != nil {
-		return nil, none
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer store.Close()
-	var names []string
-	for t, err := range store.Threads(c.Context(), segno.ThreadQuery{}) {
+	return threadNames(c, store, segno.ThreadQuery{}), cobra.ShellCompDirectiveNoFileComp
+}
+
+func threadNames(c *cobra.Command, store segno.Store, q segno.ThreadQuery) (names []string) {
+	for t, err := range store.Threads(c.Context(), q) {
 		if err != nil {
 			break
 		}
-		names = append(names, short(segno.CommitID(t.ID))+"\t"+inline(t.Title))
+		names = append(names, short(t.ID)+"\t"+inline(t.Title))
 	}
-	return names, none
+	return names
 }
 
-// completeOperations offers the ids of the directory's operations.
-func (a *app) completeOperations(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	const none = cobra.ShellCompDirectiveNoFileComp
-	d, err := a.open(c.Context())
-	if err != nil || len(args) > 0 {
-		return nil, none
-	}
-	defer d.Close()
-	var names []string
+// operationNames returns the ids of the directory's operations.
+func operationNames(c *cobra.Command, d *openWorkspace) (names []string) {
 	for op, err := range d.store.Operations(c.Context(), d.rec.ID) {
 		if err != nil {
 			break
 		}
-		names = append(names, short(segno.CommitID(op.ID))+"\t"+string(op.Verb)+" "+clean(op.Args))
+		names = append(names, short(op.ID)+"\t"+string(op.Verb)+" "+clean(op.Args))
 	}
-	return names, none
+	return names
 }

@@ -2,9 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -16,10 +13,10 @@ type unwrittenPath struct {
 	Path      string `json:"path"`
 	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
 	Why       string `json:"why"`
-	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to what --force would write
+	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to the content that --force would write
 }
 
-// unwrittenPaths makes results of conflicts. forced has what force would do about them, which
+// unwrittenPaths makes results of conflicts. forced has the changes that --force would make; each
 // is shown as a difference.
 func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Conflict, forced []segno.Change) ([]unwrittenPath, error) {
 	changes := map[string]segno.Change{}
@@ -29,84 +26,64 @@ func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Con
 	out := make([]unwrittenPath, len(conflicts))
 	for i, c := range conflicts {
 		out[i] = unwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
-		change, ok := changes[c.Path]
-		if !ok || i >= maxShown {
-			continue
-		}
-		if change.From.Size > maxShownBytes || change.To.Size > maxShownBytes {
+		switch change, ok := changes[c.Path]; {
+		case !ok, i >= maxShown:
+		case max(change.From.Size, change.To.Size) > maxShownBytes:
 			out[i].Diff = "# too large to show\n"
-			continue
+		default:
+			p, err := patchOf(ctx, d, change, false)
+			if err != nil {
+				return nil, err
+			}
+			out[i].Diff = p.String()
 		}
-		p, err := patchOf(ctx, d, change, false)
-		if err != nil {
-			return nil, err
-		}
-		out[i].Diff = p.String()
 	}
 	return out, nil
 }
 
-// Of so many conflicts, and of files up to this size, the difference is shown.
+// Only the first conflicts, and files up to this size, are shown with their difference.
 const (
 	maxShown      = 200
 	maxShownBytes = 1 << 20
 )
 
-// planLines is how much of one conflict's difference a plan shows.
+// planLines is the number of lines of a conflict's difference in a plan.
 const planLines = 40
 
-// writeConflicts shows paths that stay, each with its difference, of which at most
-// most lines are shown unless that is 0.
-func (a *app) writeConflicts(w io.Writer, conflicts []unwrittenPath, most int) error {
-	p := a.paint(w)
+// writeConflicts shows the paths that a move leaves as they are, each with at most most lines of
+// its difference. 0 is no limit.
+func (p *printer) writeConflicts(conflicts []unwrittenPath, most int) {
 	for _, c := range conflicts {
-		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", p.warn("!"), quotePath(c.Path), p.dim(c.Why)); err != nil {
-			return err
-		}
-		lines := slices.DeleteFunc(slices.Collect(strings.Lines(c.Diff)), func(l string) bool { return strings.HasPrefix(l, "diff --git ") || strings.HasPrefix(l, "index ") })
-		more := 0
-		if most > 0 && len(lines) > most {
-			lines, more = lines[:most], len(lines)-most
-		}
-		for i := range lines {
-			lines[i] = "    " + cleanLines(lines[i])
-		}
-		if err := paintDiff(w, p, lines); err != nil {
-			return err
-		}
-		if more > 0 {
-			if _, err := fmt.Fprintln(w, p.dim("    … and "+plural(more, "more line"))); err != nil {
-				return err
+		p.linef("  %s %s  %s", p.warn("!"), quotePath(c.Path), p.dim(c.Why))
+		n := 0
+		for line := range strings.Lines(c.Diff) {
+			if strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "index ") {
+				continue
+			}
+			if n++; most == 0 || n <= most {
+				p.diffLine("    " + cleanLines(line))
 			}
 		}
+		if most > 0 && n > most {
+			p.linef("%s", p.dim("    … and "+plural(n-most, "more line")))
+		}
 	}
-	return nil
 }
 
-// paintDiff writes the lines of a unified difference.
-func paintDiff(w io.Writer, p paint, lines []string) error {
-	for _, line := range lines {
-		switch text := strings.TrimLeft(line, " "); {
-		case len(line)-len(text) > 4:
-		case strings.HasPrefix(text, "+"):
-			line = p.added(strings.TrimSuffix(line, "\n")) + "\n"
-		case strings.HasPrefix(text, "-"):
-			line = p.gone(strings.TrimSuffix(line, "\n")) + "\n"
-		}
-		if _, err := io.WriteString(w, line); err != nil {
-			return err
-		}
+// diffLine writes a line of a unified difference, which may be indented by four columns.
+func (p *printer) diffLine(line string) {
+	switch text := strings.TrimLeft(line, " "); {
+	case len(line)-len(text) > 4:
+	case strings.HasPrefix(text, "+"):
+		line = p.added(strings.TrimSuffix(line, "\n")) + "\n"
+	case strings.HasPrefix(text, "-"):
+		line = p.gone(strings.TrimSuffix(line, "\n")) + "\n"
 	}
-	return nil
+	p.write(line)
 }
 
 // runConflicts shows the conflicts that the newest move did not overwrite.
-func (a *app) runConflicts(ctx context.Context) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runConflicts(ctx context.Context, d *openWorkspace, _ []string) error {
 	thread, err := a.threadID(ctx, d)
 	if err != nil {
 		return err
@@ -122,13 +99,13 @@ func (a *app) runConflicts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.printLong(items, func(w io.Writer) error {
+	return a.printLong(items, func(p *printer) {
 		switch {
 		case pathsOf(plan) != "":
 			a.notef("the last move was limited to paths: 'segno %s --dry-run%s' shows the paths it left", plan.Verb, " "+clean(plan.Args))
 		case len(items) == 0:
 			a.notef("the last move left no conflicts")
 		}
-		return a.writeConflicts(w, items, 0)
+		p.writeConflicts(items, 0)
 	})
 }

@@ -2,12 +2,11 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) delete() *cobra.Command {
@@ -23,7 +22,9 @@ its conversation, titles and sessions, nor of file contents that only it had. Th
 own session files, copies of the store, and turns that could not be recorded ('segno
 doctor' lists them) are not erased.`,
 		Example: "  segno delete bpyxf3\n  segno delete bpyxf3 --purge -y",
-		RunE:    func(c *cobra.Command, args []string) error { return a.runDelete(c.Context(), args[0], purge) },
+		RunE: a.inStore(func(ctx context.Context, store *local.Store, args []string) error {
+			return a.runDelete(ctx, store, args[0], purge)
+		}),
 	}
 	c.Flags().BoolVar(&purge, "purge", false, "erase it: remove every byte of it from the store")
 	c.Flags().BoolVarP(&a.yes, "yes", "y", false, "do it without asking")
@@ -38,17 +39,13 @@ type deleteResult struct {
 	segno.Collection
 }
 
-func (a *app) runDelete(ctx context.Context, name string, purge bool) error {
-	store, err := a.openStore(ctx)
+// runDelete deletes or erases a thread. Neither can be undone, so it asks first.
+func (a *app) runDelete(ctx context.Context, store *local.Store, name string, purge bool) error {
+	t, err := a.threadNamed(ctx, store, name)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	res := deleteResult{Purged: purge}
-	if res.Thread, err = a.threadNamed(ctx, store, name); err != nil {
-		return err
-	}
-	head, err := store.Head(ctx, res.Thread)
+	head, err := store.Head(ctx, t.ID)
 	if err != nil {
 		return err
 	}
@@ -57,25 +54,26 @@ func (a *app) runDelete(ctx context.Context, name string, purge bool) error {
 		verb = "erase"
 	}
 	if !a.yes {
-		a.notef("%s thread %s, which has %d turns", verb, short(segno.CommitID(res.Thread)), head.Turn)
+		a.notef("%s thread %s, which has %d turns", verb, short(t.ID), head.Turn)
 		if err := a.confirm(verb); err != nil {
 			return err
 		}
 	}
+	res := deleteResult{Thread: t.ID, Purged: purge}
 	if purge {
-		res.Collection, err = store.PurgeThread(ctx, res.Thread)
+		res.Collection, err = store.PurgeThread(ctx, t.ID)
 	} else {
-		err = store.DeleteThread(ctx, res.Thread)
+		err = store.DeleteThread(ctx, t.ID)
 	}
 	if err != nil {
 		return err
 	}
-	return a.print(res, func(w io.Writer) error {
-		if !purge {
-			_, err := fmt.Fprintf(w, "deleted thread %s\n", short(segno.CommitID(res.Thread)))
-			return err
+	return a.print(res, func(p *printer) {
+		if purge {
+			p.linef("erased thread %s: dropped %s and %s (%s)", short(t.ID),
+				plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"), size(res.Bytes))
+		} else {
+			p.linef("deleted thread %s", short(t.ID))
 		}
-		_, err := fmt.Fprintf(w, "erased thread %s: dropped %d checkpoints and %d objects (%s)\n", short(segno.CommitID(res.Thread)), res.Checkpoints, res.Objects, size(res.Bytes))
-		return err
 	})
 }

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,10 +19,10 @@ import (
 func (a *app) demo() *cobra.Command {
 	return &cobra.Command{
 		Use: "demo", Short: "see it work, without an agent or a key", Args: cobra.NoArgs,
-		Long: `In a scratch directory, a small scripted agent takes four turns: a real child process
-that writes files, runs shell commands and keeps a transcript. Then the demo shows log,
-undo, redo and a fork, with the files and with the agent's memory. The directory and the
-store stay, and the demo prints commands to continue with.`,
+		Long: `In a scratch directory, a small scripted agent takes four turns: it writes files, runs
+shell commands and keeps a transcript. Then the demo shows log, undo, redo and a fork, with
+the files and with the agent's memory. The directory and the store stay, and the demo
+prints commands to continue with.`,
 		Example: "  segno demo",
 		RunE:    func(c *cobra.Command, _ []string) error { return a.runDemo(c.Context()) },
 	}
@@ -32,38 +30,34 @@ store stay, and the demo prints commands to continue with.`,
 
 // demoTurn is one turn of the scripted agent.
 type demoTurn struct {
-	Prompt string       `json:"prompt"`
-	Calls  []demoAction `json:"calls"`
-	Answer string       `json:"answer"`
+	prompt string
+	calls  []demoCall
+	answer string
 }
 
-// demoOrder is what the scripted agent is given: a turn, and the session that it belongs to.
-type demoOrder struct {
-	demoTurn
-	Session segno.SessionID `json:"session"`
-	Home    string          `json:"home"` // where it keeps its sessions
-}
-
-// demoAction is one tool call: a file to write, or a shell command to run.
-type demoAction struct {
+// demoCall is one tool call: a file to write, or a shell command to run.
+type demoCall struct {
 	Path    string `json:"file_path,omitempty"`
 	Content string `json:"content,omitempty"`
 	Command string `json:"command,omitempty"`
 }
 
 var demoScript = [...]demoTurn{
-	{"write a small greeting program", []demoAction{
+	{"write a small greeting program", []demoCall{
 		{Path: "src/greet.sh", Content: "#!/bin/sh\necho \"hello, $1\"\n"},
 		{Command: "chmod +x src/greet.sh && src/greet.sh world"}}, "greet.sh says hello."},
-	{"add a test and a note about it", []demoAction{
+	{"add a test and a note about it", []demoCall{
 		{Path: "src/greet_test.sh", Content: "#!/bin/sh\ntest \"$(./greet.sh x)\" = \"hello, x\"\n"},
 		{Path: "NOTES.md", Content: "# Notes\n\nRun src/greet_test.sh.\n"}}, "Added a test."},
-	{"rename it, and make it shout", []demoAction{
-		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}}, "It shouts, under a new name."},
-	{"clean up", []demoAction{
+	{"rename it, and make it shout", []demoCall{
+		{Command: "mv src/greet.sh src/shout.sh && sed -i.bak 's/hello/HELLO/' src/shout.sh && rm src/shout.sh.bak"}},
+		"It shouts, under a new name."},
+	{"clean up", []demoCall{
 		{Command: "rm -r src/greet_test.sh NOTES.md .env"}}, "All clean."},
 }
 
+// runDemo makes a scratch project with a store of its own, records the scripted turns in it, and runs
+// verbs on them. The .env file shows that segno also restores files that no commit would contain.
 func (a *app) runDemo(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "segno-demo-")
 	if err != nil {
@@ -84,10 +78,10 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session := segno.SessionID("demo-" + segno.NewID()[:8])
+	transcript := newDemoTranscript(d.store.Place().DemoHome(), d.rec.Path)
 	for i, t := range demoScript {
-		a.printf("turn %d: %q", i+1, t.Prompt)
-		if err := a.demoTurn(ctx, d, session, t); err != nil {
+		a.printf("turn %d: %q", i+1, t.prompt)
+		if err := a.demoTurn(ctx, d, transcript, t); err != nil {
 			d.Close()
 			return fmt.Errorf("turn %d: %w", i+1, err)
 		}
@@ -96,79 +90,81 @@ func (a *app) runDemo(ctx context.Context) error {
 	if err := a.tour(ctx, scratch); err != nil {
 		return err
 	}
-	return a.printNextSteps(scratch, project)
+	a.printNextSteps(scratch, project)
+	return nil
 }
 
-// demoTurn does what an agent's hooks do: begin, note each call, end.
-func (a *app) demoTurn(ctx context.Context, d *openWorkspace, session segno.SessionID, t demoTurn) error {
-	r := d.timeline
-	home := d.store.Place().DemoHome()
-	var kept transcriptWriter
-	kept.open(home, d.rec.Path, string(session))
-	src := segno.Source{Session: session, Path: kept.file, Dir: d.rec.Path}
-	self, err := a.Executable()
+// demoTurn records a turn as hooks do: it begins the turn, appends an entry before and after each
+// call, and ends the turn.
+func (a *app) demoTurn(ctx context.Context, d *openWorkspace, transcript *demoTranscript, t demoTurn) error {
+	src := transcript.src
+	begun, err := d.timeline.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.prompt})
 	if err != nil {
 		return err
 	}
-	script, err := json.Marshal(demoOrder{t, session, home})
-	if err != nil {
-		return err
-	}
-	agent := exec.CommandContext(ctx, self, "demo-agent")
-	agent.Dir, agent.Env, agent.Stdin, agent.Stderr = d.rec.Path, a.Environ(), bytes.NewReader(script), a.Stderr
-	out, err := agent.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	begun, err := r.BeginTurn(ctx, timeline.Prompt{Agent: local.AgentDemo, Source: src, Text: t.Prompt})
-	if err != nil {
-		return err
-	}
-	if err := agent.Start(); err != nil {
-		return err
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		var e segno.Entry
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return fmt.Errorf("read the agent's event: %w", err)
+	for i, call := range t.calls {
+		entry := segno.Entry{ID: fmt.Sprintf("call-%d", i+1), Name: "Write", Session: src.Session}
+		if call.Command != "" {
+			entry.Name = "Bash"
 		}
-		e.Session, e.Time = session, d.timeline.Now()
-		if err := r.AppendEntry(ctx, begun.Key, e); err != nil {
+		record := func(kind segno.EntryKind, body any) (err error) {
+			entry.Kind, entry.Time = kind, d.timeline.Now()
+			if entry.Body, err = json.Marshal(body); err == nil {
+				err = d.timeline.AppendEntry(ctx, begun.Key, entry)
+			}
+			return err
+		}
+		if err := record(segno.EntryIntent, call); err != nil {
+			return err
+		}
+		result, err := a.demoCall(ctx, d.rec.Path, call)
+		if err != nil {
+			return err
+		}
+		if err := record(segno.EntryResult, result); err != nil {
 			return err
 		}
 	}
-	if err := agent.Wait(); err != nil {
-		return fmt.Errorf("run the agent: %w", err)
+	if err := transcript.append(t); err != nil {
+		return err
 	}
-	_, err = r.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.Answer})
+	_, err = d.timeline.EndTurn(ctx, timeline.TurnEnd{Key: begun.Key, Agent: local.AgentDemo, Source: src, Message: t.answer})
 	return err
 }
 
-// tour shows what can be done with the four turns.
-func (a *app) tour(ctx context.Context, scratch string) error {
-	shown := func() error {
-		if err := a.listProject(); err != nil {
-			return err
+// demoCall executes a call in the project and returns its result.
+func (a *app) demoCall(ctx context.Context, project string, call demoCall) (map[string]any, error) {
+	if call.Command != "" {
+		cmd := exec.CommandContext(ctx, "sh", "-c", call.Command)
+		cmd.Dir, cmd.Env = project, a.Environ()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("run %q: %w: %s", call.Command, err, out)
 		}
-		return a.recallHead(ctx)
+		return map[string]any{"exit": 0, "response": string(out)}, nil
 	}
-	steps := []struct {
-		say  string
-		run  []string
-		then func() error
-	}{
-		{"every turn is a checkpoint", []string{"log"}, nil},
-		{"the last turn deleted three files with rm, one of them untracked and secret; undo it", []string{"undo"}, shown},
-		{"and do it again", []string{"redo"}, shown},
-		{"back two turns", []string{"undo", "2"}, shown},
-		{"try something else from turn 2, in a separate directory", []string{"fork", "t2", "--to", "../try-something-else"}, nil},
-		{"nothing was lost: the thread still has all its turns", []string{"log"}, nil},
-		{"each move can be undone, too", []string{"op", "log"}, nil},
+	path := filepath.Join(project, call.Path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
 	}
-	for _, s := range steps {
-		a.printf("\n# %s\n$ segno %s", s.say, strings.Join(s.run, " "))
-		args := append(append([]string(nil), s.run...), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
-		if s.run[0] == "undo" || s.run[0] == "redo" {
+	return map[string]any{"exit": 0}, os.WriteFile(path, []byte(call.Content), 0o644)
+}
+
+// tour runs verbs on the four turns.
+func (a *app) tour(ctx context.Context, scratch string) error {
+	for _, s := range []struct{ comment, run string }{
+		{"every turn is a checkpoint", "log"},
+		{"the last turn deleted three files with rm, one of them untracked and secret; undo it", "undo"},
+		{"and do it again", "redo"},
+		{"back two turns", "undo 2"},
+		{"try something else from turn 2, in a separate directory", "fork t2 --to ../try-something-else"},
+		{"nothing was lost: the thread still has all its turns", "log"},
+		{"each move can be undone, too", "op log"},
+	} {
+		a.printf("\n# %s\n$ segno %s", s.comment, s.run)
+		isMove := strings.HasPrefix(s.run, "undo") || strings.HasPrefix(s.run, "redo")
+		args := append(strings.Fields(s.run), "--store", filepath.Join(scratch, "store"), "-C", a.dir)
+		if isMove {
 			args = append(args, "-y")
 		}
 		sub := &app{Env: a.Env}
@@ -177,12 +173,16 @@ func (a *app) tour(ctx context.Context, scratch string) error {
 		root.SetOut(a.Stdout)
 		root.SetErr(a.Stderr)
 		if err := root.ExecuteContext(ctx); err != nil {
-			return fmt.Errorf("segno %s: %w", strings.Join(s.run, " "), err)
+			return fmt.Errorf("segno %s: %w", s.run, err)
 		}
-		if s.then != nil {
-			if err := s.then(); err != nil {
-				return err
-			}
+		if !isMove {
+			continue
+		}
+		if err := a.listProject(); err != nil {
+			return err
+		}
+		if err := a.recallHead(ctx); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -201,25 +201,19 @@ func (a *app) listProject() error {
 	})
 }
 
-// recallHead shows what the agent remembers where the thread is now.
+// recallHead shows the conversation at the head of the thread.
 func (a *app) recallHead(ctx context.Context) error {
 	d, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{Workspace: d.rec.ID, Limit: 1}) {
-		if err != nil {
-			return err
-		}
-		head, err := d.store.Head(ctx, t.ID)
-		if err != nil {
-			return err
-		}
-		a.printf("$ segno demo-agent --resume %s", head.Link.Session)
-		return a.recall(ctx, d.store, head.Link.Session)
+	h, err := a.history(ctx, d)
+	if err != nil {
+		return err
 	}
-	return nil
+	a.printf("$ segno demo-agent --resume %s", h.head.Link.Session)
+	return a.recall(ctx, d.store, h.head.Link.Session)
 }
 
 // recall prints the conversation of a session of the scripted agent.
@@ -228,22 +222,21 @@ func (a *app) recall(ctx context.Context, store *local.Store, session segno.Sess
 	if err != nil {
 		return err
 	}
-	all, err := readRecords(src.Path)
+	err = readDemo(src.Path, func(role, text string) {
+		if role == "user" {
+			text = "> " + text
+		}
+		a.printf("%s", inline(text))
+	})
 	if err != nil {
 		return segno.NewError(segno.KindIO, "read session", string(session), err)
-	}
-	for _, r := range all {
-		switch text := inline(r.text()); {
-		case text != "" && r.Type == "user":
-			a.printf("> %s", text)
-		case text != "":
-			a.printf("%s", text)
-		}
 	}
 	return nil
 }
 
-func (a *app) printNextSteps(scratch, project string) error {
+// printNextSteps prints commands that work in the shell from which the demo was started: the path of
+// this binary, or 'go run' if the binary is a temporary one of the go command.
+func (a *app) printNextSteps(scratch, project string) {
 	self := "segno"
 	if exe, err := a.Executable(); err == nil && !strings.Contains(exe, "go-build") {
 		self = shellQuote(exe)
@@ -262,103 +255,18 @@ Go on with:
   %s restore t4 %s
 With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude`, project, filepath.Join(scratch, "store"),
 		self, flags, self, flags, self, flags, self, flags)
-	return nil
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }
 
-// demoAgent is the scripted agent: it reads one turn, executes its actions and
-// writes an event before and after each call.
+// demoAgent shows a session of the scripted agent. It is the command that continues a thread of the
+// demo; the agent takes no prompts.
 func (a *app) demoAgent() *cobra.Command {
 	var resume string
-	cmd := &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if resume != "" {
-				return a.resumeDemo(c.Context(), segno.SessionID(resume))
-			}
-			var t demoOrder
-			if err := json.NewDecoder(a.Stdin).Decode(&t); err != nil {
-				return usage(err)
-			}
-			return a.demoSession(c.Context(), t)
-		}}
-	cmd.Flags().StringVar(&resume, "resume", "", "show what the agent remembers of `SESSION`")
-	return cmd
-}
-
-// resumeDemo shows a session of the scripted agent, which takes no prompts.
-func (a *app) resumeDemo(ctx context.Context, session segno.SessionID) error {
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	store, err := place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	return a.recall(ctx, store, session)
-}
-
-// demoSession makes a turn of a session and appends it to the session's transcript.
-func (a *app) demoSession(ctx context.Context, t demoOrder) error {
-	dir, err := a.Getwd()
-	if err != nil {
-		return err
-	}
-	r := &transcriptWriter{session: string(t.Session), promptID: segno.NewID(), cwd: dir}
-	r.open(t.Home, dir, r.session)
-	if err := r.readLastRecord(); err != nil {
-		return err
-	}
-	r.user(t.Prompt)
-	for i, call := range t.Calls {
-		id := fmt.Sprintf("call-%d", i+1)
-		name, out, err := a.act(ctx, id, call)
-		if err != nil {
-			return err
-		}
-		r.toolUse(id, name, call)
-		r.toolResult(id, out, false)
-	}
-	r.assistant(t.Answer)
-	return r.flush()
-}
-
-func (a *app) act(ctx context.Context, id string, call demoAction) (name, response string, err error) {
-	input, err := json.Marshal(call)
-	if err != nil {
-		return "", "", err
-	}
-	events := json.NewEncoder(a.Stdout)
-	name = "Write"
-	if call.Command != "" {
-		name = "Bash"
-	}
-	if err := events.Encode(segno.Entry{Kind: segno.EntryIntent, ID: id, Name: name, Body: input}); err != nil {
-		return "", "", err
-	}
-	output := map[string]any{"exit": 0}
-	if call.Command != "" {
-		out, err := exec.CommandContext(ctx, "sh", "-c", call.Command).CombinedOutput()
-		if err != nil {
-			return "", "", fmt.Errorf("run %q: %w: %s", call.Command, err, out)
-		}
-		response = string(out)
-		output["response"] = response
-	} else if err := writeFile(call.Path, call.Content); err != nil {
-		return "", "", err
-	}
-	body, err := json.Marshal(output)
-	if err != nil {
-		return "", "", err
-	}
-	return name, response, events.Encode(segno.Entry{Kind: segno.EntryResult, ID: id, Name: name, Body: body})
-}
-
-func writeFile(path, content string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(content), 0o644)
+	c := &cobra.Command{Use: "demo-agent", Hidden: true, Args: cobra.NoArgs,
+		RunE: a.inStore(func(ctx context.Context, store *local.Store, _ []string) error {
+			return a.recall(ctx, store, segno.SessionID(resume))
+		})}
+	c.Flags().StringVar(&resume, "resume", "", "show the conversation of `SESSION`")
+	return c
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -33,7 +32,7 @@ unless --binary writes them for 'git apply'.
 the difference between its present content and what --force would write.`,
 		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts",
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpoints(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -41,15 +40,17 @@ the difference between its present content and what --force would write.`,
 			}
 			switch {
 			case len(args) > 2:
-				return segno.NewError(segno.KindInvalid, "diff", "", usageError{fmt.Errorf("unexpected argument %q", args[2])}).WithHint("give paths after --")
+				return unexpectedArg("diff", args[2], "give paths after --")
 			case flags.conflicts && (len(args)+len(paths) > 0 || flags.names || flags.stat || flags.binary):
-				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other form"))
+				return usage(errors.New("--conflicts takes no checkpoints, no paths and no other flags of diff"))
 			case flags.names && flags.stat || flags.binary && (flags.names || flags.stat):
 				return usage(errors.New("--names, --stat and --binary exclude each other"))
 			case flags.conflicts:
-				return a.runConflicts(c.Context())
+				return a.inWorkspace(a.runConflicts)(c, nil)
 			}
-			return a.runDiff(c.Context(), args, paths, flags)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runDiff(ctx, d, args, paths, flags)
+			})(c, args)
 		},
 	}
 	c.Flags().BoolVar(&flags.names, "names", false, "only the paths")
@@ -59,12 +60,9 @@ the difference between its present content and what --force would write.`,
 	return c
 }
 
-func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+// runDiff compares the trees of two checkpoints, or of one checkpoint and the present. Comparing with
+// the present takes a snapshot, because a difference needs the contents of both sides.
+func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []string, flags diffFlags) error {
 	trees := make([]segno.Hash, 2)
 	for i, name := range append(args, "@")[:max(1, len(args))] {
 		_, c, err := a.checkpointNamed(ctx, d, name)
@@ -72,7 +70,8 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 			return err
 		}
 		if trees[i] = c.Tree(); trees[i].IsZero() {
-			return segno.Errorf(segno.KindNotFound, "diff", name, "the files were not recorded then")
+			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files").
+				WithHint("run 'segno show " + inline(name) + "' to see what it records")
 		}
 		if i == 0 {
 			if paths, err = resolvePaths(ctx, d, c, paths); err != nil {
@@ -81,7 +80,7 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 		}
 	}
 	if len(args) < 2 {
-		now, err := d.present(ctx)
+		now, err := d.timeline.Snapshot(ctx)
 		if err != nil {
 			return err
 		}
@@ -94,14 +93,15 @@ func (a *app) runDiff(ctx context.Context, args, paths []string, flags diffFlags
 	if len(paths) > 0 {
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
 	}
-	return a.printLong(signed(changes), func(w io.Writer) error {
+	return a.printLong(signed(changes), func(p *printer) {
 		switch {
 		case flags.names:
-			return writeChanges(w, a.paint(w), signed(changes), nil)
+			p.changes(signed(changes))
 		case flags.stat:
-			return a.writeStat(ctx, w, d, changes)
+			p.fail(writeStat(ctx, p, d, changes))
+		default:
+			p.fail(writeDiff(ctx, p, d, changes, flags.binary))
 		}
-		return a.writeDiff(ctx, w, d, changes, flags.binary)
 	})
 }
 
@@ -110,49 +110,66 @@ func isUnder(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || p == path || strings.HasPrefix(path, p+"/") })
 }
 
-// present snapshots the workspace and keeps its objects, so that they can be read.
-func (d *openWorkspace) present(ctx context.Context) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	defer unlock()
-	if err := d.timeline.CoverTurns(ctx); err != nil {
-		return segno.Snapshot{}, err
-	}
-	batch := d.store.Objects().Batch()
-	defer batch.Close()
-	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	return snap, d.store.Objects().Keep(ctx, staged)
-}
-
-func (a *app) writeDiff(ctx context.Context, w io.Writer, d *openWorkspace, changes []segno.Change, whole bool) error {
-	p := a.paint(w)
+// writeDiff writes one patch after the other, so that a large difference needs no memory.
+func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, withBinary bool) error {
 	for _, c := range changes {
-		change, err := patchOf(ctx, d, c, whole)
+		change, err := patchOf(ctx, d, c, withBinary)
 		if err != nil {
 			return err
 		}
 		text := change.String()
-		if terminal(w) {
+		if terminal(p.w) {
 			text = cleanText(text)
 		}
-		if err := paintDiff(w, p, strings.SplitAfter(text, "\n")); err != nil {
-			return err
+		for line := range strings.Lines(text) {
+			p.diffLine(line)
 		}
 	}
 	return nil
 }
 
-// cleanText is a diff as a terminal may see it: what a file holds must not drive it. In a
-// file or a pipe a diff is exact.
+// cleanText escapes the characters of a diff that could control the terminal. In a file or a
+// pipe a diff is exact.
 func cleanText(text string) string {
 	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unsafe(r) && !joins(r) })
+}
+
+// maxBar is the length of the longest bar of diff --stat.
+const maxBar = 40
+
+// writeStat writes for each file how many of its lines changed, as git does.
+func writeStat(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change) error {
+	var names []string
+	var patches []*patch
+	var width, most, added, deleted int
+	for _, c := range changes {
+		if c.From.Type == segno.EntityDir || c.From.Type == segno.EntityNone && c.To.Type == segno.EntityDir {
+			continue
+		}
+		patch, err := patchOf(ctx, d, c, false)
+		if err != nil {
+			return err
+		}
+		patch.text = "" // only the counts are needed
+		names, patches = append(names, quotePath(c.Path)), append(patches, patch)
+		width, most = max(width, visible(quotePath(c.Path))), max(most, patch.added+patch.deleted)
+		added, deleted = added+patch.added, deleted+patch.deleted
+	}
+	bar := func(sign string, n int) string {
+		if most > maxBar {
+			n = (n*maxBar + most - 1) / most
+		}
+		return strings.Repeat(sign, n)
+	}
+	for i, x := range patches {
+		what := p.added(bar("+", x.added)) + p.gone(bar("-", x.deleted))
+		if x.binary {
+			what = "binary"
+		}
+		p.linef(" %s | %*d %s", pad(names[i], width), len(fmt.Sprint(most)), x.added+x.deleted, what)
+	}
+	if len(patches) > 0 {
+		p.linef(" %s changed, %s(+), %s(-)", files(len(patches)), plural(added, "insertion"), plural(deleted, "deletion"))
+	}
+	return nil
 }

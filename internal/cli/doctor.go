@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
@@ -42,66 +42,34 @@ type doctorResult struct {
 	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
 	DirErr   string          `json:"dir_error,omitempty"` // why segno records nothing there
 	Hooks    []hook.Probe    `json:"hooks"`
-	Others   []string        `json:"others"` // whose turns are here without hooks
+	Others   []string        `json:"others"` // the agents that record turns without hooks
 	Open     []openItem      `json:"open"`
 	Failed   []string        `json:"failed"` // files of turns that could not be recorded
 	Failures []event.Failure `json:"failures"`
 	// Unrecorded are sessions of the last day whose turns were not recorded.
-	Unrecorded []unrecorded `json:"unrecorded"`
-	Healthy    bool         `json:"healthy"`
-}
-
-// unrecorded is a session in a result.
-type unrecorded struct {
-	Session segno.SessionID `json:"session"`
-	Dir     string          `json:"dir"`
-	Why     string          `json:"why"`
-	Time    time.Time       `json:"time"`
+	Unrecorded []spool.Unrecorded `json:"unrecorded"`
+	Healthy    bool               `json:"healthy"`
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	place, err := a.place()
+	place, dir, err := a.placeAndDir()
 	if err != nil {
 		return err
 	}
-	dir, err := a.workDir()
-	if err != nil {
-		return err
-	}
-	res := doctorResult{Store: place.Store, Exists: place.Exists(), Others: []string{}, Open: []openItem{}, Failed: []string{}, Failures: []event.Failure{},
-		Dir: dir, Unrecorded: []unrecorded{}}
-	res.Agent, _ = exec.LookPath("claude") // absent is an answer
+	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, Others: []string{}, Open: []openItem{},
+		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}}
+	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
-		if store, err := place.Open(ctx); err != nil {
+		if err := res.readStore(ctx, place); err != nil {
 			res.StoreErr = err.Error()
-		} else {
-			if res.Root, err = store.Root(ctx, dir); err != nil {
-				res.DirErr = err.Error()
-			}
-			if store.ReadOnly() {
-				res.StoreErr = "it is read-only"
-			}
-			res.Others, err = others(ctx, store)
-			if err = errors.Join(err, store.Close()); err != nil {
-				res.StoreErr = err.Error()
-			}
 		}
 	}
-	fires, enabled := false, false
-	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, dir)} {
-		p := hook.ProbeClaude(ctx, place, file, a.Environ())
-		if p.Command == nil && file != hook.SettingsFile(place, "") {
-			continue
-		}
-		fires, enabled = fires || p.Fires, enabled || p.Command != nil || p.Error != ""
-		res.Hooks = append(res.Hooks, p)
-	}
+	fires := res.probeHooks(ctx, place, a.Environ())
 	res.readSpool(ctx, place)
-	works := res.StoreErr == "" && res.DirErr == "" && len(res.Unrecorded) == 0
-	res.Healthy = (fires || !enabled && len(res.Others) > 0) && works
-	if err := a.print(res, func(w io.Writer) error { return a.writeDoctor(w, res) }); err != nil {
+	res.Healthy = res.isHealthy(fires)
+	if err := a.print(res, func(p *printer) { a.writeDoctor(p, res) }); err != nil {
 		return err
 	}
 	if !res.Healthy {
@@ -110,28 +78,68 @@ func (a *app) runDoctor(ctx context.Context) error {
 	return nil
 }
 
-// readSpool adds what hooks left beside the store.
-func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
-	if turns, err := place.Spool().Turns(ctx); err == nil {
-		for _, t := range turns {
-			r.Open = append(r.Open, newOpenItem(t))
+// probeHooks runs the hooks in the settings of the user and of the project. It reports whether one
+// of them answered.
+func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
+	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, r.Dir)} {
+		p := hook.ProbeClaude(ctx, place, file, environ)
+		if p.Command == nil && len(r.Hooks) > 0 {
+			continue // a project needs no hooks in its settings
 		}
+		fires = fires || p.Fires
+		r.Hooks = append(r.Hooks, p)
 	}
-	if names, err := place.Spool().Failed(); err == nil {
-		r.Failed = append(r.Failed, names...)
-	}
-	if fs, err := (event.Log{Store: place.Store}).Failures(10); err == nil {
-		r.Failures = append(r.Failures, fs...)
-	}
-	const recent = 24 * time.Hour
-	if us, err := place.Spool().Unrecorded(ctx, place.Now().Add(-recent)); err == nil {
-		for _, u := range us {
-			r.Unrecorded = append(r.Unrecorded, unrecorded{u.Session, u.Dir, u.Why, u.Time})
-		}
-	}
+	return fires
 }
 
-// hint says what to do first about what keeps turns from being recorded.
+// isHealthy reports whether turns are recorded: by hooks, or by an agent that needs none.
+func (r *doctorResult) isHealthy(fires bool) bool {
+	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
+	recordsTurns := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
+	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0
+}
+
+// readStore reads the root of the directory and the agents that record turns without hooks.
+func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
+	store, err := place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	if r.Root, err = store.Root(ctx, r.Dir); err != nil {
+		r.DirErr, err = err.Error(), nil
+	}
+	for t, threadErr := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
+		if err = threadErr; err != nil {
+			break
+		}
+		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(r.Others, t.Agent) {
+			r.Others = append(r.Others, t.Agent)
+		}
+	}
+	slices.Sort(r.Others)
+	if err == nil && store.ReadOnly() {
+		err = errors.New("it is read-only")
+	}
+	return errors.Join(err, store.Close())
+}
+
+// readSpool reads the files of hooks beside the store. It leaves out a file that it cannot read.
+func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
+	dir := place.Spool()
+	turns, _ := dir.Turns(ctx)
+	for _, t := range turns {
+		r.Open = append(r.Open, newOpenItem(t))
+	}
+	failed, _ := dir.Failed()
+	r.Failed = append(r.Failed, failed...)
+	failures, _ := (event.Log{Store: place.Store}).Failures(10)
+	r.Failures = append(r.Failures, failures...)
+	const recent = 24 * time.Hour
+	sessions, _ := dir.Unrecorded(ctx, place.Now().Add(-recent))
+	r.Unrecorded = append(r.Unrecorded, sessions...)
+}
+
+// hint names the first step against the problem that keeps turns from being recorded.
 func (r *doctorResult) hint(fires bool) string {
 	switch {
 	case r.StoreErr != "":
@@ -144,77 +152,79 @@ func (r *doctorResult) hint(fires bool) string {
 	return "start those sessions again where segno can record them"
 }
 
-// others are the agents that record their turns in another way than by hooks.
-func others(ctx context.Context, store segno.Store) ([]string, error) {
-	agents := []string{}
-	for t, err := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
-		if err != nil {
-			return agents, err
-		}
-		if t.Agent != "" && t.Agent != claude.Agent && !slices.Contains(agents, t.Agent) {
-			agents = append(agents, t.Agent)
-		}
+// The results of a check.
+const (
+	checkOK      = "ok:"
+	checkWarning = "warning:"
+	checkError   = "error:"
+)
+
+// checkf writes the line of one check.
+func (p *printer) checkf(result, format string, args ...any) {
+	colour := p.gone
+	if result == checkOK {
+		colour = p.added
 	}
-	slices.Sort(agents)
-	return agents, nil
+	p.linef("%s %s", colour(result), fmt.Sprintf(format, args...))
 }
 
-// writeDoctor writes one line for each check. It begins with "ok:", "warning:" or "error:".
-func (a *app) writeDoctor(w io.Writer, r doctorResult) error {
-	p := a.paint(w)
-	line := func(mark, format string, args ...any) {
-		fmt.Fprintln(w, mark, fmt.Sprintf(format, args...))
-	}
-	ok, warning, failed := p.added("ok:"), p.gone("warning:"), p.gone("error:")
+// writeDoctor writes one line for each check.
+func (a *app) writeDoctor(p *printer, r doctorResult) {
 	if r.StoreErr == "" {
-		line(ok, "store %s", inline(r.Store))
+		p.checkf(checkOK, "store %s", inline(r.Store))
 	} else {
-		line(failed, "store %s: %s", inline(r.Store), inline(r.StoreErr))
+		p.checkf(checkError, "store %s: %s", inline(r.Store), inline(r.StoreErr))
 	}
 	switch {
 	case r.DirErr != "":
-		line(failed, "%s is not recorded: %s", inline(r.Dir), inline(r.DirErr))
+		p.checkf(checkError, "%s is not recorded: %s", inline(r.Dir), inline(r.DirErr))
 	case r.Root != "" && r.Root != r.Dir:
-		line(ok, "%s is recorded as part of %s", inline(r.Dir), inline(r.Root))
+		p.checkf(checkOK, "%s is recorded as part of %s", inline(r.Dir), inline(r.Root))
 	case r.Root != "":
-		line(ok, "%s is recorded", inline(r.Dir))
+		p.checkf(checkOK, "%s is recorded", inline(r.Dir))
 	}
 	if r.Agent == "" {
-		line(warning, "claude not found on PATH")
+		p.checkf(checkWarning, "claude not found on PATH")
 	} else {
-		line(ok, "agent %s", inline(r.Agent))
+		p.checkf(checkOK, "agent %s", inline(r.Agent))
 	}
 	for _, h := range r.Hooks {
-		switch {
-		case h.Command == nil && h.Error == "" && r.Healthy:
-			line(warning, "no hooks of segno in %s: turns of Claude Code are not recorded", inline(h.File))
-		case h.Command == nil && h.Error == "":
-			line(failed, "no hooks of segno in %s", inline(h.File))
-		case h.Command == nil:
-			line(failed, "no hooks of segno in %s: %s", inline(h.File), inline(h.Error))
-		case h.Fires:
-			line(ok, "hooks in %s: %s answered a synthetic event", inline(h.File), commandLine(h.Command))
-		default:
-			line(failed, "hooks in %s: %s", inline(h.File), inline(h.Error))
-		}
-		if len(h.Missing) > 0 && h.Command != nil {
-			line(warning, "no hooks for %s", strings.Join(h.Missing, ", "))
-		}
+		p.writeProbe(h, r.Healthy)
 	}
 	for _, agent := range r.Others {
-		line(ok, "this directory has turns of %s; they need no hooks", clean(agent))
+		p.checkf(checkOK, "this directory has turns of %s; they need no hooks", clean(agent))
 	}
 	for _, u := range r.Unrecorded {
-		line(failed, "session %s of %s in %s was not recorded: %s", clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
+		p.checkf(checkError, "session %s of %s in %s was not recorded: %s",
+			clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
 	}
 	for _, t := range r.Open {
-		line(ok, "open turn of %s, session %s, pid %d, since %s", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))
+		p.checkf(checkOK, "open turn of %s, session %s, pid %d, since %s", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))
 	}
 	for _, f := range r.Failed {
-		line(failed, "a turn could not be recorded and is kept in %s", inline(f))
+		p.checkf(checkError, "a turn could not be recorded and is kept in %s", inline(f))
 	}
 	for _, f := range r.Failures {
-		line(warning, "hook failure at %s: %s: %s", a.when(f.Time), clean(f.Event), clean(f.Error))
+		p.checkf(checkWarning, "hook failure at %s: %s: %s", a.when(f.Time), clean(f.Event), clean(f.Error))
 	}
-	return nil
+}
+
+// writeProbe writes the check of the hooks in one settings file. Missing hooks are only a warning
+// if turns are recorded without them.
+func (p *printer) writeProbe(h hook.Probe, isHealthy bool) {
+	switch {
+	case h.Fires:
+		p.checkf(checkOK, "hooks in %s: %s answered a synthetic event", inline(h.File), commandLine(h.Command))
+	case h.Command != nil:
+		p.checkf(checkError, "hooks in %s: %s", inline(h.File), inline(h.Error))
+	case h.Error != "":
+		p.checkf(checkError, "no hooks of segno in %s: %s", inline(h.File), inline(h.Error))
+	case isHealthy:
+		p.checkf(checkWarning, "no hooks of segno in %s: turns of Claude Code are not recorded", inline(h.File))
+	default:
+		p.checkf(checkError, "no hooks of segno in %s", inline(h.File))
+	}
+	if len(h.Missing) > 0 && h.Command != nil {
+		p.checkf(checkWarning, "no hooks for %s", strings.Join(h.Missing, ", "))
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -59,18 +58,14 @@ func agentArg(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// settings returns the agent's settings file that enable and disable edit.
 func (a *app) settings(project bool) (local.Place, string, error) {
-	place, err := a.place()
-	if err != nil {
-		return place, "", err
-	}
 	dir := ""
-	if project {
-		if dir, err = a.workDir(); err != nil {
-			return place, "", err
-		}
+	place, err := a.place()
+	if err == nil && project {
+		dir, err = a.workDir()
 	}
-	return place, hook.SettingsFile(place, dir), nil
+	return place, hook.SettingsFile(place, dir), err
 }
 
 // enableResult is the result of enable and disable.
@@ -88,6 +83,15 @@ type enableResult struct {
 	Protected []protectedItem `json:"protected,omitempty"`
 	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
 	DryRun    bool            `json:"dry_run,omitempty"`
+
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	BackupBytes []byte `json:"backup_bytes,omitempty"`
+	DirBytes    []byte `json:"dir_bytes,omitempty"`
+}
+
+func (a *app) newEnableResult(edit hook.Edit) enableResult {
+	return enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun,
+		FileBytes: segno.PathBytes(edit.File), BackupBytes: segno.PathBytes(edit.Backup)}
 }
 
 // protectedItem is one path that segno does not store.
@@ -109,9 +113,16 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	if err != nil {
 		return err
 	}
-	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Command: append(self, "hook", "claude"), Project: project, DryRun: a.dryRun}
+	res := a.newEnableResult(edit)
+	res.Command, res.Project = append(self, "hook", "claude"), project
 	if a.dryRun {
-		return a.print(res, func(w io.Writer) error { return writeDryEnable(w, res) })
+		return a.print(res, func(p *printer) {
+			if res.Changed {
+				p.linef("would edit %s (backup in %s)", inline(res.File), inline(res.Backup))
+			} else {
+				p.linef("%s has segno's hooks already", inline(res.File))
+			}
+		})
 	}
 	if edit.Changed() {
 		a.notef("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
@@ -120,50 +131,42 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 		}
 	}
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
-		return fmt.Errorf("the hooks are in, but the first snapshot was not taken: %w", err)
+		return fmt.Errorf("the hooks are installed, but the first snapshot was not taken: %w", err)
 	}
-	return a.print(res, func(w io.Writer) error { return writeEnabled(w, res) })
+	return a.print(res, func(p *printer) { writeEnabled(p, res) })
 }
 
-func writeDryEnable(w io.Writer, res enableResult) error {
-	if !res.Changed {
-		_, err := fmt.Fprintf(w, "%s has segno's hooks already\n", inline(res.File))
-		return err
-	}
-	_, err := fmt.Fprintf(w, "would edit %s (backup in %s)\n", inline(res.File), inline(res.Backup))
-	return err
-}
-
-func writeEnabled(w io.Writer, res enableResult) error {
+// writeEnabled prints which sessions are recorded from now on, and what the first snapshot of this
+// directory contains and leaves out.
+func writeEnabled(p *printer, res enableResult) {
 	if res.Changed {
-		fmt.Fprintf(w, "claude is enabled: %s\n", inline(res.File))
+		p.linef("claude is enabled: %s", inline(res.File))
 	} else {
-		fmt.Fprintf(w, "claude was enabled already: %s\n", inline(res.File))
+		p.linef("claude was enabled already: %s", inline(res.File))
 	}
 	if res.Project {
-		fmt.Fprintln(w, "its sessions in this project are recorded")
+		p.linef("its sessions in this project are recorded")
 	} else {
-		fmt.Fprintln(w, "its sessions in every directory are recorded; --project limits that to one")
+		p.linef("its sessions in every directory are recorded; --project limits that to one")
 	}
 	if res.Dir != "" {
-		fmt.Fprintf(w, "first snapshot of %s: %s\n", inline(res.Dir), files(res.Files))
+		p.linef("first snapshot of %s: %s", inline(res.Dir), files(res.Files))
 	}
 	if res.Refused != "" {
-		fmt.Fprintf(w, "sessions that start in this directory are not recorded: %s\n", inline(res.Refused))
+		p.linef("sessions that start in this directory are not recorded: %s", inline(res.Refused))
 	}
 	const most = 10
-	for i, p := range res.Protected {
+	for i, x := range res.Protected {
 		if i == most {
-			fmt.Fprintf(w, "  and %d more, see --json\n", len(res.Protected)-most)
+			p.linef("  and %d more, see --json", len(res.Protected)-most)
 			break
 		}
 		if i == 0 {
-			fmt.Fprintln(w, "protected here, neither stored nor touched:")
+			p.linef("protected here (not stored, never changed):")
 		}
-		fmt.Fprintf(w, "  %s (%s)\n", inline(p.Path), inline(p.Why))
+		p.linef("  %s (%s)", inline(x.Path), inline(x.Why))
 	}
-	_, err := fmt.Fprintln(w, "start claude as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run")
-	return err
+	p.linef("start claude as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run")
 }
 
 // self is the command that runs this binary on the store in use.
@@ -182,12 +185,23 @@ func (a *app) self() ([]string, error) {
 	return []string{exe, "--store", store}, err
 }
 
-// firstSnapshot takes the baseline of the directory, unless it must not be a
-// workspace: then the hooks alone are enabled.
+// firstSnapshot takes the first snapshot of the directory. If the directory cannot be a workspace,
+// only the hooks are enabled. trust accepts that another user owns the directory.
 func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) error {
 	d, err := a.openOrRegister(ctx)
 	if err != nil && trust {
-		d, err = a.openTrusted(ctx, err)
+		place, placeErr := a.place()
+		if placeErr != nil {
+			return placeErr
+		}
+		root, trustErr := place.Trust(ctx, err)
+		if trustErr != nil {
+			return trustErr
+		}
+		if root != "" {
+			a.notef("recording %s although another user owns it", inline(root))
+			d, err = a.openOrRegister(ctx)
+		}
 	}
 	if segno.KindOf(err) == segno.KindRefused {
 		res.Refused = err.Error()
@@ -200,11 +214,11 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	defer d.Close()
-	snap, err := takeBaseline(ctx, d)
+	snap, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	res.Dir, res.Files, res.Tree = d.rec.Path, snap.Files, snap.Tree
+	res.Dir, res.DirBytes, res.Files, res.Tree = d.rec.Path, segno.PathBytes(d.rec.Path), snap.Files, snap.Tree
 	all, err := d.timeline.Workspace.Diff(ctx, segno.Hash{}, snap.Tree)
 	for _, c := range all {
 		if c.To.Type == segno.EntityProtected {
@@ -212,29 +226,6 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		}
 	}
 	return err
-}
-
-// takeBaseline snapshots a workspace and records the snapshot as its last known state.
-func takeBaseline(ctx context.Context, d *openWorkspace) (segno.Snapshot, error) {
-	unlock, err := d.timeline.Journal.Lock(ctx, d.rec.ID)
-	if err != nil {
-		return segno.Snapshot{}, err
-	}
-	defer unlock()
-	if err := d.timeline.CoverTurns(ctx); err != nil {
-		return segno.Snapshot{}, err
-	}
-	batch := d.store.Objects().Batch()
-	defer batch.Close()
-	snap, err := d.timeline.Workspace.Snapshot(ctx, batch)
-	if err != nil {
-		return snap, err
-	}
-	staged, err := batch.Stage(ctx)
-	if err != nil {
-		return snap, err
-	}
-	return snap, d.store.Objects().Keep(ctx, staged)
 }
 
 func (a *app) runDisable(project bool) error {
@@ -246,23 +237,22 @@ func (a *app) runDisable(project bool) error {
 	if err != nil {
 		return err
 	}
-	res := enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun}
+	res := a.newEnableResult(edit)
 	if !a.dryRun && edit.Changed() {
 		if err := edit.Apply(place, false); err != nil {
 			return segno.NewError(segno.KindIO, "disable claude", edit.File, err)
 		}
 	}
-	return a.print(res, func(w io.Writer) error {
+	return a.print(res, func(p *printer) {
 		what := "has no hooks of segno"
 		switch {
 		case a.dryRun && res.Changed:
-			what = "would lose segno's hooks"
+			what = "would no longer have segno's hooks"
 		case res.Changed && res.Exact:
-			what = "is byte for byte as before segno"
+			what = "is byte for byte the same as before 'segno enable'"
 		case res.Changed:
-			what = "has lost segno's hooks; the rest, edited since, is as it was"
+			what = "no longer has segno's hooks; other edits are kept"
 		}
-		_, err := fmt.Fprintf(w, "%s %s\n", inline(res.File), what)
-		return err
+		p.linef("%s %s", inline(res.File), what)
 	})
 }

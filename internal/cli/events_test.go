@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// events fires hooks the way Claude Code does: no shell, the event on standard
-// input, and it believes what the exit code and standard output say.
+// events runs hooks as Claude Code does: without a shell, with the event on standard input. It
+// obeys their exit codes and standard output.
 type events struct {
 	dir       string // where the agent was started
 	path      string // of the transcript

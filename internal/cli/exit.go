@@ -3,67 +3,62 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
 
-// The exit codes. docs/cli.md has the table, made from exitTable.
+// The exit codes that code outside this file uses.
 const (
 	exitOK        = 0
-	exitInternal  = 1
-	exitUsage     = 2
-	exitNotFound  = 3
 	exitConflict  = 4
-	exitRefused   = 5
-	exitDamaged   = 6
-	exitBusy      = 7
-	exitNewer     = 8
-	exitIO        = 9
 	exitWaits     = 10
-	exitLate      = 11
 	exitCancelled = 130
 )
 
-// exitTable says what each code means. It is append-only; a code that a script
-// does not know means failure.
+// exitTable has the exit codes, the kinds of errors that end with them, and their descriptions in
+// docs/cli.md. It is append-only; a code that a script does not know means failure.
 var exitTable = [...]struct {
-	code int
-	text string
+	code  int
+	kinds []segno.Kind
+	text  string
 }{
-	{exitOK, "done"},
-	{exitInternal, "segno's own mistake, or an error of no other kind"},
-	{exitUsage, "the command line cannot be meant"},
-	{exitNotFound, "the named object does not exist"},
-	{exitConflict, "done, with conflicts: paths that were changed since were left as they are, or a path was not stored and cannot be brought back"},
-	{exitRefused, "it would be unsafe now (a turn is open, the directory is too wide), or there was no terminal to ask on"},
-	{exitDamaged, "something in the store or a transcript is damaged"},
-	{exitBusy, "a lock was not to be had in time; try again"},
-	{exitNewer, "the store was written by a newer segno"},
-	{exitIO, "the disk or the operating system failed"},
-	{exitCancelled, "interrupted"},
-	{exitWaits, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
-	{exitLate, "nothing was done: another writer was first, or a thing of that name exists already"},
+	{exitOK, nil, "done"},
+	{1, []segno.Kind{segno.KindInternal}, "an internal error, or an error that has no other code"},
+	{2, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
+	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
+	{exitConflict, []segno.Kind{segno.KindPartial},
+		"done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
+	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too broad), or no terminal for the confirmation"},
+	{6, []segno.Kind{segno.KindCorrupt}, "something in the store or a transcript is damaged"},
+	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},
+	{8, []segno.Kind{segno.KindNewer}, "the store was written by a newer segno"},
+	{9, []segno.Kind{segno.KindIO}, "the disk or the operating system failed"},
+	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
+	{exitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
+	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
 }
 
-var exitCodes = map[segno.Kind]int{
-	segno.KindInternal: exitInternal, segno.KindInvalid: exitUsage, segno.KindNotFound: exitNotFound,
-	segno.KindConflict: exitLate, segno.KindRefused: exitRefused, segno.KindCorrupt: exitDamaged,
-	segno.KindBusy: exitBusy, segno.KindFenced: exitBusy, segno.KindNewer: exitNewer, segno.KindIO: exitIO,
-	segno.KindPartial: exitConflict, segno.KindCancelled: exitCancelled,
-}
-
-// errSilent ends the command with [exitConflict] after it has said everything.
-var errSilent = segno.NewError(segno.KindPartial, "", "", nil)
+// errSilent ends the command with [exitConflict] and without a message: the result, which is printed
+// already, lists the conflicts.
+var (
+	errSilent  = segno.NewError(segno.KindPartial, "", "", errPrinted)
+	errPrinted = errors.New("the result lists the conflicts")
+)
 
 func exitCode(err error) int {
-	if err == nil {
+	switch {
+	case err == nil:
 		return exitOK
-	}
-	if errors.Is(err, context.Canceled) {
+	case errors.Is(err, context.Canceled):
 		return exitCancelled
-	}
-	if waits := (*approvalError)(nil); errors.As(err, &waits) {
+	case errors.As(err, new(*approvalError)):
 		return exitWaits
 	}
-	return exitCodes[segno.KindOf(err)]
+	for _, e := range exitTable {
+		if slices.Contains(e.kinds, segno.KindOf(err)) {
+			return e.code
+		}
+	}
+	return 1
 }

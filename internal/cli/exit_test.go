@@ -2,9 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 // A script that sees 4 knows that the move was made; a lost race did nothing.
@@ -16,9 +19,25 @@ func TestExitCodeOfALostRaceIsItsOwn(t *testing.T) {
 	if got := exitCode(errSilent); got != 4 {
 		t.Errorf("done, with conflicts: exit code %d, want 4", got)
 	}
-	for kind, code := range exitCodes {
-		if code == exitConflict && kind != segno.KindPartial {
-			t.Errorf("kind %v also ends with %d", kind, code)
+	for _, e := range exitTable {
+		if e.code == exitConflict && len(e.kinds) != 1 {
+			t.Errorf("kinds %v end with %d, want only %v", e.kinds, e.code, segno.KindPartial)
 		}
+	}
+}
+
+// TestAMissingContentIsDamage ends with the code of damage, and not with that of a name that the
+// user mistyped, if the store lacks the content of a file that a tree names.
+func TestAMissingContentIsDamage(t *testing.T) {
+	dir := t.TempDir()
+	store, err := local.Place{Store: filepath.Join(dir, "store"), UserHome: dir, Now: time.Now}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	lost := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("lost")), Size: 4}
+	_, err = patchOf(t.Context(), &openWorkspace{store: store}, segno.Change{Path: "a", From: lost}, false)
+	if segno.KindOf(err) != segno.KindCorrupt || exitCode(err) != 6 || segno.HintOf(err) == "" {
+		t.Errorf("the patch of a lost file returns %v with code %d and hint %q", err, exitCode(err), segno.HintOf(err))
 	}
 }

@@ -3,12 +3,8 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -28,12 +24,14 @@ with untracked and ignored files and a separate .git, and a native session of th
 that ends there. The source directory is only read.`,
 		Example:           "  segno fork t2 --to ../try-middleware\n  cd ../try-middleware && claude --resume …",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if to == "" {
 				return usage(errors.New("fork needs --to DIR"))
 			}
-			return a.runFork(c.Context(), append(args, "@")[0], to, noNote)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runFork(ctx, d, append(args, "@")[0], to, noNote)
+			})(c, args)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "the new directory; it must not exist")
@@ -53,14 +51,12 @@ type forkResult struct {
 	From       segno.CommitID  `json:"from"`
 	How        string          `json:"how"`
 	LeftOut    []string        `json:"left_out"`
+
+	DirBytes     []byte   `json:"dir_bytes,omitempty"`
+	LeftOutBytes [][]byte `json:"left_out_bytes,omitempty"`
 }
 
-func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, noNote bool) error {
 	_, c, err := a.checkpointNamed(ctx, d, name)
 	if err != nil {
 		return err
@@ -77,80 +73,44 @@ func (a *app) runFork(ctx context.Context, name, to string, noNote bool) error {
 		f.Run = a.chatCommand(d, f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
-		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...)}
+		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...),
+		DirBytes: segno.PathBytes(f.Report.Root), LeftOutBytes: pathsBytes(f.Report.LeftOut)}
 	if f.Link != nil {
 		res.Session = f.Link.Session
 	}
-	return a.print(res, func(w io.Writer) error {
-		fmt.Fprintf(w, "forked %s into %s (%s, by %s)\n", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
-		for _, p := range res.LeftOut {
-			fmt.Fprintf(w, "  left out: %s\n", quotePath(p))
+	return a.print(res, func(p *printer) {
+		p.linef("forked %s into %s (%s, by %s)", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
+		for _, path := range res.LeftOut {
+			p.linef("  left out: %s", quotePath(path))
 		}
-		if f.Chat != "" {
-			fmt.Fprintf(w, "conversation: %s\n", inline(f.Chat))
-			return nil
+		switch {
+		case f.Chat != "":
+			p.linef("conversation: %s", inline(f.Chat))
+		case len(f.Run) > 0:
+			p.linef("to continue there:\n  cd %s && %s", shellQuote(a.relativePath(res.SessionDir)), commandLine(f.Run))
 		}
-		if len(f.Run) > 0 {
-			fmt.Fprintf(w, "to continue there:\n  cd %s && %s\n", shellQuote(a.relativePath(res.SessionDir)), commandLine(f.Run))
-		}
-		return nil
 	})
 }
 
+// dryFork prints the fork that --dry-run asked about. It checks only that the directory is free.
 func (a *app) dryFork(d *openWorkspace, c *segno.Checkpoint, dir string) error {
 	if _, err := os.Lstat(dir); err == nil {
-		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give --to a new directory")
+		return segno.Errorf(segno.KindConflict, "fork", dir, "already exists").WithHint("give a new directory with --to")
 	}
-	return a.print(forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "fork %s of %s into %s (%s)\n", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))
-		return err
+	res := forkResult{Dir: dir, SessionDir: dir, From: c.ID, Command: []string{}, LeftOut: []string{}, DirBytes: segno.PathBytes(dir)}
+	return a.print(res, func(p *printer) {
+		p.linef("fork %s of %s into %s (%s)", label(c), quotePath(d.rec.Path), quotePath(dir), files(c.Workspace.Files))
 	})
 }
 
-// relativePath is a path as a person would type it from here.
+// relativePath returns a path relative to the current directory, if that is shorter.
 func (a *app) relativePath(path string) string {
 	wd, err := a.Getwd()
 	if err != nil {
 		return path
 	}
-	rel, err := filepath.Rel(wd, path)
-	if err != nil || len(rel) >= len(path) {
-		return path
+	if rel, err := filepath.Rel(wd, path); err == nil && len(rel) < len(path) {
+		return rel
 	}
-	return rel
-}
-
-// shellQuote is one word for a shell, and safe to print.
-func shellQuote(s string) string {
-	if strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }) {
-		return "$'" + octal(s) + "'"
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("/._-+@%:=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// octal writes what a terminal must not see the way a shell reads it.
-func octal(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		n := utf8.RuneLen(r)
-		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
-			n = 1
-		}
-		switch {
-		case r == '\'' || r == '\\':
-			fmt.Fprintf(&b, "\\%c", r)
-		case unsafe(r) || r == utf8.RuneError:
-			for _, c := range []byte(s[i : i+n]) {
-				fmt.Fprintf(&b, "\\%03o", c)
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return path
 }

@@ -2,13 +2,18 @@ package cli
 
 import (
 	"context"
-	"io"
+	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) gc() *cobra.Command {
-	var r retention
+	var f gcFlags
 	c := &cobra.Command{
 		Use: "gc", Short: "drop unreachable checkpoints and objects", Args: cobra.NoArgs,
 		Long: `Drops checkpoints and objects that no thread, line, fork, pin, operation or open turn
@@ -20,22 +25,85 @@ are deleted. A thread that has a pin, runs or waits for a decision always stays,
 does the current line of a thread. A dry run names the threads, but does not count the
 objects that only they reach.`,
 		Example: "  segno gc --dry-run\n  segno gc --keep-days 90\n  segno gc --keep-days 30 --keep-turns 20 --erase",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runGC(c.Context(), &r) },
+		RunE:    a.inStore(func(ctx context.Context, store *local.Store, _ []string) error { return a.runGC(ctx, store, f) }),
 	}
 	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "only count")
-	r.flags(c)
+	c.Flags().IntVar(&f.days, "keep-days", 0, "keep checkpoints younger than `N` days, and drop other abandoned lines and threads")
+	c.Flags().IntVar(&f.turns, "keep-turns", 0, "keep the newest `N` turns of each thread, and drop other lines that were left")
+	c.Flags().BoolVar(&f.erase, "erase", false, "remove every byte of deleted threads from the store")
 	return c
 }
 
-func (a *app) runGC(ctx context.Context, r *retention) error {
-	store, err := a.openStore(ctx)
+// gcFlags are the rules of gc beside a plain collection.
+type gcFlags struct {
+	days, turns int
+	erase       bool
+}
+
+// gcResult is the result of gc.
+type gcResult struct {
+	segno.Collection
+	Threads []segno.ThreadID `json:"threads"` // that expired and were deleted
+}
+
+func (a *app) runGC(ctx context.Context, store *local.Store, f gcFlags) error {
+	res, err := a.collect(ctx, store, f)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	res, err := a.collect(ctx, store, r)
-	if err != nil {
-		return err
+	return a.print(res, func(p *printer) {
+		drop, deleted := "dropped", "deleted"
+		if a.dryRun {
+			drop, deleted = "would drop", "would delete"
+		}
+		for _, id := range res.Threads {
+			p.linef("%s thread %s", deleted, short(id))
+		}
+		p.linef("%s %s and %s (%s); kept: %s", drop, plural(res.Checkpoints, "checkpoint"), plural(res.Objects, "object"),
+			size(res.Bytes), plural(res.Kept, "object"))
+	})
+}
+
+// collect deletes the threads that expired, except those with an open turn, and then collects what
+// nothing reaches. A dry run deletes nothing, so the objects of expired threads still count as
+// reachable in it.
+func (a *app) collect(ctx context.Context, store *local.Store, f gcFlags) (res gcResult, err error) {
+	res.Threads = []segno.ThreadID{}
+	if f.days < 0 || f.turns < 0 {
+		return res, usage(errors.New("--keep-days and --keep-turns must not be negative"))
 	}
-	return a.print(res, func(w io.Writer) error { return a.writeGC(w, res) })
+	const most = 100 * 365 // a Duration has at most 292 years
+	rules := timeline.Retention{KeepFor: time.Duration(min(f.days, most)) * 24 * time.Hour, KeepTurns: f.turns}
+	expired, err := rules.Expired(ctx, store, a.now())
+	if err != nil {
+		return res, err
+	}
+	open, err := store.OpenThreads(ctx)
+	if err != nil {
+		return res, err
+	}
+	for _, id := range expired {
+		if _, isOpen := open[id]; isOpen {
+			continue
+		}
+		if res.Threads = append(res.Threads, id); a.dryRun {
+			continue
+		}
+		if err := store.DeleteThread(ctx, id); err != nil {
+			return res, err
+		}
+	}
+	policy := segno.CollectPolicy{DryRun: a.dryRun, Trace: store.Trace}
+	if policy.Retain, err = rules.Lines(ctx, store, a.now()); err != nil {
+		return res, err
+	}
+	if f.erase {
+		res.Collection, err = store.Erase(ctx, policy)
+	} else {
+		res.Collection, err = store.CollectLocked(ctx, policy)
+	}
+	if err == nil && !a.dryRun {
+		err = store.CompressAll(ctx)
+	}
+	return res, err
 }

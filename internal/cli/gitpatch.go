@@ -32,8 +32,9 @@ func blobName(s side) string {
 	return fmt.Sprintf("%x", sha1.Sum(append(fmt.Appendf(nil, "blob %d\x00", len(s.content)), s.content...)))
 }
 
-// literal writes content deflated, in lines of git's base 85: the length as a letter,
-// then five digits for each four bytes.
+// literal writes content deflated, in lines of git's base 85. A line encodes at most 52 bytes: its
+// first letter is the number of bytes (A to Z for 1 to 26, a to z for 27 to 52), and each four bytes,
+// filled up with zeros, become five digits. encoding/ascii85 has another alphabet.
 func literal(content []byte) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 	var packed bytes.Buffer

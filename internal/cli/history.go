@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"regexp"
 	"slices"
@@ -20,8 +21,8 @@ type history struct {
 	byID map[segno.CommitID]*segno.Checkpoint
 	pins map[segno.CommitID][]string
 
-	storedHead segno.Head              // the head as the store has it; join may change the other
-	running    map[segno.CommitID]bool // turns whose tasks go on in the background; see mark
+	storedHead segno.Head              // the head in the store, before linkParents changed it
+	running    map[segno.CommitID]bool // the turns with background tasks that still run; see findRunning
 }
 
 // findRunning finds the turns that have ended while their background tasks still run.
@@ -44,11 +45,10 @@ func (h *history) findRunning(ctx context.Context, spool timeline.Spool) error {
 	return nil
 }
 
-// readHistory reads a thread's checkpoints. Another process may commit meanwhile, above
-// all amend the head: then the head that was read first is no longer listed, and the
-// history is read again.
+// readHistory reads a thread's checkpoints. If another process moves or amends the head in the
+// meantime, the head that was read first may not be in the list, so readHistory starts again.
 func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
-	const most = 20 // after so many tries the last reading is used, though the thread moved again
+	const most = 20 // the result of the last try is used even if the thread moved again
 	for tries := 1; ; tries++ {
 		h, err := readHistoryOnce(ctx, store, thread)
 		if err != nil {
@@ -64,6 +64,8 @@ func readHistory(ctx context.Context, store segno.Store, thread segno.ThreadID) 
 	}
 }
 
+// readHistoryOnce reads the checkpoints of a thread. A checkpoint that a later one amends is left
+// out: the later one replaces it.
 func readHistoryOnce(ctx context.Context, store segno.Store, thread segno.ThreadID) (*history, error) {
 	h := &history{byID: map[segno.CommitID]*segno.Checkpoint{}, pins: map[segno.CommitID][]string{}}
 	var err error
@@ -120,46 +122,45 @@ func (h *history) readForkAncestors(ctx context.Context, store segno.Store, thre
 
 // linkParents replaces each parent, the head and the tip by the nearest checkpoint at or below
 // it, because a Go agent also makes commits that are not checkpoints.
-func (h *history) linkParents(ctx context.Context, store segno.Store) error {
-	above := map[segno.CommitID]segno.CommitID{}
-	learn := func(at segno.CommitID) error {
-		line, err := store.Load(ctx, at, segno.Window{})
-		if err != nil {
-			return err
-		}
-		var newest segno.CommitID
-		for i := range line.Commits {
-			if n := &line.Commits[i]; n.Checkpoint != nil {
-				newest = n.ID
+func (h *history) linkParents(ctx context.Context, store segno.Store) (err error) {
+	below := map[segno.CommitID]segno.CommitID{} // the nearest checkpoint of each commit that was read
+	nearest := func(id segno.CommitID) (segno.CommitID, error) {
+		for _, leaf := range []segno.CommitID{h.head.Tip, id} { // the line of the tip has most of them
+			if _, known := below[id]; known {
+				break
 			}
-			above[line.Commits[i].ID] = newest
+			line, err := store.Load(ctx, leaf, segno.Window{})
+			if err != nil {
+				return "", err
+			}
+			var newest segno.CommitID
+			for i := range line.Commits {
+				if line.Commits[i].Checkpoint != nil {
+					newest = line.Commits[i].ID
+				}
+				below[line.Commits[i].ID] = newest
+			}
 		}
-		return nil
+		return below[id], nil
 	}
 	for i := range h.all {
 		c := &h.all[i]
 		if c.Parent == "" || h.byID[c.Parent] != nil {
 			continue
 		}
-		for _, at := range []segno.CommitID{h.head.Tip, c.Parent} {
-			if _, known := above[c.Parent]; !known {
-				if err := learn(at); err != nil {
-					return err
-				}
-			}
+		if c.Parent, err = nearest(c.Parent); err != nil {
+			return err
 		}
-		c.Parent = above[c.Parent]
 	}
 	for _, at := range []*segno.CommitID{&h.head.Head, &h.head.Tip} {
 		if *at == "" || h.byID[*at] != nil {
 			continue
 		}
-		if err := learn(*at); err != nil && segno.KindOf(err) != segno.KindNotFound {
+		id, err := nearest(*at)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
 			return err
 		}
-		if c := above[*at]; c != "" {
-			*at = c
-		}
+		*at = cmp.Or(id, *at)
 	}
 	return nil
 }
@@ -170,7 +171,8 @@ func (h *history) withoutInnerSteps() []segno.Checkpoint {
 	wentOn := map[segno.CommitID]bool{}
 	for i := range h.all {
 		c := &h.all[i]
-		if up := h.byID[c.Parent]; up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
+		up := h.byID[c.Parent]
+		if up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.head.Head && len(h.pins[up.ID]) == 0 {
 			wentOn[up.ID] = true
 		}
 	}
@@ -189,7 +191,8 @@ func (h *history) withoutInnerSteps() []segno.Checkpoint {
 
 var turnName = regexp.MustCompile(`^t([0-9]+)$`)
 
-// find returns the checkpoint that the user names.
+// find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the
+// beginning of an id. Each "-" at the end means the parent.
 func (h *history) find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
 	c, err := h.byName(base)
@@ -197,21 +200,23 @@ func (h *history) find(name string) (*segno.Checkpoint, error) {
 		return nil, err
 	}
 	for range len(name) - len(base) {
-		up := h.byID[c.Parent]
-		if up == nil {
-			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread begins after it").WithHint("run 'segno log' to see the checkpoints of this thread")
+		if c = h.byID[c.Parent]; c == nil {
+			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread has no earlier checkpoint").WithHint(logHint)
 		}
-		c = up
 	}
 	return c, nil
 }
 
+const logHint = "run 'segno log' to see the checkpoints of this thread"
+
+// byName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
 func (h *history) byName(name string) (*segno.Checkpoint, error) {
-	switch {
-	case name == "@":
-		return h.checkpoint(h.head.Head)
-	case name == "latest":
-		return h.checkpoint(h.head.Tip)
+	if id, ok := map[string]segno.CommitID{"@": h.head.Head, "latest": h.head.Tip}[name]; ok {
+		if c := h.byID[id]; c != nil {
+			return c, nil
+		}
+		return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").
+			WithHint("run 'segno check'")
 	}
 	if m := turnName.FindStringSubmatch(name); m != nil {
 		n, err := strconv.Atoi(m[1])
@@ -224,17 +229,12 @@ func (h *history) byName(name string) (*segno.Checkpoint, error) {
 			return h.byID[id], nil
 		}
 	}
-	return h.byPrefix(name)
+	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}
+	c, err := idprefix.Find(query, idprefix.Values(h.all), func(c segno.Checkpoint) string { return string(c.ID) })
+	return h.byID[c.ID], err
 }
 
-func (h *history) checkpoint(id segno.CommitID) (*segno.Checkpoint, error) {
-	if c := h.byID[id]; c != nil {
-		return c, nil
-	}
-	return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").WithHint("run 'segno check'")
-}
-
-// byTurn returns the checkpoint that ends turn n; 0 is the base.
+// byTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
 func (h *history) byTurn(n int) *segno.Checkpoint {
 	for i := range h.all {
 		c := &h.all[i]
@@ -245,22 +245,18 @@ func (h *history) byTurn(n int) *segno.Checkpoint {
 	return nil
 }
 
-func (h *history) byPrefix(name string) (*segno.Checkpoint, error) {
-	query := idprefix.Query{What: "checkpoint", Name: name, Hint: "run 'segno log' to see the checkpoints of this thread"}
-	c, err := idprefix.Find(query, idprefix.Values(h.all), func(c segno.Checkpoint) string { return string(c.ID) })
+// history reads the history of the thread the command works on.
+func (a *app) history(ctx context.Context, d *openWorkspace) (*history, error) {
+	thread, err := a.threadID(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	return h.byID[c.ID], nil
+	return readHistory(ctx, d.store, thread)
 }
 
-// checkpointNamed opens everything a verb with one checkpoint argument needs.
+// checkpointNamed returns the checkpoint that a verb's argument names, and the thread's history.
 func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string) (*history, *segno.Checkpoint, error) {
-	thread, err := a.threadID(ctx, d)
-	if err != nil {
-		return nil, nil, err
-	}
-	h, err := readHistory(ctx, d.store, thread)
+	h, err := a.history(ctx, d)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -268,7 +264,7 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 	return h, c, err
 }
 
-// label is the name of a checkpoint in text: t4, or its kind and short id.
+// label is the name of a checkpoint in text: "t4" for a turn, else its short id.
 func label(c *segno.Checkpoint) string {
 	if c.Kind == segno.CheckpointTurn {
 		return "t" + strconv.Itoa(c.Turn)
@@ -276,12 +272,10 @@ func label(c *segno.Checkpoint) string {
 	return short(c.ID)
 }
 
-func short(id segno.CommitID) string {
+// short is the first letters of an id that segno made, or the whole name that the user chose.
+func short[ID ~string](id ID) string {
 	if len(id) != len(segno.NewID()) {
-		return clean(string(id)) // a name that the user chose
+		return clean(string(id))
 	}
-	if len(id) > 6 {
-		return string(id[:6])
-	}
-	return string(id)
+	return string(id[:6])
 }

@@ -24,18 +24,21 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 			if len(args) > 0 && args[0] == "claude" {
 				a.runHook(c.Context())
 			}
-			return nil // an agent that runs anything else cannot be helped by an error
+			return nil // an error would not help an agent that runs anything else
 		},
 	}
 }
 
+// runHook handles one event of Claude Code. It reports no error: the hook's package writes failures
+// to the log of the store.
 func (a *app) runHook(ctx context.Context) {
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
-		return // there is nowhere to say so
+		return // there is no log to write the error to
 	}
 	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
-		Getenv: a.Getenv, PID: os.Getpid(), Baseline: a.startBaseline, Exit: func() { os.Exit(exitOK) }})
+		Getenv: a.Getenv, PID: os.Getpid(), Exit: func() { os.Exit(exitOK) },
+		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }})
 }
 
 // quickHook runs a hook registered by enable without building the whole command:
@@ -51,7 +54,8 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 	return true
 }
 
-// baseline is what SessionStart runs in the background.
+// baseline takes the first snapshot of a directory. The event SessionStart runs it in the
+// background.
 func (a *app) baseline() *cobra.Command {
 	return &cobra.Command{
 		Use: "baseline", Hidden: true, Args: cobra.NoArgs,
@@ -61,7 +65,7 @@ func (a *app) baseline() *cobra.Command {
 				return err
 			}
 			defer d.Close()
-			_, err = takeBaseline(c.Context(), d)
+			_, err = d.timeline.Snapshot(c.Context())
 			return err
 		},
 	}
@@ -69,18 +73,18 @@ func (a *app) baseline() *cobra.Command {
 
 // startBaseline runs baseline in a separate process, which outlives the hook
 // and is not in the agent's process group.
-func (a *app) startBaseline(dir string) error {
+func (a *app) startBaseline(ctx context.Context, dir string) error {
 	self, err := a.self()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(self[0], append(self[1:], "-C", dir, "baseline")...)
+	cmd := exec.CommandContext(ctx, self[0], append(self[1:], "-C", dir, "baseline")...)
 	cmd.Env = a.Environ()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if err := cmd.Process.Release(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := cmd.Process.Release(); !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestALatePromptInASessionThatWasCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.hook(forEver, func(rec *timeline.Timeline) error {
-		return rec.Spool.Open(t.Context(), timeline.OpenTurn{Key: "late", Agent: "claude", Source: d.source(c),
+		return rec.Spool.SaveTurn(t.Context(), timeline.OpenTurn{Key: "late", Agent: "claude", Source: d.source(c),
 			Workspace: rec.Workspace.ID(), Prompt: "late", Start: d.place.Now()})
 	}); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,55 +25,61 @@ agent, the prompt, files modified, added and deleted, and shell calls. Of the st
 segno's own agent it shows only the head and those where a turn was interrupted or waits;
 --json shows all.
 
-  @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
-  ×  interrupted or incomplete   ·  changed, but not by a turn`,
+    @  the head of the thread      ○  a turn        ◆  pinned, or saved by hand
+    ×  interrupted or incomplete   ·  changed, but not by a turn`,
 		Example: "  segno log\n  segno log -n 20 --json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if limit < 0 {
 				return usage(errors.New("-n takes a number of checkpoints"))
 			}
-			return a.runLog(c.Context(), limit)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, _ []string) error { return a.runLog(ctx, d, limit) })(c, nil)
 		},
 	}
 	c.Flags().IntVarP(&limit, "limit", "n", 0, "show at most `N` checkpoints")
 	return c
 }
 
-// logItem is one element of log --json. Fields are only ever added.
+// logItem is one element of log --json. A release may add fields, and removes none.
 type logItem struct {
-	ID          segno.CommitID       `json:"id"`
-	Thread      segno.ThreadID       `json:"thread"`
-	Turn        int                  `json:"turn"`
-	Kind        segno.CheckpointKind `json:"kind"`
-	Parent      *segno.CommitID      `json:"parent"`
-	Agent       string               `json:"agent"`
-	Session     segno.SessionID      `json:"session"`
-	Prompt      string               `json:"prompt"`
-	Time        string               `json:"time"`
-	Head        bool                 `json:"head"`
-	Tip         bool                 `json:"tip"`
-	Partial     bool                 `json:"partial"`
-	Interrupted bool                 `json:"interrupted"`
-	Shared      bool                 `json:"shared"`
-	Snapshot    string               `json:"snapshot"`
-	Files       segno.Counts         `json:"files"`
-	Shell       int                  `json:"shell"`
-	Label       string               `json:"label"`
-	Pin         string               `json:"pin"` // the first of Pins, or ""
-	Pins        []string             `json:"pins"`
-	Held        []string             `json:"held,omitempty"` // recorded although a rule protects them by now
-	Running     bool                 `json:"running"`        // tasks that the turn started go on in the background
+	ID      segno.CommitID       `json:"id"`
+	Thread  segno.ThreadID       `json:"thread"`
+	Turn    int                  `json:"turn"`
+	Kind    segno.CheckpointKind `json:"kind"`
+	Parent  *segno.CommitID      `json:"parent"`
+	Agent   string               `json:"agent"`
+	Session segno.SessionID      `json:"session"`
+	Prompt  string               `json:"prompt"`
+	Time    string               `json:"time"`
+	logMarks
+	Snapshot string       `json:"snapshot"`
+	Files    segno.Counts `json:"files"`
+	Shell    int          `json:"shell"`
+	Label    string       `json:"label"`
+	Pin      string       `json:"pin"` // the first of Pins, or ""
+	Pins     []string     `json:"pins"`
+	Held     []string     `json:"held,omitempty"` // recorded although a rule protects them by now
+	Running  bool         `json:"running"`        // tasks that the turn started go on in the background
+}
+
+// logMarks are the marks of a checkpoint in the log.
+type logMarks struct {
+	Head        bool `json:"head"`
+	Tip         bool `json:"tip"`
+	Partial     bool `json:"partial"`
+	Interrupted bool `json:"interrupted"`
+	Shared      bool `json:"shared"`
 }
 
 // notByATurn labels a change outside turns: the user or any program changed the files.
 const notByATurn = "(not by a turn)"
 
+// item makes the JSON of a checkpoint.
 func (h *history) item(c *segno.Checkpoint) logItem {
 	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
-		Time: c.Time.UTC().Format(time.RFC3339Nano), Head: c.ID == h.head.Head, Tip: c.ID == h.head.Tip,
-		Partial: c.Partial(), Interrupted: c.Interrupted, Shared: c.Shared, Snapshot: c.Tree().String(),
-		Files: c.Files, Shell: c.Shell, Label: c.Label, Pins: append([]string{}, h.pins[c.ID]...), Running: h.running[c.ID]}
+		Time: c.Time.UTC().Format(time.RFC3339Nano), Snapshot: c.Tree().String(),
+		logMarks: logMarks{c.ID == h.head.Head, c.ID == h.head.Tip, c.Partial(), c.Interrupted, c.Shared},
+		Files:    c.Files, Shell: c.Shell, Label: c.Label, Pins: append([]string{}, h.pins[c.ID]...), Running: h.running[c.ID]}
 	if len(it.Pins) > 0 {
 		it.Pin = it.Pins[0]
 	}
@@ -92,17 +98,8 @@ func (h *history) item(c *segno.Checkpoint) logItem {
 	return it
 }
 
-func (a *app) runLog(ctx context.Context, limit int) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	thread, err := a.threadID(ctx, d)
-	if err != nil {
-		return err
-	}
-	h, err := readHistory(ctx, d.store, thread)
+func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
+	h, err := a.history(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -120,14 +117,16 @@ func (a *app) runLog(ctx context.Context, limit int) error {
 	for i := range shown {
 		items[i] = h.item(&shown[i])
 	}
-	return a.printLong(items, func(w io.Writer) error { return a.drawLog(w, h, shown) })
+	return a.printLong(items, func(p *printer) { a.drawLog(p, h, shown) })
 }
 
-func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
-	p := a.paint(w)
-	width := a.width(w)
+// drawLog draws the graph: a row with the columns and a description for each checkpoint, and below
+// it a row for columns that end there. Each row fits the terminal, because a wrapped row would break
+// the lines of the graph.
+func (a *app) drawLog(p *printer, h *history, shown []segno.Checkpoint) {
+	width := p.width()
 	if p.ascii {
-		width = max(0, width-len("...")+1) // drawn makes the mark of a shortened text longer
+		width = max(0, width-len("...")+1) // drawn replaces the mark of a shortened text by a longer one
 	}
 	var g graph
 	for i := range shown {
@@ -137,28 +136,28 @@ func (a *app) drawLog(w io.Writer, h *history, shown []segno.Checkpoint) error {
 		if width > 0 {
 			room = max(1, width-visible(lanes)-1)
 		}
-		if _, err := fmt.Fprintln(w, p.drawn(lanes+" "+h.describe(c, a.now(), p, room))); err != nil {
-			return err
-		}
+		p.linef("%s", p.drawn(lanes+" "+h.describe(c, a.lead(p.paint, label(c), c.Time), p.paint, room)))
 		if joint != "" {
-			if _, err := fmt.Fprintln(w, p.drawn(joint)); err != nil {
-				return err
-			}
+			p.linef("%s", p.drawn(joint))
 		}
 	}
-	return nil
 }
 
 func (a *app) now() time.Time { return time.Now() }
 
-// when is a time as the user's clock showed it.
+// when writes a time in the user's time zone.
 func (a *app) when(t time.Time) string { return t.In(a.now().Location()).Format("2006-01-02 15:04") }
 
-// describe is one line about a checkpoint. If room is positive it has at most so many
+// lead is the beginning of a line in a list: a name and an age.
+func (a *app) lead(p paint, name string, t time.Time) string {
+	return p.bold(pad(name, 6)) + " " + p.dim(pad(chat.Age(a.now().Sub(t)), 4))
+}
+
+// describe is one line about a checkpoint. If room is positive the line has at most room
 // columns: the prompt is shortened first, so that the number of files stays.
-func (h *history) describe(c *segno.Checkpoint, now time.Time, p paint, room int) string {
+func (h *history) describe(c *segno.Checkpoint, lead string, p paint, room int) string {
 	const least = 12 // columns of the prompt
-	lead := fmt.Sprintf("%s %s %s ", p.bold(pad(label(c), 6)), p.dim(pad(chat.Age(now.Sub(c.Time)), 4)), pad(inline(actor(c)), 7))
+	lead += " " + pad(inline(actor(c)), 7) + " "
 	what, tail := subject(c), h.facts(c, p)
 	if room <= 0 {
 		return lead + what + tail
@@ -198,7 +197,7 @@ func subject(c *segno.Checkpoint) string {
 func actor(c *segno.Checkpoint) string {
 	switch {
 	case c.Kind == segno.CheckpointRestore, c.Kind == segno.CheckpointExternal && c.Label != "":
-		return "segno" // a move left the files so
+		return "segno" // a move changed the files
 	case c.Kind == segno.CheckpointSave:
 		return "you"
 	case c.Kind == segno.CheckpointExternal:
@@ -232,19 +231,48 @@ func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 	return text
 }
 
-// counts writes +added ~modified -deleted, without zeros.
+// coverage describes the files that a checkpoint no longer records, or records although a rule
+// protects them, as far as that differs from its parent.
+func (h *history) coverage(c *segno.Checkpoint) string {
+	if n := c.Files.Protected; n > 0 {
+		return files(n) + " no longer recorded"
+	}
+	if c.Workspace == nil {
+		return ""
+	}
+	var before []string
+	if up := h.byID[c.Parent]; up != nil && up.Workspace != nil {
+		before = up.Workspace.Held
+	}
+	held := slices.DeleteFunc(slices.Clone(c.Workspace.Held), func(p string) bool { return slices.Contains(before, p) })
+	if len(held) == 0 {
+		return ""
+	}
+	return "still recorded although a rule protects it: " + abbreviated(held)
+}
+
+// abbreviated names the first of several paths and counts the others.
+func abbreviated(paths []string) string {
+	switch first, more := clean(paths[0]), len(paths)-1; more {
+	case 0:
+		return first
+	case segno.MaxHeld - 1:
+		return first + " and many more"
+	default:
+		return fmt.Sprintf("%s and %d more", first, more)
+	}
+}
+
+// counts writes ~modified +added -deleted, without zeros.
 func counts(n segno.Counts) string {
-	var s string
+	var parts []string
 	for _, x := range []struct {
 		sign string
 		n    int
 	}{{"~", n.Modified}, {"+", n.Added}, {"-", n.Deleted}} {
 		if x.n > 0 {
-			if s != "" {
-				s += " "
-			}
-			s += fmt.Sprintf("%s%d", x.sign, x.n)
+			parts = append(parts, fmt.Sprintf("%s%d", x.sign, x.n))
 		}
 	}
-	return s
+	return strings.Join(parts, " ")
 }

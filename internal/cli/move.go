@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -21,7 +20,7 @@ type moveResult struct {
 	Changes   []change          `json:"changes"`
 	Conflicts []unwrittenPath   `json:"conflicts"`
 	Kept      []unwrittenPath   `json:"kept"`
-	Git       string            `json:"git,omitempty"` // what moves git's HEAD, too, if it was elsewhere then
+	Git       string            `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
 	Session   segno.SessionID   `json:"session"`
 	Command   []string          `json:"command"`
 	Dir       string            `json:"session_dir,omitempty"` // where to run the command
@@ -31,39 +30,34 @@ type moveResult struct {
 // move previews a move, asks, and makes it.
 func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest) error {
 	if a.thread != "" {
-		id, err := a.threadNamed(ctx, d.store, a.thread)
+		t, err := a.threadNamed(ctx, d.store, a.thread)
 		if err != nil {
 			return err
 		}
-		ask.Thread = id
+		ask.Thread = t.ID
 	}
-	m := d.timeline
-	plan, err := m.Preview(ctx, ask)
+	plan, err := d.timeline.Preview(ctx, ask)
 	if err != nil {
 		return err
 	}
-	if a.dryRun {
+	if a.dryRun || !a.yes {
 		res, err := newMoveResult(ctx, d, plan, nil)
 		if err != nil {
 			return err
 		}
-		res.DryRun = true
-		return a.print(res, func(w io.Writer) error { return a.writePlan(w, d, plan, res) })
-	}
-	if !a.yes {
-		res, err := newMoveResult(ctx, d, plan, nil)
-		if err != nil {
-			return err
+		if res.DryRun = a.dryRun; a.dryRun {
+			return a.print(res, func(p *printer) { a.writePlan(p, d, plan, res) })
 		}
 		a.bar.erase()
-		if err := a.writePlan(a.Stderr, d, plan, res); err != nil {
-			return err
+		p := a.printer(a.Stderr)
+		if a.writePlan(p, d, plan, res); p.err != nil {
+			return p.err
 		}
 		if err := a.confirm(string(ask.Verb)); err != nil {
 			return err
 		}
 	}
-	moved, err := m.Move(ctx, ask, plan)
+	moved, err := d.timeline.Move(ctx, ask, plan)
 	if err != nil {
 		return err
 	}
@@ -71,17 +65,18 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 	if err != nil {
 		return err
 	}
-	if err := a.print(res, func(w io.Writer) error { return a.writeMoved(w, d, moved, res) }); err != nil {
+	if err := a.print(res, func(p *printer) { a.writeMoved(p, moved, res) }); err != nil {
 		return err
 	}
-	if !moved.Plan.Complete() {
+	if !moved.Plan.Complete() { // the result lists the conflicts; only the exit code is missing
 		return errSilent
 	}
 	return nil
 }
 
+// newMoveResult makes the result of a plan, or of a finished move if moved is not nil.
 func newMoveResult(ctx context.Context, d *openWorkspace, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
-	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Landing, Turns: append([]int{}, p.Turns...),
+	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
 		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
 	if r.Conflicts, err = unwrittenPaths(ctx, d, p.Conflicts, p.Forced); err != nil {
 		return r, err
@@ -103,7 +98,7 @@ func (a *app) confirm(verb string) error {
 		if verb == "delete" || verb == "erase" {
 			hint = "use -y to do it"
 		}
-		return segno.Errorf(segno.KindRefused, verb, "", "no terminal to ask on").WithHint(hint)
+		return segno.Errorf(segno.KindRefused, verb, "", "no terminal for the confirmation").WithHint(hint)
 	}
 	fmt.Fprint(a.Stderr, "go ahead? [y/N] ")
 	answer, err := bufio.NewReader(a.Stdin).ReadString('\n')
@@ -116,28 +111,23 @@ func (a *app) confirm(verb string) error {
 	return nil
 }
 
-// writePlan shows what a move would do.
-func (a *app) writePlan(w io.Writer, d *openWorkspace, p *timeline.Plan, res moveResult) error {
-	paint := a.paint(w)
-	fmt.Fprintf(w, "%s %s in %s\n", paint.bold(string(p.Verb)), movedTurns(p), quotePath(d.rec.Path))
-	if p.Finishes != "" {
-		fmt.Fprintf(w, "  this overwrites the conflicts of the last %s\n", p.Verb)
+// writePlan shows the changes that a move would make.
+func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res moveResult) {
+	p.linef("%s %s in %s", p.bold(string(plan.Verb)), movedTurns(plan), quotePath(d.rec.Path))
+	if plan.Finishes != "" {
+		p.linef("  this overwrites the conflicts of the last %s", plan.Verb)
 	}
-	if len(p.Steps) == 0 {
-		fmt.Fprintln(w, paint.dim("  no files to write"))
+	if len(plan.Steps) == 0 {
+		p.linef("%s", p.dim("  no files to write"))
 	}
-	if err := a.writeSummary(w, res.Changes); err != nil {
-		return err
+	a.writeSummary(p, res.Changes)
+	a.writeUnwritten(p, res, planLines)
+	if plan.Session != nil && plan.Session.Leaf != "" {
+		p.linef("%s", p.dim("  the conversation moves too"))
 	}
-	if err := a.writeUnwritten(w, res, planLines); err != nil {
-		return err
-	}
-	if p.Session != nil && p.Session.Leaf != "" {
-		fmt.Fprintln(w, paint.dim("  the conversation goes with it"))
-	}
-	return nil
 }
 
+// movedTurns names the turns that a plan moves over, as "t3, t2", or the target of a restore.
 func movedTurns(p *timeline.Plan) string {
 	if len(p.Turns) == 0 {
 		return p.Args
@@ -149,7 +139,7 @@ func movedTurns(p *timeline.Plan) string {
 	return strings.Join(names, ", ") + pathsOf(p)
 }
 
-// pathsOf is the part of an undo's arguments that limits it to paths.
+// pathsOf returns the part of an undo's arguments that limits it to paths.
 func pathsOf(p *timeline.Plan) string {
 	if _, paths, ok := strings.Cut(p.Args, " -- "); ok && p.Verb == segno.VerbUndo {
 		return " -- " + paths
@@ -157,79 +147,60 @@ func pathsOf(p *timeline.Plan) string {
 	return ""
 }
 
-// writeUnwritten shows what a move leaves as it is, and why. Of each conflict it shows at
-// most so many lines.
-func (a *app) writeUnwritten(w io.Writer, res moveResult, most int) error {
-	paint := a.paint(w)
-	conflicts, kept := res.Conflicts, res.Kept
-	if !a.verbose {
-		conflicts, kept = conflicts[:min(len(conflicts), maxPaths)], kept[:min(len(kept), maxPaths)]
-	}
-	if err := a.writeConflicts(w, conflicts, most); err != nil {
-		return err
-	}
-	if n := len(res.Conflicts) - len(conflicts); n > 0 {
-		fmt.Fprintf(w, "  %s and %d more; --verbose lists them\n", paint.warn("!"), n)
-	}
-	for _, k := range kept {
-		if _, err := fmt.Fprintf(w, "  %s %s  %s\n", paint.dim("="), quotePath(k.Path), paint.dim(inline(k.Why))); err != nil {
-			return err
+// writeUnwritten shows the paths that a move leaves as they are, and the reasons. It shows at most
+// most lines of each conflict; 0 is no limit.
+func (a *app) writeUnwritten(p *printer, res moveResult, most int) {
+	limit := func(all []unwrittenPath) (shown []unwrittenPath, more int) {
+		if a.verbose {
+			return all, 0
 		}
+		shown = all[:min(len(all), maxPaths)]
+		return shown, len(all) - len(shown)
 	}
-	if n := len(res.Kept) - len(kept); n > 0 {
-		fmt.Fprintf(w, "  %s and %d more; --verbose lists them\n", paint.dim("="), n)
+	conflicts, more := limit(res.Conflicts)
+	p.writeConflicts(conflicts, most)
+	if more > 0 {
+		p.linef("  %s and %d more; --verbose lists them", p.warn("!"), more)
+	}
+	kept, more := limit(res.Kept)
+	for _, k := range kept {
+		p.linef("  %s %s  %s", p.dim("="), quotePath(k.Path), p.dim(inline(k.Why)))
+	}
+	if more > 0 {
+		p.linef("  %s and %d more; --verbose lists them", p.dim("="), more)
 	}
 	if res.Git != "" {
-		if _, err := fmt.Fprintf(w, "  git HEAD was at another commit then and does not move; to move it: %s\n", res.Git); err != nil {
-			return err
-		}
+		p.linef("  git HEAD was at another commit then and does not move; to move it: %s", res.Git)
 	}
-	return nil
 }
 
-// writeMoved says what a move did and how to go on.
-func (a *app) writeMoved(w io.Writer, d *openWorkspace, m *timeline.MoveResult, res moveResult) error {
-	p := m.Plan
-	fmt.Fprintf(w, "%s: now at %s, %s\n", strings.TrimSpace(string(p.Verb)+" "+movedTurns(p)), label(m.Head), writtenCounts(p))
-	merged := slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return !c.Merged })
-	if err := a.writeSummary(w, merged); err != nil {
-		return err
-	}
-	if pathsOf(p) == "" {
+// writeMoved shows the result of a move and the command that continues the conversation.
+func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
+	plan := m.Plan
+	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+movedTurns(plan)), label(m.Head), writtenCounts(plan))
+	a.writeSummary(p, mergedOf(res.Changes))
+	if pathsOf(plan) == "" {
 		for i := range res.Conflicts {
 			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
 		}
 	}
-	if err := a.writeUnwritten(w, res, 0); err != nil {
-		return err
+	a.writeUnwritten(p, res, 0)
+	if n := plural(len(plan.Forced), "conflict"); len(plan.Forced) > 0 && pathsOf(plan) != "" {
+		a.notef("%s not overwritten: the same command with --force before -- overwrites", n)
+	} else if len(plan.Forced) > 0 {
+		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites", n, plan.Verb)
 	}
-	a.printUnwrittenHint(p)
 	switch {
 	case m.Link != nil && m.Live != 0:
-		fmt.Fprintf(w, "the conversation continues in a new session; end the running one (pid %d), then run:\n  %s\n", m.Live, a.runIn(m.Link.Dir, m.Run))
+		p.linef("the conversation continues in a new session; end the running one (pid %d), then run:\n  %s", m.Live, a.runIn(m.Link.Dir, m.Run))
 	case m.Link != nil:
-		fmt.Fprintf(w, "to go on with the conversation:\n  %s\n", a.runIn(m.Link.Dir, m.Run))
+		p.linef("to go on with the conversation:\n  %s", a.runIn(m.Link.Dir, m.Run))
 	case m.Chat != "":
-		fmt.Fprintf(w, "conversation: %s\n", inline(m.Chat))
+		p.linef("conversation: %s", inline(m.Chat))
 	}
-	return nil
 }
 
-// printUnwrittenHint says how to see conflicts and how to write over them, as far as that can be
-// forced.
-func (a *app) printUnwrittenHint(p *timeline.Plan) {
-	n := len(p.Forced)
-	if n == 0 {
-		return
-	}
-	were := plural(n, "conflict") + " not overwritten"
-	if pathsOf(p) != "" {
-		a.notef("%s: the same command with --force before -- overwrites", were)
-		return
-	}
-	a.notef("%s: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites", were, p.Verb)
-}
-
+// writtenCounts sums up the files that a move wrote.
 func writtenCounts(p *timeline.Plan) string {
 	n := timeline.CountChanges(p.Steps)
 	switch {

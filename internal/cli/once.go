@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -36,20 +36,19 @@ func (o *oneShot) command(args ...string) string {
 		run = append(run, "--model", o.flags.model)
 	}
 	line := commandLine(append(run, args...))
-	if strings.Contains(line, "'") {
-		return line
+	if !strings.Contains(line, "'") {
+		line = "'" + line + "'"
 	}
-	return "'" + line + "'"
+	return line
 }
 
-// run makes one run: the answer goes to standard output, what happens meanwhile to
-// standard error.
-func (o *oneShot) run(ctx context.Context, in agent.Input) error {
-	var err error
+// run makes one run. The answer goes to standard output, and other events to standard error.
+func (o *oneShot) run(ctx context.Context, in agent.Input) (err error) {
 	if in.Decide, err = o.decisions(ctx); err != nil {
 		return err
 	}
-	if len(in.Decide) == 0 && chat.IsCommand(in.Prompt) && (chat.CommandOf(in.Prompt) != "" || chat.Mistyped(in.Prompt)) {
+	isCommand := chat.IsCommand(in.Prompt) && (chat.CommandOf(in.Prompt) != "" || chat.Mistyped(in.Prompt))
+	if len(in.Decide) == 0 && isCommand {
 		reply, err := o.runCommand(ctx, in.Prompt)
 		if err != nil || !reply.Continue {
 			return err
@@ -59,14 +58,10 @@ func (o *oneShot) run(ctx context.Context, in agent.Input) error {
 	if err := o.printStatus(ctx, in); err != nil {
 		return err
 	}
-	t := &eventPrinter{app: o.app, lines: encoder(o.Stdout)}
+	t := &eventPrinter{app: o.app}
 	for e, err := range o.chat.Stream(ctx, in) {
-		if o.json && (e.Kind != "" || err == nil) {
-			if err := t.lines.Encode(e); err != nil {
-				return segno.NewError(segno.KindIO, "write events", "", err)
-			}
-		} else if err == nil {
-			err = t.print(e)
+		if err == nil || o.json && e.Kind != "" {
+			err = cmp.Or(err, t.print(e))
 		}
 		if err != nil {
 			return o.explainError(ctx, in, err)
@@ -95,7 +90,8 @@ func (o *oneShot) printStatus(ctx context.Context, in agent.Input) error {
 func (o *oneShot) explainError(ctx context.Context, in agent.Input, err error) error {
 	switch kind := segno.KindOf(err); {
 	case kind == segno.KindCancelled:
-		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").WithHint("run " + o.command("--continue") + " to continue")
+		return segno.Errorf(kind, "chat", o.chat.Session, "stopped; the work so far is saved").
+			WithHint("run " + o.command("--continue") + " to continue")
 	case kind == segno.KindRefused && len(in.Decide) == 0:
 		if waits := o.approvalError(ctx); waits != nil {
 			return waits // the prompt was refused for that
@@ -130,10 +126,7 @@ func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply
 			Conflicts []segno.Conflict `json:"conflicts"`
 			Kept      []segno.Conflict `json:"kept"`
 		}{reply.Text, o.chat.Session, append([]segno.Conflict{}, reply.Conflicts...), append([]segno.Conflict{}, reply.Kept...)}
-		err = o.print(result, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, o.paint(w).drawn(cleanLines(reply.Text)))
-			return err
-		})
+		err = o.print(result, func(p *printer) { p.linef("%s", p.drawn(cleanLines(reply.Text))) })
 	}
 	if err == nil && o.chat.Session != session && !o.json {
 		o.notef("to continue there: %s", o.command())
@@ -144,7 +137,8 @@ func (o *oneShot) runCommand(ctx context.Context, line string) (reply chat.Reply
 	return reply, err
 }
 
-// decisions are the answers of the command line.
+// decisions makes decisions from the answers of the command line. Several answers go to the agent
+// together; one call cannot have two.
 func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err error) {
 	seen := map[string]bool{}
 	for _, w := range o.flags.answers {
@@ -153,7 +147,7 @@ func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err erro
 			return nil, err
 		}
 		if seen[i.ID] {
-			return nil, usage(fmt.Errorf("%s is answered twice", w.id))
+			return nil, usage(fmt.Errorf("%s has more than one answer", w.id))
 		}
 		seen[i.ID] = true
 		d := segno.Decision{Interrupt: i.ID, Kind: w.kind}
@@ -170,14 +164,19 @@ func (o *oneShot) decisions(ctx context.Context) (all []segno.Decision, err erro
 	return all, nil
 }
 
-// eventPrinter prints the events of a run as lines of text.
+// eventPrinter prints the events of a run as lines of text, or of JSON.
 type eventPrinter struct {
 	app     *app
-	lines   *json.Encoder
 	pending string // the newest text of the agent: its answer, or a remark if another event follows
 }
 
 func (t *eventPrinter) print(e agent.Event) error {
+	if t.app.json {
+		if err := encoder(t.app.Stdout).Encode(e); err != nil {
+			return segno.NewError(segno.KindIO, "write events", "", err)
+		}
+		return nil
+	}
 	switch e.Kind {
 	case agent.EventSegment:
 		t.flush()
@@ -186,8 +185,12 @@ func (t *eventPrinter) print(e agent.Event) error {
 		}
 	case agent.EventDone:
 		t.pending = ""
-		if err := t.printAnswer(e.Text); err != nil {
-			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("it is saved: 'segno show' has it")
+		text := e.Text
+		if terminal(t.app.Stdout) {
+			text = cleanLines(text)
+		}
+		if _, err := fmt.Fprintln(t.app.Stdout, strings.TrimSuffix(text, "\n")); err != nil {
+			return segno.NewError(segno.KindIO, "write answer", "", err).WithHint("the answer is saved; 'segno show' prints it")
 		}
 		fallthrough
 	default:
@@ -197,16 +200,6 @@ func (t *eventPrinter) print(e agent.Event) error {
 		}
 	}
 	return nil
-}
-
-// printAnswer prints the answer: without control characters to a terminal, unchanged to
-// anything else, and with a newline at the end.
-func (t *eventPrinter) printAnswer(text string) error {
-	if terminal(t.app.Stdout) {
-		text = cleanLines(text)
-	}
-	_, err := fmt.Fprint(t.app.Stdout, strings.TrimSuffix(text, "\n")+"\n")
-	return err
 }
 
 func (t *eventPrinter) flush() {
@@ -228,11 +221,14 @@ func (o *oneShot) approvalError(ctx context.Context) error {
 			o.notef("%s", waitingLine(i))
 		}
 	}
-	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).WithHint(fmt.Sprintf("run %s, or use --reject, --edit or --respond", o.command("--approve", short(segno.CommitID(s.Interrupts[0].ID)))))
+	approve := o.command("--approve", short(s.Interrupts[0].ID))
+	return segno.NewError(segno.KindRefused, "chat", o.chat.Session, waits).
+		WithHint("run " + approve + ", or use --reject, --edit or --respond")
 }
 
+// waitingLine describes a call that waits for approval, beginning with the id to answer it by.
 func waitingLine(i segno.Interrupt) string {
-	line := fmt.Sprintf("waiting %s: %s %s", short(segno.CommitID(i.ID)), clean(i.Tool), clean(string(i.Args)))
+	line := fmt.Sprintf("waiting %s: %s %s", short(i.ID), clean(i.Tool), clean(string(i.Args)))
 	if i.Question != "" {
 		line += "  (" + clean(i.Question) + ")"
 	}
@@ -247,15 +243,12 @@ func (o *oneShot) listWaiting(ctx context.Context) error {
 	}
 	if len(open) == 0 {
 		if s, err := o.chat.Status(ctx); err == nil && s.Phase == agent.PhaseBrokenOff {
-			o.notef("nothing, but the last turn was interrupted; %s continues it", o.command("--continue"))
+			o.notef("no call is waiting, but the last turn was interrupted; %s continues it", o.command("--continue"))
 		}
 	}
-	return o.print(append([]segno.Interrupt{}, open...), func(w io.Writer) error {
+	return o.print(append([]segno.Interrupt{}, open...), func(p *printer) {
 		for _, i := range open {
-			if _, err := fmt.Fprintln(w, waitingLine(i)); err != nil {
-				return err
-			}
+			p.linef("%s", waitingLine(i))
 		}
-		return nil
 	})
 }

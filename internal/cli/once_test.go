@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
-// printed is what a chat of one prompt prints: to a pipe, and to a terminal.
+// printed returns the output of a chat with one prompt, to a pipe and to a terminal.
 func printed(t *testing.T, rig *agentrig.Rig, args ...string) (pipe, screen string) {
 	t.Helper()
 	command := func() *exec.Cmd {
@@ -34,8 +34,8 @@ func printed(t *testing.T, rig *agentrig.Rig, args ...string) (pipe, screen stri
 	return string(out), strings.ReplaceAll(shown.String(), "\r\n", "\n")
 }
 
-// TestWhatIsPrintedIsSafeAndWhole has a model say what would drive a terminal, and what
-// only looks like that: scripts and emoji that are written with joiners.
+// TestWhatIsPrintedIsSafeAndWhole prints text that could control a terminal, and text that only
+// resembles it: scripts and emoji with joiners.
 func TestWhatIsPrintedIsSafeAndWhole(t *testing.T) {
 	t.Parallel()
 	rig := chatRig(t)

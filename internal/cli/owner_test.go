@@ -48,7 +48,7 @@ func TestAStoreOfAnotherUserIsNotUsed(t *testing.T) {
 			return string(out), cmd.ProcessState.ExitCode()
 		}
 		for _, verb := range [][]string{{"log"}, {"save"}, {"enable", "claude", "-y"}, {"doctor"}} {
-			if out, code := run("", "segno", verb...); code != exitRefused || !strings.Contains(out, "another user") {
+			if out, code := run("", "segno", verb...); code != 5 || !strings.Contains(out, "another user") {
 				t.Errorf("%s on %s: exit %d: %s", verb, planted, code, out)
 			}
 		}

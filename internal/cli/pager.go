@@ -18,33 +18,22 @@ import (
 // defaultPager shows a long result if the environment names no other program.
 const defaultPager = "less"
 
-// pager is standard output for a result that may be longer than the terminal. It holds
-// the result back until it knows that: a short one is written as it is, a long one goes
-// to the user's pager.
+// pager is standard output for a result that may be longer than the terminal. It buffers the first
+// lines. A short result is written to the terminal, and a long result to the user's pager.
 type pager struct {
 	app     *app
 	out     *os.File
 	command string
-	rows    int // that fit on the terminal
+	rows    int // of the terminal
 
 	held    bytes.Buffer
-	process *exec.Cmd // once the result is long
+	process *exec.Cmd // nil until the result is too long for the terminal
 	in      io.WriteCloser
 	quit    bool // the user has left the pager
 }
 
-// printLong is print for a result that may be long.
-func (a *app) printLong(v any, text func(w io.Writer) error) error {
-	a.bar.erase()
-	p := a.newPager()
-	if p == nil || a.json {
-		return a.print(v, text)
-	}
-	return wrapWriteError(p.close(text(p)))
-}
-
-// newPager returns nil where nothing is to be paged: standard output is not a terminal, or
-// one that cannot be drawn on, or the user wants none.
+// newPager returns nil if standard output is not a terminal, if the terminal is dumb, or if the user
+// does not want a pager.
 func (a *app) newPager() *pager {
 	out, ok := a.Stdout.(*os.File)
 	if !ok || !a.pages || a.noPager || !terminal(out) || a.Getenv("TERM") == "dumb" {
@@ -61,6 +50,8 @@ func (a *app) newPager() *pager {
 	return &pager{app: a, out: out, command: command, rows: rows}
 }
 
+// Write buffers the result until it fills the terminal, and then starts the user's pager and sends
+// everything to it.
 func (p *pager) Write(data []byte) (int, error) {
 	if p.process != nil {
 		return p.send(data)
@@ -78,16 +69,17 @@ func (p *pager) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// send writes to the user's pager. EPIPE means that the user has quit it.
 func (p *pager) send(data []byte) (int, error) {
 	n, err := p.in.Write(data)
 	p.quit = p.quit || errors.Is(err, syscall.EPIPE)
 	return n, err
 }
 
-// start runs the pager as git does: through the shell, and with less set up to keep
-// colours and to leave the result on the screen.
+// start runs the pager as git does: through the shell, with options for less that keep colours and
+// leave the result on the screen.
 func (p *pager) start() (err error) {
-	c := exec.Command("sh", "-c", p.command)
+	c := exec.Command("sh", "-c", p.command) //nolint:noctx // the pager ends when its user quits it
 	c.Stdout, c.Stderr, c.Env = p.out, p.app.Stderr, p.app.Environ()
 	for name, value := range map[string]string{"LESS": "FRX", "LV": "-c"} {
 		if p.app.Getenv(name) == "" {
@@ -101,21 +93,21 @@ func (p *pager) start() (err error) {
 		return segno.NewError(segno.KindIO, "start pager", p.command, err).WithHint("use --no-pager")
 	}
 	p.process = c
-	// ctrl+c is for the pager, which goes on and needs the terminal until it ends.
+	// Ctrl+C is a command of the pager, which needs the terminal until it ends.
 	signal.Ignore(os.Interrupt)
 	return nil
 }
 
-// close ends the result; err is why it is incomplete, or nil. It waits for the pager. It
-// is not an error if the user quits the pager early, but it is one if the shell could not
-// run the pager.
+// close ends the result and waits for the pager. err is the error that made the result incomplete,
+// or nil. close returns no error if the user quits the pager early, and an error if the shell could
+// not run the pager.
 func (p *pager) close(err error) error {
 	if p.process == nil {
 		_, writeErr := p.out.Write(p.held.Bytes())
 		return cmp.Or(err, writeErr)
 	}
 	closeErr := p.in.Close()
-	_ = p.process.Wait() // its exit code says how the user left it
+	_ = p.process.Wait() // the exit code is below
 	if code := p.process.ProcessState.ExitCode(); code == 126 || code == 127 {
 		return segno.Errorf(segno.KindIO, "start pager", p.command, "the shell could not run it").WithHint("use --no-pager")
 	}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -60,9 +61,9 @@ func (p paint) glyph(h *history, c *segno.Checkpoint) string {
 	return sign
 }
 
-// width is how many columns a line may take; 0 is no limit.
-func (a *app) width(w io.Writer) int {
-	if f, ok := fileOf(w); ok {
+// width is the number of columns of the terminal; 0 is no limit.
+func (p *printer) width() int {
+	if f, ok := fileOf(p.w); ok {
 		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
 			return n
 		}
@@ -75,7 +76,8 @@ func (p paint) drawn(s string) string {
 	if !p.ascii {
 		return s
 	}
-	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'", "…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
+	return strings.NewReplacer("│", "|", "├", "|", "─", "-", "┼", "+", "╯", "'",
+		"…", "...", "→", "->", "✓", "ok", "✗", "x", "⏎", " ").Replace(s)
 }
 
 // visible is how many columns of a terminal s takes.
@@ -93,12 +95,18 @@ func pad(s string, n int) string {
 	return s + strings.Repeat(" ", max(0, n-visible(s)))
 }
 
-// clean makes a name from outside safe to print: control characters, which could
-// drive the terminal, are escaped.
+// clean makes text safe to print: it escapes control characters, which could control the
+// terminal.
 func clean(s string) string { return escape(s, unsafe) }
 
 // inline is clean for text that must stay on one line.
 func inline(s string) string { return clean(strings.ReplaceAll(s, "\n", "⏎")) }
+
+// cleanLines is clean for text of several lines, which may be in any script.
+func cleanLines(s string) string {
+	s = strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)
+	return escape(s, func(r rune) bool { return r != '\n' && unsafe(r) && !joins(r) })
+}
 
 func escape(s string, bad func(rune) bool) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || bad(r) }) {
@@ -118,20 +126,20 @@ func escape(s string, bad func(rune) bool) string {
 	return b.String()
 }
 
-// joins reports whether a character only says how its neighbours are drawn: words of
-// some scripts and many emoji are made with it.
+// unsafe reports whether a character could control the terminal, reorder the text around it, or
+// hide.
+func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+
+// joins reports whether a character only changes how its neighbours are drawn. Words of some
+// scripts and many emoji contain it.
 func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// quote is text of a person between quotation marks.
+// quote writes text of a person between quotation marks.
 func quote(s string) string {
 	return strings.NewReplacer(`\\`, `\\`, `\u200c`, "\u200c", `\u200d`, "\u200d").Replace(strconv.Quote(s))
 }
 
-// unsafe reports whether a character could drive the terminal, reorder what
-// stands around it, or hide.
-func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
-
-// commandLine is a command as a person would paste it into a shell.
+// commandLine writes a command so that a user can paste it into a shell.
 func commandLine(run []string) string {
 	words := make([]string, len(run))
 	for i, w := range run {
@@ -139,3 +147,24 @@ func commandLine(run []string) string {
 	}
 	return strings.Join(words, " ")
 }
+
+// shellQuote writes one word for a shell so that it is safe to print.
+func shellQuote(s string) string {
+	switch {
+	case strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }):
+		var b strings.Builder
+		for _, c := range []byte(s) {
+			if c < ' ' || c > '~' || c == '\'' || c == '\\' {
+				fmt.Fprintf(&b, "\\%03o", c)
+			} else {
+				b.WriteByte(c)
+			}
+		}
+		return "$'" + b.String() + "'"
+	case plainWord.MatchString(s):
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+var plainWord = regexp.MustCompile(`^[-0-9A-Za-z/._+@%:=,]+$`)

@@ -12,9 +12,9 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// patch is one change as 'patch -p1' and 'git apply' read it. What the format cannot
-// carry (a directory, permission bits beside x, that a file is a hard link) is a comment
-// line, which both skip.
+// patch is one change in the format of 'patch -p1' and 'git apply'. A comment line, which both
+// skip, describes the facts that the format cannot contain: a directory, permission bits other
+// than x, a hard link.
 type patch struct {
 	notes          []string
 	text           string
@@ -37,6 +37,10 @@ type side struct {
 	content []byte
 }
 
+func (s side) equal(t side) bool { return s.mode == t.mode && bytes.Equal(s.content, t.content) }
+
+// sideOf reads one side of a change. A directory and a protected entry have no mode, because git
+// does not have them.
 func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:
@@ -45,15 +49,18 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 			s.mode = "100755"
 		}
 		s.content, err = d.store.Objects().Get(ctx, e.Hash)
+		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+		}
 	case segno.EntitySymlink:
 		s.mode, s.content = "120000", []byte(e.Target)
 	}
 	return s, err
 }
 
-// patchOf makes the patch of a change. The content of binary files is left out unless
-// whole is set: only 'git apply' can read it.
-func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) (*patch, error) {
+// patchOf makes the patch of a change. It omits the content of binary files unless
+// withBinary is set, because only 'git apply' can read it.
+func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, withBinary bool) (*patch, error) {
 	from, err := sideOf(ctx, d, c.From)
 	if err != nil {
 		return nil, err
@@ -68,10 +75,10 @@ func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, whole bool) 
 	}
 	switch {
 	case from.mode != "" && to.mode != "" && from.mode[:3] != to.mode[:3]: // a file became a symlink, or the reverse
-		p.write(c, from, side{}, whole)
-		p.write(c, side{}, to, whole)
+		p.write(c, from, side{}, withBinary)
+		p.write(c, side{}, to, withBinary)
 	case from.mode != "" || to.mode != "":
-		p.write(c, from, to, whole)
+		p.write(c, from, to, withBinary)
 	}
 	return p, nil
 }
@@ -83,34 +90,50 @@ func (p *patch) note(c segno.Change, more string) {
 
 // unsupportedInPatch describes the part of a change that a patch cannot represent, or is "".
 func unsupportedInPatch(c segno.Change, from, to side) string {
-	odd := func(e segno.Entity) bool { return e.Type == segno.EntityFile && e.Mode != 0o644 && e.Mode != 0o755 }
-	both := c.From.Type != segno.EntityNone && c.To.Type != segno.EntityNone
+	existed, exists := c.From.Type != segno.EntityNone, c.To.Type != segno.EntityNone
 	switch {
-	case both && c.From.Type != c.To.Type && (from.mode == "" || to.mode == ""):
+	case existed && exists && c.From.Type != c.To.Type && (from.mode == "" || to.mode == ""):
 		return fmt.Sprintf("%s became %s", c.From.Type, c.To.Type)
 	case c.To.Type == segno.EntityHardLink:
 		return "hard link to " + quotePath(c.To.Target)
 	case c.From.Type == segno.EntityHardLink && c.To.Type == segno.EntityFile:
 		return "no longer a hard link"
-	case both && c.From.Type == c.To.Type && c.From.Mode != c.To.Mode && (from.mode == to.mode || odd(c.From) || odd(c.To)):
-		return fmt.Sprintf("mode %04o became %04o", c.From.Mode, c.To.Mode)
-	case !both && odd(c.To):
-		return fmt.Sprintf("mode %04o", c.To.Mode)
+	}
+	if text := unsupportedMode(c, from.mode == to.mode); text != "" {
+		return text
+	}
+	switch {
 	case from.mode == "" && to.mode == "":
 		return " " // the path alone
-	case from.mode == to.mode && bytes.Equal(from.content, to.content):
+	case from.equal(to):
 		return "attributes"
 	}
 	return ""
 }
 
+// unsupportedMode describes permission bits of a change that a git mode cannot represent.
+func unsupportedMode(c segno.Change, sameGitMode bool) string {
+	odd := func(e segno.Entity) bool { return e.Type == segno.EntityFile && e.Mode != 0o644 && e.Mode != 0o755 }
+	if c.From.Type == segno.EntityNone || c.To.Type == segno.EntityNone {
+		if odd(c.To) {
+			return fmt.Sprintf("mode %04o", c.To.Mode)
+		}
+		return ""
+	}
+	if c.From.Type == c.To.Type && c.From.Mode != c.To.Mode && (sameGitMode || odd(c.From) || odd(c.To)) {
+		return fmt.Sprintf("mode %04o became %04o", c.From.Mode, c.To.Mode)
+	}
+	return ""
+}
+
 // write adds the patch from one side to another.
-func (p *patch) write(c segno.Change, from, to side, whole bool) {
-	if from.mode == to.mode && bytes.Equal(from.content, to.content) {
+func (p *patch) write(c segno.Change, from, to side, withBinary bool) {
+	if from.equal(to) {
 		return
 	}
-	asBinary := !bytes.Equal(from.content, to.content) && (isBinary(from.content) || isBinary(to.content))
-	if p.binary = p.binary || asBinary; asBinary && !whole {
+	sameContent := bytes.Equal(from.content, to.content)
+	asBinary := !sameContent && (isBinary(from.content) || isBinary(to.content))
+	if p.binary = p.binary || asBinary; asBinary && !withBinary {
 		p.note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
 	}
@@ -124,20 +147,23 @@ func (p *patch) write(c segno.Change, from, to side, whole bool) {
 	case from.mode != to.mode:
 		p.text += "old mode " + from.mode + "\nnew mode " + to.mode + "\n"
 	}
-	if bytes.Equal(from.content, to.content) && from.mode != "" && to.mode != "" {
-		return
-	}
-	if asBinary {
+	switch {
+	case sameContent && from.mode != "" && to.mode != "": // only the mode changed
+	case asBinary:
 		p.text += indexLine(from, to, 2*sha1.Size) + gitBinary(from, to)
-		return
+	default:
+		p.text += indexLine(from, to, 7) + p.hunks(a, b, from, to)
 	}
-	p.text += indexLine(from, to, 7)
-	hunks := diff.Diff("a", from.content, "b", to.content)
-	i := bytes.Index(hunks, []byte("\n@@ "))
-	if i < 0 {
-		return
+}
+
+// hunks returns the differing lines below the names of both files, and counts them.
+func (p *patch) hunks(a, b string, from, to side) string {
+	_, hunks, ok := strings.Cut(string(diff.Diff("a", from.content, "b", to.content)), "\n@@ ")
+	if !ok {
+		return ""
 	}
-	for line := range strings.Lines(string(hunks[i+1:])) {
+	hunks = "@@ " + hunks
+	for line := range strings.Lines(hunks) {
 		switch line[0] {
 		case '+':
 			p.added++
@@ -145,11 +171,10 @@ func (p *patch) write(c segno.Change, from, to side, whole bool) {
 			p.deleted++
 		}
 	}
-	p.text += "--- " + terminateName(a) + "\n+++ " + terminateName(b) + "\n" + string(hunks[i+1:])
+	return "--- " + terminateName(a) + "\n+++ " + terminateName(b) + "\n" + hunks
 }
 
-// quoteSpaces quotes a name with spaces for the first line of a patch, where a space ends a
-// name; ended marks its end in the lines below, where a tab does.
+// quoteSpaces quotes a name with spaces for the first line of a patch, where a space ends a name.
 func quoteSpaces(name string) string {
 	if strings.Contains(name, " ") && name[0] != '"' {
 		return `"` + name + `"`
@@ -157,6 +182,7 @@ func quoteSpaces(name string) string {
 	return name
 }
 
+// terminateName adds a tab to a name with spaces, for the lines where a tab ends a name.
 func terminateName(name string) string {
 	if strings.Contains(name, " ") {
 		return name + "\t"
@@ -164,5 +190,5 @@ func terminateName(name string) string {
 	return name
 }
 
-// isBinary looks for a NUL in the beginning, as git does.
+// isBinary reports whether the beginning of a file contains a NUL byte, as git does.
 func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }

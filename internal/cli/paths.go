@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -14,8 +15,8 @@ import (
 // quotePath writes a path for a person.
 func quotePath(path string) string { return segno.QuotePath(path) }
 
-// pathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else
-// nil.
+// pathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
+// them beside the paths; see [segno.PathBytes].
 func pathsBytes(paths []string) (all [][]byte) {
 	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
 		return nil
@@ -26,48 +27,23 @@ func pathsBytes(paths []string) (all [][]byte) {
 	return all
 }
 
-// The characters that have an escape of one letter, and the letters.
-const (
-	escapes = "\a\b\t\n\v\f\r\"\\"
-	letters = `abtnvfr"\`
-)
-
-// unquotePath reads what quotePath writes between quotes.
+// unquotePath reads a path that quotePath wrote between quotes. Its escapes are also those of Go.
 func unquotePath(s string) (string, bool) {
-	if len(s) < 2 || s[0] != '"' || s[len(s)-1] != '"' {
+	if !strings.HasPrefix(s, `"`) {
 		return "", false
 	}
-	s = s[1 : len(s)-1]
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			return "", false
-		case s[i] != '\\':
-			b.WriteByte(s[i])
-			continue
-		}
-		i++
-		if i == len(s) {
-			return "", false
-		}
-		if at := strings.IndexByte(letters, s[i]); at >= 0 {
-			b.WriteByte(escapes[at])
-			continue
-		}
-		if i+3 > len(s) || strings.Trim(s[i:i+3], "01234567") != "" || s[i] > '3' {
-			return "", false
-		}
-		b.WriteByte((s[i]-'0')<<6 | (s[i+1]-'0')<<3 | (s[i+2] - '0'))
-		i += 2
-	}
-	return b.String(), true
+	path, err := strconv.Unquote(s)
+	return path, err == nil
 }
 
-// resolvePath returns the path inside the workspace that an argument names: as it is, or
-// in the form that quotePath prints, with or without the quotes, which a shell may
-// have removed; relative to where the user is, or to the root as it is printed. The
-// first of these that exists at a checkpoint or now is meant.
+// resolvePath returns the path inside the workspace that an argument names. The argument is a plain
+// path, or a path as quotePath prints it, with or without the quotes, which a shell may have
+// removed. It is relative to the current directory or, like printed paths, to the root.
+//
+// resolvePath returns the first of these paths that exists on disk or at the checkpoint c: the plain
+// path, then the unquoted ones; each first relative to the current directory, then to the root. If none
+// exists, it returns the plain path relative to the current directory, and the caller reports that.
+// It returns an error only if that path is outside the workspace, or the checkpoint cannot be read.
 func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg string) (string, error) {
 	literal, err := relativeToRoot(d, d.dir, arg)
 	if err == nil && existsOnDisk(d, literal) {
@@ -83,7 +59,7 @@ func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg
 	}
 	names := []string{arg}
 	for _, s := range []string{arg, `"` + arg + `"`} {
-		if name, ok := unquotePath(s); ok && name != arg {
+		if name, ok := unquotePath(s); ok {
 			names = append(names, name)
 		}
 	}
@@ -97,7 +73,7 @@ func resolvePath(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, arg
 	return literal, err
 }
 
-// resolvePaths is meant for several arguments.
+// resolvePaths calls resolvePath for several arguments.
 func resolvePaths(ctx context.Context, d *openWorkspace, c *segno.Checkpoint, args []string) ([]string, error) {
 	var paths []string
 	for _, arg := range args {
@@ -115,14 +91,15 @@ func existsOnDisk(d *openWorkspace, rel string) bool {
 	return err == nil
 }
 
-// relativeToRoot returns a path a person typed in dir relative to the workspace's root.
+// relativeToRoot makes a path that is relative to dir relative to the root of the workspace.
 func relativeToRoot(d *openWorkspace, dir, path string) (string, error) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
 	}
 	rel, err := filepath.Rel(d.rec.Path, absolute(dir, path))
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
-		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.rec.Path).WithHint("name paths inside the workspace, relative to where you are")
+		return "", segno.Errorf(segno.KindInvalid, "find path", path, "%s", "it is outside the workspace "+d.rec.Path).
+			WithHint("name paths inside the workspace, relative to where you are")
 	}
 	return filepath.ToSlash(rel), nil
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -19,16 +17,15 @@ func (a *app) pin() *cobra.Command {
 		Long: `Gives a checkpoint a name that every verb accepts, and keeps it: gc does not drop it. A
 checkpoint can have several names. The default name is "pinned".`,
 		Example: `  segno pin t37 green-build`,
-		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints,
+		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			name := "pinned"
-			if len(args) == 2 {
-				name = strings.TrimSpace(args[1])
-			}
+			name := strings.TrimSpace(append(args, "pinned")[1])
 			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
-				return usage(errors.New("invalid name of a pin: t1, latest, @… and …- mean other checkpoints"))
+				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- are reserved"))
 			}
-			return a.runPin(c.Context(), args[0], name)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runPin(ctx, d, args[0], name)
+			})(c, args)
 		},
 	}
 }
@@ -37,57 +34,54 @@ func (a *app) unpin() *cobra.Command {
 	return &cobra.Command{
 		Use: "unpin CHECKPOINT", Short: "remove all names of a checkpoint, or one of them", Args: cobra.ExactArgs(1),
 		Long:    "Removes a name from its checkpoint. If CHECKPOINT is not such a name but a turn or an id,\nthe checkpoint loses all its names.",
-		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints,
-		RunE: func(c *cobra.Command, args []string) error { return a.runPin(c.Context(), args[0], "") },
+		Example: "  segno unpin green-build\n  segno unpin t37", ValidArgsFunction: a.completeCheckpoints(1),
+		RunE: a.inWorkspace(a.runUnpin),
 	}
 }
 
-func (a *app) runPin(ctx context.Context, which, name string) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+// runPin adds a name to a checkpoint. A name belongs to one checkpoint of a thread.
+func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) error {
 	h, c, err := a.checkpointNamed(ctx, d, which)
 	if err != nil {
 		return err
 	}
-	if name == "" {
-		return a.removePins(ctx, d, h, c, which)
-	}
 	for id, names := range h.pins {
 		if other := h.byID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
-			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has that name").WithHint("run 'segno unpin " + shellQuote(name) + "' first")
+			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has this name").
+				WithHint("run 'segno unpin " + shellQuote(name) + "' first")
 		}
 	}
 	if err := d.timeline.Pin(ctx, c.ID, label(c), name); err != nil {
 		return err
 	}
-	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(w io.Writer) error {
+	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(p *printer) {
 		text := "pinned " + label(c) + " as " + inline(name)
 		if others := slices.DeleteFunc(slices.Clone(h.pins[c.ID]), func(n string) bool { return n == name }); len(others) > 0 {
 			text += "; it is also called " + inline(strings.Join(others, ", "))
 		}
-		_, err := fmt.Fprintln(w, text)
-		return err
+		p.linef("%s", text)
 	})
 }
 
-// removePins takes off the name that the user typed, or all names of a checkpoint that
-// the user named otherwise.
-func (a *app) removePins(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint, which string) error {
+// runUnpin removes the name that the user typed, or all names of a checkpoint that the user
+// identified by a turn or an id.
+func (a *app) runUnpin(ctx context.Context, d *openWorkspace, args []string) error {
+	h, c, err := a.checkpointNamed(ctx, d, args[0])
+	if err != nil {
+		return err
+	}
 	names := h.pins[c.ID]
-	if slices.Contains(names, which) {
-		names = []string{which}
+	if slices.Contains(names, args[0]) {
+		names = args[:1]
 	}
 	if len(names) == 0 {
-		return segno.Errorf(segno.KindNotFound, "unpin", which, "the checkpoint has no pin")
+		return segno.Errorf(segno.KindNotFound, "unpin", args[0], "the checkpoint has no pin").
+			WithHint("run 'segno log' to see the names of pins")
 	}
-	if err := d.timeline.Unpin(ctx, c.ID, which, names...); err != nil {
+	if err := d.timeline.Unpin(ctx, c.ID, args[0], names...); err != nil {
 		return err
 	}
-	return a.print(map[string]any{"checkpoint": c.ID, "pin": "", "unpinned": names}, func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "unpinned %s: removed the name %s\n", label(c), inline(strings.Join(names, ", ")))
-		return err
+	return a.print(map[string]any{"checkpoint": c.ID, "pin": "", "unpinned": names}, func(p *printer) {
+		p.linef("unpinned %s: removed the name %s", label(c), inline(strings.Join(names, ", ")))
 	})
 }

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// showAfter is how long something may take before its progress is worth the flicker.
+// showAfter is the duration of a scan without a progress bar, which would only flicker.
 const showAfter = 300 * time.Millisecond
 
-// progressBar shows on standard error how much a scan has read, while it takes long.
-// It shows no share of a total: a scan finds files while it reads others.
+// progressBar shows on standard error how many bytes a long scan has read. It shows no percentage:
+// a scan finds files while it reads others.
 type progressBar struct {
 	app   *app
-	title string
 	on    bool
 	start time.Time
 
@@ -22,11 +21,11 @@ type progressBar struct {
 	drawn bool
 }
 
-func (a *app) progress(title string) *progressBar {
-	return &progressBar{app: a, title: title, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
+func (a *app) progress() *progressBar {
+	return &progressBar{app: a, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
 }
 
-// update is given the bytes read so far. It may be called from many goroutines.
+// update shows the number of bytes read so far. Many goroutines may call it.
 func (b *progressBar) update(done, _ int64) {
 	if !b.on {
 		return
@@ -38,10 +37,10 @@ func (b *progressBar) update(done, _ int64) {
 		return
 	}
 	b.last, b.drawn = now, true
-	fmt.Fprintf(b.app.Stderr, "\r\x1b[K%s: %s read", b.title, size(done))
+	fmt.Fprintf(b.app.Stderr, "\r\x1b[Kscanning: %s read", size(done))
 }
 
-// erase makes the line free for what the command has to say.
+// erase removes the bar, so that the command can write on its line.
 func (b *progressBar) erase() {
 	if b == nil {
 		return

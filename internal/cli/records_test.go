@@ -3,13 +3,105 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript/claude"
 )
 
-// readParent finds the record the next one hangs from: the last one, or the one
-// that the n-th prompt hangs from.
+// transcriptWriter writes a transcript in the format of Claude Code: it appends records, and each
+// record names the previous one as its parent. The scripted agents of tests use it.
+type transcriptWriter struct {
+	session, promptID string
+	cwd               string
+	file              string
+	parent            string
+	lines             bytes.Buffer
+}
+
+// open sets the file: Claude Code derives its path from the directory of the session.
+func (r *transcriptWriter) open(config, dir, session string) {
+	r.file = filepath.Join(config, "projects", claude.Slug(dir), session+".jsonl")
+}
+
+// record is the part of a transcript record that segno reads.
+type record struct {
+	Type, UUID, ParentUUID string
+	Message                struct{ Content json.RawMessage }
+}
+
+// readRecords reads the records of a transcript, none if the file does not exist.
+func readRecords(file string) (all []record, err error) {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for line := range strings.Lines(string(data)) {
+		var rec record
+		if json.Unmarshal([]byte(line), &rec) == nil && rec.UUID != "" {
+			all = append(all, rec)
+		}
+	}
+	return all, err
+}
+
+func (r *transcriptWriter) user(text string) {
+	r.append("user", map[string]any{"role": "user", "content": text}, nil)
+}
+
+func (r *transcriptWriter) assistant(text string) {
+	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(),
+		"content": []any{map[string]string{"type": "text", "text": text}}, "stop_reason": "end_turn"}, nil)
+}
+
+// append buffers a record with the fields that Claude Code writes. more has further fields.
+func (r *transcriptWriter) append(kind string, message, more map[string]any) {
+	uuid := fmt.Sprintf("%s-0000-4000-8000-%s", segno.NewID()[:8], segno.NewID()[:12])
+	rec := map[string]any{"type": kind, "uuid": uuid, "parentUuid": nil, "isSidechain": false, "sessionId": r.session,
+		"cwd": r.cwd, "version": "2.1.197", "timestamp": time.Now().UTC().Format("2006-01-02T15:04:05.000Z")}
+	if message != nil {
+		rec["message"] = message
+	}
+	if r.parent != "" {
+		rec["parentUuid"] = r.parent
+	}
+	if kind == "user" {
+		rec["promptId"] = r.promptID
+	}
+	for k, v := range more {
+		rec[k] = v
+	}
+	r.parent = uuid
+	data, err := json.Marshal(rec)
+	if err != nil {
+		panic(err)
+	}
+	r.lines.Write(append(data, '\n'))
+}
+
+// flush appends the buffered records to the file.
+func (r *transcriptWriter) flush() error {
+	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	if _, err := r.lines.WriteTo(f); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// readParent finds the parent of the next record: the last record, or the parent of the n-th
+// prompt.
 func (r *transcriptWriter) readParent(n int) error {
 	if n == 0 {
 		return r.readLastRecord()
@@ -27,8 +119,7 @@ func (r *transcriptWriter) readParent(n int) error {
 	return cmp.Or(err, fmt.Errorf("rewind: the session has %d prompts", prompts))
 }
 
-// copyFrom makes the transcript what --fork-session makes: the other one's
-// records, with the new id.
+// copyFrom copies the records of another session with the new id, as --fork-session does.
 func (r *transcriptWriter) copyFrom(session string) error {
 	source := filepath.Join(filepath.Dir(r.file), session+".jsonl")
 	data, err := os.ReadFile(source)
@@ -47,8 +138,7 @@ func (r *transcriptWriter) apiError(why string) {
 		map[string]any{"isApiErrorMessage": true, "error": why})
 }
 
-// boundary writes what /compact leaves: nothing before it hangs together with
-// anything after.
+// boundary writes the records of /compact. The records after it have no parent before it.
 func (r *transcriptWriter) boundary() {
 	before := r.parent
 	r.parent = ""
@@ -56,4 +146,23 @@ func (r *transcriptWriter) boundary() {
 		"compactMetadata": map[string]any{"trigger": "manual", "preTokens": 100}})
 	r.append("user", map[string]any{"role": "user", "content": "This session continues: so far"},
 		map[string]any{"isCompactSummary": true})
+}
+
+func (r *transcriptWriter) toolUse(id string, name, input any) {
+	r.append("assistant", map[string]any{"role": "assistant", "id": "msg_" + segno.NewID(), "stop_reason": "tool_use",
+		"content": []any{map[string]any{"type": "tool_use", "id": id, "name": name, "input": input}}}, nil)
+}
+
+func (r *transcriptWriter) toolResult(id, out string, failed bool) {
+	r.append("user", map[string]any{"role": "user", "content": []any{
+		map[string]any{"type": "tool_result", "tool_use_id": id, "content": out, "is_error": failed}}}, nil)
+}
+
+// readLastRecord makes the last record of the file the parent of the next one.
+func (r *transcriptWriter) readLastRecord() error {
+	all, err := readRecords(r.file)
+	if len(all) > 0 {
+		r.parent = all[len(all)-1].UUID
+	}
+	return err
 }

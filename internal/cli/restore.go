@@ -25,7 +25,7 @@ workspace, and in double quotes with the escapes of C if it has characters that 
 printed ("new\nline", "caf\351").`,
 		Example:           "  segno restore t2\n  segno restore t2 --files src/a.go\n  segno restore @- --chat -y",
 		Args:              cobra.MinimumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpointThenFiles(),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case chat && files:
@@ -37,7 +37,9 @@ printed ("new\nline", "caf\351").`,
 			default:
 				ask.Scope = timeline.ScopeBoth
 			}
-			return a.runRestore(c.Context(), ask, args)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runRestore(ctx, d, ask, args)
+			})(c, args)
 		},
 	}
 	a.moveFlags(c)
@@ -47,12 +49,7 @@ printed ("new\nline", "caf\351").`,
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, ask timeline.MoveRequest, args []string) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runRestore(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, args []string) error {
 	_, c, err := a.checkpointNamed(ctx, d, args[0])
 	if err != nil {
 		return err

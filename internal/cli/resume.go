@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 
@@ -25,9 +22,11 @@ where the thread is), and on a terminal runs it. A session made in another
 directory is brought here first; one the agent no longer has comes from the store.`,
 		Example:           "  segno resume\n  segno resume t2 --print",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
+		ValidArgsFunction: a.completeCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.runResume(c.Context(), append(args, "@")[0], printOnly)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runResume(ctx, d, append(args, "@")[0], printOnly)
+			})(c, args)
 		},
 	}
 	c.Flags().BoolVar(&printOnly, "print", false, "only print the command")
@@ -39,14 +38,11 @@ type resumeResult struct {
 	Dir     string          `json:"dir"`
 	Session segno.SessionID `json:"session"`
 	Command []string        `json:"command"`
+
+	DirBytes []byte `json:"dir_bytes,omitempty"`
 }
 
-func (a *app) runResume(ctx context.Context, name string, printOnly bool) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, printOnly bool) error {
 	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
 		return err
@@ -55,33 +51,29 @@ func (a *app) runResume(ctx context.Context, name string, printOnly bool) error 
 	if err != nil {
 		return err
 	}
-	err = a.print(res, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, a.runIn(res.Dir, res.Command))
-		return err
-	})
+	res.DirBytes = segno.PathBytes(res.Dir)
+	err = a.print(res, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
 		return err
 	}
-	d.Close() // the agent's own hooks will want the store
+	d.Close() // the hooks of the agent need the store
 	return a.exec(ctx, res)
 }
 
-// runIn is a command to paste into the shell that segno was started from: it changes
+// runIn returns a command to paste into the shell that segno was started from: it changes
 // to dir first if that is another directory.
 func (a *app) runIn(dir string, command []string) string {
-	wd, err := a.Getwd()
-	if dir == "" || err == nil && dir == wd {
-		return commandLine(command)
+	line := commandLine(command)
+	wd, _ := a.Getwd() // without it the command names the directory
+	here, hereErr := os.Stat(wd)
+	there, thereErr := os.Stat(dir)
+	if dir == "" || dir == wd || hereErr == nil && thereErr == nil && os.SameFile(here, there) {
+		return line
 	}
-	if here, err := os.Stat(wd); err == nil {
-		if there, err := os.Stat(dir); err == nil && os.SameFile(here, there) {
-			return commandLine(command)
-		}
-	}
-	return "cd " + shellQuote(dir) + " && " + commandLine(command)
+	return "cd " + shellQuote(dir) + " && " + line
 }
 
-// chatCommand goes on with a chat, in the store it is kept in.
+// chatCommand returns the command that continues a chat, in the store that has it.
 func (a *app) chatCommand(d *openWorkspace, thread segno.ThreadID) []string {
 	command := []string{"segno"}
 	if a.store != "" {
@@ -90,53 +82,52 @@ func (a *app) chatCommand(d *openWorkspace, thread segno.ThreadID) []string {
 	return append(command, "chat", "--session", string(thread))
 }
 
-// resumeCommand is how a thread goes on: in its agent's session, or in a chat.
-func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (resumeResult, error) {
-	for t, err := range d.store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(thread)}) {
-		if err != nil {
-			return resumeResult{}, err
-		}
-		if t.ID != thread || t.Agent != chat.Name {
-			continue
-		}
-		head, err := d.store.Head(ctx, thread)
-		if client, lookErr := chat.Client(ctx, d.store, thread); err == nil && (lookErr != nil || client) {
-			return resumeResult{}, cmp.Or(lookErr, errInClient(head))
-		}
-		if err == nil && head.Head != at {
-			err = segno.Errorf(segno.KindRefused, "resume", string(at), "a chat continues at the head of its thread").WithHint("run 'segno restore " + short(at) + "' first")
-		}
-		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
-	}
-	link, run, err := d.timeline.Resume(ctx, thread, at)
+// resumeCommand returns the command that continues a thread: a session of its agent, or a chat.
+func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (res resumeResult, err error) {
+	t, known, err := threadByID(ctx, d.store, thread)
 	if err != nil {
-		return resumeResult{}, err
+		return res, err
 	}
-	return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
+	if !known || t.Agent != chat.Name {
+		link, run, err := d.timeline.Resume(ctx, thread, at)
+		if err != nil {
+			return res, err
+		}
+		return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
+	}
+	head, err := d.store.Head(ctx, thread)
+	if err != nil {
+		return res, err
+	}
+	if inClient, err := chat.Client(ctx, d.store, thread); err != nil {
+		return res, err
+	} else if inClient {
+		hint := "continue in the client"
+		if id := string(head.Link.Session); id != "" {
+			hint += ", where it is session " + id
+		}
+		return res, segno.Errorf(segno.KindRefused, "resume", string(thread), "the conversation belongs to an ACP client").WithHint(hint)
+	}
+	if head.Head != at {
+		return res, segno.Errorf(segno.KindRefused, "resume", string(at), "a chat can continue only at the head of its thread").
+			WithHint("run 'segno restore " + short(at) + "' first")
+	}
+	return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, nil
 }
 
-// errInClient is the error of a thread that no command goes on with.
-func errInClient(head segno.Head) error {
-	e := segno.Errorf(segno.KindRefused, "resume", string(head.Thread), "an ACP client has the conversation").WithHint("continue in the client")
-	if id := string(head.Link.Session); id != "" {
-		e.Hint += ", where it is session " + id
-	}
-	return e
-}
-
-// resumePoint is the checkpoint a name means, and the thread to go on with; a
-// thread's name means its head.
+// resumePoint returns the checkpoint that a name means and the thread to continue. The name of a
+// thread means its head.
 func (a *app) resumePoint(ctx context.Context, d *openWorkspace, name string) (segno.ThreadID, segno.CommitID, error) {
 	h, c, err := a.checkpointNamed(ctx, d, name)
 	if err == nil {
 		return h.head.Thread, c.ID, nil
 	}
-	thread, threadErr := a.threadNamed(ctx, d.store, name)
+	t, threadErr := a.threadNamed(ctx, d.store, name)
 	if threadErr != nil {
 		return "", "", err
 	}
-	head, err := d.store.Head(ctx, thread)
-	return thread, head.Head, err
+	head, err := d.store.Head(ctx, t.ID)
+	return t.ID, head.Head, err
 }
 
 // exec runs the agent on this terminal.
@@ -144,12 +135,11 @@ func (a *app) exec(ctx context.Context, res resumeResult) error {
 	cmd := exec.CommandContext(ctx, res.Command[0], res.Command[1:]...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = res.Dir, os.Stdin, os.Stdout, os.Stderr, a.Environ()
 	err := cmd.Run()
-	var exit *exec.ExitError
 	if errors.Is(err, exec.ErrNotFound) {
-		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "not found on PATH").WithHint("run the printed command where it is")
+		return segno.Errorf(segno.KindNotFound, "resume", res.Command[0], "not found on PATH").WithHint("run the printed command where the agent is installed")
 	}
-	if errors.As(err, &exit) {
-		return nil // the agent has told its user why
+	if errors.As(err, new(*exec.ExitError)) {
+		return nil // the agent has reported its error to the user
 	}
 	return err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,12 +35,11 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			return a.print(h.item(cp), func(w io.Writer) error {
-				fmt.Fprintln(w, strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
+			return a.print(h.item(cp), func(p *printer) {
+				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := h.coverage(cp); note != "" {
-					fmt.Fprintln(w, a.paint(w).warn(note))
+					p.linef("%s", p.warn(note))
 				}
-				return nil
 			})
 		},
 	}

@@ -27,7 +27,7 @@ type editor struct {
 	ctx      context.Context
 	rig      *agentrig.Rig
 	permit   atomic.Pointer[func(acptest.Received) string]
-	asked    chan string // what leave was asked for
+	asked    chan string // the permissions that the agent requested
 	commands []string
 }
 
@@ -69,7 +69,7 @@ func option(kind string) func(acptest.Received) string {
 	}
 }
 
-// start starts the agent, or what stands in front of it.
+// start starts the agent, or the proxy in front of it.
 func (e *editor) start() {
 	e.Helper()
 	cmd := exec.CommandContext(e.ctx, e.rig.Bin, e.commands...)
@@ -300,7 +300,7 @@ func TestAgentTakesImagesAndFiles(t *testing.T) {
 	e.has("message", said, "[b.txt](file:///x/b.txt)")
 }
 
-// pipes makes named pipes in the project: a command says over them where it is, and
+// pipes makes named pipes in the project. A command writes to a pipe to report its progress, and
 // waits there.
 func (e *editor) pipes(names ...string) {
 	e.Helper()

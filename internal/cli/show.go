@@ -1,30 +1,30 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/event"
 )
 
 func (a *app) show() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show [CHECKPOINT]",
-		Short:             "show the prompt, tool calls and changed files of a turn",
-		Long:              "Shows a checkpoint: the prompt, the tools that were called, the files that changed.\nWithout an argument, it shows the head of the thread.",
+		Use:   "show [CHECKPOINT]",
+		Short: "show the prompt, tool calls and changed files of a turn",
+		Long: `Shows a checkpoint: the prompt, the tools that were called, the files that changed.
+Without an argument, it shows the head of the thread.`,
 		Example:           "  segno show t3\n  segno show @- --json",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.completeCheckpoints,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.runShow(c.Context(), append(args, "@")[0])
-		},
+		ValidArgsFunction: a.completeCheckpoints(1),
+		RunE:              a.inWorkspace(a.runShow),
 	}
 }
 
@@ -49,7 +49,7 @@ type call struct {
 	Result     json.RawMessage `json:"result,omitempty"`
 	Exit       *int            `json:"exit,omitempty"`
 	DurationMS *float64        `json:"duration_ms,omitempty"`
-	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent says that
+	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent reports it
 	Done       bool            `json:"done"`             // a result was seen
 }
 
@@ -70,18 +70,19 @@ func (c change) name() string {
 	return quotePath(c.Path)
 }
 
-func (a *app) runShow(ctx context.Context, name string) error {
-	d, err := a.open(ctx)
+func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) error {
+	h, c, err := a.checkpointNamed(ctx, d, append(args, "@")[0])
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	h, c, err := a.checkpointNamed(ctx, d, name)
-	if err != nil {
-		return err
+	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{},
+		Unread: []string{}, Outside: []string{}}
+	if c.Step > 0 && c.Session == nil {
+		err = s.readSteps(ctx, d, c)
+	} else {
+		err = s.readTurn(ctx, d, c)
 	}
-	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{}, Unread: []string{}, Outside: []string{}}
-	if err := s.read(ctx, d, c); err != nil {
+	if err != nil {
 		return err
 	}
 	changes, err := changesOf(ctx, d, h, c)
@@ -94,7 +95,7 @@ func (a *app) runShow(ctx context.Context, name string) error {
 		s.UnreadBytes = pathsBytes(s.Unread)
 	}
 	s.findOutside(d, c)
-	return a.printLong(s, func(w io.Writer) error { return a.writeShown(w, c, s) })
+	return a.printLong(s, func(p *printer) { a.writeShown(p, c, s) })
 }
 
 // findOutside collects the paths outside the workspace that a turn's calls wrote. A turn of
@@ -112,72 +113,123 @@ func (s *checkpointDetails) findOutside(d *openWorkspace, c *segno.Checkpoint) {
 	s.Outside = slices.Compact(s.Outside)
 }
 
-// read takes a checkpoint's calls and words from its entries.
-func (s *checkpointDetails) read(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) error {
-	if c.Step > 0 && c.Session == nil {
-		return s.readSteps(ctx, d, c)
-	}
+// readTurn reads the calls and messages of a turn from the entries of its commit.
+func (s *checkpointDetails) readTurn(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) error {
 	line, err := d.store.Load(ctx, c.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil {
 		return err
 	}
-	at, prompted := map[string]int{}, false
+	prompted := false
 	for _, e := range line.Commits[len(line.Commits)-1].Entries {
-		switch e.Kind {
-		case segno.EntryIntent:
-			at[e.ID] = len(s.Calls)
+		var text string
+		isText := json.Unmarshal(e.Body, &text) == nil // a clipped message is not plain text
+		switch {
+		case e.Kind == segno.EntryIntent:
 			s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name, Input: toolInput(e.Body)})
-		case segno.EntryResult:
-			i, ok := at[e.ID]
-			if !ok {
-				i = len(s.Calls)
+		case e.Kind == segno.EntryResult:
+			k := s.callByID(e.ID)
+			if k == nil {
 				s.Calls = append(s.Calls, call{ID: e.ID, Tool: e.Name})
+				k = &s.Calls[len(s.Calls)-1]
 			}
-			s.Calls[i].Done, s.Calls[i].Result = true, e.Body
-			_ = json.Unmarshal(e.Body, &s.Calls[i]) // takes exit and duration where the body has them
-		case segno.EntryMessage:
-			switch {
-			case e.Name == "agent":
-				_ = json.Unmarshal(e.Body, &s.Message) // a clipped message has no plain text
-			case e.Name == "user" && prompted: // a message typed while the turn ran
-				if text := ""; json.Unmarshal(e.Body, &text) == nil {
-					s.Notes = append(s.Notes, "the user added: "+text)
-				}
-			case e.Name == "user":
-				prompted = true
+			k.Done, k.Result = true, e.Body
+			_ = json.Unmarshal(e.Body, k) // exit and duration, if the body has them
+		case e.Kind == segno.EntryMessage && e.Name == "agent" && isText:
+			s.Message = text
+		case e.Kind == segno.EntryMessage && e.Name == "user":
+			if prompted && isText { // the user typed it while the turn ran
+				s.Notes = append(s.Notes, "the user added: "+text)
 			}
-		case segno.EntryNote:
-			var text string
-			if json.Unmarshal(e.Body, &text) == nil {
-				s.Notes = append(s.Notes, text)
+			prompted = true
+		case e.Kind == segno.EntryNote && isText:
+			s.Notes = append(s.Notes, text)
+		}
+	}
+	return nil
+}
+
+// readSteps reads the calls and messages of a Go agent's turn from the commits of its steps.
+func (s *checkpointDetails) readSteps(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) error {
+	line, err := d.store.Load(ctx, c.ID, segno.Window{Entries: true})
+	if err != nil {
+		return err
+	}
+	for i := range line.Commits {
+		for _, e := range line.Commits[i].Entries {
+			if e.Kind != segno.EntryMessage || e.Turn != c.Turn {
+				continue
+			}
+			var m agent.Message
+			if err := json.Unmarshal(e.Body, &m); err != nil {
+				return segno.NewError(segno.KindCorrupt, "read message", string(line.Commits[i].ID), err)
+			}
+			if err := s.addMessage(&m); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-// toolInput is the input of a tool's call: an intent's body, or a field of it if the agent
-// recorded more of the call than its input.
-func toolInput(body json.RawMessage) json.RawMessage {
-	var told struct {
-		Title string          `json:"title"`
-		Kind  string          `json:"kind"`
-		Input json.RawMessage `json:"input"`
+// addMessage adds the calls of a message, and its results to the calls of earlier messages. The last
+// text of the agent is the answer.
+func (s *checkpointDetails) addMessage(m *agent.Message) error {
+	if m.Role == agent.Assistant {
+		s.Message = m.Text()
 	}
-	if json.Unmarshal(body, &told) != nil || told.Title == "" {
-		return body
+	for _, p := range m.Parts {
+		if p.Call != nil {
+			s.Calls = append(s.Calls, call{ID: p.Call.ID, Tool: p.Call.Name, Input: p.Call.Args})
+		}
+		if p.Result == nil {
+			continue
+		}
+		k := s.callByID(p.Result.Call)
+		if k == nil {
+			continue
+		}
+		body, err := segno.Encode(p.Result)
+		if err != nil {
+			return err
+		}
+		if k.Done, k.Result = true, body; p.Result.Error {
+			k.Status = "failed"
+		}
 	}
-	if len(told.Input) > len("{}") {
-		return told.Input
-	}
-	title, err := json.Marshal(told.Title)
-	if err != nil {
-		return body
-	}
-	return title
+	return nil
 }
 
-// changesOf returns the files that differ between a checkpoint and its parent.
+// callByID returns the newest call with an id, or nil.
+func (s *checkpointDetails) callByID(id string) *call {
+	for i := range slices.Backward(s.Calls) {
+		if s.Calls[i].ID == id {
+			return &s.Calls[i]
+		}
+	}
+	return nil
+}
+
+// toolInput returns the input of a tool's call: an intent's body, or a field of it if the agent
+// recorded more of the call than its input.
+func toolInput(body json.RawMessage) json.RawMessage {
+	var fields struct {
+		Title string          `json:"title"`
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(body, &fields) != nil || fields.Title == "" {
+		return body
+	}
+	if len(fields.Input) > len("{}") {
+		return fields.Input
+	}
+	if title, err := json.Marshal(fields.Title); err == nil {
+		return title
+	}
+	return body
+}
+
+// changesOf returns the files that differ between a checkpoint and its parent. It returns none if
+// the files of one of them are not recorded.
 func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint) ([]change, error) {
 	parent := h.byID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
@@ -190,87 +242,62 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Check
 	return signed(diff), err
 }
 
+// signed describes changes from the point of view of their result: "+" for a new path, "-" for a
+// deleted path, "~" for any other change.
 func signed(diff []segno.Change) []change {
-	out := make([]change, 0, len(diff))
-	for _, x := range diff {
-		ch := change{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Sign: "~", Type: string(x.To.Type), Merged: x.Merged}
+	out := make([]change, len(diff))
+	for i, x := range diff {
+		out[i] = change{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Sign: "~", Type: string(x.To.Type), Merged: x.Merged}
 		switch {
 		case x.From.Type == segno.EntityNone:
-			ch.Sign = "+"
+			out[i].Sign = "+"
 		case x.To.Type == segno.EntityNone:
-			ch.Sign, ch.Type = "-", string(x.From.Type)
+			out[i].Sign, out[i].Type = "-", string(x.From.Type)
 		}
-		out = append(out, ch)
 	}
 	return out
 }
 
-func (a *app) writeShown(w io.Writer, c *segno.Checkpoint, s checkpointDetails) error {
-	p := a.paint(w)
+func (a *app) writeShown(p *printer, c *segno.Checkpoint, s checkpointDetails) {
 	names := ""
 	for _, pin := range s.Pins {
 		names += "  [" + inline(pin) + "]"
 	}
-	fmt.Fprintf(w, "%s  %s  %s%s\n", p.bold(inline(label(c))), inline(string(c.Kind)), inline(string(c.ID)), names)
-	fmt.Fprintf(w, "%s\n", p.dim(fmt.Sprintf("%s  %s  session %s", a.when(c.Time), inline(c.Agent), inline(string(s.Session)))))
+	p.linef("%s  %s  %s%s", p.bold(inline(label(c))), inline(string(c.Kind)), inline(string(c.ID)), names)
+	p.linef("%s", p.dim(fmt.Sprintf("%s  %s  session %s", a.when(c.Time), inline(c.Agent), inline(string(s.Session)))))
 	if s.Prompt != "" {
-		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Prompt)))
+		p.linef("\n%s", indent(cleanLines(s.Prompt)))
 	}
 	for _, n := range s.Notes {
 		const most = 400
-		fmt.Fprintf(w, "\n%s\n", p.warn(indent(cleanLines(fit(n, most)))))
+		p.linef("\n%s", p.warn(indent(cleanLines(fit(n, most)))))
 	}
-	if len(s.Calls) > 0 {
-		fmt.Fprintln(w)
-	}
-	for _, k := range s.Calls {
-		fmt.Fprintf(w, "  %s %s%s\n", p.bold(pad(fit(inline(k.Tool), maxToolName), 6)), oneLine(k.Input), p.dim(callOutcome(k)))
+	for i, k := range s.Calls {
+		if i == 0 {
+			p.linef("")
+		}
+		p.linef("  %s %s%s", p.bold(pad(fit(inline(k.Tool), maxToolName), 6)), oneLine(k.Input), p.dim(callOutcome(k)))
 	}
 	if s.Message != "" {
-		fmt.Fprintf(w, "\n%s\n", indent(cleanLines(s.Message)))
+		p.linef("\n%s", indent(cleanLines(s.Message)))
 	}
 	if len(s.Changes) > 0 {
-		fmt.Fprintln(w)
+		p.linef("")
 	}
-	if err := writeChanges(w, p, s.Changes, s.Unread); err != nil {
-		return err
+	p.changes(s.Changes)
+	for _, u := range s.Unread {
+		p.linef("  %s %s", p.warn("not saved:"), quotePath(u))
 	}
 	for i, path := range s.Outside {
 		if i == 0 {
-			fmt.Fprintf(w, "\n%s\n", p.warn("outside the workspace, not recorded:"))
+			p.linef("\n%s", p.warn("outside the workspace, not recorded:"))
 		}
-		fmt.Fprintf(w, "  %s\n", inline(path))
+		p.linef("  %s", inline(path))
 	}
-	return nil
 }
 
-func writeChanges(w io.Writer, p paint, changes []change, unread []string) error {
-	for _, x := range changes {
-		line := fmt.Sprintf("  %s %s", x.Sign, x.name())
-		if x.Merged {
-			line += "  merged"
-		}
-		switch x.Sign {
-		case "+":
-			line = p.added(line)
-		case "-":
-			line = p.gone(line)
-		}
-		if _, err := fmt.Fprintln(w, line); err != nil {
-			return err
-		}
-	}
-	for _, u := range unread {
-		if _, err := fmt.Fprintf(w, "  %s %s\n", p.warn("not saved:"), quotePath(u)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// callOutcome says how a call ended: its exit status and how long it took.
-func callOutcome(k call) string {
-	var s string
+// callOutcome describes the end of a call: its exit status and how long it took.
+func callOutcome(k call) (s string) {
 	if k.Exit != nil && *k.Exit != 0 {
 		s += fmt.Sprintf("  exit %d", *k.Exit)
 	}
@@ -286,36 +313,20 @@ func callOutcome(k call) string {
 	return s
 }
 
-// oneLine is a tool's input on one line: its command or path, else the input as JSON.
+// oneLine writes a tool's input on one line: its command or path, else the input as JSON.
 func oneLine(input json.RawMessage) string {
 	var in struct {
 		Command string `json:"command"`
 		Path    string `json:"file_path"`
 	}
 	text := string(input)
-	if json.Unmarshal(input, &text) == nil {
-		return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
-	}
-	if json.Unmarshal(input, &in) == nil {
-		if in.Command != "" {
-			text = in.Command
-		} else if in.Path != "" {
-			text = in.Path
-		}
+	if json.Unmarshal(input, &text) != nil && json.Unmarshal(input, &in) == nil {
+		text = cmp.Or(in.Command, in.Path, text)
 	}
 	return clean(fit(strings.ReplaceAll(text, "\n", " "), 100))
 }
 
-// maxToolName is how much of a tool's name is shown.
+// maxToolName is the number of columns for the name of a tool.
 const maxToolName = 60
 
 func indent(s string) string { return "  " + strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n  ") }
-
-// cleanLines is clean for text of several lines, which may be in any script.
-func cleanLines(s string) string {
-	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
-	for i := range lines {
-		lines[i] = escape(strings.ReplaceAll(lines[i], "\t", "    "), func(r rune) bool { return unsafe(r) && !joins(r) })
-	}
-	return strings.Join(lines, "\n")
-}

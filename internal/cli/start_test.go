@@ -94,14 +94,14 @@ func (d *hookRig) hook(life int, do func(r *timeline.Timeline) error) error {
 	if err != nil {
 		d.Fatal(err)
 	}
-	site, err := s.Timeline(rec, nil)
+	tl, err := s.Timeline(rec, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
 	if life != forEver {
-		site.Store = &crashingStore{s.Store, life}
+		tl.Store = &crashingStore{s.Store, life}
 	}
-	return do(site)
+	return do(tl)
 }
 
 func (d *hookRig) source(r *transcriptWriter) segno.Source {

@@ -1,9 +1,8 @@
 package cli
 
 import (
+	"cmp"
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +15,7 @@ func (a *app) status() *cobra.Command {
 	return &cobra.Command{
 		Use: "status", Short: "the state of this directory", Args: cobra.NoArgs,
 		Example: "  segno status --json",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.runStatus(c.Context()) },
+		RunE:    a.inWorkspace(a.runStatus),
 	}
 }
 
@@ -30,10 +29,13 @@ type statusResult struct {
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // since the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
-	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; what changed is not known
+	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
-	Moving    bool              `json:"moving"`              // a move was interrupted; the next command completes it
+	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
+
+	DirBytes   []byte `json:"dir_bytes,omitempty"`
+	StoreBytes []byte `json:"store_bytes,omitempty"`
 }
 
 // openItem is an open turn in a result.
@@ -52,49 +54,18 @@ type openItem struct {
 }
 
 func newOpenItem(t timeline.OpenTurn) openItem {
-	return openItem{Background: t.InBackground(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread, Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt,
-		Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
+	return openItem{Background: t.InBackground(), Tasks: append([]timeline.Task{}, t.Tasks...), Key: t.Key, Thread: t.Thread,
+		Agent: t.Agent, Session: t.Source.Session, Prompt: t.Prompt, Start: t.Start.UTC().Format(time.RFC3339Nano), start: t.Start, PID: t.PID}
 }
 
-// openItem is an open turn with the tasks of it that still run.
-func (a *app) openItem(ctx context.Context, d *openWorkspace, t timeline.OpenTurn) (openItem, error) {
-	item := newOpenItem(t)
-	if !t.InBackground() {
-		return item, nil
-	}
-	entries, _, err := d.timeline.Spool.Entries(ctx, t.Key)
-	item.Tasks = append([]timeline.Task{}, t.RunningTasks(entries)...)
-	return item, err
-}
-
-func (a *app) runStatus(ctx context.Context) error {
-	d, err := a.open(ctx)
-	if err != nil {
+func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error {
+	place := d.store.Place()
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(),
+		DirBytes: segno.PathBytes(d.rec.Path), StoreBytes: segno.PathBytes(place.Store)}
+	if err := s.readSpool(ctx, d); err != nil {
 		return err
 	}
-	defer d.Close()
-	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: d.store.Place().Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly()}
-	turns, err := d.timeline.Spool.Turns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range turns {
-		if t.Workspace == d.rec.ID {
-			item, err := a.openItem(ctx, d, t)
-			if err != nil {
-				return err
-			}
-			if !item.Background || len(item.Tasks) > 0 {
-				s.Open = append(s.Open, item)
-			}
-		}
-	}
-	waiting, err := d.timeline.Spool.Waiting(ctx)
-	if err != nil {
-		return err
-	}
-	s.Waiting = len(waiting)
-	plan, err := d.timeline.Journal.Read(ctx, d.rec.ID)
+	plan, err := d.timeline.Spool.ReadPlan(ctx, d.rec.ID)
 	if err != nil {
 		return err
 	}
@@ -103,14 +74,45 @@ func (a *app) runStatus(ctx context.Context) error {
 		return err
 	}
 	if s.Thread != "" {
-		if err := a.readHead(ctx, d, &s); err != nil {
+		if err := s.readHead(ctx, d); err != nil {
 			return err
 		}
 	}
-	return a.print(s, func(w io.Writer) error { return a.writeStatus(w, s) })
+	return a.print(s, func(p *printer) { writeStatus(p, s) })
 }
 
-func (a *app) readHead(ctx context.Context, d *openWorkspace, s *statusResult) error {
+// readSpool reads the open turns of the workspace and counts the commits that wait for the store.
+// A turn in the background is listed while a task of it runs.
+func (s *statusResult) readSpool(ctx context.Context, d *openWorkspace) error {
+	spool := d.timeline.Spool
+	turns, err := spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace != d.rec.ID {
+			continue
+		}
+		item := newOpenItem(t)
+		if item.Background {
+			entries, _, err := spool.Entries(ctx, t.Key)
+			if err != nil {
+				return err
+			}
+			if item.Tasks = t.RunningTasks(entries); len(item.Tasks) == 0 {
+				continue
+			}
+		}
+		s.Open = append(s.Open, item)
+	}
+	waiting, err := spool.ListDeferred(ctx)
+	s.Waiting = len(waiting)
+	return err
+}
+
+// readHead reads the checkpoint at the head and compares the present files with it. There is
+// no session to show if the head is before the first prompt of an agent with transcripts.
+func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	h, err := readHistory(ctx, d.store, s.Thread)
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func (a *app) readHead(ctx context.Context, d *openWorkspace, s *statusResult) e
 	if c.Tree().IsZero() || s.ReadOnly {
 		return nil
 	}
-	now, err := d.present(ctx)
+	now, err := d.timeline.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,43 +138,55 @@ func (a *app) readHead(ctx context.Context, d *openWorkspace, s *statusResult) e
 	return err
 }
 
-func (a *app) writeStatus(w io.Writer, s statusResult) error {
-	fmt.Fprintf(w, "workspace  %s\nstore      %s\n", quotePath(s.Dir), quotePath(s.Store))
+func writeStatus(p *printer, s statusResult) {
+	p.linef("workspace  %s\nstore      %s", quotePath(s.Dir), quotePath(s.Store))
 	if s.ReadOnly {
-		fmt.Fprintln(w, "           read-only: segno records nothing and moves nothing")
+		p.linef("           read-only: segno records nothing and moves nothing")
 	}
 	if s.Head == nil {
-		fmt.Fprintln(w, "thread     none yet; prompt the agent once, or run 'segno save'")
+		p.linef("thread     none yet; prompt the agent once, or run 'segno save'")
 	} else {
-		fmt.Fprintf(w, "thread     %s at t%d (%s)\n", short(segno.CommitID(s.Thread)), s.Head.Turn, s.Head.Kind)
+		p.linef("thread     %s at t%d (%s)", short(s.Thread), s.Head.Turn, s.Head.Kind)
 		if s.Session != "" {
-			fmt.Fprintf(w, "session    %s\n", inline(string(s.Session)))
+			p.linef("session    %s", inline(string(s.Session)))
 		}
-		changed := counts(s.Changed)
-		switch {
-		case s.ReadOnly:
+		changed := cmp.Or(counts(s.Changed), "nothing")
+		if s.ReadOnly {
 			changed = "unknown"
-		case changed == "":
-			changed = "nothing"
 		}
-		fmt.Fprintf(w, "changed    %s since then\n", changed)
-		a.writeCoverage(w, s)
+		p.linef("changed    %s since then", changed)
+		writeCoverage(p, s)
 	}
 	for _, t := range s.Open {
 		what := "open turn "
 		if t.Background {
 			what = "background"
 		}
-		fmt.Fprintf(w, "%s %s (session %s, pid %d): %s\n", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(timeline.Title(t.Prompt)))
+		p.linef("%s %s (session %s, pid %d): %s", what, clean(t.Agent), clean(string(t.Session)), t.PID, clean(timeline.Title(t.Prompt)))
 		for _, task := range t.Tasks {
-			fmt.Fprintf(w, "           %s %s is running: %s\n", clean(task.Kind), clean(task.ID), clean(timeline.Title(task.What)))
+			p.linef("           %s %s is running: %s", clean(task.Kind), clean(task.ID), clean(timeline.Title(task.What)))
 		}
 	}
 	if s.Waiting > 0 {
-		fmt.Fprintf(w, "waiting    %s: the store was busy; the next command that moves or records retries\n", plural(s.Waiting, "commit"))
+		p.linef("waiting    %s: the store was busy; the next command that moves or records retries", plural(s.Waiting, "commit"))
 	}
 	if s.Moving {
-		fmt.Fprintln(w, "a move was interrupted; the next command that moves or records completes it")
+		p.linef("a move was interrupted; the next command that moves or records completes it")
 	}
-	return nil
+}
+
+// writeCoverage warns about files that segno no longer records, and about files that it records
+// although a rule protects them.
+func writeCoverage(p *printer, s statusResult) {
+	warning := p.warn("warning") + "    "
+	if n := s.Head.Files.Protected; n > 0 {
+		p.linef("%s%s of its parent are protected here; undoing a later turn does not restore them", warning, files(n))
+	}
+	if n := s.Changed.Protected; n > 0 {
+		p.linef("%s%s now protected; changes of them are no longer recorded", warning, files(n))
+	}
+	if len(s.Held) > 0 {
+		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule",
+			warning, abbreviated(s.Held))
+	}
 }

@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,20 +21,31 @@ func (a *app) threads() *cobra.Command {
 	var all bool
 	var status string
 	c := &cobra.Command{
-		Use:     "threads",
-		Short:   "the threads of this directory, the most recently changed first",
-		Long:    "Lists the threads of this directory, the most recently changed first. In a directory\nthat segno does not know it lists those of every directory, as --all does.",
+		Use:   "threads",
+		Short: "the threads of this directory, the most recently changed first",
+		Long: `Lists the threads of this directory, the most recently changed first. In a directory
+that is not in a workspace it lists those of all directories, as --all does.`,
 		Example: "  segno threads\n  segno threads --all --json\n  segno threads --status waiting",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if c.Flags().Changed("status") {
-				return a.runThreadsByStatus(c.Context(), all, agent.Phase(status))
+			if !c.Flags().Changed("status") {
+				return a.runThreads(c.Context(), all)
 			}
-			return a.runThreads(c.Context(), all)
+			if !slices.Contains(statuses[:], agent.Phase(status)) {
+				return usage(fmt.Errorf("unknown status %q", status))
+			}
+			return a.inStore(func(ctx context.Context, store *local.Store, _ []string) error {
+				return a.runThreadsByStatus(ctx, store, all, agent.Phase(status))
+			})(c, nil)
 		},
 	}
-	a.statusFlag(c, &status)
-	c.Flags().BoolVar(&all, "all", false, "of every directory")
+	var names []string
+	for _, p := range statuses {
+		names = append(names, string(p))
+	}
+	c.Flags().StringVar(&status, "status", "", "only those that are `STATUS`: "+strings.Join(names, ", "))
+	completeFlag(c, "status", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	c.Flags().BoolVar(&all, "all", false, "list the threads of all directories")
 	return c
 }
 
@@ -58,26 +71,27 @@ type chainItem struct {
 	End      time.Time       `json:"end,omitzero"`
 	Reason   string          `json:"reason,omitempty"`
 	Fidelity segno.Fidelity  `json:"fidelity,omitempty"`
+
+	DirBytes []byte `json:"dir_bytes,omitempty"`
 }
 
-func chainOf(ctx context.Context, store segno.Store, thread segno.ThreadID) ([]chainItem, error) {
+// chainOf returns the sessions of a thread, oldest first.
+func chainOf(ctx context.Context, store *local.Store, thread segno.ThreadID) ([]chainItem, error) {
 	items := []chainItem{}
-	chains, ok := store.(segno.Chains)
-	if !ok {
-		return items, nil
-	}
-	for l, err := range chains.Chain(ctx, thread) {
+	for l, err := range store.Chain(ctx, thread) {
 		if err != nil {
 			return nil, err
 		}
-		items = append(items, chainItem{l.Agent, l.Session, l.Dir, l.Start, l.End, l.Reason, l.Fidelity})
+		items = append(items, chainItem{l.Agent, l.Session, l.Dir, l.Start, l.End, l.Reason, l.Fidelity, segno.PathBytes(l.Dir)})
 	}
 	return items, nil
 }
 
-// noWorkspaceHere tells why 'segno threads' lists more than the directory's threads.
-const noWorkspaceHere = "segno knows no workspace here; these are the threads of every directory"
+// noWorkspaceHere explains why 'segno threads' lists the threads of other directories.
+const noWorkspaceHere = "this directory is not in a workspace; these are the threads of all directories"
 
+// runThreads lists the threads of the directory. In a directory that no workspace contains, it lists
+// the threads of the whole store, and none if there is no store.
 func (a *app) runThreads(ctx context.Context, all bool) error {
 	if _, err := a.workDir(); err != nil {
 		return err
@@ -87,7 +101,15 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 		if !all {
 			a.notef(noWorkspaceHere)
 		}
-		return a.allThreads(ctx)
+		store, err := a.openStore(ctx)
+		if segno.KindOf(err) == segno.KindNotFound {
+			return a.print([]threadItem{}, func(*printer) {})
+		}
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		return a.listThreads(ctx, store, segno.ThreadQuery{}, "")
 	}
 	if err != nil {
 		return err
@@ -104,19 +126,8 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 	return a.listThreads(ctx, d.store, q, current)
 }
 
-// allThreads lists every thread of the store, from a directory it does not know.
-func (a *app) allThreads(ctx context.Context) error {
-	store, err := a.openStore(ctx)
-	if segno.KindOf(err) == segno.KindNotFound {
-		return a.print([]threadItem{}, func(io.Writer) error { return nil })
-	}
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	return a.listThreads(ctx, store, segno.ThreadQuery{}, "")
-}
-
+// listThreads prints the threads of a query with their heads and sessions. current is the thread that
+// the directory is at.
 func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, current segno.ThreadID) error {
 	items := []threadItem{}
 	for t, err := range store.Threads(ctx, q) {
@@ -132,13 +143,12 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			return err
 		}
 		item := threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain}
-		if rec, err := store.Workspace(ctx, t.Workspace); err == nil { // an agent's thread may have none
+		if rec, err := store.Workspace(ctx, t.Workspace); err == nil { // the thread of an agent may have no workspace
 			item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
 		}
 		items = append(items, item)
 	}
-	return a.printLong(items, func(w io.Writer) error {
-		p := a.paint(w)
+	return a.printLong(items, func(p *printer) {
 		if len(items) == 0 {
 			a.notef("no threads yet")
 		}
@@ -154,12 +164,133 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 			if q.Workspace == "" && t.Dir != "" {
 				title += "  " + p.dim(quotePath(t.Dir))
 			}
-			_, err := fmt.Fprintf(w, "%s %s %s %s t%-4d %s\n", p.bold(sign), p.bold(pad(short(segno.CommitID(t.ID)), 6)),
-				p.dim(pad(chat.Age(a.now().Sub(t.Created)), 4)), pad(inline(t.Agent), 7), t.Turn, title)
-			if err != nil {
-				return err
+			p.linef("%s %s %s t%-4d %s", p.bold(sign), a.lead(p.paint, short(t.ID), t.Created), pad(inline(t.Agent), 7), t.Turn, title)
+		}
+	})
+}
+
+// statuses are the values of --status.
+var statuses = [...]agent.Phase{agent.PhaseRunning, agent.PhaseWaiting, agent.PhaseBrokenOff, agent.PhaseDone}
+
+// statusItem is one element of threads --status --json.
+type statusItem struct {
+	segno.Thread
+	Status     agent.Phase       `json:"status"`
+	Interrupts []segno.Interrupt `json:"interrupts"`
+}
+
+// runThreadsByStatus lists the threads with a status, without loading others.
+func (a *app) runThreadsByStatus(ctx context.Context, store *local.Store, all bool, status agent.Phase) error {
+	q := agent.FindQuery{Phase: status}
+	if !all {
+		dir, err := a.workDir()
+		if err != nil {
+			return err
+		}
+		switch rec, err := store.Find(ctx, dir); {
+		case err == nil:
+			q.Workspace = rec.ID
+		case segno.KindOf(err) == segno.KindNotFound:
+			a.notef(noWorkspaceHere)
+		default:
+			return err
+		}
+	}
+	items, err := byStatus(ctx, store, q)
+	if err != nil {
+		return err
+	}
+	return a.print(items, func(p *printer) {
+		for _, t := range items {
+			p.linef("%s %s %s", a.lead(p.paint, short(t.ID), t.Created), t.Status, cleanLines(timeline.Title(t.Title)))
+		}
+	})
+}
+
+// byStatus finds threads. A thread with an open turn in the spool, which hooks record, has the
+// status of that turn.
+func byStatus(ctx context.Context, store *local.Store, q agent.FindQuery) ([]statusItem, error) {
+	items := []statusItem{}
+	running, err := store.OpenThreads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for f, err := range threadFinder(store).Find(ctx, q) {
+		if err != nil {
+			return nil, err
+		}
+		if _, open := running[f.Thread.ID]; !open {
+			items = append(items, statusItem{f.Thread, f.Phase, append([]segno.Interrupt{}, f.Interrupts...)})
+		}
+	}
+	for id, isRunning := range running {
+		phase := agent.PhaseBrokenOff
+		if isRunning {
+			phase = agent.PhaseRunning
+		}
+		t, known, err := threadByID(ctx, store, id)
+		if err != nil {
+			return nil, err
+		}
+		if known && phase == q.Phase && (q.Workspace == "" || t.Workspace == q.Workspace) {
+			items = append(items, statusItem{t, phase, []segno.Interrupt{}})
+		}
+	}
+	slices.SortFunc(items, func(a, b statusItem) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	return items, nil
+}
+
+// threadFinder returns an agent that can only look for threads.
+func threadFinder(store segno.Store) *agent.Agent {
+	return agent.New(agent.Config{Name: chat.Name, Store: store})
+}
+
+// maxListed is the number of threads in a hint.
+const maxListed = 3
+
+// listForHint names the most recently changed threads of a query that accept accepts, and returns
+// the value of --thread for the first of them. Both are "" if there is none. turn is the number of
+// a thread's newest turn. Without a workspace in the query, the list has the directories.
+func (a *app) listForHint(ctx context.Context, store *local.Store, q segno.ThreadQuery,
+	accept func(t segno.Thread, turn int) bool) (list, first string, err error) {
+	var names []string
+	for t, err := range store.Threads(ctx, q) {
+		if err != nil {
+			return "", "", err
+		}
+		head, err := store.Head(ctx, t.ID)
+		if err != nil {
+			return "", "", err
+		}
+		if !accept(t, head.Turn) {
+			continue
+		}
+		if len(names) == maxListed {
+			return strings.Join(names, ", ") + " and more ('segno threads' lists them)", first, nil
+		}
+		id := shellQuote(short(t.ID))
+		text := fmt.Sprintf("%s (t%d, %s", id, head.Turn, chat.Age(a.now().Sub(t.Created)))
+		if title := timeline.Title(t.Title); title != "" {
+			text += ", " + quote(fit(title, 40))
+		}
+		if q.Workspace == "" {
+			if rec, err := store.Workspace(ctx, t.Workspace); err == nil {
+				text += ", " + quotePath(rec.Path)
 			}
 		}
-		return nil
-	})
+		names, first = append(names, text+")"), cmp.Or(first, id)
+	}
+	return strings.Join(names, ", "), first, nil
+}
+
+// addOtherThreads adds the threads of other directories to the error of a directory that
+// segno does not know.
+func (a *app) addOtherThreads(ctx context.Context, store *local.Store, err error) error {
+	all := func(segno.Thread, int) bool { return true }
+	list, first, listErr := a.listForHint(ctx, store, segno.ThreadQuery{TopLevel: true}, all)
+	if listErr != nil || list == "" {
+		return err
+	}
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf(
+		"threads of other directories: %s; use --thread %s or -C DIR, or run 'segno enable claude' here", list, first))
 }

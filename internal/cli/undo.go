@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) undo() *cobra.Command {
-	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation", `Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
+	return a.step(segno.VerbUndo, "[N | TURN] [-- PATH…]", "undo the newest turns, files and conversation",
+		`Undoes the N newest turns of the thread's line (default 1), newest first, or all turns
 back to and including TURN: the changes of their tools and commands to the files, and the
 conversation. With paths after --, it undoes only the changes of the turns to these paths,
 and the conversation stays.
@@ -29,16 +30,19 @@ of paths, give the same paths again.
 }
 
 func (a *app) redo() *cobra.Command {
-	return a.step(segno.VerbRedo, "[N | TURN]", "redo undone turns, oldest first", `Redoes the N oldest undone turns (default 1), or all up to and including TURN. Files that
+	return a.step(segno.VerbRedo, "[N | TURN]", "redo undone turns, oldest first",
+		`Redoes the N oldest undone turns (default 1), or all up to and including TURN. Files that
 were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 }
 
+// step returns the command of undo or redo, which differ only in their texts and in the paths that
+// undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{
 		Use: string(verb) + " " + args, Short: summary, Long: long,
 		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeCheckpoints,
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: a.completeTurns(),
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
@@ -48,7 +52,9 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if err := parseTurns(&ask, args); err != nil {
 				return err
 			}
-			return a.runStep(c.Context(), ask, paths)
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, _ []string) error {
+				return a.runStep(ctx, d, ask, paths)
+			})(c, nil)
 		},
 	}
 	a.moveFlags(c)
@@ -59,7 +65,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 	return c
 }
 
-// parseTurns reads which turns an undo or redo is to move over.
+// parseTurns reads the turns of an undo or a redo from the arguments.
 func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	ask.Turns = 1
 	if len(args) == 0 {
@@ -75,19 +81,14 @@ func parseTurns(ask *timeline.MoveRequest, args []string) error {
 	case bad:
 		return usage(fmt.Errorf("%s takes a number of turns, 1 or more, or a turn: %q is neither", ask.Verb, args[0]))
 	case len(args) > 1 && ask.Verb == segno.VerbUndo:
-		return segno.NewError(segno.KindInvalid, "undo", "", usageError{fmt.Errorf("unexpected argument %q", args[1])}).WithHint("give paths after --: 'segno undo " + args[0] + " -- " + shellQuote(args[1]) + "'")
+		return unexpectedArg("undo", args[1], "give paths after --: 'segno undo "+args[0]+" -- "+shellQuote(args[1])+"'")
 	case len(args) > 1:
 		return usage(fmt.Errorf("%s: unexpected argument %q", ask.Verb, args[1]))
 	}
 	return nil
 }
 
-func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []string) error {
-	d, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (a *app) runStep(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, paths []string) error {
 	if len(paths) > 0 {
 		_, c, err := a.checkpointNamed(ctx, d, "@")
 		if err != nil {
@@ -100,24 +101,24 @@ func (a *app) runStep(ctx context.Context, ask timeline.MoveRequest, paths []str
 	return a.withThreads(ctx, d, ask, a.move(ctx, d, ask))
 }
 
-// withThreads adds to the error of an undo that found no turn the other threads of the
-// directory that have one: after the agent began a new session, the turns that the user
-// means are on the thread before.
+// withThreads adds a hint to the error of an undo that found no turn: the other threads of the
+// directory that have the turn. After the agent began a new session, the user often means a turn
+// of the previous thread.
 func (a *app) withThreads(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, err error) error {
 	var noTurn *segno.Error
 	if !errors.As(err, &noTurn) || noTurn.Kind != segno.KindNotFound || noTurn.Op != "undo" || len(ask.Paths) > 0 {
 		return err
 	}
 	current, threadErr := a.threadID(ctx, d)
-	others, listErr := a.knownThreads(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, func(t segno.Thread, turn int) bool {
-		return t.ID != current && turn >= max(1, ask.Turn)
-	})
-	if threadErr != nil || listErr != nil || len(others) == 0 {
+	isOther := func(t segno.Thread, turn int) bool { return t.ID != current && turn >= max(1, ask.Turn) }
+	list, first, listErr := a.listForHint(ctx, d.store, segno.ThreadQuery{Workspace: d.rec.ID, TopLevel: true}, isOther)
+	if threadErr != nil || listErr != nil || list == "" {
 		return err
 	}
 	again := "segno undo "
 	if ask.Turn > 0 {
 		again += ask.Name + " "
 	}
-	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(fmt.Sprintf("other threads here: %s; run '%s--thread %s'", joinThreads(others), again, others[0].id))
+	hint := fmt.Sprintf("other threads here: %s; run '%s--thread %s'", list, again, first)
+	return segno.NewError(segno.KindNotFound, "", "", err).WithHint(hint)
 }

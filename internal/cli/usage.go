@@ -11,15 +11,17 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// usageError is a command line that segno cannot run. helped names the help of its verb.
+// usageError is a command line that segno cannot run. withHelpHint adds the verb's help.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
+// unexpectedArg is the error of an argument that a verb does not take.
+func unexpectedArg(verb, arg, hint string) error {
+	return segno.NewError(segno.KindInvalid, verb, "", usageError{fmt.Errorf("unexpected argument %q", arg)}).WithHint(hint)
+}
+
 func usage(err error) error {
-	if err == nil {
-		return nil
-	}
 	return segno.NewError(segno.KindInvalid, "", "", usageError{err})
 }
 
@@ -48,7 +50,8 @@ func nameOf(verb *cobra.Command) string {
 
 // unknownVerb is the error of a word that names no verb below parent.
 func unknownVerb(parent *cobra.Command, typed string) error {
-	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).WithHint("run '" + helpOf(parent) + "'")
+	e := segno.NewError(segno.KindInvalid, "", "", usageError{fmt.Errorf("unknown command %q", typed)}).
+		WithHint("run '" + helpOf(parent) + "'")
 	for parent.SuggestionsMinimumDistance = 0; parent.SuggestionsMinimumDistance <= min(2, len(typed)-1); parent.SuggestionsMinimumDistance++ {
 		if similar := parent.SuggestionsFor(typed); len(similar) > 0 {
 			e.Hint = "did you mean '" + parent.CommandPath() + " " + strings.Join(similar, "' or '"+parent.CommandPath()+" ") + "'?"
@@ -66,7 +69,8 @@ func flagError(c *cobra.Command, err error) error {
 	if m == nil {
 		return usage(err)
 	}
-	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).WithHint("run '" + helpOf(c) + "'")
+	e := segno.NewError(segno.KindInvalid, nameOf(c), "", usageError{fmt.Errorf("unknown flag: -%s", m[1])}).
+		WithHint("run '" + helpOf(c) + "'")
 	switch nameOf(c) {
 	case "undo", "redo":
 		e.Hint = fmt.Sprintf("give the number of turns without a dash: 'segno %s %s'", c.Name(), m[1])
@@ -76,7 +80,7 @@ func flagError(c *cobra.Command, err error) error {
 	return e
 }
 
-// positional makes a verb's complaints about arguments name the argument.
+// positional makes a verb and the verbs below it name the wrong argument in their errors.
 func positional(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error { return argsError(c, args, check) }
@@ -87,6 +91,8 @@ func positional(c *cobra.Command) {
 	}
 }
 
+// argsError checks the arguments of a verb. cobra's messages only count the arguments; argsError
+// finds the first argument that is too many, or prints the usage if one is missing.
 func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) error {
 	err := check(c, args)
 	switch {

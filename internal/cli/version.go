@@ -2,21 +2,30 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
 
-// release is the version this source tree becomes.
+// release is the version of a build without a tag.
 const release = "0.1.0-dev"
+
+// buildVersion returns the version that the build recorded: the tag of its commit, or the version
+// that 'go install' resolved.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return release
+}
 
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "the version of segno", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": release, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			v := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
@@ -24,15 +33,12 @@ func (a *app) version() *cobra.Command {
 					}
 				}
 			}
-			return a.print(v, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, versionLine())
-				return err
-			})
+			return a.print(v, func(p *printer) { p.linef("%s", versionLine()) })
 		},
 	}
 }
 
-// versionLine is what 'segno version' and 'segno --version' print.
+// versionLine is the output of 'segno version' and 'segno --version'.
 func versionLine() string {
-	return fmt.Sprintf("segno %s %s/%s %s", release, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("segno %s %s/%s %s", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

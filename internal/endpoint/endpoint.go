@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// DefaultIdle is how long a stream may be silent between two pieces of an answer.
-	DefaultIdle = 5 * time.Minute
+	// defaultIdle is how long a stream may be silent between two pieces of an answer.
+	defaultIdle = 5 * time.Minute
 	// maxSilence is how long a server may take to begin its answer.
 	maxSilence = 10 * time.Minute
 )
@@ -49,7 +49,7 @@ type Server struct {
 // the vendor and to the address in the environment only: an address given in code needs a
 // key given in code. The first request reports an unusable address.
 func (s *Server) Connect() {
-	s.Idle = cmp.Or(s.Idle, DefaultIdle)
+	s.Idle = cmp.Or(s.Idle, defaultIdle)
 	fromEnv := os.Getenv(s.BaseVar)
 	u, err := parse(cmp.Or(s.Base, fromEnv, s.Default))
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // exchange is one request and its answer. It remembers the credentials of the request, so
@@ -67,8 +69,10 @@ func (x *exchange) events(ctx context.Context, to *url.URL, header http.Header, 
 	}
 }
 
+// post sends the request. An answer with a status of 400 or more is returned as the error that the
+// adapter reads from its body.
 func (x *exchange) post(ctx context.Context, to *url.URL, header http.Header, body any) (*http.Response, error) {
-	data, err := JSON(body)
+	data, err := segno.Encode(body)
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
@@ -188,17 +192,8 @@ func readEvents(body io.Reader) iter.Seq2[Event, error] {
 // differ in the fields they add, and an unexpected one must not fail the answer.
 func Decode(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
-	if odd := (*json.UnmarshalTypeError)(nil); errors.As(err, &odd) && odd.Field != "" {
+	if odd := (*json.UnmarshalTypeError)(nil); err == nil || errors.As(err, &odd) && odd.Field != "" {
 		return nil
 	}
-	return err
-}
-
-// JSON encodes v for a model to read: <, > and & are not escaped.
-func JSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimSpace(b.Bytes()), err
+	return fmt.Errorf("%w: %w: %s", ErrTruncated, err, data)
 }

@@ -26,6 +26,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Text }
 
+// isTransient reports whether the same request may succeed later. Servers answer 409 while
+// another request holds a resource.
 func (e *StatusError) isTransient() bool {
 	return !e.NoCredit && (e.Status == http.StatusRequestTimeout || e.Status == http.StatusConflict ||
 		e.Status == http.StatusTooManyRequests || e.Status >= 500)
@@ -78,6 +80,8 @@ func (s *Server) failure(ctx context.Context, x *exchange, err error) error {
 	return &agent.ModelError{Retry: isTransient(err), Err: x.redact(err.Error(), err)}
 }
 
+// refused converts a server's refusal. The headers of the answer override the rule by status: the
+// server knows whether and when a retry is useful.
 func (s *Server) refused(x *exchange, e *StatusError) error {
 	text := e.Text
 	if id := x.header.Get("request-id"); id != "" {
@@ -89,7 +93,8 @@ func (s *Server) refused(x *exchange, e *StatusError) error {
 	}
 	switch {
 	case e.NoCredit:
-		f.Err = segno.NewError(segno.KindRefused, "", "", f.Err).WithHint("add credit to the account of the key, or use another key or model")
+		f.Err = segno.NewError(segno.KindRefused, "", "", f.Err).
+			WithHint("add credit to the account of the key, or use another key or model")
 	case e.Status == 0:
 		f.Err = segno.NewError(segno.KindInvalid, "", "", f.Err)
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
@@ -115,7 +120,7 @@ func (s *Server) connectionText(err error) string {
 func (s *Server) keyError(err error) error {
 	hint := "set " + s.KeyVar + " to a key that may use this model"
 	if !s.Trusted {
-		hint = "give WithKey a key that may use this model: " + s.KeyVar + " is sent to " + s.Vendor + " and to " + s.BaseVar + " only"
+		hint = "set Options.Key to a key that may use this model: " + s.KeyVar + " is sent to " + s.Vendor + " and to " + s.BaseVar + " only"
 	}
 	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
 }

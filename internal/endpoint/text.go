@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 )
 
@@ -62,7 +63,7 @@ func Arguments(args json.RawMessage) json.RawMessage {
 		return json.RawMessage(text)
 	}
 	_ = json.Unmarshal(args, &text) // the log stores invalid JSON as a string
-	object, err := JSON(map[string]string{"invalid_json": text})
+	object, err := segno.Encode(map[string]string{"invalid_json": text})
 	if err != nil {
 		return json.RawMessage("{}")
 	}

@@ -31,10 +31,13 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	case isShell(tool):
 		named = slices.DeleteFunc(shellTargets(in.command()), b.isScratch)
 	case writesFiles(tool):
-		named = in.paths()
+		named = []string{in.FilePath, in.NotebookPath, in.Path, in.Source, in.Destination}
 	}
 	var out []string
 	for _, p := range named {
+		if p == "" {
+			continue
+		}
 		if p = b.absolute(p); p != "" && !b.contains(p) {
 			out = append(out, p)
 		}
@@ -52,10 +55,6 @@ type fields struct {
 	Destination  string          `json:"destination"`
 	Command      json.RawMessage `json:"command"`
 	Cmd          json.RawMessage `json:"cmd"`
-}
-
-func (f fields) paths() []string {
-	return slices.DeleteFunc([]string{f.FilePath, f.NotebookPath, f.Path, f.Source, f.Destination}, func(s string) bool { return s == "" })
 }
 
 // command is the text of a shell command, which may be the last of a program's

@@ -31,16 +31,9 @@ type Payload struct {
 	Source     string          `json:"source"` // SessionStart: startup, resume, clear, compact
 	Reason     string          `json:"reason"` // SessionEnd
 
-	ToolName     string          `json:"tool_name"`
-	ToolUseID    string          `json:"tool_use_id"`
-	ToolInput    json.RawMessage `json:"tool_input"`
-	ToolResponse json.RawMessage `json:"tool_response"`
-	Error        json.RawMessage `json:"error"`
-	ErrorDetails json.RawMessage `json:"error_details"`
-	Interrupt    bool            `json:"is_interrupt"`
-	DurationMS   *float64        `json:"duration_ms"`
-	AgentID      string          `json:"agent_id"`
-	AgentType    string          `json:"agent_type"`
+	ToolCall
+	AgentID   string `json:"agent_id"` // of the subagent
+	AgentType string `json:"agent_type"`
 
 	LastMessage string `json:"last_assistant_message"`
 	// Tasks are the background tasks that run when a turn or a subagent stops; nil if the
@@ -56,6 +49,18 @@ type Payload struct {
 	Nonce        string `json:"segno_nonce"` // of an event [Probe]
 
 	Raw []byte `json:"-"` // the event as it was read
+}
+
+// ToolCall has the fields of an event about a tool call.
+type ToolCall struct {
+	ToolName     string          `json:"tool_name"`
+	ToolUseID    string          `json:"tool_use_id"`
+	ToolInput    json.RawMessage `json:"tool_input"`
+	ToolResponse json.RawMessage `json:"tool_response"`
+	Error        json.RawMessage `json:"error"`
+	ErrorDetails json.RawMessage `json:"error_details"`
+	Interrupt    bool            `json:"is_interrupt"`
+	DurationMS   *float64        `json:"duration_ms"`
 }
 
 // Probe is the name of an event that no agent sends: segno uses it to test its own hooks.
@@ -113,7 +118,7 @@ func (p Payload) Check() error {
 	}
 	const allowed = "-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if len(p.Session) > maxSession || strings.Trim(string(p.Session), allowed) != "" {
-		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id holds characters that no agent gives it")
+		return segno.Errorf(segno.KindInvalid, "read hook event", "", "the session id contains invalid characters")
 	}
 	return nil
 }
@@ -134,7 +139,7 @@ func bounded(name string) string {
 	return strings.ToValidUTF8(name[:head], "") + "… " + segno.HashOf([]byte(name)).String()
 }
 
-// result is what a result entry keeps of a tool call.
+// result is the part of a tool call's result that an entry keeps.
 type result struct {
 	Response   json.RawMessage `json:"response,omitempty"`
 	Error      json.RawMessage `json:"error,omitempty"`
@@ -177,25 +182,16 @@ func bashExit(p Payload) *int {
 	return &n
 }
 
-// TaskReport is the content of a prompt that the agent wrote itself because a task in
-// the background stopped.
-type TaskReport struct {
-	ID      string // of the task; a subagent's is its agent id
-	Summary string
-}
-
-// TaskReport returns the report that a prompt consists of. ok is false for a prompt
+// TaskReport returns the task and the summary of a prompt that the agent wrote itself because a
+// task in the background stopped. The task of a subagent is its agent id. It is "" for a prompt
 // that a user wrote.
-func (p Payload) TaskReport() (report TaskReport, ok bool) {
+func (p Payload) TaskReport() (task, summary string) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(p.Prompt), "<task-notification>")
 	if !ok {
-		return TaskReport{}, false
+		return "", ""
 	}
-	report = TaskReport{ID: element(rest, "task-id"), Summary: element(rest, "summary")}
-	if report.Summary == "" {
-		report.Summary = "task " + report.ID + " reported"
-	}
-	return report, report.ID != ""
+	task = element(rest, "task-id")
+	return task, cmp.Or(element(rest, "summary"), "task "+task+" reported")
 }
 
 // element returns the text of the first element with a name.

@@ -54,7 +54,7 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 }
 
 // TurnOfTask returns the turn of a session that started a background task, "" if none
-// did. The events of a task name another prompt: the one that is answered meanwhile.
+// did. The events of a task name another prompt, which the agent answers at the time.
 func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task string) (segno.TurnKey, error) {
 	turns, err := r.Spool.Turns(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r Recorder) RecordTaskEnd(ctx context.Context, p Payload, key segno.TurnKe
 		return err
 	}
 	e.ID, e.Name = task, timeline.NoteTask
-	return r.Spool.Note(ctx, key, e)
+	return r.Spool.AppendEntry(ctx, key, e)
 }
 
 // RecordTool records an event of a tool call: the tool's input before the call, or its
@@ -108,7 +108,7 @@ func (r Recorder) record(ctx context.Context, p Payload, kind segno.EntryKind, b
 	if err != nil || key == "" {
 		return err
 	}
-	return r.Spool.Note(ctx, key, e)
+	return r.Spool.AppendEntry(ctx, key, e)
 }
 
 func (r Recorder) entry(p Payload, kind segno.EntryKind, body any) (segno.Entry, error) {

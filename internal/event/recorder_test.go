@@ -21,7 +21,7 @@ func TestNamesAreBounded(t *testing.T) {
 	recorder := Recorder{Spool: s, Now: time.Now}
 	for _, end := range []string{"a", "b"} {
 		for _, name := range []string{"PreToolUse", "PostToolUse"} {
-			p := Payload{Event: name, Session: "s", PromptID: "p", ToolName: huge, ToolUseID: huge + end, AgentID: huge}
+			p := Payload{Event: name, Session: "s", PromptID: "p", ToolCall: ToolCall{ToolName: huge, ToolUseID: huge + end}, AgentID: huge}
 			if err := recorder.RecordTool(t.Context(), p); err != nil {
 				t.Fatal(err)
 			}

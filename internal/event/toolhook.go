@@ -14,8 +14,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// ToolHook is the command segno-hook: what 'segno hook claude' does before and after a tool
-// call, without the start-up time of segno.
+// ToolHook is the command segno-hook. It handles the events before and after a tool call as
+// 'segno hook claude' does, without the start-up time of segno.
 type ToolHook struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -49,7 +49,7 @@ func (h ToolHook) Run(ctx context.Context, args []string) {
 		}
 	}()
 	// The delegated process handles signals and deadlines itself. Here a signal only starts
-	// the watchdog: to record the event is worth the millisecond that it still takes.
+	// the watchdog, because recording the event takes only a millisecond.
 	work := context.WithoutCancel(ctx)
 	if !ok {
 		if err := h.Delegate(work, h.Stdin); err != nil {
@@ -86,7 +86,7 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 		return p.AnswerProbe(h.Stdout)
 	}
 	if err := h.Delegate(ctx, bytes.NewReader(p.Raw)); err != nil {
-		return segno.NewError(segno.KindIO, "hand event on", p.Event, err).WithHint("run 'segno enable claude' again")
+		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable claude' again")
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package failure classifies what an agent of the Agent Client Protocol answers when
-// something is wrong: what it means for the turn and for the session.
+// Package failure classifies the answers of an agent of the Agent Client Protocol to a request that
+// failed: it finds the state of the turn and of the session.
 //
 // The protocol has four errors for this and no rule for when to use them. So each
 // agent reports the same failure in its own way, and one agent ends a turn that failed with
@@ -18,7 +18,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// Outcome is how a request to an agent ended, and what the agent sent until then.
+// Outcome is the end of a request to an agent, and a summary of the messages that the agent sent
+// before.
 type Outcome struct {
 	Agent, Version string // agentInfo's name and version; "" if the agent has none
 	Method         string
@@ -33,14 +34,14 @@ type Outcome struct {
 	Category, Title string
 
 	// Of the turn, until the answer came:
-	Text        string // what the agent said; the end of it, if it is cut
+	Text        string // of the agent; only its end, if it is long
 	Tools       int    // tool calls
 	Updates     int    // updates of any kind
 	SystemError bool   // the last _meta.codex.threadStatus.type was systemError
 	Fresh       bool   // the session was created, resumed or loaded since the turn before
 }
 
-// Meaning is what an outcome means. The zero Meaning is success.
+// Meaning is the meaning of an outcome for the caller. The zero Meaning is success.
 type Meaning struct {
 	Name    string // the stable name of the failure; "" for success
 	Session Session
@@ -82,7 +83,7 @@ const (
 
 func (t Turn) String() string { return [...]string{"fine", "not started", "seen", "failed"}[t] }
 
-// Classify returns what an outcome means, by the first row of the table that matches it.
+// Classify returns the meaning of the first row of the table that matches an outcome.
 func Classify(o Outcome) Meaning {
 	row := find(o)
 	if row == nil {
@@ -105,7 +106,7 @@ func (o *Outcome) hasStarted(row *row) bool {
 	return o.Tools > 0 || o.reply() != "" || row.agent == "" && o.Updates > 0
 }
 
-// reply returns in lower case what the model said. It leaves out the paragraphs that an
+// reply returns the text of the model in lower case. It leaves out the paragraphs that an
 // adapter adds between them.
 func (o *Outcome) reply() string {
 	paragraphs := strings.Split(strings.ToLower(o.Text), "\n\n")
@@ -150,7 +151,7 @@ type row struct {
 	stop        []string // stopReason
 	category    []string
 	systemError bool // [Outcome.SystemError]
-	silent      bool // the agent said nothing and called no tool
+	silent      bool // the agent sent no text and called no tool
 	idle        bool // no update and no token in a fresh session
 }
 

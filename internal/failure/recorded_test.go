@@ -81,7 +81,7 @@ var recorded = map[string]map[string][]string{
 		"too_long":       {"prompt: too long, kept, failed"},
 		"no_start":       {"new: no start, kept, failed"},
 		"bad_mode":       {"new: no start, kept, failed"},
-		"local":          {"prompt: empty, kept, fine"}, // /clear says nothing
+		"local":          {"prompt: empty, kept, fine"}, // /clear has no output
 		"fresh_local":    {"prompt: empty, kept, fine"},
 		"fresh_empty":    {"prompt: empty, kept, fine"},
 	},

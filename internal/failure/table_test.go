@@ -120,7 +120,7 @@ func outcome(t *testing.T, agent, version, method, answer string) Outcome {
 			o.Fresh = true
 		case "system":
 			o.SystemError = true
-		case "null": // "usage":null, which tells nothing
+		case "null": // "usage":null has no meaning
 		case "exit":
 			o.Exited = true
 		case "":

@@ -3,7 +3,7 @@
 // [Parse] reads one ignore file. [List.Match] returns the verdict of that file alone,
 // which is enough for a file that applies to a whole tree. [Rules.Decide] combines the
 // files of a repository: it walks from the repository's top down to a path, lets a
-// deeper file overrule one above it, and never includes again what lies below an
+// deeper file overrule one above it, and ignores every path below an
 // ignored directory.
 //
 // The package reads no files and starts no program. It matches the case of letters;
@@ -11,8 +11,8 @@
 // repository and is not read. Matching a path takes time proportional to the product
 // of the lengths of pattern and path, whatever the pattern.
 //
-// The semantics are those of gitignore(5) as git implements them, including what the
-// manual leaves open. The tests compare verdicts with the git command.
+// The semantics are the ones of gitignore(5) as git implements them, also where the
+// manual is silent. The tests compare verdicts with the git command.
 package gitignore
 
 import (
@@ -116,7 +116,7 @@ func (r *Rules) Decide(rel string, isDir bool) Verdict {
 	}
 }
 
-// match returns the verdict about a path whose parents are not ignored.
+// match returns the verdict about a path. The directories above it must not be ignored.
 func (r *Rules) match(rel string, isDir bool) Verdict {
 	for end := len(rel); end > 0; {
 		end = strings.LastIndexByte(rel[:end], '/')

@@ -72,7 +72,7 @@ func TestManyAsterisksTakeBoundedTime(t *testing.T) {
 	}
 }
 
-// FuzzDecide has arbitrary ignore files and paths: neither may crash, and what lies
+// FuzzDecide tries arbitrary ignore files and paths: none may crash, and every path
 // below an ignored directory is ignored.
 func FuzzDecide(f *testing.F) {
 	for _, seed := range []struct{ file, path string }{

@@ -13,7 +13,7 @@ type pattern struct {
 	// baseOnly means that the pattern has no slash. It is then compared with the last name
 	// of a path.
 	baseOnly bool
-	// prefix is what a path, or its last name, must begin with. git compares this part
+	// prefix is the necessary beginning of a path, or of its last name. git compares this part
 	// without looking for wildcards.
 	prefix string
 	suffix string         // its necessary end: a cheap test before glob
@@ -210,18 +210,13 @@ func (p *bracketParser) add(low, high byte) {
 // className returns the name in the [:name:] that s begins with, and the length of that; 0
 // if s begins with something else.
 func className(s string) (name string, length int) {
-	if !strings.HasPrefix(s, "[:") {
+	rest, isClass := strings.CutPrefix(s, "[:")
+	rest, _, isClosed := strings.Cut(rest, "]")
+	name, hasColon := strings.CutSuffix(rest, ":")
+	if !isClass || !isClosed || !hasColon {
 		return "", 0
 	}
-	end := strings.IndexByte(s[2:], ']')
-	if end < 0 {
-		return "", 0
-	}
-	name, ok := strings.CutSuffix(s[2:2+end], ":")
-	if !ok {
-		return "", 0
-	}
-	return name, end + 3
+	return name, len("[::]") + len(name)
 }
 
 // classRanges returns the ranges of bytes in a POSIX character class, as pairs of the first

@@ -18,23 +18,11 @@ import (
 // line.
 func (c *scene) wantOneLine() {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
-		thread, err := r.CurrentThread(ctx)
-		if err != nil {
-			return err
-		}
-		head, err := st.Head(ctx, thread)
-		if err != nil {
-			return err
-		}
-		line, err := st.Load(ctx, head.Head, segno.Window{})
-		if err != nil {
-			return err
-		}
-		known := map[segno.CommitID]bool{}
-		for _, n := range line.Commits {
-			known[n.Checkpoint.ID], known[n.Checkpoint.Amends] = true, true
-		}
+	known := map[segno.CommitID]bool{}
+	for _, n := range c.line() {
+		known[n.Checkpoint.ID], known[n.Checkpoint.Amends] = true, true
+	}
+	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, _ *timeline.Timeline) error {
 		for cp, err := range st.Checkpoints(ctx, segno.CheckpointQuery{}) {
 			if err != nil {
 				return err
@@ -262,14 +250,14 @@ func TestAKillAfterAnAmendment(t *testing.T) {
 			}
 			c.previewsUndo()
 			for _, turn := range before {
-				if err := spool.Open(ctx, turn); err != nil {
+				if err := spool.SaveTurn(ctx, turn); err != nil {
 					t.Fatal(err)
 				}
 			}
 			want := "base, 1 p1, 2 p2"
 			switch then {
 			case "stop without the background turn":
-				if err := spool.Close(ctx, "p1"); err != nil {
+				if err := spool.DeleteTurn(ctx, "p1"); err != nil {
 					t.Fatal(err)
 				}
 				stops("p2")

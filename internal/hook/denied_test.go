@@ -1,38 +1,20 @@
 package hook
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/timeline"
 )
 
 // shells returns the recorded number of commands of each turn on the line.
 func (c *scene) shells() (ran []int) {
 	c.Helper()
-	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
-		thread, err := r.CurrentThread(ctx)
-		if err != nil {
-			return err
+	for _, n := range c.line() {
+		if n.Checkpoint.Kind == segno.CheckpointTurn {
+			ran = append(ran, n.Checkpoint.Shell)
 		}
-		head, err := st.Head(ctx, thread)
-		if err != nil {
-			return err
-		}
-		line, err := st.Load(ctx, head.Head, segno.Window{})
-		if err != nil {
-			return err
-		}
-		for _, n := range line.Commits {
-			if n.Checkpoint.Kind == segno.CheckpointTurn {
-				ran = append(ran, n.Checkpoint.Shell)
-			}
-		}
-		return nil
-	})
+	}
 	return ran
 }
 

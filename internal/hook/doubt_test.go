@@ -202,6 +202,27 @@ func TestTwoTurnsWithTasks(t *testing.T) {
 	c.wantNoFailures()
 }
 
+// TestTwoCommandsAtOnce lets a subagent's command and a command of the next turn run at the same time.
+// Neither names the file that changes, so undo of the next turn keeps the file and lists it. A file
+// that only the next turn's command names belongs to that turn.
+func TestTwoCommandsAtOnce(t *testing.T) {
+	c := startSubagent(t)
+	c.asks("p2", "two")
+	c.runs("p2", "t3", "make; echo 2 > notes", func() {
+		call := []any{"prompt_id", "p2", "tool_name", "Bash", "tool_use_id", "s1", "agent_id", "a9", "agent_type", "general-purpose",
+			"tool_input", map[string]any{"command": "make"}}
+		c.sendEvent("PreToolUse", call...)
+		c.write("made", "by either make")
+		c.write("notes", "2")
+		c.sendEvent("PostToolUse", slices.Concat(call, []any{"tool_response", "ok"})...)
+	})
+	c.stops("p2", subagent())
+	c.subagentStops("p2")
+	c.wantConflicts(c.undo(1), "made")
+	c.wantFiles("a=1 made=by either make notes=0")
+	c.wantNoFailures()
+}
+
 // interruptedBesideATask returns a scene after a turn that started a subagent in the background and
 // was interrupted.
 func interruptedBesideATask(t *testing.T) *scene {

@@ -44,7 +44,7 @@ type Event struct {
 // Claude handles one event of Claude Code.
 func Claude(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, maxDeadline(), func(event.Reason) {})
+	reading := e.watch(ctx, deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(err)
 		reading.Stop()
@@ -91,15 +91,6 @@ func (e Event) watch(ctx context.Context, deadline time.Duration, report func(ev
 	})
 }
 
-// maxDeadline returns the longest deadline of any event. The watchdog uses it until the event has
-// been read and is known.
-func maxDeadline() (most time.Duration) {
-	for _, r := range registrations {
-		most = max(most, deadline(r.event))
-	}
-	return most
-}
-
 // deadline returns how long an event may take. It is shorter than the timeout in [registration]
 // that the agent enforces, so that the hook ends in order and is not killed.
 func deadline(name string) time.Duration {
@@ -111,6 +102,8 @@ func deadline(name string) time.Duration {
 	return 4 * time.Second
 }
 
+// handler handles one event. It opens the store only for the events that need it: an event at a
+// tool boundary writes to the spool and does nothing else, because the agent waits for it.
 type handler struct {
 	Event
 	event.Payload
@@ -123,6 +116,7 @@ type handler struct {
 	isRecorded bool // a turn of the session is open
 }
 
+// handle handles the event by its name. It ignores other events, which a newer agent may send.
 func (h *handler) handle(ctx context.Context) error {
 	if err := h.Check(); err != nil {
 		return err
@@ -187,41 +181,29 @@ func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error 
 	return nil
 }
 
-// recordOnOpenTurn records a note on the session's open turn, if there is one. It serves events
-// whose prompt id is not the turn's.
-func (h *handler) recordOnOpenTurn(ctx context.Context, text string) error {
-	p := h.Payload
-	p.PromptID = ""
-	return h.notes.RecordText(ctx, p, text)
-}
-
 // sessionStart starts a missing baseline in the background, so that most of it is done when the
 // first prompt arrives.
 func (h *handler) sessionStart(ctx context.Context) error {
 	if h.Source == "compact" {
 		// PreCompact fires earlier, but the agent shows the model the commands that ran
 		// for that event.
-		return h.recordOnOpenTurn(ctx, "the session was compacted")
+		p := h.Payload
+		p.PromptID = "" // it is not the open turn's
+		return h.notes.RecordText(ctx, p, "the session was compacted")
 	}
 	if h.Baseline == nil {
 		return nil
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	rec, err := store.RegisterRoot(ctx, h.dir())
-	if err != nil {
-		return err
-	}
-	if rec.State.Snapshot != nil {
-		return nil
-	}
-	if _, err := os.Stat(store.IndexFile(rec.ID)); err == nil {
-		return nil
-	}
-	return h.Baseline(rec.Path)
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		rec, err := store.RegisterRoot(ctx, h.dir())
+		if err != nil || rec.State.Snapshot != nil {
+			return err
+		}
+		if _, err := os.Stat(store.IndexFile(rec.ID)); err == nil {
+			return nil
+		}
+		return h.Baseline(rec.Path)
+	})
 }
 
 // sessionEnd ends the open turns of the session. An interrupted turn fires no Stop event, so it is
@@ -251,24 +233,20 @@ func (h *handler) worktreeRemove(ctx context.Context) error {
 	if h.WorktreePath == "" || !h.Place.Exists() {
 		return nil
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		rec, err := store.Find(ctx, h.WorktreePath)
+		if segno.KindOf(err) == segno.KindNotFound || err == nil && rec.Path != h.WorktreePath {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		tl, err := store.Timeline(rec, nil)
+		if err == nil {
+			_, err = tl.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
+		}
 		return err
-	}
-	defer store.Close()
-	rec, err := store.Find(ctx, h.WorktreePath)
-	if segno.KindOf(err) == segno.KindNotFound || (err == nil && rec.Path != h.WorktreePath) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
-	if err != nil {
-		return err
-	}
-	_, err = site.Save(ctx, segno.CheckpointCut, "before the worktree was removed")
-	return err
+	})
 }
 
-var errNoSession = errors.New("the event names no session")
+var errNoSession = errors.New("the event has no session id")

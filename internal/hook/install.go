@@ -61,9 +61,15 @@ func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
 	}
 	e.New, err = addHooks(e.Old, commandsFor(self))
 	if err != nil {
-		return e, segno.NewError(segno.KindCorrupt, "enable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
+		return e, e.invalid("enable claude", err)
 	}
 	return e, nil
+}
+
+// invalid is the error of a settings file that cannot be edited.
+func (e Edit) invalid(op string, err error) error {
+	return segno.NewError(segno.KindCorrupt, op, e.File, err).
+		WithHint("repair the file; segno does not edit settings it cannot read")
 }
 
 // boundaryName is the command that handles events at tool boundaries. It starts faster than segno.
@@ -98,7 +104,7 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 		return e, nil
 	}
 	if e.New, err = removeHooks(e.Old); err != nil {
-		return e, segno.NewError(segno.KindCorrupt, "disable claude", e.File, err).WithHint("repair the file; segno does not edit settings it cannot read")
+		return e, e.invalid("disable claude", err)
 	}
 	return e, nil
 }
@@ -120,6 +126,8 @@ func followSymlinks(path string) string {
 	return path
 }
 
+// readSettings reads the present settings for an edit. A file that does not exist is not an error:
+// the edit creates it.
 func readSettings(p local.Place, settings string) (Edit, error) {
 	e := Edit{File: followSymlinks(settings)}
 	e.Backup = backupFile(p, e.File)
@@ -130,47 +138,52 @@ func readSettings(p local.Place, settings string) (Edit, error) {
 	if err != nil {
 		return e, segno.NewError(segno.KindIO, "read settings", e.File, err)
 	}
-	if data == nil {
-		data = []byte{}
-	}
-	e.Old = data
+	e.Old = data // not nil, even if the file is empty
 	return e, nil
 }
 
 // Apply makes the edit. With enable it first writes a backup. That backup never contains segno's
 // hooks: enabling twice keeps the content from before the first time.
-func (e Edit) Apply(p local.Place, enable bool) error {
+func (e Edit) Apply(p local.Place, enable bool) (err error) {
 	fsys := p.FS
 	if fsys == nil {
 		fsys = vfs.OS
 	}
 	if enable {
 		if err := e.writeBackup(fsys); err != nil {
-			return err
+			return fmt.Errorf("write backup: %w", err)
 		}
 	}
-	if e.New == nil {
-		if err := fsys.Remove(e.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove settings: %w", err)
+	remove := func(file string) error {
+		if err := fsys.Remove(file); !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
+		return nil
+	}
+	if e.New == nil {
+		err = remove(e.File)
 	} else {
 		mode := fs.FileMode(0o600)
 		if fi, err := os.Stat(e.File); err == nil {
 			mode = fi.Mode().Perm()
 		}
-		if err := vfs.MkdirAll(fsys, filepath.Dir(e.File)); err != nil {
-			return fmt.Errorf("make settings directory: %w", err)
-		}
-		if err := vfs.Replace(fsys, e.File, e.New, mode); err != nil {
-			return fmt.Errorf("write settings: %w", err)
-		}
+		err = replaceFile(fsys, e.File, e.New, mode)
 	}
-	if !enable {
-		if err := fsys.Remove(e.Backup); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove backup: %w", err)
-		}
+	if err == nil && !enable {
+		err = remove(e.Backup)
+	}
+	if err != nil {
+		return fmt.Errorf("write settings: %w", err)
 	}
 	return nil
+}
+
+// replaceFile writes a file, and makes its directory if that is missing.
+func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error {
+	if err := vfs.MkdirAll(fsys, filepath.Dir(file)); err != nil {
+		return err
+	}
+	return vfs.Replace(fsys, file, data, mode)
 }
 
 // writeBackup stores the settings as they are without segno's hooks. If hooks are already installed
@@ -182,17 +195,14 @@ func (e Edit) writeBackup(fsys vfs.FS) error {
 		if data, err := os.ReadFile(e.Backup); err == nil && json.Unmarshal(data, &before) == nil && before.Wrote == segno.HashOf(e.Old) {
 			b.Existed, b.Content = before.Existed, before.Content
 		} else if b.Content, err = removeHooks(e.Old); err != nil {
-			return fmt.Errorf("write backup: %w", err)
+			return err
 		}
 	}
 	data, err := json.Marshal(b)
 	if err != nil {
-		return fmt.Errorf("write backup: %w", err)
+		return err
 	}
-	if err := vfs.MkdirAll(fsys, filepath.Dir(e.Backup)); err != nil {
-		return fmt.Errorf("write backup: %w", err)
-	}
-	return vfs.Replace(fsys, e.Backup, data, 0o600)
+	return replaceFile(fsys, e.Backup, data, 0o600)
 }
 
 // checkNotTemporary returns [segno.KindRefused] for a binary that 'go run' built, which is deleted
@@ -206,5 +216,6 @@ func checkNotTemporary(binary string) error {
 	if !temp {
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
+	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").
+		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
 }

@@ -110,7 +110,7 @@ func (c *scene) killAgent() {
 	}
 	for _, t := range turns {
 		t.PID, t.PIDStart = 1<<22+1, "0"
-		if err := c.place.Spool().Open(c.Context(), t); err != nil {
+		if err := c.place.Spool().SaveTurn(c.Context(), t); err != nil {
 			c.Fatal(err)
 		}
 	}

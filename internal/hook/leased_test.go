@@ -330,7 +330,7 @@ func TestACallReportedTwice(t *testing.T) {
 		}
 		note := func(kind segno.EntryKind, id, body string) {
 			t.Helper()
-			err := s.place.Spool().Note(t.Context(), "one", segno.Entry{Kind: kind, ID: id, Name: "Write", Session: session, Time: s.place.Now(), Body: json.RawMessage(body)})
+			err := s.place.Spool().AppendEntry(t.Context(), "one", segno.Entry{Kind: kind, ID: id, Name: "Write", Session: session, Time: s.place.Now(), Body: json.RawMessage(body)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -421,8 +421,8 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
 	var out bytes.Buffer // which says that two are at work
 	Claude(t.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
-	if !strings.Contains(out.String(), "another agent is at work") {
-		t.Errorf("the agent is told %q", &out)
+	if !strings.Contains(out.String(), "another agent is active") {
+		t.Errorf("the agent received %q", &out)
 	}
 	s.sendEvent("PreToolUse", append(other, "tool_name", "Write", "tool_use_id", "t1", "tool_input", 1)...)
 	if n := len(s.spoolEntries("one")); n != 0 {

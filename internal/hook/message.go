@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -26,11 +26,13 @@ type answer struct {
 	written bool
 }
 
-// showLine adds a line that the agent shows to the user.
+// showLine adds a line that the agent shows to the user. It ignores an empty one.
 func (a *answer) showLine(line string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.lines = append(a.lines, line)
+	if line != "" {
+		a.lines = append(a.lines, line)
+	}
 }
 
 // addContext sets the text that the agent gives to the model with the prompt.
@@ -61,17 +63,6 @@ func (a *answer) write(w io.Writer) error {
 	return nil
 }
 
-// showTurnStart adds the warning and the model context of a begun turn to the answer.
-func (h *handler) showTurnStart(b timeline.TurnStart) error {
-	if b.Warn != "" {
-		h.answer.showLine(b.Warn)
-	}
-	if b.Tell != "" {
-		h.answer.addContext(b.Tell)
-	}
-	return nil
-}
-
 // maxLine is the length, in runes, to which an error is cut before it is shown.
 const maxLine = 400
 
@@ -90,8 +81,8 @@ func (h *handler) reportFailure(err error) {
 	if h.Payload.Event == "Stop" && segno.KindOf(err) == segno.KindNotFound {
 		return // no turn is open, so there was nothing to record
 	}
-	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(), Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()),
-		Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
+	first, markErr := h.Place.Spool().KeepUnrecorded(spool.Unrecorded{Session: h.Session, Dir: h.dir(),
+		Refused: segno.KindOf(err) == segno.KindRefused, Why: clip(err.Error()), Hint: clip(segno.HintOf(err)), Time: h.Place.Now().UTC()})
 	if markErr != nil {
 		h.log.Append("remember unrecorded session", h.Session, markErr)
 	}
@@ -109,7 +100,8 @@ func (h *handler) reportFailure(err error) {
 // store, because the store is another user's.
 func (e Event) reportRefusal(why error) {
 	p, err := event.Read(e.Stdin)
-	if err != nil || p.Check() != nil || p.Event != "SessionStart" && p.Event != "UserPromptSubmit" || !e.Place.Spool().FirstTime(p.Session) {
+	isShown := p.Event == "SessionStart" || p.Event == "UserPromptSubmit"
+	if err != nil || p.Check() != nil || !isShown || !e.Place.Spool().FirstTime(p.Session) {
 		return
 	}
 	var a answer
@@ -141,15 +133,13 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 	}
 	bounds := event.Bounds{Root: t.Before.Root, Dir: t.Source.Dir, Home: h.Place.UserHome, Agent: h.Place.Claude}
 	var names []string
-	seen := map[string]bool{}
 	for _, e := range entries {
 		if e.Kind != segno.EntryIntent {
 			continue
 		}
 		for _, p := range bounds.Outside(e.Name, e.Body) {
-			if !seen[p] {
-				seen[p] = true
-				names = append(names, printable(p))
+			if name := segno.QuotePath(p); !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
@@ -161,14 +151,6 @@ func (h *handler) showOutside(ctx context.Context, t timeline.OpenTurn) {
 		names, more = names[:maxPaths], fmt.Sprintf(" and %d more ('segno show' lists them)", n)
 	}
 	h.answer.showLine("segno: outside the workspace, not recorded: " + strings.Join(names, ", ") + more)
-}
-
-// printable returns a path quoted if it contains characters that a terminal may interpret.
-func printable(p string) string {
-	if strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(p)
-	}
-	return p
 }
 
 // clip returns the text as one printable line of at most maxLine runes.
@@ -187,7 +169,8 @@ func clip(s string) string {
 
 // reportTimeout answers for a handler that did not end in time. The watchdog calls it.
 func (h *handler) reportTimeout(why event.Reason) {
-	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
+	err := segno.Errorf(segno.KindCancelled, "record event", h.Payload.Event, "%s ended the hook before the event was recorded", why).
+		WithHint("check that the files of " + filepath.Base(h.Payload.Cwd) + " can be read")
 	if why == event.BySignal {
 		h.log.Append(h.Payload.Event, h.Session, err)
 		return

@@ -184,21 +184,11 @@ func (c *scene) runs(key, id, command string, act func()) {
 // moves makes a move as a command of the user does.
 func (c *scene) moves(ask timeline.MoveRequest) (moved *timeline.MoveResult, err error) {
 	c.Helper()
-	ctx := c.Context()
-	st, err := c.place.Open(ctx)
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer st.Close()
-	rec, err := st.Register(ctx, c.project)
-	if err != nil {
-		c.Fatal(err)
-	}
-	site, err := st.Timeline(rec, nil)
-	if err != nil {
-		c.Fatal(err)
-	}
-	return site.Move(ctx, ask, nil)
+	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
+		moved, err = r.Move(ctx, ask, nil)
+		return nil
+	})
+	return moved, err
 }
 
 // undo undoes turns and returns the paths in conflict.
@@ -221,10 +211,9 @@ func (c *scene) wantConflicts(got []string, want ...string) {
 	}
 }
 
-// history returns the line of the thread, oldest first: kinds of checkpoints, and prompts of turns.
-func (c *scene) history() string {
+// line returns the commits of the line of the thread's head, oldest first.
+func (c *scene) line() (commits []segno.Node) {
 	c.Helper()
-	var all []string
 	c.as(segno.Lease{}, func(ctx context.Context, st *local.Store, r *timeline.Timeline) error {
 		thread, err := r.CurrentThread(ctx)
 		if err != nil {
@@ -238,19 +227,27 @@ func (c *scene) history() string {
 		if err != nil {
 			return err
 		}
-		for _, n := range line.Commits {
-			cp := n.Checkpoint
-			text := string(cp.Kind)
-			if cp.Kind == segno.CheckpointTurn {
-				text = fmt.Sprintf("%d %s", cp.Turn, cp.Prompt)
-				if cp.Interrupted {
-					text += " (interrupted)"
-				}
-			}
-			all = append(all, text)
-		}
+		commits = line.Commits
 		return nil
 	})
+	return commits
+}
+
+// history returns the line of the thread, oldest first: kinds of checkpoints, and prompts of turns.
+func (c *scene) history() string {
+	c.Helper()
+	var all []string
+	for _, n := range c.line() {
+		cp := n.Checkpoint
+		text := string(cp.Kind)
+		if cp.Kind == segno.CheckpointTurn {
+			text = fmt.Sprintf("%d %s", cp.Turn, cp.Prompt)
+			if cp.Interrupted {
+				text += " (interrupted)"
+			}
+		}
+		all = append(all, text)
+	}
 	return strings.Join(all, ", ")
 }
 

@@ -27,42 +27,47 @@ type Probe struct {
 // checks the answer. Installed hooks do not always run, for example if their binary was moved.
 func ProbeClaude(ctx context.Context, p local.Place, settings string, env []string) Probe {
 	out := Probe{File: settings}
-	e, err := readSettings(p, settings)
-	if err != nil {
+	if err := out.probe(ctx, p, env); err != nil {
 		out.Error = err.Error()
-		return out
+	}
+	return out
+}
+
+// probe fills in the result. It runs each different command once, however many events have it.
+func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error {
+	e, err := readSettings(p, out.File)
+	if err != nil {
+		return err
 	}
 	var all [][]string
 	for _, r := range registrations {
 		run, err := installed(e.Old, r.event)
-		if err != nil {
-			out.Error = err.Error()
-			return out
-		}
-		if run == nil {
+		switch {
+		case err != nil:
+			return err
+		case run == nil:
 			out.Missing = append(out.Missing, r.event)
-			continue
+		case !slices.ContainsFunc(all, func(known []string) bool { return slices.Equal(known, run) }):
+			all = append(all, run)
 		}
 		if r.event == "Stop" {
 			out.Command = run
 		}
-		if !slices.ContainsFunc(all, func(known []string) bool { return slices.Equal(known, run) }) {
-			all = append(all, run)
-		}
 	}
 	if out.Command == nil {
-		return out
+		return nil
 	}
 	for _, run := range all {
 		if err := runProbe(ctx, run, env); err != nil {
-			out.Error = err.Error()
-			return out
+			return err
 		}
 	}
 	out.Fires = true
-	return out
+	return nil
 }
 
+// runProbe sends a command a synthetic event with a random number. The answer must be derived from
+// that number: a command that echoes its input, or prints something else, is not segno.
 func runProbe(ctx context.Context, run, env []string) error {
 	nonce := segno.NewID()
 	data, err := json.Marshal(map[string]string{"hook_event_name": event.Probe, "segno_nonce": nonce, "cwd": os.TempDir()})

@@ -35,27 +35,13 @@ func (h *handler) queued(ctx context.Context, t timeline.OpenTurn) ([]string, er
 
 // beginQueued opens the turn that the agent begins with a queued message right after this event.
 func (h *handler) beginQueued(ctx context.Context, before timeline.OpenTurn, text string) error {
-	store, err := h.Place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	return h.withTimeline(ctx, store, before.Workspace, func(r *timeline.Timeline) error {
-		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
-			PID: before.PID, PIDStart: before.PIDStart, Queued: true})
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		_, tl, err := h.timeline(ctx, store, before.Workspace)
+		if err != nil {
+			return err
+		}
+		_, err = tl.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(segno.NewID()), Agent: agentClaude, Source: before.Source, Text: text,
+			Process: before.Process, Queued: true})
 		return err
 	})
-}
-
-// withTimeline calls do with the timeline of a workspace.
-func (h *handler) withTimeline(ctx context.Context, store *local.Store, id segno.WorkspaceID, do func(*timeline.Timeline) error) error {
-	rec, err := h.workspace(ctx, store, id)
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
-	if err != nil {
-		return err
-	}
-	return do(site)
 }

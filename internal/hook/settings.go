@@ -3,13 +3,14 @@ package hook
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
 // registration is an event that segno registers for, and the seconds that the agent waits for the
@@ -41,6 +42,7 @@ type hookCommands struct {
 	rest []string
 }
 
+// of returns the command for an event.
 func (r hookCommands) of(name string) []string {
 	if (event.Payload{Event: name}).IsToolEvent() {
 		return r.tool
@@ -56,6 +58,8 @@ type command struct {
 	Timeout int      `json:"timeout,omitempty"`
 }
 
+// group is an element of an event's list in Claude Code's settings: commands that run for the
+// tools that match.
 type group struct {
 	Matcher string    `json:"matcher,omitempty"`
 	Hooks   []command `json:"hooks"`
@@ -67,88 +71,50 @@ type member struct {
 	value json.RawMessage
 }
 
+// object is a JSON object. A map would lose the order that the user gave the settings.
 type object []member
 
 // readObject parses an object that [object.text] writes back unchanged except for white space. It
-// returns an error for data that text would change: a duplicate name, a name with other escapes
-// than text writes, and anything after the object.
-func readObject(data []byte) (object, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	tok, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	if tok != json.Delim('{') {
-		return nil, fmt.Errorf("not a JSON object")
-	}
-	var o object
-	for dec.More() {
-		from := dec.InputOffset()
-		tok, err := dec.Token()
-		if err != nil {
-			return nil, err
+// returns an error for a name with other escapes than text writes, and for anything after the object.
+func readObject(data []byte) (o object, err error) {
+	end, ok := jsonscan.Members(data, jsonscan.SkipSpace(data, 0), func(key []byte, value jsonscan.Span) {
+		name := jsonscan.Unescape(key)
+		if written := encodeJSON(name); string(key) != string(written[1:len(written)-1]) {
+			err = fmt.Errorf("the name %q is written with escapes, as %s", name, key)
 		}
-		name := tok.(string)
-		if written := bytes.TrimLeft(data[from:dec.InputOffset()], ", \t\r\n"); !bytes.Equal(written, encodeJSON(name)) {
-			return nil, fmt.Errorf("the name %q is written with escapes, as %s", name, written)
-		}
-		if o.get(name) != nil {
-			return nil, fmt.Errorf("the name %q appears twice", name)
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, err
-		}
-		if err := checkNames(value); err != nil {
-			return nil, err
-		}
-		o = append(o, member{name, value})
+		o = append(o, member{name, value.Of(data)})
+	})
+	switch invalid := json.Unmarshal(data, new(any)); {
+	case !ok && invalid != nil:
+		return nil, invalid // it names the place
+	case !ok:
+		return nil, errors.New("not a JSON object")
+	case jsonscan.SkipSpace(data, end) < len(data):
+		return nil, errors.New("unexpected text after the object")
 	}
-	if _, err := dec.Token(); err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("unexpected text after the object")
-	}
-	return o, nil
+	return o, err
 }
 
 // checkNames returns an error if an object in value has a name twice, because it is unknown which
 // of the two the agent uses.
-func checkNames(value json.RawMessage) error {
-	dec := json.NewDecoder(bytes.NewReader(value))
-	var open []map[string]bool // the names of each enclosing object; nil for an array
-	isName := false            // the next string in an object is a name
-	for {
-		tok, err := dec.Token()
-		if err == io.EOF {
-			return nil
+func checkNames(value []byte) (err error) {
+	check := func(inner jsonscan.Span) {
+		if err == nil {
+			err = checkNames(inner.Of(value))
 		}
-		if err != nil {
-			return err
-		}
-		switch tok {
-		case json.Delim('{'):
-			open, isName = append(open, map[string]bool{}), true
-			continue
-		case json.Delim('['):
-			open = append(open, nil)
-			continue
-		case json.Delim('}'), json.Delim(']'):
-			open = open[:len(open)-1]
-		default:
-			if name, ok := tok.(string); ok && isName && len(open) > 0 && open[len(open)-1] != nil {
-				if names := open[len(open)-1]; names[name] {
-					return fmt.Errorf("the name %q appears twice", name)
-				} else {
-					names[name] = true
-				}
-				isName = false
-				continue
-			}
-		}
-		isName = len(open) > 0 && open[len(open)-1] != nil // a value ended
 	}
+	names := map[string]bool{}
+	begin := jsonscan.SkipSpace(value, 0)
+	jsonscan.Elements(value, begin, check)
+	jsonscan.Members(value, begin, func(key []byte, inner jsonscan.Span) {
+		name := jsonscan.Unescape(key)
+		if names[name] {
+			err = fmt.Errorf("the name %q appears twice", name)
+		}
+		names[name] = true
+		check(inner)
+	})
+	return err
 }
 
 // text returns the object as JSON. Values keep their bytes, because encoding/json would add escapes
@@ -179,33 +145,25 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSpace(b.Bytes())
 }
 
+func (o object) index(name string) int {
+	return slices.IndexFunc(o, func(m member) bool { return m.name == name })
+}
+
+// get returns the value of a name, nil if there is none.
 func (o object) get(name string) json.RawMessage {
-	for _, m := range o {
-		if m.name == name {
-			return m.value
-		}
+	if i := o.index(name); i >= 0 {
+		return o[i].value
 	}
 	return nil
 }
 
+// set replaces the value of a name in its place, or adds the name at the end.
 func (o object) set(name string, value json.RawMessage) object {
-	for i, m := range o {
-		if m.name == name {
-			o[i].value = value
-			return o
-		}
+	if i := o.index(name); i >= 0 {
+		o[i].value = value
+		return o
 	}
 	return append(o, member{name, value})
-}
-
-func (o object) without(name string) object {
-	var out object
-	for _, m := range o {
-		if m.name != name {
-			out = append(out, m)
-		}
-	}
-	return out
 }
 
 // addHooks returns settings with segno's hooks. All other members keep their bytes and order. Hooks
@@ -215,15 +173,11 @@ func addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An earlier segno registered events that this one does not.
-	hooks, _, err = hooks.withoutSegno(func(event string) bool {
-		return !slices.ContainsFunc(registrations[:], func(r registration) bool { return r.event == event })
-	})
-	if err != nil {
+	if hooks, _, err = hooks.withoutSegno(); err != nil {
 		return nil, err
 	}
 	for _, r := range registrations {
-		groups, err := groupsWithoutSegno(hooks.get(r.event))
+		groups, err := groupsOf(hooks.get(r.event))
 		if err != nil {
 			return nil, err
 		}
@@ -241,38 +195,48 @@ func removeHooks(settings []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	hooks, found, err := hooks.withoutSegno(func(string) bool { return true })
+	hooks, found, err := hooks.withoutSegno()
 	if err != nil || !found {
 		return settings, err
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// withoutSegno returns hooks without segno's commands for the events that drop selects, and whether
-// there were any.
-func (o object) withoutSegno(drop func(event string) bool) (rest object, found bool, err error) {
-	rest = o
-	for _, m := range append(object(nil), o...) {
-		if !drop(m.name) {
-			continue
+// withoutSegno returns hooks without segno's commands, and whether there were any. An event that
+// had no other command keeps its place, with the value nil.
+func (o object) withoutSegno() (rest object, found bool, err error) {
+	for _, m := range o {
+		all, err := groupsOf(m.value)
+		var kept []json.RawMessage
+		for _, g := range all {
+			run, invalid := segnoCommand(g)
+			if err = errors.Join(err, invalid); run == nil {
+				kept = append(kept, g)
+			}
 		}
-		var all []json.RawMessage
-		if err := json.Unmarshal(m.value, &all); err != nil {
-			return nil, false, fmt.Errorf("read its hooks: %w", err)
-		}
-		groups, err := groupsWithoutSegno(m.value)
 		if err != nil {
 			return nil, false, err
 		}
-		switch {
-		case len(groups) == len(all):
-		case len(groups) == 0:
-			rest, found = rest.without(m.name), true
-		default:
-			rest, found = rest.set(m.name, encodeJSON(groups)), true
+		if len(kept) < len(all) {
+			found = true
+			if m.value = nil; len(kept) > 0 {
+				m.value = encodeJSON(kept)
+			}
 		}
+		rest = append(rest, m)
 	}
 	return rest, found, nil
+}
+
+// groupsOf returns the groups of an event; raw is nil for an event without any.
+func groupsOf(raw json.RawMessage) (groups []json.RawMessage, err error) {
+	if raw != nil {
+		err = json.Unmarshal(raw, &groups)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read its hooks: %w", err)
+	}
+	return groups, nil
 }
 
 var firstIndent = regexp.MustCompile(`\n([ \t]+)"`)
@@ -285,26 +249,30 @@ func indentation(settings []byte) string {
 	return "  "
 }
 
+// openSettings parses settings and the object "hooks" in them. Empty settings have neither.
 func openSettings(settings []byte) (top, hooks object, err error) {
 	if len(bytes.TrimSpace(settings)) == 0 {
 		return nil, nil, nil
 	}
-	if top, err = readObject(settings); err != nil {
-		return nil, nil, err
+	if top, err = readObject(settings); err == nil {
+		err = checkNames(settings)
 	}
-	if raw := top.get("hooks"); raw != nil {
+	if raw := top.get("hooks"); raw != nil && err == nil {
 		if hooks, err = readObject(raw); err != nil {
-			return nil, nil, fmt.Errorf("read its hooks: %w", err)
+			err = fmt.Errorf("read its hooks: %w", err)
 		}
 	}
-	return top, hooks, nil
+	return top, hooks, err
 }
 
+// closeSettings returns the settings with other hooks, indented as the user indents them. It leaves
+// out events without a value, and "hooks" if no event is left.
 func closeSettings(top, hooks object, indent string) ([]byte, error) {
-	if len(hooks) == 0 {
-		top = top.without("hooks")
-	} else {
+	without := func(o object, is func(member) bool) object { return slices.DeleteFunc(slices.Clone(o), is) }
+	if hooks = without(hooks, func(m member) bool { return m.value == nil }); len(hooks) > 0 {
 		top = top.set("hooks", hooks.text())
+	} else {
+		top = without(top, func(m member) bool { return m.name == "hooks" })
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, top.text(), "", indent); err != nil {
@@ -314,64 +282,36 @@ func closeSettings(top, hooks object, indent string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// groupsWithoutSegno returns an event's groups except those that addHooks wrote.
-func groupsWithoutSegno(raw json.RawMessage) ([]json.RawMessage, error) {
-	if raw == nil {
-		return nil, nil
-	}
-	var groups []json.RawMessage
-	if err := json.Unmarshal(raw, &groups); err != nil {
-		return nil, fmt.Errorf("read its hooks: %w", err)
-	}
-	var out []json.RawMessage
-	for _, g := range groups {
-		ours, _, err := segnoCommand(g)
-		if err != nil {
-			return nil, err
-		}
-		if !ours {
-			out = append(out, g)
-		}
-	}
-	return out, nil
-}
-
-// segnoCommand reports whether addHooks wrote a group, and returns the command of the group.
-func segnoCommand(raw json.RawMessage) (bool, []string, error) {
+// segnoCommand returns the command of a group that addHooks wrote, nil for other groups.
+func segnoCommand(raw json.RawMessage) ([]string, error) {
 	var g struct {
 		Hooks []json.RawMessage `json:"hooks"`
 	}
 	if err := json.Unmarshal(raw, &g); err != nil {
-		return false, nil, fmt.Errorf("read its hooks: %w", err)
-	}
-	if len(g.Hooks) != 1 {
-		return false, nil, nil
+		return nil, fmt.Errorf("read its hooks: %w", err)
 	}
 	var c command
-	if json.Unmarshal(g.Hooks[0], &c) != nil {
-		return false, nil, nil
+	if len(g.Hooks) != 1 || json.Unmarshal(g.Hooks[0], &c) != nil {
+		return nil, nil
 	}
-	n := len(c.Args)
-	if n < 2 || c.Args[n-2] != "hook" || c.Args[n-1] != agentClaude {
-		return false, nil, nil
+	if n := len(c.Args); n < 2 || c.Args[n-2] != "hook" || c.Args[n-1] != agentClaude {
+		return nil, nil
 	}
-	return true, append([]string{c.Command}, c.Args...), nil
+	return append([]string{c.Command}, c.Args...), nil
 }
 
 // installed returns the segno command that settings run for an event, or nil.
 func installed(settings []byte, name string) ([]string, error) {
 	_, hooks, err := openSettings(settings)
+	var groups []json.RawMessage
+	if err == nil {
+		groups, err = groupsOf(hooks.get(name))
+	}
 	if err != nil {
 		return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
 	}
-	var groups []json.RawMessage
-	if raw := hooks.get(name); raw != nil {
-		if err := json.Unmarshal(raw, &groups); err != nil {
-			return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
-		}
-	}
 	for _, g := range groups {
-		if ours, run, err := segnoCommand(g); err == nil && ours {
+		if run, err := segnoCommand(g); err == nil && run != nil {
 			return run, nil
 		}
 	}

@@ -1,8 +1,8 @@
 package hook
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,51 +26,52 @@ func (h *handler) promptSubmit(ctx context.Context) error {
 	if h.Session == "" {
 		return segno.NewError(segno.KindInvalid, "begin turn", "", errNoSession)
 	}
-	store, err := h.Place.Open(ctx)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
+	return h.withStore(ctx, h.beginTurn)
+}
+
+// beginTurn opens the turn of the event's prompt, unless another process records the session. A
+// warning about other turns goes to the user, and the text about a move to the model.
+func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	if held, err := store.Leased(ctx, h.Session); err != nil || held {
 		return err
 	}
 	if err := h.findSessionDir(ctx, store); err != nil {
 		return err
 	}
-	rec, err := store.RegisterRoot(ctx, h.dir())
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
+	rec, tl, err := h.timeline(ctx, store, "")
 	if err != nil {
 		return err
 	}
 	pid := h.agentPID(ctx)
 	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
-		Text: h.Prompt, PID: pid, PIDStart: proc.Start(pid)}
-	if task, ok := h.TaskReport(); ok {
-		prompt.Task, prompt.Text = task.ID, task.Summary
+		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
+	if task, summary := h.TaskReport(); task != "" {
+		prompt.Task, prompt.Text = task, summary
 	}
-	begun, err := site.BeginTurn(ctx, prompt)
+	begun, err := tl.BeginTurn(ctx, prompt)
 	if begun.Key == "" {
 		return h.beginLate(ctx, rec, prompt, err)
 	}
 	h.markRecorded(ctx)
-	return errors.Join(err, h.showTurnStart(begun))
+	h.answer.showLine(begun.Warn)
+	h.answer.addContext(begun.Tell)
+	return err
 }
 
 // beginLate opens a turn that could not be given a snapshot in time. Its end is then recorded
 // against the last known snapshot of the workspace.
 func (h *handler) beginLate(ctx context.Context, rec segno.WorkspaceRecord, p timeline.Prompt, why error) error {
 	h.log.Append("no snapshot before this turn", h.Session, why)
-	if turns, err := h.spool.Turns(context.WithoutCancel(ctx)); err == nil && slices.ContainsFunc(turns, func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }) {
+	turns, err := h.spool.Turns(context.WithoutCancel(ctx))
+	isThis := func(t timeline.OpenTurn) bool { return t.Key == p.Key && t.Source.Session == p.Source.Session }
+	if err == nil && slices.ContainsFunc(turns, isThis) {
 		return nil // the turn is open and has its snapshot: this is a further prompt of it
 	}
 	if p.Key == "" {
 		p.Key = segno.TurnKey(segno.NewID())
 	}
-	return h.spool.Open(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
-		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), PID: p.PID, PIDStart: p.PIDStart})
+	return h.spool.SaveTurn(context.WithoutCancel(ctx), timeline.OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: rec.ID,
+		Prompt: p.Text, Before: rec.State.Snapshot, Start: h.Place.Now(), Process: p.Process})
 }
 
 // end ends the event's turn. If the user queued messages during the turn, end also begins the turn
@@ -87,7 +88,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
 	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
-		Settle: h.awaitTranscript}
+		AwaitTranscript: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
 		return err
@@ -116,38 +117,51 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 // endTurn ends a turn in its workspace, or in the one around the event's
 // directory if the turn is not open.
 func (h *handler) endTurn(ctx context.Context, e timeline.TurnEnd, ws segno.WorkspaceID) error {
+	return h.withStore(ctx, func(ctx context.Context, store *local.Store) error {
+		if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
+			return err
+		}
+		if err := h.findSessionDir(ctx, store); err != nil {
+			return err
+		}
+		e.Source.Dir = cmp.Or(h.sessionDir, e.Source.Dir)
+		_, tl, err := h.timeline(ctx, store, ws)
+		if err != nil {
+			return err
+		}
+		warning := ""
+		e.Warn = func(text string) { warning = text }
+		_, err = tl.EndTurn(ctx, e)
+		h.answer.showLine(warning)
+		if failed := store.CompressSome(ctx); failed != nil {
+			h.log.Append("compress the store", h.Session, failed)
+		}
+		return err
+	})
+}
+
+// withStore calls do with the store, open.
+func (h *handler) withStore(ctx context.Context, do func(context.Context, *local.Store) error) error {
 	store, err := h.Place.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	if held, err := store.Leased(ctx, e.Source.Session); err != nil || held {
-		return err
-	}
-	if err := h.findSessionDir(ctx, store); err != nil {
-		return err
-	}
-	if h.sessionDir != "" {
-		e.Source.Dir = h.sessionDir
-	}
-	rec, err := h.workspace(ctx, store, ws)
-	if err != nil {
-		return err
-	}
-	site, err := store.Timeline(rec, nil)
-	if err != nil {
-		return err
-	}
-	warning := ""
-	e.Warn = func(text string) { warning = text }
-	_, err = site.EndTurn(ctx, e)
-	err = errors.Join(err, h.showTurnStart(timeline.TurnStart{Warn: warning}))
-	if failed := store.CompressSome(ctx); failed != nil {
-		h.log.Append("compress the store", h.Session, failed)
-	}
-	return err
+	defer func() { _ = store.Close() }() // nothing is open in it
+	return do(ctx, store)
 }
 
+// timeline returns a workspace and its timeline. Without an id it is the workspace around the
+// event's directory.
+func (h *handler) timeline(ctx context.Context, store *local.Store, id segno.WorkspaceID) (
+	rec segno.WorkspaceRecord, tl *timeline.Timeline, err error) {
+	if rec, err = h.workspace(ctx, store, id); err == nil {
+		tl, err = store.Timeline(rec, nil)
+	}
+	return rec, tl, err
+}
+
+// workspace returns a workspace by its id. Without an id it is the one around the event's directory,
+// which is registered if it is new.
 func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.WorkspaceID) (segno.WorkspaceRecord, error) {
 	if id == "" {
 		return store.RegisterRoot(ctx, h.dir())
@@ -180,23 +194,24 @@ func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since i
 // directory.
 func (h *handler) source() segno.Source {
 	src := segno.Source{Session: h.Session, Dir: h.dir()}
-	path := filepath.Clean(h.Transcript)
-	projects := filepath.Join(h.Place.Claude, "projects")
-	switch {
-	case h.Transcript == "":
-		return src
-	case !strings.HasPrefix(path, projects+string(filepath.Separator)), filepath.Ext(path) != ".jsonl":
-		h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "it is outside %s", projects))
+	if h.Transcript == "" {
 		return src
 	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		root, err := filepath.EvalSymlinks(projects)
-		if err != nil || !strings.HasPrefix(real, root+string(filepath.Separator)) {
-			h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "a symlink leads out of %s", projects))
-			return src
+	path, projects := filepath.Clean(h.Transcript), filepath.Join(h.Place.Claude, "projects")
+	isBelow := func(dir, path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
+	why := ""
+	if !isBelow(projects, path) || filepath.Ext(path) != ".jsonl" {
+		why = "it is outside"
+	} else if real, err := filepath.EvalSymlinks(path); err == nil {
+		if root, err := filepath.EvalSymlinks(projects); err != nil || !isBelow(root, real) {
+			why = "a symlink leads out of"
 		}
 	}
-	src.Path = path
+	if why == "" {
+		src.Path = path
+		return src
+	}
+	h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "%s %s", why, projects))
 	return src
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Query is what the user typed and what it should name.
+// Query is an id that the user typed, and the kind of item that it names.
 type Query struct {
 	What string // the noun for errors, as in "checkpoint"
 	Name string // an id or a prefix of an id
@@ -22,8 +22,8 @@ type Query struct {
 // maxNamed is how many of the matching ids an error lists.
 const maxNamed = 3
 
-// Find returns the item whose id is q.Name or, if there is none, the only one whose id begins
-// with q.Name. Items with the same id count as one, and the first is returned. It returns
+// Find returns the item with the id q.Name or, if there is none, the only item with an id that
+// begins with q.Name. Items with the same id count as one, and the first is returned. It returns
 // KindNotFound if no id begins with q.Name or q.Name is empty, KindInvalid if several ids do,
 // and errors of items as they are.
 func Find[T any](q Query, items iter.Seq2[T, error], id func(T) string) (found T, err error) {

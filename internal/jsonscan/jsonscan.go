@@ -3,11 +3,11 @@
 // and keep every other byte as it was.
 //
 // The functions accept exactly what encoding/json accepts, including bytes that are not
-// UTF-8 in strings, and nest at most 10,000 deep. They never read behind the input,
-// whatever it holds. Callers that want all of a document decoded use encoding/json.
+// UTF-8 in strings, and nest at most 10,000 deep. They never read behind the input. Callers that want all of a document decoded use encoding/json.
 package jsonscan
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -75,10 +75,8 @@ func Find(data []byte, in Span, path ...string) Span {
 
 // KeyIs reports whether key, as [Members] passes it, is the text want.
 func KeyIs(key []byte, want string) bool {
-	for _, c := range key {
-		if c == '\\' {
-			return Unescape(key) == want
-		}
+	if bytes.IndexByte(key, '\\') >= 0 {
+		return Unescape(key) == want
 	}
 	return string(key) == want
 }

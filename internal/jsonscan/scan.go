@@ -3,12 +3,13 @@ package jsonscan
 import (
 	"encoding/binary"
 	"math/bits"
+	"strings"
 )
 
 // maxDepth is how deep objects and arrays may nest, as in encoding/json.
 const maxDepth = 10_000
 
-// The functions below step over what begins at b[i]. They return the place behind it, or
+// The functions below step over the token that begins at b[i]. They return the place behind it, or
 // the place of the error and false.
 
 // scanValue steps over a value. depth is how many objects and arrays are around it.
@@ -21,12 +22,13 @@ func scanValue(b []byte, i, depth int) (int, bool) {
 		return scanString(b, i+1)
 	case '{', '[':
 		return scanList(b, i, depth, nil)
-	case 't':
-		return scanWord(b, i, "true")
-	case 'f':
-		return scanWord(b, i, "false")
-	case 'n':
-		return scanWord(b, i, "null")
+	case 't', 'f', 'n':
+		for _, word := range [...]string{"true", "false", "null"} {
+			if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
+				return i + len(word), true
+			}
+		}
+		return i, false
 	default:
 		return scanNumber(b, i)
 	}
@@ -130,16 +132,11 @@ func special(w uint64) uint64 {
 
 // escapeLength returns the length of the escape behind a backslash, 0 if it is malformed.
 func escapeLength(b []byte) int {
-	if len(b) == 0 {
-		return 0
-	}
-	switch b[0] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	switch {
+	case len(b) > 0 && strings.IndexByte(`"\/bfnrt`, b[0]) >= 0:
 		return 1
-	case 'u':
-		if len(b) >= 5 && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]) {
-			return 5
-		}
+	case len(b) >= 5 && b[0] == 'u' && isHex(b[1]) && isHex(b[2]) && isHex(b[3]) && isHex(b[4]):
+		return 5
 	}
 	return 0
 }
@@ -177,11 +174,4 @@ func skipDigits(b []byte, i int) int {
 		i++
 	}
 	return i
-}
-
-func scanWord(b []byte, i int, word string) (int, bool) {
-	if len(b)-i < len(word) || string(b[i:i+len(word)]) != word {
-		return i, false
-	}
-	return i + len(word), true
 }

@@ -4,15 +4,16 @@
 //  1. [Prepare], before any transaction: the commit is valid, and this is its digest.
 //  2. In the transaction the store looks for a commit of the same id. If there is one, [Repeat]
 //     decides whether the recorded result is the answer.
-//  3. [Admit] compares the commit with the thread, and through a [Reader] with what else it names.
-//  4. [Next] returns where the thread is afterwards, [Node] the node to write, and [EndLink] the
+//  3. [Admit] compares the commit with the thread, and through a [Reader] with the other commits, objects
+//     and operations that it names.
+//  4. [Next] returns where the thread is afterwards, [Checkpoint] the checkpoint as it is stored, and [EndLink] the
 //     link of the chain that ends.
 //
 // The package has no state and reads nothing itself: the caller passes the values that its transaction
 // reads. [Batch] collects the objects that a commit brings.
 //
-// The table of cases in internal/testing/ledgertest holds for every store, also for one whose
-// admission is a single statement of SQL.
+// The table of cases in internal/testing/ledgertest holds for every store, also if a single statement of
+// SQL admits a commit.
 package ledger
 
 import "github.com/dalsegno/segno"
@@ -27,7 +28,8 @@ type Thread struct {
 	Phase   segno.Phase
 }
 
-// Reader reads, in the transaction of a commit, what the commit names beside its own thread.
+// Reader looks, in the transaction of a commit, for the commits, objects and operations that it names
+// beside its own thread.
 type Reader interface {
 	// HasNode reports whether a commit exists and is a node of a tree.
 	HasNode(id segno.CommitID) (bool, error)
@@ -40,7 +42,7 @@ type Reader interface {
 	MissingObject(names []segno.Hash) (segno.Hash, error)
 }
 
-// Prepare checks what can be checked without the store, and returns c's digest. The error has
+// Prepare makes the checks that need no store, and returns c's digest. The error has
 // [segno.KindInvalid].
 func Prepare(c *segno.Commit) (segno.Hash, error) {
 	if err := c.Check(); err != nil {
@@ -65,9 +67,9 @@ func Repeat(c *segno.Commit, threadDeleted, sameDigest bool) error {
 // Admit returns nil if c may be applied to t, which is its thread as the transaction reads it.
 // c's id must be new to the store, see [Repeat].
 //
-// The order is part of the contract. The epoch is compared before the head, because a writer whose
-// lease has passed to another must not learn the head from a [segno.ConflictError]. What else c
-// names is read last, so that a conflict costs no further look-up.
+// The order is part of the contract. The epoch is compared before the head, because a writer that
+// has lost its lease must not learn the head from a [segno.ConflictError]. The Reader is called last, so
+// that a conflict costs no further look-up.
 func Admit(t *Thread, c *segno.Commit, r Reader) error {
 	if err := AdmitHead(t, c); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxInline is how many encoded bytes a batch keeps in memory for its commit. What exceeds that is
-// bulk, which is written before the commit.
+// bulk, and the sink writes it before the commit.
 const MaxInline = 1 << 20
 
 // Sink is the part of a batch that differs from store to store. Its methods may be called at once,
@@ -23,8 +23,8 @@ type Sink interface {
 	// Encode returns a new object as the commit will bring it. It may write the object to a pack
 	// itself, and then return no Data. It must not keep data.
 	Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error)
-	// Spill writes objects that no longer fit into [MaxInline]. It returns what the commit brings
-	// in their place: nothing for an object in a pack, or small references. Some of the objects may be
+	// Spill writes objects that no longer fit into [MaxInline]. It returns the objects that the commit
+	// brings in their place: none for an object in a pack, or small references. Some of the objects may be
 	// references that Encode returned.
 	Spill(ctx context.Context, objects []segno.Object) ([]segno.Object, error)
 	// Finish makes all that the sink wrote durable, and returns the packs that the commit names.
@@ -41,7 +41,7 @@ type Batch struct {
 	ending sync.RWMutex // held shared by calls under way, exclusively by the call that ends the batch
 	done   bool         // the sink was finished or dropped
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	err     error      // why the batch can no longer be used
 	seen    map[segno.Hash]struct{}
 	found   []segno.Object // in the store, without data: the commit looks for them again

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/internal/ledger"
 )
 
-// fakeSink holds objects as they are, and counts what a batch asks of it.
+// fakeSink keeps objects unchanged, and counts the calls of a batch.
 type fakeSink struct {
 	mu       sync.Mutex
 	inStore  map[segno.Hash]bool

@@ -3,12 +3,10 @@ package ledger_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
 	"github.com/dalsegno/segno/internal/testing/ledgertest"
-	"github.com/dalsegno/segno/store/memory"
 )
 
 // mapStore applies commits with nothing but this package: the shape of every store.
@@ -93,7 +91,3 @@ func (s *mapStore) HasOperation(id segno.OperationID) (bool, error) { return s.o
 func (s *mapStore) MissingObject(names []segno.Hash) (segno.Hash, error) { return names[0], nil }
 
 func TestCases(t *testing.T) { ledgertest.Run(t, newMapStore, true) }
-
-func TestMemory(t *testing.T) {
-	ledgertest.Run(t, func(*testing.T) ledgertest.Store { return memory.New(time.Now) }, true)
-}

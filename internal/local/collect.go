@@ -19,35 +19,31 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 
 // collectLocked calls collect while no hook or command works on any workspace. It adds the objects
 // of open turns and of cut sessions, which no commit reaches yet, to the policy.
-func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy, collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (segno.Collection, error) {
+func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
+	collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (none segno.Collection, err error) {
 	sp := s.place.Spool()
 	workspaces, err := s.completeAllPending(ctx)
 	if err != nil {
-		return segno.Collection{}, err
+		return none, err
 	}
 	for _, id := range append(slices.Clip(workspaces), packsLock) {
 		unlock, err := sp.Lock(ctx, id)
 		if err != nil {
-			return segno.Collection{}, err
+			return none, err
 		}
 		defer unlock()
+	}
+	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepCutSessions(ctx, &p)); err != nil {
+		return none, err
 	}
 	if !p.DryRun {
 		for _, id := range workspaces {
 			if err := s.place.fs().Remove(s.IndexFile(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return segno.Collection{}, fmt.Errorf("forget scan index: %w", err)
+				return none, fmt.Errorf("remove scan index: %w", err)
 			}
 		}
-	}
-	if err := s.keepOpenTurns(ctx, &p); err != nil {
-		return segno.Collection{}, err
-	}
-	if err := s.keepCutSessions(ctx, &p); err != nil {
-		return segno.Collection{}, err
-	}
-	if !p.DryRun {
 		if err := sp.Sweep(ctx, s.place.Now().Add(-24*time.Hour)); err != nil {
-			return segno.Collection{}, err
+			return none, err
 		}
 	}
 	return collect(ctx, p)
@@ -69,8 +65,8 @@ func (s *Store) CompressAll(ctx context.Context) error {
 }
 
 // CompressSome compresses one pack of the objects that a large first snapshot stored uncompressed,
-// which takes about 45 ms of one core. Hooks, the proxy and commands call it after they have
-// answered. It does nothing if another process holds the lock of the packs or the store.
+// which takes about 45 ms of one core. The proxy and commands call it after they have answered, and
+// a hook calls it when the turn is recorded, before it answers the agent. It does nothing if another process holds the lock of the packs or the store.
 func (s *Store) CompressSome(ctx context.Context) error {
 	if s.readOnly {
 		return nil
@@ -100,7 +96,9 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 	return s.Store.Check(ctx, p, report)
 }
 
-// completeAllPending calls completePending for every workspace, and returns their ids.
+// completeAllPending commits the deferred commits of every workspace and completes its interrupted
+// moves. Objects that a deferred commit staged are not reachable before. It returns the ids of the
+// workspaces.
 func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID, err error) {
 	var all []segno.WorkspaceRecord // the list is complete before the store is written
 	for rec, err := range s.FindWorkspaces(ctx, nil, 0, 0) {
@@ -110,25 +108,19 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 		all = append(all, rec)
 	}
 	for _, rec := range all {
-		if err := s.completePending(ctx, rec); err != nil {
+		ids = append(ids, rec.ID)
+		t, err := s.Timeline(rec, nil)
+		if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
+			continue // the directory is gone or another user's; the timelines of other workspaces commit its deferred commits
+		}
+		if err == nil {
+			err = t.CompletePending(ctx)
+		}
+		if err != nil {
 			return nil, err
 		}
-		ids = append(ids, rec.ID)
 	}
 	return ids, nil
-}
-
-// completePending commits the deferred commits of a workspace and completes its interrupted moves.
-// Objects that a deferred commit staged are not reachable before.
-func (s *Store) completePending(ctx context.Context, rec segno.WorkspaceRecord) error {
-	site, err := s.Timeline(rec, nil)
-	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindRefused {
-		return nil // the directory is gone or another user's; any other workspace's timeline commits its deferred commits
-	}
-	if err != nil {
-		return err
-	}
-	return site.CompletePending(ctx)
 }
 
 // keepOpenTurns adds the snapshots of open turns to the policy and keeps the objects that the turns
@@ -136,7 +128,7 @@ func (s *Store) completePending(ctx context.Context, rec segno.WorkspaceRecord) 
 // their objects yet.
 func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
 	sp := s.place.Spool()
-	waiting, err := sp.Waiting(ctx)
+	waiting, err := sp.ListDeferred(ctx)
 	if err != nil {
 		return err
 	}

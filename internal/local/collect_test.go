@@ -78,8 +78,8 @@ func TestGcWaitsForAWorkspaceAtWork(t *testing.T) {
 	if err := g.turn("A", func() { g.write("a", "1") }); err != nil {
 		t.Fatal(err)
 	}
-	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		unlock, err := tl.Spool.Lock(ctx, tl.Workspace.ID())
 		if err != nil {
 			return err
 		}

@@ -14,7 +14,7 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 	return s.collectLocked(ctx, p, s.Store.Erase)
 }
 
-// PurgeThread deletes a thread and erases it; see [segno.Purge]. It also removes the open turns of
+// PurgeThread deletes a thread and erases it; see timeline.Purge. It also removes the open turns of
 // the thread from the spool. It returns [segno.KindRefused] if the process of an open turn is
 // alive.
 func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.Collection, error) {
@@ -27,7 +27,7 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 		return segno.Collection{}, err
 	}
 	for _, t := range turns {
-		if err := s.place.Spool().Close(ctx, t.Key); err != nil {
+		if err := s.place.Spool().DeleteTurn(ctx, t.Key); err != nil {
 			return segno.Collection{}, err
 		}
 	}
@@ -53,7 +53,8 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 		}
 		state := rec.State
 		state.Thread = ""
-		if _, err := s.Commit(ctx, segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Workspace: &state}); err != nil {
+		c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: thread, Expect: head.Head, Epoch: head.Epoch, Workspace: &state}
+		if _, err := s.Commit(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -72,7 +73,7 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 			continue
 		}
 		if t.PID != 0 && proc.Alive(t.PID, t.PIDStart) {
-			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or end it")
+			return nil, segno.Errorf(segno.KindRefused, op, string(thread), "a turn is open").WithHint("wait until the agent is done, or stop it")
 		}
 		of = append(of, t)
 	}

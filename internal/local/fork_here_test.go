@@ -14,8 +14,8 @@ import (
 func (g *fixture) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 	g.Helper()
 	ask.Verb = segno.VerbFork
-	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) (err error) {
-		f, err = site.Fork(ctx, ask)
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) (err error) {
+		f, err = tl.Fork(ctx, ask)
 		return err
 	})
 	if err != nil {
@@ -27,8 +27,8 @@ func (g *fixture) forkHere(ask timeline.MoveRequest) (f *timeline.ForkResult) {
 // currentThread returns the thread that the workspace is at.
 func (g *fixture) currentThread() (id segno.ThreadID) {
 	g.Helper()
-	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) (err error) {
-		id, err = site.CurrentThread(ctx)
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) (err error) {
+		id, err = tl.CurrentThread(ctx)
 		return err
 	})
 	if err != nil {
@@ -39,16 +39,16 @@ func (g *fixture) currentThread() (id segno.ThreadID) {
 
 // undoOperation undoes the newest operation, as the command does.
 func (g *fixture) undoOperation() error {
-	return g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		op, err := site.FindOperation(ctx, "")
+	return g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		op, err := tl.FindOperation(ctx, "")
 		if err != nil {
 			return err
 		}
 		if op.MovesFiles() {
-			_, err = site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbOpUndo}, nil)
+			_, err = tl.Move(ctx, timeline.MoveRequest{Verb: segno.VerbOpUndo}, nil)
 			return err
 		}
-		return site.UndoOperation(ctx, op)
+		return tl.UndoOperation(ctx, op)
 	})
 }
 
@@ -231,8 +231,8 @@ func TestAForkWithAnOpenTurnCannotBeUndone(t *testing.T) {
 // TestForkOfAnUnknownCheckpoint checks that the fork fails and creates no thread.
 func TestForkOfAnUnknownCheckpoint(t *testing.T) {
 	c, _, _ := twoTurns(t)
-	err := c.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		_, err := site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
+	err := c.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		_, err := tl.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: "nothing"})
 		return err
 	})
 	if segno.KindOf(err) != segno.KindNotFound || len(c.threads()) != 1 {

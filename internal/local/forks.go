@@ -39,22 +39,16 @@ func (s *Store) RemoveAbandonedForks(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("remove incomplete forks: %w", err)
 		}
-		failed = errors.Join(failed, s.removeAbandonedFork(ctx, rec.ID))
+		note := s.forkNote(rec.ID)
+		if _, err := os.Lstat(note); err != nil {
+			continue
+		}
+		short, cancel := context.WithTimeout(ctx, forkLockWait)
+		if unlock, err := s.place.Spool().Lock(short, rec.ID); err == nil {
+			failed = errors.Join(failed, workspace.RemoveAbandonedFork(ctx, s.place.fs(), note))
+			unlock()
+		}
+		cancel()
 	}
 	return failed
-}
-
-func (s *Store) removeAbandonedFork(ctx context.Context, id segno.WorkspaceID) error {
-	note := s.forkNote(id)
-	if _, err := os.Lstat(note); err != nil {
-		return nil
-	}
-	short, cancel := context.WithTimeout(ctx, forkLockWait)
-	defer cancel()
-	unlock, err := s.place.Spool().Lock(short, id)
-	if err != nil {
-		return nil
-	}
-	defer unlock()
-	return workspace.RemoveAbandonedFork(ctx, s.place.fs(), note)
 }

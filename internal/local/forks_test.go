@@ -66,12 +66,12 @@ func (k killedRoot) Symlink(target, name string) error {
 func forkThatDies(t *testing.T, dir string, n int) {
 	place := local.Place{Store: filepath.Join(dir, "store"), UserHome: filepath.Join(dir, "home"),
 		Claude: filepath.Join(dir, "home", ".claude"), Now: time.Now, FS: killedAt{vfs.OS, &n}}
-	err := withTimelineAt(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := withTimelineAt(t.Context(), place, filepath.Join(dir, "project"), func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
 		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Limit: 1}) {
 			if err != nil {
 				return err
 			}
-			_, err = site.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
+			_, err = tl.Fork(ctx, timeline.MoveRequest{Verb: segno.VerbFork, To: c.ID, Dir: filepath.Join(dir, "fork")})
 			return err
 		}
 		return errors.New("there is no checkpoint")
@@ -126,8 +126,8 @@ func TestAKilledForkIsGoneAfterTheNextCommand(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		before := left()
-		err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-			unlock, err := site.Journal.Lock(ctx, site.Workspace.ID())
+		err = g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+			unlock, err := tl.Spool.Lock(ctx, tl.Workspace.ID())
 			if err != nil {
 				return err
 			}

@@ -53,8 +53,8 @@ func moveUntilKilled(dir string) {
 }
 
 func moveOnce(ctx context.Context, g *fixture, ask timeline.MoveRequest) error {
-	return withTimelineAt(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		_, err := site.Move(ctx, ask, nil)
+	return withTimelineAt(ctx, g.place, g.project, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		_, err := tl.Move(ctx, ask, nil)
 		return err
 	})
 }

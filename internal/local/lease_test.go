@@ -179,7 +179,7 @@ func (g *fixture) deferTurn(key string, l segno.Lease) {
 	}
 	release()
 	g.place.StoreWait = wait
-	waiting, err := g.place.Spool().Waiting(g.Context())
+	waiting, err := g.place.Spool().ListDeferred(g.Context())
 	if err != nil || len(waiting) == 0 {
 		g.Fatalf("%d commits wait, %v", len(waiting), err)
 	}
@@ -203,7 +203,7 @@ func (g *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 // wantNoneDeferred checks that no commit is deferred.
 func (g *fixture) wantNoneDeferred() {
 	g.Helper()
-	waiting, err := g.place.Spool().Waiting(g.Context())
+	waiting, err := g.place.Spool().ListDeferred(g.Context())
 	if err != nil || len(waiting) != 0 {
 		g.Errorf("%d commits still wait, %v", len(waiting), err)
 	}

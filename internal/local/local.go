@@ -98,7 +98,8 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
 		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
-		err = segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
+		err = segno.NewError(segno.KindIO, "open store", p.Store, err).
+			WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
 	}
 	if err != nil {
 		return nil, err
@@ -252,7 +253,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		return nil, err
 	}
 	sp := s.place.Spool()
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Journal: sp, Now: s.place.Now, Alive: proc.Alive,
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Now: s.place.Now, Alive: proc.Alive,
 		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 

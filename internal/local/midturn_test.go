@@ -47,8 +47,8 @@ func (g *fixture) reached(key string) (reached, told bool) {
 }
 
 func (g *fixture) rebuild(at segno.CommitID, dir string) (l *segno.Link, err error) {
-	return l, g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		l, err = site.RebuildSession(ctx, at, dir)
+	return l, g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		l, err = tl.RebuildSession(ctx, at, dir)
 		return err
 	})
 }
@@ -117,7 +117,7 @@ func TestAmendAnOpenTurn(t *testing.T) {
 
 func (g *fixture) note(key string, e segno.Entry) {
 	g.Helper()
-	if err := g.place.Spool().Note(g.Context(), segno.TurnKey(key), e); err != nil {
+	if err := g.place.Spool().AppendEntry(g.Context(), segno.TurnKey(key), e); err != nil {
 		g.Fatal(err)
 	}
 }
@@ -276,9 +276,9 @@ func TestCloseGoneElsewhere(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	err := withTimelineAt(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		site.Alive = alive
-		return site.CloseAbandonedTurns(ctx)
+	err := withTimelineAt(t.Context(), g.place, other, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		tl.Alive = alive
+		return tl.CloseAbandonedTurns(ctx)
 	})
 	if err != nil || len(g.open()) != 1 {
 		t.Errorf("%v; open are %+v", err, g.open())
@@ -304,9 +304,9 @@ func TestRebuild(t *testing.T) {
 	if after := g.summarize(one.Thread); len(after.links) != len(before.links) || after.head != before.head {
 		t.Errorf("the chain is %+v though nobody joined", after.links)
 	}
-	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	err = g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
 		src := segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}
-		ok, err := site.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
+		ok, err := tl.Transcripts["claude"].EndsAt(ctx, src, *l.Position)
 		if err == nil && !ok {
 			t.Error("what was written does not stand where the link says")
 		}

@@ -15,11 +15,11 @@ var errKilled = errors.New("killed")
 
 // record calls do as one hook of the project would.
 func (g *fixture) record(change func(*timeline.Timeline), do func(ctx context.Context, r *timeline.Timeline) error) error {
-	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
+	return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
 		if change != nil {
-			change(site)
+			change(tl)
 		}
-		return do(ctx, site)
+		return do(ctx, tl)
 	})
 }
 
@@ -79,10 +79,10 @@ func (failingWorkspace) Apply(context.Context, []segno.Change, segno.Hash) ([]se
 	return nil, errors.New("read-only file system")
 }
 
-// failingJournal is a journal whose process is killed before it clears a plan.
-type failingJournal struct{ timeline.Journal }
+// failingSpool is a journal whose process is killed before it clears a plan.
+type failingSpool struct{ timeline.Spool }
 
-func (failingJournal) Clear(context.Context, segno.WorkspaceID) error { return errKilled }
+func (failingSpool) ClearPlan(context.Context, segno.WorkspaceID) error { return errKilled }
 
 // TestATurnOpenedWithoutItsThread ends a turn whose beginning found a busy workspace. The spool has
 // neither its thread nor its parent. EndTurn resolves both.
@@ -93,12 +93,12 @@ func TestATurnOpenedWithoutItsThread(t *testing.T) {
 		t.Fatal(err)
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
-	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
 		rec, err := s.Register(ctx, g.project)
 		if err != nil {
 			return err
 		}
-		return site.Spool.Open(ctx, timeline.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
+		return tl.Spool.SaveTurn(ctx, timeline.OpenTurn{Key: "B", Agent: "test", Source: src, Workspace: rec.ID,
 			Prompt: "B", Before: rec.State.Snapshot, Start: g.place.Now()})
 	})
 	if err != nil {
@@ -131,7 +131,7 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	}
 	odd := segno.Source{Session: "a;b", Dir: g.project}
 	err := g.record(nil, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", PID: 99999999})
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: "H", Agent: "claude", Source: odd, Text: "x", Process: timeline.Process{PID: 99999999}})
 		return err
 	})
 	if err != nil && segno.KindOf(err) != segno.KindInvalid {
@@ -159,9 +159,9 @@ func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Workspace = failingWorkspace{site.Workspace}
-		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+	err := g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		tl.Workspace = failingWorkspace{tl.Workspace}
+		_, err := tl.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if err == nil {
@@ -211,9 +211,9 @@ func TestACommittedMoveIsNotAppliedAgain(t *testing.T) {
 	if err := g.turn("A", func() { g.write("n", "made by A") }); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.withTimeline(nil, func(ctx context.Context, s *local.Store, site *timeline.Timeline) error {
-		site.Journal = failingJournal{site.Journal}
-		_, err := site.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
+	_ = g.withTimeline(nil, func(ctx context.Context, s *local.Store, tl *timeline.Timeline) error {
+		tl.Spool = failingSpool{tl.Spool}
+		_, err := tl.Move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}, nil)
 		return err
 	})
 	if got := g.files(); got != "a \"0\"\n" {
@@ -275,13 +275,13 @@ func TestAKilledBridge(t *testing.T) {
 	if err := g.begin("B", src); err != nil {
 		t.Fatal(err)
 	}
-	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-		turns, err := site.Spool.Turns(ctx)
+	err := g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+		turns, err := tl.Spool.Turns(ctx)
 		if err != nil {
 			return err
 		}
 		turns[0].Parent = cs[0].ID // the conversation had gone back to before A
-		return site.Spool.Open(ctx, turns[0])
+		return tl.Spool.SaveTurn(ctx, turns[0])
 	})
 	if err != nil {
 		t.Fatal(err)

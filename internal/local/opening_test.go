@@ -171,8 +171,8 @@ func TestEveryFailureOfAnOpening(t *testing.T) {
 	for n, done := 0, false; !done; n++ {
 		c := unrecordedChat(t)
 		faults := faultfs.FailAt(n)
-		err := c.withTimeline(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, site *timeline.Timeline) error {
-			_, err := site.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
+		err := c.withTimeline(faults.Wrap(vfs.OS), func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+			_, err := tl.AdoptSession(ctx, timeline.Adoption{Agent: "claude", Source: c.source(), Title: "four"})
 			return err
 		})
 		if done = !faults.Fired(); err == nil && !done {

@@ -15,7 +15,7 @@ import (
 func (g *fixture) beginAs(session, key string, pid int, alive func(int, string) bool) {
 	g.Helper()
 	err := g.record(func(s *timeline.Timeline) { s.Alive = alive }, func(ctx context.Context, r *timeline.Timeline) error {
-		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, PID: pid,
+		_, err := r.BeginTurn(ctx, timeline.Prompt{Key: segno.TurnKey(key), Agent: "test", Text: key, Process: timeline.Process{PID: pid},
 			Source: segno.Source{Session: segno.SessionID(session), Dir: g.project}})
 		return err
 	})

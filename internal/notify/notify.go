@@ -28,9 +28,6 @@ type subscription struct {
 	after    int64 // the lowest seq that one of the callers waits to be exceeded
 }
 
-// ReadHead reads the head of a thread.
-type ReadHead func(ctx context.Context, thread segno.ThreadID) (segno.Head, error)
-
 // Pause returns nil when it is time to read the head again: when notified is closed, or earlier.
 // Its error ends the waiting.
 type Pause func(ctx context.Context, notified <-chan struct{}) error
@@ -92,42 +89,26 @@ func (n *Notifier) unsubscribe(thread segno.ThreadID, sub *subscription) {
 }
 
 // Wait implements [segno.Watcher] for a store whose heads read reads: it returns the first head of
-// the thread whose seq exceeds after.
-func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64, read ReadHead, pause Pause) (segno.Head, error) {
+// the thread whose seq exceeds after. It subscribes before each read, so that no commit between the
+// read and the pause is missed.
+func (n *Notifier) Wait(ctx context.Context, thread segno.ThreadID, after int64,
+	read func(context.Context, segno.ThreadID) (segno.Head, error), pause Pause) (segno.Head, error) {
 	for {
-		head, err := n.readOrPause(ctx, thread, after, read, pause)
+		sub := n.subscribe(thread, after)
+		head, err := read(ctx, thread)
+		isNew := head.Seq > after
+		if err == nil && !isNew {
+			if err = pause(ctx, sub.notified); ctx.Err() != nil {
+				err = segno.NewError(segno.KindCancelled, "wait for thread", string(thread), ctx.Err())
+			}
+		}
+		n.unsubscribe(thread, sub)
 		if err != nil {
 			return segno.Head{}, err
 		}
-		if head.Seq > after {
+		if isNew {
 			return head, nil
 		}
-	}
-}
-
-// readOrPause reads the head. If the thread has not moved it then pauses until it is time to read
-// again.
-func (n *Notifier) readOrPause(ctx context.Context, thread segno.ThreadID, after int64, read ReadHead, pause Pause) (segno.Head, error) {
-	sub := n.subscribe(thread, after)
-	defer n.unsubscribe(thread, sub)
-	head, err := read(ctx, thread)
-	if err != nil || head.Seq > after {
-		return head, err
-	}
-	err = pause(ctx, sub.notified)
-	if ctx.Err() != nil {
-		err = segno.NewError(segno.KindCancelled, "wait for thread", string(thread), ctx.Err())
-	}
-	return head, err
-}
-
-// UntilNotified is a [Pause] for a store that is notified of every commit.
-func UntilNotified(ctx context.Context, notified <-chan struct{}) error {
-	select {
-	case <-notified:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 
@@ -137,6 +118,12 @@ const (
 	maxInterval = 250 * time.Millisecond
 )
 
+// UntilNotified is a [Pause] for a store that is notified of every commit.
+func UntilNotified(ctx context.Context, notified <-chan struct{}) error {
+	_, err := pauseUntil(ctx, notified, nil)
+	return err
+}
+
 // Poll returns a [Pause] that ends at a notification, or after an interval that grows with each
 // call. It is for a store to which other processes commit.
 func Poll() Pause {
@@ -145,13 +132,19 @@ func Poll() Pause {
 		timer := time.NewTimer(interval)
 		defer timer.Stop()
 		interval = min(2*interval, maxInterval)
-		select {
-		case <-timer.C:
-			return nil
-		case <-notified:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+		_, err := pauseUntil(ctx, notified, timer.C)
+		return err
+	}
+}
+
+// pauseUntil returns when notified is closed, when the timer fires, or when ctx ends.
+func pauseUntil(ctx context.Context, notified <-chan struct{}, timer <-chan time.Time) (fired bool, err error) {
+	select {
+	case <-timer:
+		return true, nil
+	case <-notified:
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
 	}
 }

@@ -8,18 +8,15 @@ import (
 // SharedPoller polls for the commits of other processes. However many callers wait, one of them
 // polls on behalf of all; when it returns, another one takes over.
 type SharedPoller struct {
-	poll   PollFunc
+	poll   func(context.Context) (more bool, err error)
 	free   chan struct{} // holds a token while no caller polls
 	polled time.Time     // when poll was last called
 }
 
-// PollFunc looks for what other processes have committed and notifies the threads of those
-// commits. It is called by one caller at a time. more reports that further commits are likely soon.
-// An error ends the waiting of the caller that polled.
-type PollFunc func(ctx context.Context) (more bool, err error)
-
-// NewSharedPoller returns a poller that nothing has used yet.
-func NewSharedPoller(poll PollFunc) *SharedPoller {
+// NewSharedPoller returns a poller. poll looks for the commits of other processes and notifies
+// their threads. It is called by one caller at a time. more reports that further commits are likely
+// soon. An error ends the waiting of the caller that polled.
+func NewSharedPoller(poll func(context.Context) (more bool, err error)) *SharedPoller {
 	p := &SharedPoller{poll: poll, free: make(chan struct{}, 1)}
 	p.free <- struct{}{}
 	return p
@@ -38,12 +35,8 @@ func (p *SharedPoller) Pause(ctx context.Context, notified <-chan struct{}) erro
 	timer := time.NewTimer(minInterval - time.Since(p.polled))
 	defer timer.Stop()
 	for interval := minInterval; ; interval = min(2*interval, maxInterval) {
-		select {
-		case <-timer.C:
-		case <-notified:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+		if fired, err := pauseUntil(ctx, notified, timer.C); err != nil || !fired {
+			return err
 		}
 		more, err := p.poll(ctx)
 		p.polled = time.Now()

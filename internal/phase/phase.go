@@ -16,7 +16,7 @@ type Found struct {
 	Seq    int64
 }
 
-// Index is what a store keeps of its threads' phases.
+// Index is a store's index of its threads by phase.
 type Index interface {
 	// InPhase returns at least the first n threads, in the order of their ids and after a
 	// cursor, that are in a phase or in [segno.PhaseUnknown]. With an error it returns those

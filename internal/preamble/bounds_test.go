@@ -36,7 +36,7 @@ func TestAnswersAreShortenedFirst(t *testing.T) {
 		was = now
 	}
 	text := s.Text(preamble.Options{Budget: preamble.MinBudget})
-	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, of which there is no room to tell: ", "with create_file. The command segno log has them all."} {
+	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, which are left out: ", "with create_file. The command segno log has them all."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the smallest text lacks %q:\n%s", want, text)
 		}

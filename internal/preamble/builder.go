@@ -2,15 +2,16 @@ package preamble
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Builder collects what a thread did, for [Builder.Text]. The zero Builder is ready to use.
+// Builder collects the words and calls of a thread, for [Builder.Text]. The zero Builder is ready to use.
 // Its size is bounded, whatever the thread's length. It is not for concurrent use.
 type Builder struct {
-	task          string // what the user said first
+	task          string // the first words of the user
 	turns         turns
 	done          callList
 	begun         callList // calls whose outcome is unknown
@@ -126,14 +127,14 @@ func (b *Builder) beginTurn(number int) *turn {
 	return b.turns.begin(number)
 }
 
-// turnsBefore returns the turns kept and the number of all turns, except for the open one.
-func (b *Builder) turnsBefore(open int) (turns, int) {
+// turnsBefore returns the turns except for the open one.
+func (b *Builder) turnsBefore(open int) turns {
 	past := b.turns
 	if n := len(past.list); n > 0 && open != 0 && past.list[n-1].number == open {
 		past.list = past.list[:n-1]
 		past.count--
 	}
-	return past, past.count
+	return past
 }
 
 // addIntent adds a call that begins, or a later report about one that began. An agent may
@@ -142,7 +143,7 @@ func (b *Builder) turnsBefore(open int) (turns, int) {
 // reports shows to be an effect does not count as read-only.
 func (b *Builder) addIntent(e segno.Entry) {
 	now := describe(e.Name, e.Body)
-	now.id, now.turn = e.ID, b.turn(e.Turn).number
+	b.turn(e.Turn) // it may begin a turn
 	if now.isReadOnly {
 		_, _, input, _ := readIntent(e.Body)
 		b.setPlan(input)
@@ -161,14 +162,16 @@ func (b *Builder) addIntent(e segno.Entry) {
 			return // one call, reported twice; another call would have another subject
 		}
 	}
-	b.register(now)
+	b.register(now, e.ID, e.Turn)
 	if !now.isReadOnly {
 		b.begun.add(now)
 	}
 }
 
-// register makes a call known by its id and counts it.
-func (b *Builder) register(c *call) {
+// register makes a call of a turn known by its id and counts it.
+func (b *Builder) register(c *call, id string, number int) *call {
+	t := b.turn(number)
+	c.id, c.turn = id, t.number
 	if c.id != "" {
 		if b.calls == nil || len(b.calls) >= maxCalls {
 			b.calls = map[string]*call{}
@@ -178,8 +181,9 @@ func (b *Builder) register(c *call) {
 	if c.isReadOnly {
 		b.readOnlyCalls++
 	} else {
-		b.turn(c.turn).hasEffects = true
+		t.hasEffects = true
 	}
+	return c
 }
 
 // setPlan replaces the list of things to do by the one in raw, if there is one.
@@ -193,9 +197,7 @@ func (b *Builder) setPlan(raw json.RawMessage) {
 func (b *Builder) addResult(e segno.Entry) {
 	c := b.find(e)
 	if c == nil { // its intent was not recorded
-		c = describe(e.Name, nil)
-		c.id, c.turn = e.ID, b.turn(e.Turn).number
-		b.register(c)
+		c = b.register(describe(e.Name, nil), e.ID, e.Turn)
 	}
 	if c.isReadOnly || c.state != begun {
 		return
@@ -215,9 +217,12 @@ func (b *Builder) find(e segno.Entry) *call {
 	if c := b.calls[e.ID]; e.ID != "" && c != nil {
 		return c
 	}
-	return b.begun.newest(func(c *call) bool {
-		return c.id == e.ID && (e.ID != "" || c.tool == toolName(e.Name))
-	})
+	for _, c := range slices.Backward(b.begun.recent) {
+		if c.id == e.ID && (e.ID != "" || c.tool == toolName(e.Name)) {
+			return c
+		}
+	}
+	return nil
 }
 
 // question is a request for permission without an answer.
@@ -237,19 +242,22 @@ func (b *Builder) addQuestion(e segno.Entry) {
 		return
 	}
 	ms := members(e.Body)
-	var q question
 	c := members(get(ms, "toolCall"))
-	intent := map[string]any{"title": textOf(get(c, "title")), "kind": textOf(get(c, "kind")), "input": get(c, "rawInput")}
-	if body, err := json.Marshal(intent); err == nil {
-		q.call = body
-	}
-	if body, err := json.Marshal(map[string]any{"options": get(ms, "options")}); err == nil {
-		q.request = body
-	}
+	q := question{request: encode(map[string]any{"options": get(ms, "options")}),
+		call: encode(map[string]any{"title": textOf(get(c, "title")), "kind": textOf(get(c, "kind")), "input": get(c, "rawInput")})}
 	if b.questions == nil || len(b.questions) >= maxQuestions {
 		b.questions = map[string]question{}
 	}
 	b.questions[id] = q
+}
+
+// encode returns v as JSON, or nil if a part of it is not valid.
+func encode(v any) json.RawMessage {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return body
 }
 
 // addAnswer adds the answer to a request for permission. If the user rejected the call, or
@@ -261,20 +269,16 @@ func (b *Builder) addAnswer(e segno.Entry) {
 	}
 	q := b.questions[id]
 	delete(b.questions, id)
-	var decided state
-	switch timeline.PermissionOf(q.request, e.Body) {
-	case timeline.PermissionWithdrawn:
-		decided = withdrawn
-	case timeline.PermissionRejected:
-		decided = rejected
-	default:
+	decided, isRefusal := map[timeline.Permission]state{
+		timeline.PermissionWithdrawn: withdrawn,
+		timeline.PermissionRejected:  rejected,
+	}[timeline.PermissionOf(q.request, e.Body)]
+	if !isRefusal {
 		return
 	}
 	c := b.find(segno.Entry{ID: id, Turn: e.Turn})
 	if c == nil {
-		c = describe("", q.call)
-		c.id, c.turn = id, b.turn(e.Turn).number
-		b.register(c)
+		c = b.register(describe("", q.call), id, e.Turn)
 	}
 	b.refuse(c, decided)
 }
@@ -292,7 +296,9 @@ func (b *Builder) refuse(c *call, decided state) {
 // cancelTurn ends the open calls of a turn that the user cancelled.
 func (b *Builder) cancelTurn(t *turn) {
 	t.isCancelled = true
-	for _, c := range b.begun.ofTurn(t.number) {
-		b.refuse(c, stopped)
+	for _, c := range slices.Clone(b.begun.recent) {
+		if c.turn == t.number {
+			b.refuse(c, stopped)
+		}
 	}
 }

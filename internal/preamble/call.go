@@ -12,7 +12,7 @@ type call struct {
 	inputSize int // of the input it was described from, 0 for an empty one
 	tool      string
 	verb      verb
-	// subject is what the call is about in one line: a command, a path. input is
+	// subject is the object of the call in one line: a command, a path. input is
 	// the rest of the tool's input, answer its output.
 	subject, input, answer string
 	state                  state
@@ -33,7 +33,7 @@ const (
 	stopped   // the user cancelled the turn while the tool ran
 )
 
-// verb is what a call does, as the agent would say it: "ran", "run".
+// verb is the action of a call in the words of the text: "ran", "run".
 type verb struct{ past, infinitive string }
 
 // The kinds of call, as ACP has them, and a write, which ACP lacks.
@@ -142,7 +142,7 @@ func (c *call) setResult(body json.RawMessage) {
 	}
 }
 
-// detailSize is the length of what the shortest text about c leaves out.
+// detailSize is the length of the parts that the shortest text about c leaves out.
 func (c *call) detailSize() int { return len(c.input) + len(c.answer) }
 
 func (c *call) dropDetails() {
@@ -200,7 +200,7 @@ func (c *call) text(level int) string {
 	return text + "It answered:\n" + block(c.answer, limit.answer)
 }
 
-// sentence returns what c did, without how it ended.
+// sentence returns the sentence about c, without its ending.
 func (c *call) sentence(subjectSize int) string {
 	about := ""
 	if c.subject != "" {
@@ -209,7 +209,7 @@ func (c *call) sentence(subjectSize int) string {
 	text := "- You " + c.verb.past
 	switch {
 	case c.verb.past == "restored":
-		return "- Here the user restored files as they were before, by " + about + "; what is told above may not stand any more"
+		return "- Here the user restored files as they were before, by " + about + "; the record above may be out of date"
 	case c.state == begun, c.state == stopped:
 		text = "- You began to " + c.verb.infinitive
 	case c.state == rejected, c.state == withdrawn:

@@ -1,6 +1,7 @@
 package preamble
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,7 +23,7 @@ type callList struct {
 }
 
 func (l *callList) isEmpty() bool {
-	return len(l.recent) == 0 && len(l.older.list) == 0 && len(l.older.dropped) == 0
+	return len(l.recent) == 0 && l.older.added == 0
 }
 
 // add adds a call as the newest one. It keeps the list within its bounds.
@@ -53,7 +54,7 @@ func (l *callList) countOlderHalf() {
 	half := len(l.recent) / 2
 	for _, c := range l.recent[:half] {
 		l.detailBytes -= c.detailSize()
-		l.older.add(c.tally())
+		l.older.add(c)
 		c.dropDetails()
 	}
 	l.recent = slices.Delete(l.recent, 0, half)
@@ -61,33 +62,10 @@ func (l *callList) countOlderHalf() {
 }
 
 func (l *callList) remove(c *call) {
-	for i, other := range slices.Backward(l.recent) {
-		if other == c {
-			l.recent = slices.Delete(l.recent, i, i+1)
-			l.detailBytes -= c.detailSize()
-			return
-		}
+	if i := slices.Index(l.recent, c); i >= 0 {
+		l.recent = slices.Delete(l.recent, i, i+1)
+		l.detailBytes -= c.detailSize()
 	}
-}
-
-// newest returns the newest call that matches, or nil.
-func (l *callList) newest(matches func(*call) bool) *call {
-	for _, c := range slices.Backward(l.recent) {
-		if matches(c) {
-			return c
-		}
-	}
-	return nil
-}
-
-// ofTurn returns the calls of a turn.
-func (l *callList) ofTurn(number int) (out []*call) {
-	for _, c := range l.recent {
-		if c.turn == number {
-			out = append(out, c)
-		}
-	}
-	return out
 }
 
 // without returns a copy of l without some of the calls, for reading.
@@ -100,10 +78,9 @@ func (l callList) without(excluded func(*call) bool) callList {
 // level of detail for which there is room, and the newest get the next level while room
 // remains. If there is too little room for the lowest level, equal calls are counted.
 func (l *callList) textOf(room int) string {
-	older := l.older.text()
-	room -= len(older)
+	text := l.older.text()
 	for level := range details {
-		spare := room
+		spare := room - len(text)
 		for _, c := range l.recent {
 			spare -= c.size(level)
 		}
@@ -118,17 +95,16 @@ func (l *callList) textOf(room int) string {
 			}
 		}
 		var b strings.Builder
-		b.WriteString(older)
+		b.WriteString(text)
 		for i, c := range l.recent {
-			if i >= fuller {
-				b.WriteString(c.text(level - 1))
-			} else {
-				b.WriteString(c.text(level))
+			if i == fuller {
+				level--
 			}
+			b.WriteString(c.text(level))
 		}
 		return b.String()
 	}
-	return l.older.with(l.recent).fit(room + len(older))
+	return l.older.with(l.recent).fit(room)
 }
 
 // minSize is the length of the text at the lowest level of detail.
@@ -146,7 +122,7 @@ const (
 	maxTools   = 64
 )
 
-// tally counts equal calls.
+// tally counts the calls with the same sentence.
 type tally struct {
 	sentence      string // without its end
 	tool          string
@@ -154,82 +130,72 @@ type tally struct {
 	last          int // the position of the newest call among all that were added
 }
 
-func (c *call) tally() tally {
-	t := tally{sentence: c.sentence(details[shortest].subject), tool: c.tool, times: 1}
-	if c.state == failed {
-		t.failed = 1
-	} else {
-		t.sentence += c.ending()
-	}
-	return t
-}
-
-// tallies count the calls with the same sentence.
+// tallies count calls by their sentences.
 type tallies struct {
-	list    []*tally
-	index   map[string]*tally
-	added   int
-	dropped map[string]int // by tool, the number of calls that are not in the list
+	bySentence map[string]*tally
+	added      int
+	dropped    map[string]int // by tool, the number of calls without a tally
 }
 
-// add counts a call, or the calls of another tally, as the newest ones.
-func (ts *tallies) add(t tally) {
+// add counts a call as the newest one.
+func (ts *tallies) add(c *call) {
+	sentence, failures := c.sentence(details[shortest].subject), 0
+	if c.state == failed {
+		failures = 1
+	} else {
+		sentence += c.ending()
+	}
+	if ts.bySentence == nil {
+		ts.bySentence = map[string]*tally{}
+	}
+	t := ts.bySentence[sentence]
+	if t == nil {
+		t = &tally{sentence: sentence, tool: c.tool}
+		ts.bySentence[sentence] = t
+	}
 	ts.added++
-	t.last = ts.added
-	if same := ts.index[t.sentence]; same != nil {
-		same.times += t.times
-		same.failed += t.failed
-		same.last = t.last
-		return
-	}
-	if ts.index == nil {
-		ts.index = map[string]*tally{}
-	}
-	ts.index[t.sentence] = &t
-	ts.list = append(ts.list, &t)
+	t.times, t.failed, t.last = t.times+1, t.failed+failures, ts.added
 }
 
 // with returns a copy of ts that counts more calls. The copy is for one text; ts itself
 // stays as it is, so that the next text can have more room.
 func (ts *tallies) with(calls []*call) *tallies {
-	all := &tallies{index: make(map[string]*tally, len(ts.list)+len(calls)), dropped: maps.Clone(ts.dropped)}
-	for _, t := range ts.list {
-		all.add(*t)
+	all := &tallies{bySentence: map[string]*tally{}, added: ts.added, dropped: maps.Clone(ts.dropped)}
+	for sentence, t := range ts.bySentence {
+		copied := *t
+		all.bySentence[sentence] = &copied
 	}
 	for _, c := range calls {
-		all.add(c.tally())
+		all.add(c)
 	}
-	all.sort()
 	return all
 }
 
-// sort puts the tally first whose newest call is the oldest.
-func (ts *tallies) sort() {
-	slices.SortFunc(ts.list, func(a, b *tally) int { return a.last - b.last })
+// sorted returns the tallies. The first is the one with the oldest newest call.
+func (ts *tallies) sorted() []*tally {
+	return slices.SortedFunc(maps.Values(ts.bySentence), func(a, b *tally) int { return a.last - b.last })
 }
 
-// trim drops the older half of the list when it is too long.
+// trim drops the older half of the tallies when there are too many.
 func (ts *tallies) trim() {
-	ts.sort()
-	if len(ts.list) > maxTallies {
-		ts.drop(len(ts.list) / 2)
+	if len(ts.bySentence) > maxTallies {
+		ts.drop(ts.sorted()[:len(ts.bySentence)/2])
 	}
 }
 
-// drop keeps only a number by tool of the first n tallies.
-func (ts *tallies) drop(n int) {
+// drop keeps only a number by tool of some tallies.
+func (ts *tallies) drop(list []*tally) {
 	if ts.dropped == nil {
 		ts.dropped = map[string]int{}
 	}
-	for _, t := range ts.list[:n] {
-		delete(ts.index, t.sentence)
+	for _, t := range list {
+		delete(ts.bySentence, t.sentence)
 		tool := t.tool
 		if _, counted := ts.dropped[tool]; !counted && len(ts.dropped) >= maxTools {
 			tool = ""
 		}
 		ts.dropped[tool] += t.times
 	}
-	ts.list = slices.Delete(ts.list, 0, n)
 }
 
 // fit returns the text in at most room bytes, or else only the sentence about the dropped
@@ -237,22 +203,21 @@ func (ts *tallies) drop(n int) {
 func (ts *tallies) fit(room int) string {
 	if size := len(ts.text()); size > room {
 		size += maxDroppedText - len(ts.droppedText())
-		n := 0
-		for ; n < len(ts.list) && size > room; n++ {
-			size -= len(ts.list[n].text())
+		list, n := ts.sorted(), 0
+		for ; n < len(list) && size > room; n++ {
+			size -= len(list[n].text())
 		}
-		ts.drop(n)
+		ts.drop(list[:n])
 	}
 	return ts.text()
 }
 
 func (ts *tallies) text() string {
-	var b strings.Builder
-	b.WriteString(ts.droppedText())
-	for _, t := range ts.list {
-		b.WriteString(t.text())
+	text := []string{ts.droppedText()}
+	for _, t := range ts.sorted() {
+		text = append(text, t.text())
 	}
-	return b.String()
+	return strings.Join(text, "")
 }
 
 func (t *tally) text() string {
@@ -281,10 +246,7 @@ func (ts *tallies) droppedText() string {
 		return ""
 	}
 	tools := slices.SortedFunc(maps.Keys(ts.dropped), func(a, b string) int {
-		if n := ts.dropped[b] - ts.dropped[a]; n != 0 {
-			return n
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(ts.dropped[b]-ts.dropped[a], strings.Compare(a, b))
 	})
 	sum, others := 0, ts.dropped[""]
 	var byTool []string
@@ -305,6 +267,6 @@ func (ts *tallies) droppedText() string {
 	if others > 0 {
 		byTool = append(byTool, fmt.Sprintf("%d with others", others))
 	}
-	return fmt.Sprintf("- Before the rest of this list there were %d more calls, of which there is no room to tell: %s. "+
+	return fmt.Sprintf("- Before the rest of this list there were %d more calls, which are left out: %s. "+
 		"The command segno log has them all.\n", sum, strings.Join(byTool, ", "))
 }

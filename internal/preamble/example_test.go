@@ -57,13 +57,13 @@ func ExampleBuilder_Text() {
 	//
 	// These were the turns, oldest first.
 	//
-	// The user said what is told above as the task.
+	// The user said the task that is quoted above.
 	// You replied:
 	// > I put a channel in place of the sleep.
 	//
 	// The user said:
 	// > Good. Go on.
-	// You were interrupted before you had finished. What you had done by then is told above and counts. You had begun to say:
+	// You were interrupted before you had finished. What you had done by then is listed above and remains in effect. You had begun to say:
 	// > It is pushed. I am now
 	//
 	// That is the record. The message that follows is the user's; answer it.

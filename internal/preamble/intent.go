@@ -24,7 +24,7 @@ func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage
 	return textOf(get(ms, "title")), textOf(get(ms, "kind")), get(ms, "input"), path
 }
 
-// splitInput splits a tool's input into what the call is about and the rest.
+// splitInput splits a tool's input into the subject of the call and the rest.
 func splitInput(kind string, input json.RawMessage) (subject, rest string) {
 	ms := members(input)
 	if verbOf(kind) == verbOf(kindOther) || len(ms) == 0 {
@@ -86,15 +86,15 @@ func readResult(body json.RawMessage) (state, string) {
 		end = begun
 	case status != "":
 		answer, end = readProxyResult(ms, status)
-	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // what hooks record of every call
+	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // hooks record these of every call
 	default:
 		answer = textOf(body)
 	}
 	return end, plainDetail(withoutFence(answer))
 }
 
-// readHookResult reads the result of a hook: the tool's response or error, and what the hook
-// knows about its exit.
+// readHookResult reads the result of a hook: the tool's response or error, and its exit
+// status.
 func readHookResult(ms []member) (string, state) {
 	response, e := get(ms, "response"), get(ms, "error")
 	answer, end := textOf(response), done

@@ -60,13 +60,13 @@ func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 	}
 	l.add(partPlan, share, "", func(room int) string { return planText(b.plan, room) })
 	if len(changed) > 0 {
-		l.add(partChanged, share, "These paths in the workspace changed since that message came, by you or by somebody else:\n",
+		l.add(partChanged, share, "These paths in the workspace changed since that message came, by you or by another program:\n",
 			func(room int) string { return block(strings.Join(changed, "\n"), room) })
 	}
 	l.add(partDoneNow, l.room-left, "You have already done this for it, oldest first; do not repeat it.\n", b.done.textOf)
 }
 
-// addPast writes what happened before the open turn. It leaves out the calls of the open
+// addPast writes the history before the open turn. It leaves out the calls of the open
 // turn that now has.
 //
 // Each part has a limit, so that a long list of one kind does not displace the others: calls
@@ -78,10 +78,10 @@ func (l *layout) addPast(b, now *Builder, open int) {
 		isInNow := func(c *call) bool { return c.turn == open && c.id != "" && now.calls[c.id] != nil }
 		begun, refused, done = begun.without(isInNow), refused.without(isInNow), done.without(isInNow)
 	}
-	turns, count := b.turnsBefore(open)
+	turns := b.turnsBefore(open)
 	l.add(partBegun, l.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", begun.textOf)
 	l.add(partRefused, l.room/4, refusedHeading, refused.textOf)
-	if count > 0 && b.task != "" {
+	if turns.count > 0 && b.task != "" {
 		l.add(partTask, l.room/5, "It began with this message from the user, which is the task:\n", func(room int) string { return block(b.task, room) })
 	}
 	if l.parts[partPlan] == "" && (now == nil || now.plan == nil) {
@@ -94,11 +94,11 @@ func (l *layout) addPast(b, now *Builder, open int) {
 	}
 	// Effects come first, then the user's words, then answers. The details of an
 	// effect, its input and answer, get only what the words leave.
-	words := max(len(turns.text(count, l.room*2/5)), min(turns.promptSize(), l.room*3/5))
+	words := max(len(turns.text(l.room*2/5)), min(turns.promptSize(), l.room*3/5))
 	effects := max(l.room-words, min(done.minSize(), l.room*4/5))
 	const doneHeading = "Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.\n"
 	l.add(partDone, effects, doneHeading, done.textOf)
-	l.add(partTurns, l.room, "", func(room int) string { return turns.text(count, room) })
+	l.add(partTurns, l.room, "", turns.text)
 }
 
 // text joins the parts. The lead is needed only if a part follows it.

@@ -1,7 +1,7 @@
 // Package preamble writes the text that a new agent session needs when the old session
-// is lost and cannot be rebuilt: what happened, in front of the new session's first prompt.
+// is lost and cannot be rebuilt: a history in front of the new session's first prompt.
 //
-// A [Builder] reads a thread's commits as they are made and keeps only what can still
+// A [Builder] reads a thread's commits as they are made and keeps only the parts that can still
 // matter, so that the text is available at every turn, before it is needed. The text
 // names every effect of the thread, because the agent may repeat an effect that is missing.
 //
@@ -45,7 +45,7 @@ type Options struct {
 	// Budget is how many tokens the text may have, at four bytes each; 0 is
 	// [DefaultBudget].
 	Budget int
-	// Open is the turn that goes on, or is to begin, in the new session. The text comes
+	// Open is the turn that continues, or begins, in the new session. The text comes
 	// in front of its prompt.
 	Open *OpenTurn
 }
@@ -58,7 +58,7 @@ type OpenTurn struct {
 	Prompt string
 	// Entries are the turn's so far: intents, results, messages, plans.
 	Entries []segno.Entry
-	// Reply is what the agent said that is not in Entries yet.
+	// Reply has words of the agent that are not in Entries yet.
 	Reply string
 	// Changed are the paths of the workspace that changed since the turn began. An agent that
 	// died may have changed them without an entry.
@@ -93,7 +93,7 @@ func (b *Builder) Text(o Options) string {
 			end = closingOpen
 		}
 	}
-	if _, count := b.turnsBefore(open); count == 0 && b.isEmpty() && end == closing {
+	if b.turnsBefore(open).count == 0 && b.isEmpty() && end == closing {
 		return ""
 	}
 	l := newLayout(size, opening, openTurnLead, end)

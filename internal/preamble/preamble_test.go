@@ -68,11 +68,11 @@ func TestTurnsSayHowTheyEnded(t *testing.T) {
 		{"cut off", new(threadWriter).prompt("go").end().prompt("a").reply("b").interrupted(), "The user said:\n> a\nYou were interrupted before you had finished. You had begun to say:\n> b\n"},
 		{"cut off in silence", new(threadWriter).prompt("go").end().prompt("a").interrupted(), "The user said:\n> a\nYou were interrupted before you had finished.\n"},
 		{"cut off at work", new(threadWriter).prompt("go").end().prompt("a").call("Bash", `{"command":"x"}`, `{"response":""}`).interrupted(),
-			"The user said:\n> a\nYou were interrupted before you had finished. What you had done by then is told above and counts.\n"},
+			"The user said:\n> a\nYou were interrupted before you had finished. What you had done by then is listed above and remains in effect.\n"},
 		{"never ended", new(threadWriter).prompt("go").end().prompt("a").prompt("b").reply("c").end(), "The user said:\n> a\nYou were interrupted before you had finished.\n\nThe user said:\n> b\nYou replied:\n> c\n"},
 		{"without a word, before one with", new(threadWriter).prompt("go").end().prompt("a").reply("b").end().prompt("").end().prompt("c").reply("d").end(),
 			"The user said:\n> a\nYou replied:\n> b\n\nThe user said:\n> c\nYou replied:\n> d\n"},
-		{"known by its checkpoint alone", new(threadWriter).checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Prompt: "go"}), "No words of yours in reply are on record.\n"},
+		{"known by its checkpoint alone", new(threadWriter).checkpoint(segno.Checkpoint{Kind: segno.CheckpointTurn, Prompt: "go"}), "Your reply was not recorded.\n"},
 	} {
 		if text := preamble.FromCommits(c.line.nodes).Text(preamble.Options{}); !strings.Contains(text, "\n"+c.want+"\n") {
 			t.Errorf("%s: want\n%s\nin\n%s", c.name, c.want, text)
@@ -106,7 +106,7 @@ func TestRestoreIsAmongTheEffects(t *testing.T) {
 	w := new(threadWriter).prompt("go").call("Write", `{"file_path":"a"}`, `{"response":""}`).end()
 	w.checkpoint(segno.Checkpoint{Kind: segno.CheckpointRestore, Label: "restore t1 --files"})
 	text := preamble.FromCommits(w.nodes).Text(preamble.Options{})
-	if want := "- You wrote “a” with Write.\n- Here the user restored files as they were before, by “restore t1 --files”; what is told above may not stand any more.\n"; !strings.Contains(text, want) {
+	if want := "- You wrote “a” with Write.\n- Here the user restored files as they were before, by “restore t1 --files”; the record above may be out of date.\n"; !strings.Contains(text, want) {
 		t.Error(text)
 	}
 }

@@ -237,7 +237,7 @@ func checkNamed(t tb, what string, want map[string]int, got count) {
 
 // framing matches the beginning of a line that is not a quotation.
 var framing = regexp.MustCompile(`^(This is a record of the conversation|It began with this message|Since then you have done|You had begun |These paths in the workspace changed|You have already done|` +
-	`You also looked|Of the \d+ points|These were the |This was the last turn\.$|The user said|You replied:$|You were interrupted|No words of yours|` +
+	`You also looked|Of the \d+ points|These were the |This was the last turn\.$|The user said|You replied:$|You were interrupted|Your reply was not recorded\.$|` +
 	`The user decided against|Your reply is left out\.$|In these turns the user said|The user cancelled this|Then the user sent|It answered|- You |- Here the user restored|- Before the rest|- “|- and \d+ more$|That is the record\.|A failure interrupted you|That message was:$|Now go on)`)
 
 // checkText checks the properties of every text: it fits, it is plain, and only segno's own

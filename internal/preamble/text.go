@@ -10,7 +10,7 @@ import (
 
 const ellipsis = "…"
 
-// escapeSequence matches what a terminal would interpret.
+// escapeSequence matches the control sequences of terminals.
 var escapeSequence = regexp.MustCompile(`\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])`)
 
 // plain returns s as text of at most size bytes: valid UTF-8, with \n as the only line

@@ -15,7 +15,7 @@ const (
 	briefSize      = 160      // of one of them, once it is shortened
 )
 
-// turn is what the user and the agent said in one turn.
+// turn has the words of the user and the agent in one turn.
 type turn struct {
 	number        int
 	isFirst       bool
@@ -84,7 +84,9 @@ func (ts *turns) begin(number int) *turn {
 // promptSize is the length of all prompts in full.
 func (ts *turns) promptSize() (n int) {
 	for i := range ts.list {
-		n += ts.list[i].sizeWithoutReply(inFull)
+		if t := &ts.list[i]; t.prompt != "" || t.reply != "" {
+			n += t.promptSize(inFull)
+		}
 	}
 	return n
 }
@@ -94,21 +96,22 @@ func (ts *turns) promptSize() (n int) {
 const inFull = -1
 
 // promptForms are the forms of a prompt, the fullest first.
-func promptForms() []int { return []int{inFull, 400, briefSize, 80} }
+var promptForms = [...]int{inFull, 400, briefSize, 80}
 
-// sizeWithoutReply is the length of a turn's prompt in a form.
-func (t *turn) sizeWithoutReply(form int) int {
+// promptSize is the length of a turn's prompt in a form.
+func (t *turn) promptSize(form int) int {
 	const frame = len("\nThe user said:\n> \n")
 	switch {
-	case t.prompt == "" && t.reply == "":
-		return 0
 	case form != inFull:
 		return len(t.brief(form))
 	case t.isFirst:
-		return len("\nThe user said what is told above as the task.\n")
+		return len("\n" + firstPrompt)
 	}
 	return frame + len(t.prompt) + 2*strings.Count(t.prompt, "\n")
 }
+
+// firstPrompt replaces the prompt of the first turn, which is the task.
+const firstPrompt = "The user said the task that is quoted above.\n"
 
 // brief returns the prompt in one line, without the reply.
 func (t *turn) brief(size int) string {
@@ -126,11 +129,11 @@ func (t *turn) brief(size int) string {
 	return text + "\n"
 }
 
-// replyLead returns the words before the reply.
-func (t *turn) replyLead() string {
+// replyLead returns the words before a reply.
+func (t *turn) replyLead(reply string) string {
 	if t.isComplete() {
-		if t.reply == "" {
-			return "No words of yours in reply are on record.\n"
+		if reply == "" {
+			return "Your reply was not recorded.\n"
 		}
 		return "You replied:\n"
 	}
@@ -139,9 +142,9 @@ func (t *turn) replyLead() string {
 		text = "The user cancelled this before you had finished; do not go on with it unless the user asks for it again."
 	}
 	if t.hasEffects {
-		text += " What you had done by then is told above and counts."
+		text += " What you had done by then is listed above and remains in effect."
 	}
-	if t.reply != "" {
+	if reply != "" {
 		text += " You had begun to say:"
 	}
 	return text + "\n"
@@ -167,22 +170,17 @@ func (t *turnText) full() string {
 	case t.prompt == "":
 		text = ""
 	case t.isFirst:
-		text = "The user said what is told above as the task.\n"
+		text = firstPrompt
 	}
-	switch {
-	case t.reply != "" || t.turn.reply == "":
-		return text + t.replyLead() + t.reply
-	case t.isComplete():
+	if t.reply == "" && t.turn.reply != "" && t.isComplete() {
 		return text + noReply
 	}
-	withoutReply := *t.turn
-	withoutReply.reply = ""
-	return text + withoutReply.replyLead()
+	return text + t.replyLead(t.reply) + t.reply
 }
 
 // size is the length of the text without a reply.
 func (t *turnText) size() int {
-	n := t.sizeWithoutReply(t.form)
+	n := t.promptSize(t.form)
 	if t.form == inFull {
 		n += len(noReply) + 200 // or of an interruption
 	}
@@ -192,9 +190,9 @@ func (t *turnText) size() int {
 const briefHeading = "\nIn these turns the user said the following; your replies are left out.\n"
 
 // text returns the turns in at most room bytes: the prompts first, the oldest
-// shortened first; then the replies, the newest in full. count is the number of
-// all turns. The oldest turns are brief and the newest are in full.
-func (ts *turns) text(count, room int) string {
+// shortened first; then the replies, the newest in full. The oldest turns are brief and the
+// newest are in full.
+func (ts *turns) text(room int) string {
 	const heading = len("These were the last 10000 of 10000 turns, oldest first.\n") + len(briefHeading)
 	all := ts.choose(room - heading)
 	if len(all) == 0 {
@@ -202,12 +200,12 @@ func (ts *turns) text(count, room int) string {
 	}
 	var b strings.Builder
 	switch {
-	case len(all) == 1 && count == 1:
+	case len(all) == 1 && ts.count == 1:
 		b.WriteString("This was the last turn.\n")
-	case len(all) == count:
+	case len(all) == ts.count:
 		b.WriteString("These were the turns, oldest first.\n")
 	default:
-		fmt.Fprintf(&b, "These were the last %d of %d turns, oldest first.\n", len(all), count)
+		fmt.Fprintf(&b, "These were the last %d of %d turns, oldest first.\n", len(all), ts.count)
 	}
 	for i, t := range all {
 		switch {
@@ -245,7 +243,7 @@ func (ts *turns) choose(room int) []turnText {
 // the turns that it keeps and the room that is left.
 func fitPrompts(all []turnText, room int) ([]turnText, int) {
 	sum := 0
-	for _, form := range promptForms() {
+	for _, form := range promptForms {
 		sum = 0
 		for i := range all {
 			all[i].form = form
@@ -259,7 +257,7 @@ func fitPrompts(all []turnText, room int) ([]turnText, int) {
 		sum -= all[0].size()
 		all = all[1:]
 	}
-	forms := promptForms() // an older turn gets no fuller form than a newer one
+	forms := promptForms[:] // an older turn gets no fuller form than a newer one
 	for i := len(all) - 1; i >= 0 && forms[0] != all[i].form; i-- {
 		t := all[i]
 		for t.form = forms[0]; t.form != all[i].form && sum-all[i].size()+t.size() > room*3/4; t.form = forms[0] {

@@ -46,8 +46,8 @@ func unclip(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// clipped returns what replaces a value that was too long for its entry, nil if raw is not
-// that.
+// clipped returns the replacement of a value that was too long for its entry, or nil if raw is
+// another value.
 func clipped(raw json.RawMessage) *segno.Clipped {
 	if !bytes.HasPrefix(raw, []byte(`{"clipped":`)) {
 		return nil
@@ -62,8 +62,8 @@ func clipped(raw json.RawMessage) *segno.Clipped {
 }
 
 // complete closes the string, the objects and the arrays that are open at the end of the
-// beginning of a JSON text. If that does not make it valid, complete also drops what
-// follows the last comma. It returns nil if nothing helps.
+// beginning of a JSON text. If that does not make it valid, complete also drops the text
+// after the last comma. It returns nil if nothing helps.
 func complete(head string) json.RawMessage {
 	var open, openAtComma []byte // the brackets that would close them, outermost first
 	isText, isEscaped, comma := false, false, 0

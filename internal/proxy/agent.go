@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -17,21 +19,21 @@ import (
 // errAgentEnded is the error of a request if the process ended before it answered.
 var errAgentEnded = errors.New("the agent's process ended")
 
-// agent is the agent's command: the process that runs it now, and what each new process must
-// receive first.
+// agent runs the agent's command. It keeps the present process, and the messages that each new
+// process must receive first.
 type agent struct {
 	proxy *proxy
 
 	starting sync.Mutex // held while a process is started
 	starts   int
+	fails    atomic.Int32 // starts in a row that did no work; an answer to a prompt resets it
+	calls    atomic.Int64 // requests of the proxy so far
 
 	mu      sync.Mutex
 	process *process
-	fails   int             // starts in a row that did no work
 	hello   json.RawMessage // the params of the client's initialize
-	auth    json.RawMessage // the params of the newest authenticate that succeeded
+	auth    json.RawMessage // the params of the newest authenticate that succeeded; it is never stored
 	info    identity
-	calls   int // requests of the proxy so far
 }
 
 // identity is an agent's name, version and capabilities.
@@ -83,9 +85,9 @@ func (a *agent) running(ctx context.Context) (*process, error) {
 		return proc, nil
 	}
 	for {
-		fails := a.countFail()
+		fails := int(a.fails.Add(1)) - 1 // this start has done no work yet
 		if fails >= maxFails {
-			a.worked() // the next request may try again
+			a.fails.Store(0) // the next request may try again
 			return nil, segno.Errorf(segno.KindIO, "start agent", a.proxy.Command[0], "it ended %d times in a row", maxFails).
 				WithHint("run the agent's command by hand to see what is wrong")
 		}
@@ -124,22 +126,6 @@ func (a *agent) introduce(ctx context.Context, proc *process) error {
 	return err
 }
 
-// worked resets the count of failed starts: if the process ends, the next one is started
-// without delay. Each turn limits its own recoveries.
-func (a *agent) worked() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fails = 0
-}
-
-// countFail counts one more start that has done no work yet, and returns the count before.
-func (a *agent) countFail() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fails++
-	return a.fails - 1
-}
-
 // current returns the process, nil if it has ended.
 func (a *agent) current() *process {
 	a.mu.Lock()
@@ -161,7 +147,7 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 	defer cancel()
 	answers := make(chan acp.Message, 1)
 	ended := make(chan struct{})
-	proc.send(id, acp.Request(id, method, params), pending{ended: func() { close(ended) }, answer: func(m acp.Message) {
+	proc.send(nil, id, acp.Request(id, method, params), pending{ended: func() { close(ended) }, answer: func(m acp.Message) {
 		if onAnswer != nil {
 			onAnswer()
 		}
@@ -185,12 +171,7 @@ func (a *agent) call(ctx context.Context, proc *process, method string, params j
 }
 
 // newID returns the id of a request of the proxy: a string that no client uses.
-func (a *agent) newID() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.calls++
-	return fmt.Sprintf("%q", fmt.Sprintf("segno:%d", a.calls))
-}
+func (a *agent) newID() string { return fmt.Sprintf(`"segno:%d"`, a.calls.Add(1)) }
 
 // learn keeps the client's initialize and the identity in the agent's answer.
 func (a *agent) learn(hello, m acp.Message) {
@@ -201,20 +182,13 @@ func (a *agent) learn(hello, m acp.Message) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.hello = append(json.RawMessage(nil), hello.Params.Of(hello.Line)...)
+	a.hello = bytes.Clone(hello.Params.Of(hello.Line))
 	a.info = identity{
 		Name:    m.Text(m.Find(m.Result, "agentInfo", "name")),
 		Version: m.Text(m.Find(m.Result, "agentInfo", "version")),
 		Load:    string(m.Find(caps, "loadSession").Of(m.Line)) == "true",
 		Resume:  can("resume"), Fork: can("fork"), List: can("list"), Close: can("close"), Delete: can("delete"),
 	}
-}
-
-// setAuth keeps the client's authentication for the next process. It is never stored.
-func (a *agent) setAuth(params json.RawMessage) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.auth = append(json.RawMessage(nil), params...)
 }
 
 func (a *agent) identity() identity {

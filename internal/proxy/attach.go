@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,8 +25,8 @@ type attachment struct {
 	lost    string // why the thread's session could not be reopened
 }
 
-// attach returns the process that has a session loaded whose conversation ends at the
-// thread's head. reason is the reason of the link, should the thread get another session.
+// attach has the agent load a session that ends at the thread's head, and returns the process
+// that loaded it. reason is the reason of the link if the thread gets another session.
 func (s *session) attach(ctx context.Context, reason string) (*process, error) {
 	if err := s.load(); err != nil {
 		return nil, err
@@ -40,15 +41,15 @@ func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool)
 	if err != nil {
 		return nil, err
 	}
-	if s.thread == "" {
+	if s.record.Thread == "" {
 		return proc, s.attachUnprompted(ctx, proc)
 	}
 	if s.turn == nil || !s.turn.begun {
-		if err := s.closeAbandoned(ctx); err != nil && (!s.proxy.BestEffort || segno.KindOf(err) == segno.KindCancelled) {
+		err := s.closeAbandoned(ctx)
+		if err != nil && (!s.proxy.BestEffort || isCancelled(err)) {
 			return nil, err
-		} else if err != nil {
-			s.proxy.logErr(err)
 		}
+		s.proxy.logErr(err)
 		if reason == reasonRecovery {
 			reason = "resume" // no turn is left behind
 		}
@@ -63,7 +64,8 @@ func (s *session) attachLoaded(ctx context.Context, reason string, canFork bool)
 
 // run takes the steps of the recovery ladder until a session is found or none is possible.
 // It returns the process that has the session loaded. The turn's output so far belongs to
-// the session before; therefore run restores that session if the ladder fails.
+// the session before; therefore run restores that session if the ladder fails. A preamble
+// needs the story, and a step may be slow: run reads the story before the first of them.
 func (a *attachment) run(ctx context.Context) (*process, error) {
 	st, before := a.initialState(), a.up
 	if st.next() != stepKeep {
@@ -210,7 +212,7 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 	if !isAnswer(err) || a.proxy.isFinalRefusal(err) {
 		return err
 	}
-	if err == errIncomplete {
+	if errors.Is(err, errIncomplete) {
 		a.unusable[link.Session] = true
 	}
 	a.lost = err.Error()
@@ -244,7 +246,7 @@ func (a *attachment) rebuild(ctx context.Context) error {
 		return err
 	}
 	link, err := tl.RebuildSession(ctx, a.state.at.ID, a.record.Dir)
-	if segno.KindOf(err) == segno.KindCancelled {
+	if isCancelled(err) {
 		return err
 	}
 	if err != nil {
@@ -317,10 +319,7 @@ func (a *attachment) startNew(ctx context.Context) error {
 
 // reportNew tells the user why the conversation continues in a new session.
 func (a *attachment) reportNew() {
-	why := a.lost
-	if why == "" {
-		why = "the agent has no session at this point of the conversation"
-	}
+	why := cmp.Or(a.lost, "the agent has no session at this point of the conversation")
 	if a.state.link != nil {
 		why = strings.ReplaceAll(why, string(a.state.link.Session), string(a.id)) // the id that the user knows
 	}

@@ -9,10 +9,7 @@ import (
 // TestReplayWithAttachmentsIsComplete has an agent replay pictures as pictures and links
 // as links. The replay must count as complete.
 func TestReplayWithAttachmentsIsComplete(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, forkers()["loads"])
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, forkers()["loads"])
 	prompt := func(c *acptest.Client, blocks ...map[string]any) {
 		t.Helper()
 		call, err := c.Go("session/prompt", map[string]any{"sessionId": s, "prompt": blocks})

@@ -61,10 +61,7 @@ func TestMalformedLines(t *testing.T) {
 
 // TestMalformedParams sends requests with malformed params. Each gets one answer.
 func TestMalformedParams(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for i, method := range []string{"session/new", "session/load", "session/resume", "session/fork", "session/list", "session/close", "session/delete",
 		"session/prompt", "session/set_mode", "authenticate", "_segno/undo", "_segno/checkpoints"} {
 		for j, params := range []string{``, `,"params":null`, `,"params":[1,2]`, `,"params":{}`, `,"params":{"sessionId":7}`, `,"params":{"sessionId":""}`,
@@ -89,10 +86,7 @@ func TestMalformedParams(t *testing.T) {
 
 // TestCRLF checks that a line's end is forwarded unchanged.
 func TestCRLF(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, changed(none, func(c *acptest.Config) { c.CRLF = true }))
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, changed(none, func(c *acptest.Config) { c.CRLF = true }))
 	request := fmt.Sprintf(`{"jsonrpc":"2.0", "id":"x","method":"_mine","params":{"sessionId":%q,"n":1e400,"t":"<&>\u00e9"}}`+"\r\n", s)
 	r.send(c, request)
 	m, err := c.Await(r.ctx, 0, func(m acptest.Received) bool { return m.IDText() == `"x"` })
@@ -108,10 +102,7 @@ func TestCRLF(t *testing.T) {
 // TestTooLongClientLine sends a line of 100 MiB. The proxy drops it while reading it, and
 // serves the next lines.
 func TestTooLongClientLine(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	from := c.Place()
 	r.send(c, `{"jsonrpc":"2.0","id":77,"method":"session/prompt","params":{"x":"`+strings.Repeat("x", 100<<20)+"\"}}\n")
 	m, err := c.Await(r.ctx, from, func(m acptest.Received) bool { return m.IsResponse() && m.IDText() == "77" })
@@ -186,13 +177,13 @@ func TestUnknownSessions(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
 		c := r.client()
 		for _, method := range []string{"load", "resume", "fork", "prompt", "set_mode"} {
-			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
+			_, err := c.Call(r.ctx, "session/"+method, map[string]any{"sessionId": "unknown", "cwd": r.project, "mcpServers": []any{}, "modeId": "plan",
 				"prompt": []any{map[string]string{"type": "text", "text": "x"}}})
 			if e := r.refused(err); e.Message == "" {
 				t.Errorf("%s: refused with %v", method, e)
 			}
 		}
-		if err := c.Cancel("nobody"); err != nil {
+		if err := c.Cancel("unknown"); err != nil {
 			t.Fatal(err)
 		}
 		s := r.open(c, "new", "")
@@ -216,7 +207,7 @@ func TestConcurrentRequestsForUnknownSession(t *testing.T) {
 	var calls []*acptest.Call
 	for i := range 300 {
 		method := []string{"session/load", "session/resume", "session/prompt", "session/close"}[i%4]
-		call, err := c.Go(method, map[string]any{"sessionId": "nobody", "cwd": r.project, "mcpServers": []any{}, "prompt": []any{}})
+		call, err := c.Go(method, map[string]any{"sessionId": "unknown", "cwd": r.project, "mcpServers": []any{}, "prompt": []any{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,10 +255,7 @@ func TestSilentAgent(t *testing.T) {
 // TestMalformedAgentOutput checks that malformed lines of the agent go to the log and not
 // to the client.
 func TestMalformedAgentOutput(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, changed(none, func(c *acptest.Config) { c.Greeting = "Welcome to the agent!" }))
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, changed(none, func(c *acptest.Config) { c.Greeting = "Welcome to the agent!" }))
 	r.turn(c, s, "alpha "+acptest.Directive(acptest.Step{Junk: "DEBUG: 1"}, acptest.Step{Junk: `{"foo":1}`}, acptest.Step{Junk: `[1]`}, acptest.Step{Junk: ""}, acptest.Step{Junk: "42"}, acptest.Say("ok")))
 	r.leave(c)
 	for _, m := range c.Messages() {
@@ -325,10 +313,7 @@ func TestAgentExitsAtStart(t *testing.T) {
 // TestAgentDiesAtEachPrompt checks that the agent is restarted a limited number of times,
 // that the prompt fails, and that a later prompt starts the agent again.
 func TestAgentDiesAtEachPrompt(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for range 2 {
 		_, err := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Step{Kill: true})).Stop(r.ctx)
 		if e := r.refused(err); e.Message == "" {
@@ -403,8 +388,7 @@ func TestReadOnlyStore(t *testing.T) {
 				if best {
 					r.flags = []string{"--best-effort"}
 				}
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				r.say(c, s, "alpha")
 				var mend func()
 				if what == "locked" {
@@ -420,7 +404,7 @@ func TestReadOnlyStore(t *testing.T) {
 						t.Errorf("the turn ended with %q, %v; the ledger has %q", stop.Reason, err, r.ledger())
 					}
 					if got := strings.Join(shownOurs(c, from), "\n"); what == "spoiled" && !strings.Contains(got, "not recorded") {
-						t.Errorf("the user is told %q", got)
+						t.Errorf("the user sees %q", got)
 					}
 				} else if what == "spoiled" {
 					if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: ") || r.ledger() != "" {
@@ -444,10 +428,7 @@ func TestReadOnlyStore(t *testing.T) {
 // TestStoreLockedAtTurnEnd checks that the turn is recorded when the store is no longer
 // locked.
 func TestStoreLockedAtTurnEnd(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("one"), acptest.Say("said-alpha")))
 	r.says(turn, "on it")
 	vacate := r.occupy()

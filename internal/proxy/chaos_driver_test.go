@@ -17,8 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// chaos is one run of a schedule: a client, segno and an agent, in a home of their
-// own.
+// chaos is one run of a schedule: a client, segno and an agent, in a separate home.
 type chaos struct {
 	t      *testing.T
 	ctx    context.Context
@@ -28,13 +27,13 @@ type chaos struct {
 	client *acptest.Client
 	talks  []*talk
 
-	clients  []*acptest.Client // all there ever were
+	clients  []*acptest.Client // all, also those that ended
 	killed   bool              // segno was
 	foreign  int               // how many requests models were sent before segno
-	userFile map[string]string // what the user's own file holds, by place
+	userFile map[string]string // the content of the user's file, by place
 
 	mu    sync.Mutex
-	story []string // what happened, for a reader
+	story []string // the events, for the log of a failed test
 }
 
 func newChaos(t *testing.T, ctx context.Context, s schedule) *chaos {
@@ -319,7 +318,7 @@ func (c *chaos) intrude(k *talk) error {
 	return c.end(client)
 }
 
-// fork makes one more conversation, which knows what the other one knows.
+// fork makes one more conversation, which begins with the turns of the other one.
 func (c *chaos) fork(k *talk) error {
 	forks := len(c.talks) - len(c.plan.talks)
 	if forks == len(c.plan.forks) {
@@ -334,7 +333,7 @@ func (c *chaos) fork(k *talk) error {
 	return nil
 }
 
-// leave is a client that goes.
+// leave closes the client's side.
 func (c *chaos) leave() error {
 	if err := c.end(c.client); err != nil {
 		return err
@@ -402,7 +401,7 @@ func (c *chaos) alive(kinds ...string) []int {
 	return alive
 }
 
-// requests are what the agents' models were sent.
+// requests are the requests that the agents' models received.
 func (c *chaos) requests() []acptest.Request {
 	requests, err := acptest.ReadRequests(c.agent.RequestsFile())
 	if err != nil {

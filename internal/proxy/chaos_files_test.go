@@ -117,7 +117,7 @@ const fullVar = "SEGNO_TEST_FULL"
 
 func (c *chaos) fullFile() string { return filepath.Join(c.dir, "full") }
 
-// fullFS is a file system whose disk is full while a file is there.
+// fullFS is a file system on a disk that is full while a file exists.
 type fullFS struct {
 	vfs.FS
 	flag string

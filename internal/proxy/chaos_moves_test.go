@@ -14,7 +14,7 @@ import (
 type calmTurn struct {
 	name          string // of the prompt
 	steps         []acptest.Step
-	before, after string // what the user's own file held then
+	before, after string // the content of the user's file then
 	shared        bool   // another conversation's turn ran in the directory meanwhile
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
-// schedule is what a client, or a few, do with an agent, and what goes wrong in it.
-// It depends on nothing but its seed.
+// schedule is a plan of conversations of one or two clients with an agent, and of the failures
+// in them. It depends on its seed only.
 type schedule struct {
 	seed     uint64
 	agent    acptest.Config // without its directory
@@ -21,25 +21,25 @@ type schedule struct {
 	readable bool            // the agent keeps transcripts that segno can read
 	adopted  bool            // the first conversation begins without segno
 	plan     bool            // the client chooses a mode
-	hasty    bool            // the client comes back while the agent of before may still be there
+	hasty    bool            // the client returns while the earlier agent may still run
 }
 
-// plannedTurn is one prompt and what happens while it runs.
+// plannedTurn is one prompt and the events of its turn.
 type plannedTurn struct {
-	before []string // what happens before it: see the deeds
+	before []string // events before the prompt: see the deeds
 	steps  []acptest.Step
-	deed   string // what happens in the midst of it; "" is nothing
-	after  int    // how many messages come before that
-	back   int    // how many turns a move before it is about, at most
+	deed   string // an event during the turn, "" for none
+	after  int    // how many messages come before the deed
+	back   int    // how many turns a move before the prompt undoes or redoes at most
 }
 
 // The deeds of a schedule.
 const (
-	restart     = "restart"      // the client closes stdin and comes back
-	killSegno   = "kill segno"   // kill -9; the client comes back
+	restart     = "restart"      // the client closes stdin and returns
+	killSegno   = "kill segno"   // kill -9; the client returns
 	killAgent   = "kill agent"   // kill -9
-	killBoth    = "kill both"    // kill -9 of segno, then of the agent; the client comes back
-	killTool    = "kill tool"    // kill -9 of what the agent runs
+	killBoth    = "kill both"    // kill -9 of segno, then of the agent; the client returns
+	killTool    = "kill tool"    // kill -9 of the agent's tool
 	cancel      = "cancel"       // session/cancel
 	queue       = "queue"        // another prompt, at once
 	stall       = "stall"        // the client reads nothing for a while
@@ -60,7 +60,7 @@ const (
 	freeze      = "freeze"       // SIGSTOP of the agent for a while
 	loseSession = "lose session" // the agent's session files are deleted, and it is killed
 	move        = "move"         // the directory moves while the client is away
-	intrude     = "intrude"      // another client prompts the same session, and goes
+	intrude     = "intrude"      // another client prompts the same session and closes its side
 )
 
 // personas are the kinds of agent, by their abilities and failures.
@@ -99,8 +99,8 @@ func planned(seed uint64) schedule {
 	for i := range 2 {
 		s.forks = append(s.forks, s.planTalk(r, rune('x'+i))[:2])
 	}
-	// What an agent did by itself in the moment its proxy was killed, only its own
-	// session knows. One that has none, or leaves it, has to ask first.
+	// The effects of an agent in the moment in which its proxy is killed are in its session
+	// only. An agent that has no session, or leaves it, must ask for permission first.
 	if s.has(killSegno, killBoth) && (!s.agent.Load || s.has(loseSession, move, undo, undoAside, redo, redoAside, restore, edit, fork)) {
 		s.agent.Ask = true
 	}

@@ -24,7 +24,7 @@ type talk struct {
 	since     []int    // how many requests models had been sent when each was
 	knows     []string // lines that were appended before it was forked off
 	forgets   []string // lines of turns that were undone
-	stray     []string // lines that a move may have left in the file, and told of it
+	stray     []string // lines that a move may have left in the file, and reported
 	ran       int      // turns
 	asked     int      // how often the client asked to go on
 	edits     int
@@ -145,7 +145,7 @@ func (k *talk) sayTo(client *acptest.Client, name, text string, turn plannedTurn
 	return k.ended(name, t, turn.deed)
 }
 
-// ended says how a turn ended.
+// ended reports how a turn ended.
 func (k *talk) ended(name string, t *acptest.Turn, deed string) (bool, error) {
 	stop, err := t.Stop(k.ctx)
 	var refused *acp.Error
@@ -209,7 +209,7 @@ func (k *talk) nothingLate(client *acptest.Client) {
 	}
 }
 
-// prepare does what comes before the next turn.
+// prepare makes the events before the next turn.
 func (k *talk) prepare() error {
 	for _, deed := range k.turns[0].before {
 		if err := k.do(deed, k); err != nil {

@@ -65,10 +65,10 @@ func runChaos(t *testing.T, s schedule) {
 		t.Error(err)
 		return
 	}
-	c.judge()
+	c.check()
 }
 
-// cleanUp kills what still runs, and tells what happened if the run failed.
+// cleanUp kills the processes that still run, and logs the events if the run failed.
 func (c *chaos) cleanUp() {
 	for _, client := range c.clients {
 		client.Kill()
@@ -92,8 +92,8 @@ func (c *chaos) cleanUp() {
 	}
 }
 
-// judge says what must be true of every schedule.
-func (c *chaos) judge() {
+// check checks the conditions that every schedule must satisfy.
+func (c *chaos) check() {
 	c.nothingTwice()
 	c.everyEffectNamed()
 	c.everyChoiceKept()
@@ -130,9 +130,8 @@ func (c *chaos) nothingTwice() {
 	}
 }
 
-// everyEffectNamed checks that no model was asked for the next step of a
-// conversation without being told of everything that was done in it, but for what
-// was taken back.
+// everyEffectNamed checks that each request to a model names all effects of its conversation,
+// except those that were undone.
 func (c *chaos) everyEffectNamed() {
 	for i, r := range c.requests() {
 		k := c.talkOf(r)
@@ -154,7 +153,7 @@ func (c *chaos) everyEffectNamed() {
 	}
 }
 
-// talkOf is the conversation whose prompt a request holds.
+// talkOf returns the conversation of a request, by the prompts that the request contains.
 func (c *chaos) talkOf(r acptest.Request) *talk {
 	for _, k := range slices.Backward(c.talks) { // a fork knows its source's prompts, too
 		for _, kind := range []string{"prompt-", "go-on-", "last-", "intruder-", "edit-"} {

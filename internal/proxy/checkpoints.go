@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,12 +28,12 @@ type listedCheckpoint struct {
 
 // checkpoints lists the turns of the thread's line, up to the one that redo can reach,
 // oldest first.
-func (l *ledger) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
+func (l *sessionStore) checkpoints(ctx context.Context) ([]listedCheckpoint, error) {
 	list := []listedCheckpoint{}
-	if l.thread == "" {
+	if l.record.Thread == "" {
 		return list, nil
 	}
-	head, err := l.proxy.store.Head(ctx, l.thread)
+	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return list, err
 	}
@@ -75,9 +74,9 @@ const minPrefix = 4
 // findCheckpoint returns the checkpoint with a name: t3, @ for the head, the name of a pin,
 // an id or a prefix of one. It finds only checkpoints of this thread and of its ancestors:
 // another project's checkpoint would bring that project's files here.
-func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
+func (l *sessionStore) findCheckpoint(ctx context.Context, name string) (*segno.Checkpoint, error) {
 	notFound := segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint("Type /checkpoints to see them.")
-	if l.thread == "" || name == "" {
+	if l.record.Thread == "" || name == "" {
 		return nil, notFound
 	}
 	if name == "@" {
@@ -88,35 +87,23 @@ func (l *ledger) findCheckpoint(ctx context.Context, name string) (*segno.Checkp
 	if err != nil {
 		return nil, err
 	}
-	if n, err := strconv.Atoi(strings.TrimPrefix(name, "t")); err == nil && strings.HasPrefix(name, "t") {
-		i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && c.Turn == n })
-		if i < 0 {
-			return nil, notFound
+	isTurn := func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn && checkpointName(c) == name }
+	if i := slices.IndexFunc(all, isTurn); i >= 0 {
+		return all[i], nil
+	}
+	pinned := map[segno.CommitID]bool{}
+	for c, err := range l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return nil, err
 		}
+		pinned[c.ID] = slices.Contains(segno.PinNames(c.Label), name)
+	}
+	if i := slices.IndexFunc(all, func(c *segno.Checkpoint) bool { return pinned[c.ID] }); i >= 0 {
 		return all[i], nil
 	}
-	pinned, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}), func(c *segno.Checkpoint) bool {
-		return slices.Contains(segno.PinNames(c.Label), name)
-	})
-	if err != nil {
-		return nil, err
-	}
-	isPinned := func(c *segno.Checkpoint) bool {
-		return slices.ContainsFunc(pinned, func(pin segno.Checkpoint) bool { return pin.ID == c.ID })
-	}
-	if i := slices.IndexFunc(all, isPinned); i >= 0 {
-		return all[i], nil
-	}
-	return byPrefix(all, name, notFound)
-}
-
-// byPrefix returns the checkpoint with this id or, if name has enough letters, the only one with
-// this prefix.
-func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Checkpoint, error) {
 	query := idprefix.Query{What: "checkpoint", Name: name}
 	found, err := idprefix.Find(query, idprefix.Values(all), func(c *segno.Checkpoint) string { return string(c.ID) })
-	switch {
-	case segno.KindOf(err) == segno.KindNotFound, len(name) < minPrefix && (err != nil || string(found.ID) != name):
+	if segno.KindOf(err) == segno.KindNotFound || len(name) < minPrefix && (err != nil || string(found.ID) != name) {
 		return nil, notFound
 	}
 	return found, err
@@ -125,8 +112,8 @@ func byPrefix(all []*segno.Checkpoint, name string, notFound error) (*segno.Chec
 // allCheckpoints returns the checkpoints of the thread and of its ancestors: those on the
 // line of the head, newest first, then those on the line of the tip, then those of the
 // thread's other lines. Some come more than once.
-func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
-	head, err := l.proxy.store.Head(ctx, l.thread)
+func (l *sessionStore) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, err error) {
+	head, err := l.proxy.store.Head(ctx, l.record.Thread)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +128,7 @@ func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, e
 			}
 		}
 	}
-	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.thread}), nil)
+	others, err := collect(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: l.record.Thread}), nil)
 	for i := range others {
 		all = append(all, &others[i])
 	}
@@ -149,7 +136,7 @@ func (l *ledger) allCheckpoints(ctx context.Context) (all []*segno.Checkpoint, e
 }
 
 // threads lists the threads of the session's workspace and agent, newest first.
-func (l *ledger) threads(ctx context.Context) ([]segno.Thread, error) {
+func (l *sessionStore) threads(ctx context.Context) ([]segno.Thread, error) {
 	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
 	if err != nil {
 		return nil, err
@@ -176,14 +163,14 @@ func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, erro
 	}
 	switch {
 	case s.turn != nil:
-		return refuse(segno.KindBusy, "a turn is under way", "Wait for its end.")
-	case s.thread == "":
+		return refuse(segno.KindBusy, "a turn is in progress", "Wait until it ends.")
+	case s.record.Thread == "":
 		return refuse(segno.KindRefused, noCheckpoint, "Load the session of that thread instead.")
 	case len(found) == 0:
 		return refuse(segno.KindNotFound, "no thread of this agent and directory has this name", "Type /switch to see the threads.")
 	case len(found) > 1:
 		return refuse(segno.KindInvalid, "several threads have this name", "Type /switch to see the threads.")
-	case found[0].ID == s.thread:
+	case found[0].ID == s.record.Thread:
 		return found[0], nil
 	}
 	records, err := s.proxy.index.all()

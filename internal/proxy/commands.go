@@ -49,18 +49,20 @@ type reply struct {
 // commands are the commands, in the order in which they are offered.
 func commands() []command {
 	return []command{
-		{"checkpoints", "", "list this conversation's checkpoints", parseNothing, (*session).listCheckpoints},
+		{"checkpoints", "", "list this conversation's checkpoints", parseName, (*session).listCheckpoints},
 		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
 			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
 		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
 		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
 		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
-		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseThread, (*session).switchCommand},
+		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseName, (*session).switchCommand},
 		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
 		{name: "threads", run: (*session).listThreads},
 	}
 }
 
+// findCommand returns the command with a name, nil if there is none. Some commands can only be
+// sent as methods and cannot be typed.
 func findCommand(name string, typed bool) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name && (c.text != "" || !typed) }); i >= 0 {
@@ -86,8 +88,13 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// announcements are the commands as clients list them.
-func announcements() (list []json.RawMessage) {
+// withCommands returns the agent's commands and those of the proxy, as clients list them. The
+// proxy's replace those of the agent with the same name.
+func withCommands(agents []json.RawMessage) []json.RawMessage {
+	all := slices.DeleteFunc(agents, func(c json.RawMessage) bool {
+		var named struct{ Name string }
+		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
+	})
 	for _, c := range commands() {
 		if c.text == "" {
 			continue
@@ -96,18 +103,21 @@ func announcements() (list []json.RawMessage) {
 		if c.hint != "" {
 			a["input"] = map[string]any{"hint": c.hint}
 		}
-		list = append(list, acp.Encode(a))
+		all = append(all, acp.Encode(a))
 	}
-	return list
+	return all
 }
 
-// withoutProxyCommands returns the agent's commands without those whose name the proxy uses
-// too.
-func withoutProxyCommands(list []json.RawMessage) []json.RawMessage {
-	return slices.DeleteFunc(list, func(c json.RawMessage) bool {
-		var named struct{ Name string }
-		return json.Unmarshal(c, &named) == nil && findCommand(named.Name, true) != nil
-	})
+// array is a JSON array of elements, which keep their bytes.
+func array[E ~[]byte](elements []E) []byte {
+	text := []byte{'['}
+	for i, e := range elements {
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(text, e...)
+	}
+	return append(text, ']')
 }
 
 // offerCommands are the edits that add the proxy's commands to the agent's.
@@ -117,12 +127,7 @@ func offerCommands(m acp.Message) []acp.Edit {
 	if list.IsZero() || m.Line[list.From] != '[' || m.Decode(list, &agents) != nil {
 		return nil
 	}
-	all := append(withoutProxyCommands(agents), announcements()...)
-	var text []byte // the agent's commands keep their bytes
-	for _, c := range all {
-		text = append(append(text, ','), c...)
-	}
-	return []acp.Edit{{At: list, With: append(append([]byte{'['}, text[1:]...), ']')}}
+	return []acp.Edit{{At: list, With: array(withCommands(agents))}}
 }
 
 // announceCommands offers the proxy's commands beside those that the agent announced.
@@ -132,20 +137,16 @@ func (s *session) announceCommands() {
 	}
 	var agents []json.RawMessage
 	_ = json.Unmarshal(s.commands, &agents) // if it is not a list, there are none
-	all := append(withoutProxyCommands(agents), announcements()...)
-	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": all})
+	s.notify(map[string]any{"sessionUpdate": "available_commands_update", "availableCommands": withCommands(agents)})
 }
 
 // runCommand runs a command that the user typed and answers its prompt.
 func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	ctx, end := s.wait()
 	args, err := c.parse(text)
-	if err == nil {
-		err = s.load()
-	}
 	var r reply
 	if err == nil {
-		r, err = c.run(s, ctx, args)
+		r, err = s.run(ctx, c, args)
 	}
 	end()
 	if err == nil && c.name == "edit" {
@@ -166,11 +167,8 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 	return nil
 }
 
-func parseNothing(string) (arguments, error) { return arguments{}, nil }
-
-func parseName(text string) (arguments, error) { return arguments{Name: text}, nil }
-
-func parseThread(text string) (arguments, error) { return arguments{Thread: text}, nil }
+// parseName reads a text as the name of a fork or of a thread.
+func parseName(text string) (arguments, error) { return arguments{Name: text, Thread: text}, nil }
 
 // parseCheckpoint reads the name of a checkpoint and --force.
 func parseCheckpoint(text string) (arguments, error) {
@@ -197,7 +195,8 @@ func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 func parseEdit(text string) (args arguments, err error) {
 	args.To, args.Name = cutWord(text)
 	if args.Name == "" {
-		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").WithHint("Type /edit 2 and the new text.")
+		return args, segno.Errorf(segno.KindInvalid, "edit", "", "missing argument: a turn and a text").
+			WithHint("Type /edit 2 and the new text.")
 	}
 	if _, err := strconv.Atoi(args.To); err == nil {
 		args.To = "t" + args.To
@@ -218,14 +217,19 @@ func (s *session) extension(m acp.Message) error {
 	if c == nil {
 		return &acp.Error{Code: acp.CodeMethodNotFound, Message: fmt.Sprintf("%q: Method not found", m.MethodName())}
 	}
-	if err := s.load(); err != nil {
-		return err
-	}
-	r, err := c.run(s, ctx, args)
+	r, err := s.run(ctx, c, args)
 	if err == nil {
 		s.proxy.result(m, r.result)
 	}
 	return err
+}
+
+// run runs a command on the loaded session.
+func (s *session) run(ctx context.Context, c *command, args arguments) (reply, error) {
+	if err := s.load(); err != nil {
+		return reply{}, err
+	}
+	return c.run(s, ctx, args)
 }
 
 // read reads the params of a method. The error names the param that is wrong.
@@ -236,7 +240,8 @@ func (p *arguments) read(m acp.Message, name string) error {
 	err := m.Decode(m.Params, p)
 	if bad := new(json.UnmarshalTypeError); errors.As(err, &bad) {
 		field := cmp.Or(bad.Field, "params")
-		want := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a string", reflect.Bool: "true or false"}[bad.Type.Kind()]
+		names := map[reflect.Kind]string{reflect.Int: "a whole number", reflect.String: "a string", reflect.Bool: "true or false"}
+		want := names[bad.Type.Kind()]
 		return wrong("%s must be %s, not %s", field, cmp.Or(want, "an object"), excerpt(m.Find(m.Params, field).Of(m.Line)))
 	}
 	switch {
@@ -256,7 +261,8 @@ func (p *arguments) read(m acp.Message, name string) error {
 
 func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.checkpoints(ctx)
-	r := reply{text: "No checkpoint yet: the first prompt makes one.", result: map[string]any{"thread": s.thread, "checkpoints": list}}
+	r := reply{text: "No checkpoint yet: the first prompt makes one.",
+		result: map[string]any{"thread": s.record.Thread, "checkpoints": list}}
 	if len(list) > 0 {
 		r.text = table(list, func(c listedCheckpoint) (bool, string) {
 			return c.Head, fmt.Sprintf("%-5s %s  %s  %s", c.Name, c.ID[:8], c.time.Local().Format(time.DateTime), c.Title)
@@ -268,10 +274,10 @@ func (s *session) listCheckpoints(ctx context.Context, _ arguments) (reply, erro
 func (s *session) listThreads(ctx context.Context, _ arguments) (reply, error) {
 	list, err := s.threads(ctx)
 	r := reply{text: "No thread yet: the first prompt makes one.",
-		result: map[string]any{"thread": s.thread, "threads": append([]segno.Thread{}, list...)}}
+		result: map[string]any{"thread": s.record.Thread, "threads": append([]segno.Thread{}, list...)}}
 	if len(list) > 0 {
 		r.text = table(list, func(t segno.Thread) (bool, string) {
-			return t.ID == s.thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
+			return t.ID == s.record.Thread, fmt.Sprintf("%s  %s  %s", t.ID[:8], t.Created.Local().Format(time.DateTime), t.Title)
 		})
 	}
 	return r, err
@@ -293,12 +299,8 @@ func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
 
 func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (reply, error) {
 	return func(s *session, ctx context.Context, args arguments) (reply, error) {
-		return moveReply(s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force}))
+		return s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force})
 	}
-}
-
-func restoreRequest(to segno.CommitID, name string, force bool) timeline.MoveRequest {
-	return timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force}
 }
 
 func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
@@ -306,7 +308,7 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return moveReply(s.move(ctx, restoreRequest(c.ID, args.To, args.Force)))
+	return s.restoreTo(ctx, c.ID, args.To, args.Force)
 }
 
 func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
@@ -330,7 +332,7 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 	if args.Thread == "" {
 		return s.listThreads(ctx, args)
 	}
-	before := s.thread
+	before := s.record.Thread
 	t, err := s.switchTo(ctx, args.Thread)
 	if err != nil {
 		return reply{}, err
@@ -355,7 +357,7 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 		return reply{}, segno.Errorf(segno.KindInvalid, "edit", name, "it is not a turn").WithHint("Type /checkpoints to see the turns.")
 	}
 	if turn.Workspace != nil {
-		return moveReply(s.move(ctx, restoreRequest(turn.Parent, name+"-", args.Force)))
+		return s.restoreTo(ctx, turn.Parent, name+"-", args.Force)
 	}
 	// The files of a turn from before segno are not recorded. All turns down to it are undone,
 	// and the other files stay.
@@ -366,53 +368,54 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 	later := slices.DeleteFunc(list, func(c listedCheckpoint) bool {
 		return c.Kind != string(segno.CheckpointTurn) || c.Ahead || c.Turn < turn.Turn
 	})
-	return moveReply(s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force}))
+	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force})
 }
 
 // withText is a prompt with another text; its attachments stay.
 func withText(m acp.Message, text string) (acp.Message, error) {
 	prompt := m.Find(m.Params, "prompt")
-	blocks := []string{string(acp.Encode(map[string]any{"type": "text", "text": text}))}
+	blocks := [][]byte{acp.Encode(map[string]any{"type": "text", "text": text})}
 	m.Elements(prompt, func(block acp.Span) {
 		if m.Text(m.Find(block, "type")) != "text" {
-			blocks = append(blocks, string(block.Of(m.Line)))
+			blocks = append(blocks, block.Of(m.Line))
 		}
 	})
-	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: []byte("[" + strings.Join(blocks, ",") + "]")}))
+	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: array(blocks)}))
 }
 
 const noCheckpoint = "this conversation has no checkpoint yet"
 
 // move makes a move on the session's thread. The agent's session follows at the next prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (*timeline.MoveResult, error) {
-	if s.thread == "" {
-		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, err error) {
+	if s.record.Thread == "" {
+		return r, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}
 	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
-		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
-			"the agent does not replay the turns from before segno: a session that goes back would lack them").
+		return r, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
+			"the agent does not replay the turns from before segno: a rebuilt session would lack them").
 			WithHint("Use --force to go back without them.")
 	}
 	tl, err := s.timeline(ctx)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	ask.Thread = s.thread
+	ask.Thread = s.record.Thread
 	moved, err := tl.Move(ctx, ask, nil)
 	if moved != nil {
 		s.story, s.preface = nil, nil
 	}
-	return moved, err
-}
-
-// moveReply is the reply to a move.
-func moveReply(moved *timeline.MoveResult, err error) (reply, error) {
 	if err != nil {
-		return reply{}, err
+		return r, err
 	}
 	return reply{text: describeMove(moved), result: map[string]any{"head": moved.Head.ID, "turn": moved.Head.Turn,
-		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files, "conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
-		"kept": append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
+		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files,
+		"conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
+		"kept":      append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
+}
+
+// restoreTo moves files and conversation to a checkpoint, which the user called name.
+func (s *session) restoreTo(ctx context.Context, to segno.CommitID, name string, force bool) (reply, error) {
+	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force})
 }
 
 // describeMove describes a move for the user.

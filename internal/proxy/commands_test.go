@@ -48,8 +48,7 @@ func TestCommandsAreAnnounced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Commands = theirs }))
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			check := func(when, id string) {
 				t.Helper()
 				want := append(slices.Clone(theirs), ours()...)
@@ -81,7 +80,7 @@ func sorted(list []string) []string {
 	return list
 }
 
-// files checks what the project has.
+// files checks the files of the project.
 func (r *rig) files(want map[string]string) {
 	r.Helper()
 	for name, text := range want {
@@ -97,8 +96,7 @@ func (r *rig) files(want map[string]string) {
 // three is a conversation of three turns that each append to the ledger.
 func (r *rig) three() (*acptest.Client, string) {
 	r.Helper()
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	for _, name := range []string{"alpha", "beta", "gamma"} {
 		r.write(c, s, name)
 	}
@@ -257,7 +255,7 @@ func TestConflictIsReported(t *testing.T) {
 			c, s := r.three()
 			r.put("ledger", "mine\n")
 			if got := do(r, c, s, "undo", ""); !strings.Contains(got, "ledger") {
-				t.Errorf("the user is told %q", got)
+				t.Errorf("the user sees %q", got)
 			}
 			r.files(map[string]string{"ledger": "mine\n"})
 		})
@@ -267,10 +265,7 @@ func TestConflictIsReported(t *testing.T) {
 // TestFailingCommand checks that the reply has the reason, and ends the turn or the
 // request.
 func TestFailingCommand(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for _, command := range []string{"/undo", "/redo", "/restore", "/restore t9", "/undo zero", "/undo -1", "/edit", "/edit 1", "/edit 9 text"} {
 		if said := r.order(c, s, command); !strings.Contains(said, "segno: ") {
 			t.Errorf("%s: said %q", command, said)
@@ -289,7 +284,7 @@ func TestFailingCommand(t *testing.T) {
 			t.Errorf("%s: refused with %v", method, e)
 		}
 	}
-	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": "nobody"})
+	_, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": "unknown"})
 	r.refused(err)
 	_, err = c.Call(r.ctx, "_segno/undo", map[string]any{})
 	r.refused(err)
@@ -302,10 +297,7 @@ func TestFailingCommand(t *testing.T) {
 // TestAgentCommandsAreForwarded checks that the agent's commands, and paths, are forwarded
 // unchanged.
 func TestAgentCommandsAreForwarded(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for _, text := range []string{"/compact now", "/undone", "/undo/it.go is broken", "please /undo", "/"} {
 		r.turn(c, s, text+" "+acptest.Directive(acptest.Say("said-"+text)))
 		if got := r.sent().Prompt(); !strings.HasPrefix(got, text) {
@@ -317,10 +309,7 @@ func TestAgentCommandsAreForwarded(t *testing.T) {
 // TestCommandDuringTurn checks that a command waits for the turn, and that a move reports
 // that it cannot be made.
 func TestCommandDuringTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.write(c, s, "alpha")
 	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("beta-line")))
 	r.says(turn, "on it")
@@ -358,10 +347,7 @@ func TestUndoInTerminal(t *testing.T) {
 
 // TestMoveInTerminalDuringTurn checks that the move is refused and the turn continues.
 func TestMoveInTerminalDuringTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.write(c, s, "alpha")
 	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Do("beta-line")))
 	r.says(turn, "on it")

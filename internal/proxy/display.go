@@ -13,10 +13,10 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// display is what the client is shown of the conversation.
+// display is the state of the conversation in the client.
 type display struct {
 	openCalls  openCalls
-	collecting *replayReader // collects what the agent replays now, nil if it does not replay
+	collecting *replayReader // collects the replay under way, nil if there is none
 	deferring  bool          // reports wait until the client was shown the conversation
 	reports    []string
 }
@@ -39,9 +39,18 @@ func (o *openCalls) observe(kind, id, status string) {
 // failOpenCalls shows the open calls as failed: the agent that made them has stopped. Their
 // results are unknown.
 func (s *session) failOpenCalls() {
+	s.endCalls(map[string]any{"_meta": map[string]any{"segno": map[string]any{"outcome": "unknown"}}})
+}
+
+// endReplayedCalls ends the calls of a turn that has no result of them.
+func (s *session) endReplayedCalls() {
+	s.endCalls(map[string]any{"content": toolText("The turn ended before this call did. Its result is not recorded.")})
+}
+
+// endCalls shows the open calls as failed.
+func (s *session) endCalls(fields map[string]any) {
 	for _, id := range s.openCalls {
-		meta := map[string]any{"segno": map[string]any{"outcome": "unknown"}}
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"_meta": meta}))
+		s.notify(callUpdate("tool_call_update", id, "failed", fields))
 	}
 	s.openCalls = nil
 }
@@ -52,7 +61,7 @@ func (s *session) notify(update map[string]any) {
 }
 
 // say shows the client a text as a message of the agent. The message has an id: without one,
-// a client appends it to what the agent says.
+// a client appends it to the agent's message.
 func (s *session) say(text string) {
 	update := textUpdate("agent_message_chunk", text)
 	update["messageId"] = "segno-" + segno.NewID()
@@ -91,7 +100,7 @@ func (s *session) deferReports() (show func()) {
 // loads a session does. It skips the turns whose prompt the agent has replayed; replayed may
 // be nil.
 func (s *session) replay(ctx context.Context, replayed *replayReader) error {
-	head, err := s.proxy.store.Head(ctx, s.thread)
+	head, err := s.proxy.store.Head(ctx, s.record.Thread)
 	if err != nil {
 		return err
 	}
@@ -118,8 +127,8 @@ func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 	return nil
 }
 
-// replayMissing shows the client what the record has of an interrupted turn and the agent
-// did not replay: an agent that is killed loses its unwritten output.
+// replayMissing shows the client the recorded part of an interrupted turn that the agent did
+// not replay: an agent that is killed loses its unwritten output.
 func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, replayed *replayReader) error {
 	commits, err := s.entriesOf(ctx, turn)
 	if err != nil {
@@ -168,7 +177,8 @@ func (r *replayReader) turnOf(prompt string) (texts []string, calls map[string]b
 	return texts, calls, found
 }
 
-// missingText is the part of a recorded message that the agent did not replay.
+// missingText is the part of a recorded message that the agent did not replay. If the agent
+// was killed while it wrote the message, its replay ends with a beginning of it.
 func missingText(text string, replayed []string) string {
 	if slices.ContainsFunc(replayed, func(s string) bool { return strings.Contains(normalSpace(s), normalSpace(text)) }) {
 		return ""
@@ -193,15 +203,6 @@ func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
 		s.openCalls.observe("", e.ID, status)
 	}
 	s.notify(update)
-}
-
-// endReplayedCalls ends the calls of a turn that has no result of them.
-func (s *session) endReplayedCalls() {
-	for _, id := range s.openCalls {
-		text := toolText("The turn ended before this call did. Its result is not recorded.")
-		s.notify(callUpdate("tool_call_update", id, "failed", map[string]any{"content": text}))
-	}
-	s.openCalls = nil
 }
 
 // toolText is a text as the content of a tool call.
@@ -247,6 +248,8 @@ func entryText(body json.RawMessage) string {
 	return string(body)
 }
 
+// intentUpdate announces a recorded call. Entries of the proxy have a callIntent, entries of hooks
+// have the input of the tool.
 func intentUpdate(e segno.Entry) map[string]any {
 	var intent callIntent
 	_ = json.Unmarshal(e.Body, &intent) // the body of a hook's entry is the input
@@ -259,6 +262,8 @@ func intentUpdate(e segno.Entry) map[string]any {
 	return update
 }
 
+// resultUpdate shows the result of a recorded call. The result of a hook's entry has no status,
+// and its whole body is shown as a text.
 func resultUpdate(e segno.Entry) map[string]any {
 	var result callResult
 	_ = json.Unmarshal(e.Body, &result)

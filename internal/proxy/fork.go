@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
@@ -34,7 +37,7 @@ func (s *session) fork(m acp.Message) error {
 	option := func(path ...string) string { return m.Text(m.Find(m.Params, append([]string{"_meta"}, path...)...)) }
 	f := &forkRequest{session: s, dir: cwd(m), inFlight: s.turn != nil, at: option("segno", "at"), title: option("segno", "name")}
 	inPlace := string(m.Find(m.Params, "_meta", "segno", "inPlace").Of(m.Line)) == "true"
-	if s.thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
+	if s.record.Thread == "" && s.record.Foreign && s.proxy.agent.identity().Fork && f.at == "" && !inPlace {
 		s.proxy.newSession(m) // only the agent has its turns
 		return nil
 	}
@@ -52,9 +55,10 @@ func (s *session) fork(m acp.Message) error {
 
 // meta is segno's metadata of a fork's result.
 func (f *forkRequest) meta(fork *session) map[string]any {
-	meta := map[string]any{"thread": fork.thread, "at": f.from.ID, "turn": f.from.Turn, "fidelity": fork.fidelity, "dir": fork.record.Dir}
+	meta := map[string]any{"thread": fork.record.Thread, "at": f.from.ID, "turn": f.from.Turn,
+		"fidelity": fork.fidelity, "dir": fork.record.Dir}
 	if f.inFlight {
-		meta["note"] = "a turn was under way; the fork begins after the last complete one"
+		meta["note"] = "a turn was in progress; the fork begins after the last complete one"
 	}
 	return meta
 }
@@ -62,13 +66,9 @@ func (f *forkRequest) meta(fork *session) map[string]any {
 // findPoint finds the checkpoint at which the fork begins. The session gets a thread if it
 // has none.
 func (f *forkRequest) findPoint(ctx context.Context) (err error) {
-	if f.dir == "" {
-		f.dir = f.record.Dir
-	}
-	if f.record.Dir == "" {
-		f.record.Dir = f.dir
-	}
-	if f.thread == "" {
+	f.dir = cmp.Or(f.dir, f.record.Dir)
+	f.record.Dir = cmp.Or(f.record.Dir, f.dir)
+	if f.record.Thread == "" {
 		if f.record.Foreign {
 			if _, err := f.attach(ctx, reasonRecovery); err != nil { // the agent replays its turns
 				return err
@@ -98,11 +98,8 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	fork := newSession(f.proxy)
 	fork.openParams, fork.fidelity, fork.forkedFrom = withoutExtensions(m), segno.FidelityNative, f.record.Dir
 	now := f.proxy.Place.Now()
-	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: f.title, Opened: now, Used: now, Settings: f.record.Settings,
-		IncompleteHistory: f.record.IncompleteHistory}
-	if fork.record.Title == "" {
-		fork.record.Title = f.record.Title
-	}
+	fork.record = sessionRecord{Agent: f.record.Agent, Dir: f.dir, Title: cmp.Or(f.title, f.record.Title), Opened: now, Used: now,
+		Settings: f.record.Settings, IncompleteHistory: f.record.IncompleteHistory}
 	defer f.proxy.beginOpening()()
 	maps.Copy(fork.replaced, f.replaced)
 	if f.inFlight {
@@ -116,13 +113,13 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 	if err != nil {
 		return err
 	}
-	fork.thread = made.Thread
+	fork.record.Thread = made.Thread
 	if fork.record.Dir != f.record.Dir {
 		fork.record.Dir = made.Dir // the same subdirectory of the new root
 	}
 	_, err = fork.attachLoaded(ctx, string(segno.VerbFork), canFork)
 	fork.id = fork.up
-	fork.record.Client, fork.record.Thread, fork.record.Upstream = fork.id, fork.thread, fork.id
+	fork.record.Client, fork.record.Upstream = fork.id, fork.id
 	if err == nil {
 		err = fork.save()
 	}
@@ -182,15 +179,14 @@ func prepareForkDir(dir string) error {
 	if !filepath.IsAbs(dir) {
 		return segno.Errorf(segno.KindInvalid, "fork", dir, "the directory is not absolute")
 	}
-	d, err := os.Open(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	names, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		err = os.MkdirAll(filepath.Dir(dir), 0o755)
-	} else if err == nil {
-		defer d.Close()
-		if _, err := d.Readdirnames(1); !errors.Is(err, io.EOF) {
-			return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").
-				WithHint("give a directory that is empty or does not exist; the checkpoint's files are written to it")
-		}
+	case len(names) > 0:
+		return segno.Errorf(segno.KindRefused, "fork", dir, "the directory is not empty").
+			WithHint("give a directory that is empty or does not exist; the checkpoint's files are written to it")
+	case err == nil:
 		err = os.Remove(dir)
 	}
 	if err != nil {
@@ -202,7 +198,7 @@ func prepareForkDir(dir string) error {
 // answerInPlace answers with a fork that gets the client id of the source.
 func (f *forkRequest) answerInPlace(ctx context.Context, m acp.Message) error {
 	if f.turn != nil {
-		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is under way").WithHint("wait for its end, or fork without inPlace")
+		return segno.Errorf(segno.KindBusy, "fork", "", "a turn is in progress").WithHint("wait until it ends, or fork without inPlace")
 	}
 	if _, err := f.inPlace(ctx); err != nil {
 		return err
@@ -225,4 +221,131 @@ func (f *forkRequest) inPlace(ctx context.Context) (*timeline.ForkResult, error)
 	}
 	f.preface = nil
 	return made, f.setThread(ctx, made.Thread, f.title, f.record.IncompleteHistory)
+}
+
+// forkPoints are the agents that can fork at a message, and the versions since which they
+// can. Older versions ignore the message and fork at the head, without an error: the npm
+// packages of the versions before do not contain the field.
+var forkPoints = [...]struct{ agent, since string }{
+	{"claude-agent-acp", "0.75.0"},
+	{"codex-acp", "1.8.0"},
+	{segnoAgent, "0"},
+}
+
+// supportsForkPoint reports whether an agent can fork at a message.
+func supportsForkPoint(id identity) bool {
+	for _, p := range forkPoints {
+		if strings.Contains(id.Name, p.agent) {
+			return slices.Compare(versionNumbers(id.Version), versionNumbers(p.since)) >= 0
+		}
+	}
+	return false
+}
+
+// versionNumbers are the numbers of a version, without the part after "-".
+func versionNumbers(version string) []int {
+	var out []int
+	version, _, _ = strings.Cut(version, "-")
+	for part := range strings.SplitSeq(version, ".") {
+		n, _ := strconv.Atoi(part) // 0 if it is not a number
+		out = append(out, n)
+	}
+	return out
+}
+
+// forkAt has the agent fork the session of a turn at the end of that turn. It returns
+// errUnsupported if the agent cannot, refuses, or forked somewhere else.
+func (s *session) forkAt(ctx context.Context, proc *process, turn *segno.Checkpoint) (segno.SessionID, error) {
+	if turn.Session == nil || turn.Session.Agent != s.record.Agent || s.unusable[turn.Session.Session] {
+		return "", errUnsupported
+	}
+	query := segno.CheckpointQuery{Session: turn.Session.Session}
+	newest, err := find(s.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool { return c.Kind == segno.CheckpointTurn })
+	if err != nil {
+		return "", err
+	}
+	point := map[string]any{}
+	atHead := !s.replaced[turn.Session.Session] && newest != nil && newest.ID == turn.ID
+	if !atHead {
+		message, err := s.lastMessageOf(ctx, turn)
+		if err != nil {
+			return "", err
+		}
+		if message == "" || !supportsForkPoint(s.proxy.agent.identity()) {
+			return "", errUnsupported
+		}
+		fork := map[string]any{"fork": map[string]any{"version": 1, "messageId": message}}
+		point["_meta"] = map[string]any{"jetbrains": map[string]any{"air": fork}}
+	}
+	m, err := s.proxy.agent.call(ctx, proc, "session/fork", s.params(turn.Session.Session, point), nil)
+	if isAnswer(err) {
+		s.logf("the agent does not fork: %v", err)
+		return "", errUnsupported
+	}
+	if err != nil {
+		return "", err
+	}
+	up := segno.SessionID(m.SessionID())
+	if up == "" {
+		return "", errUnsupported
+	}
+	s.loaded(proc, m)
+	if !atHead {
+		err = s.verifyFork(ctx, proc, up, turn)
+	}
+	return up, err
+}
+
+// verifyFork has the agent replay a fork that it made. It returns errUnsupported if the
+// fork's last prompt is not the turn's.
+func (s *session) verifyFork(ctx context.Context, proc *process, up segno.SessionID, turn *segno.Checkpoint) error {
+	if !s.proxy.agent.identity().Load {
+		return nil
+	}
+	reader := &replayReader{promptsOnly: true}
+	s.proxy.announce(s, up, nil)
+	_, err := s.callOpen(ctx, proc, "session/load", up, reader)
+	switch {
+	case isAnswer(err):
+		s.logf("the agent does not load its fork: %v", err)
+		return errUnsupported
+	case err == nil && !reader.endsWith(turn.Prompt):
+		s.logf("the agent's fork does not end at turn t%d", turn.Turn)
+		return errUnsupported
+	}
+	return err
+}
+
+// lastMessageOf returns the id of the agent's last message in a turn; "" if it has none, or
+// if a tool call came after it, which a fork there would lack. Forks of segno's agent have
+// the whole turn.
+func (s *session) lastMessageOf(ctx context.Context, turn *segno.Checkpoint) (string, error) {
+	commits, err := s.entriesOf(ctx, turn)
+	if err != nil || len(commits) == 0 {
+		return "", err
+	}
+	end := endNoteOf(commits[0].Entries)
+	if len(end.Messages) == 0 || end.Behind && !s.proxy.agent.identity().isSegno() {
+		return "", nil
+	}
+	return end.Messages[len(end.Messages)-1], nil
+}
+
+// turnOfMessage returns the turn of the thread's line in which the agent sent a message.
+func (l *sessionStore) turnOfMessage(ctx context.Context, message string) (*segno.Checkpoint, error) {
+	head, err := l.proxy.store.Head(ctx, l.record.Thread)
+	if err != nil {
+		return nil, err
+	}
+	line, err := l.proxy.store.Load(ctx, head.Tip, segno.Window{Entries: true})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Backward(line.Commits) {
+		if n.Checkpoint != nil && slices.Contains(endNoteOf(n.Entries).Messages, message) {
+			return n.Checkpoint, nil
+		}
+	}
+	return nil, segno.NewError(segno.KindNotFound, "fork", message, nil).
+		WithHint("give a checkpoint of 'segno log', or the id of a message of the agent")
 }

@@ -32,7 +32,7 @@ func forkers() map[string]func(string) acptest.Config {
 		"head only": changed(none, func(c *acptest.Config) { c.Fork = true })}
 }
 
-// forked is what the answer to session/fork says.
+// forked is the result of session/fork.
 type forked struct {
 	SessionID string `json:"sessionId"`
 	Meta      struct {
@@ -92,8 +92,7 @@ func messageOf(turn *acptest.Turn) string {
 // sees only its turns, also after a restart.
 func TestForkAtHead(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		r.say(c, s, "beta")
 		from := c.Place()
@@ -149,8 +148,7 @@ func TestForkAtEarlierTurn(t *testing.T) {
 			t.Run(name+" "+how, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				first := r.write(c, s, "alpha")
 				r.say(c, s, "beta")
 				point := r.log()[1]
@@ -173,8 +171,7 @@ func TestForkAtEarlierTurn(t *testing.T) {
 // TestForkOfFork checks that a fork of a fork has the first fork's turns.
 func TestForkOfFork(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		r.say(c, s, "beta")
 		one := r.fork(c, s, r.project, at("t1"))
@@ -196,8 +193,7 @@ func TestForkOfFork(t *testing.T) {
 // change.
 func TestForkInPlace(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		r.say(c, s, "beta")
 		source := r.log()[0].Thread
@@ -231,8 +227,7 @@ func TestForkInOtherDirectory(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
 			r.put("mine", "one")
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.write(c, s, "alpha")
 			r.put("mine", "two")
 			r.write(c, s, "beta")
@@ -258,7 +253,7 @@ func TestForkInOtherDirectory(t *testing.T) {
 				t.Errorf("the fork works in %s, not in %s", got, dir)
 			}
 			if text := r.sent().Text(); !strings.Contains(text, dir) {
-				t.Errorf("the fork's model is not told where it is:\n%s", text)
+				t.Errorf("the request to the fork's model does not name the directory:\n%s", text)
 			}
 			list, err := c.List(r.ctx, dir)
 			if err != nil || len(list) != 1 || list[0].SessionID != f.SessionID {
@@ -281,7 +276,7 @@ func (r *rig) put(name, text string) {
 	}
 }
 
-// read is what a file has.
+// read returns the content of a file.
 func (r *rig) read(dir, name string) string {
 	r.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, name))
@@ -293,10 +288,7 @@ func (r *rig) read(dir, name string) string {
 
 // TestForkIntoNonEmptyDirectory checks that the fork is refused and changes nothing.
 func TestForkIntoNonEmptyDirectory(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
 	dir := r.project + "-fork"
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -321,8 +313,7 @@ func TestForkIntoNonEmptyDirectory(t *testing.T) {
 // that, and does not disturb the turn.
 func TestForkDuringTurn(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
 		r.says(turn, "on it")
@@ -341,10 +332,7 @@ func TestForkDuringTurn(t *testing.T) {
 
 // TestForkAtUnknownCheckpoint checks that the fork is refused with a hint.
 func TestForkAtUnknownCheckpoint(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, honours)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, honours)
 	if f, err := r.tryFork(c, s, r.project, at("t1")); err == nil {
 		t.Errorf("a fork before the first turn: %+v", f)
 	}
@@ -366,8 +354,7 @@ func TestForkAtUnknownCheckpoint(t *testing.T) {
 // TestForkOfUnpromptedSession forks a session that was never prompted.
 func TestForkOfUnpromptedSession(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		id, err := c.Open(r.ctx, "fork", s, r.project)
 		if err != nil {
 			r.refused(err)
@@ -384,8 +371,7 @@ func TestForkOfUnpromptedSession(t *testing.T) {
 // TestForkResultHasModes checks the fields that a client needs to show the fork.
 func TestForkResultHasModes(t *testing.T) {
 	eachAgent(t, forkers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		m, err := c.Call(r.ctx, "session/fork", map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
 		if err != nil {

@@ -62,7 +62,8 @@ func (p *proxy) fromAgent(proc *process) {
 func (p *proxy) salvage(proc *process, line []byte) {
 	found, pure := acp.ExtractMessages(line)
 	for i, m := range found {
-		if i < pure || m.IsResponse() && proc.expects(m.IDText()) || m.IsRequest() && isClientMethod(m.MethodName()) {
+		_, isExpected := proc.lookup(m.IDText())
+		if i < pure || m.IsResponse() && isExpected || m.IsRequest() && isClientMethod(m.MethodName()) {
 			p.handleAgent(proc, m, true)
 		}
 	}
@@ -91,7 +92,7 @@ func excerpt(line []byte) string {
 }
 
 // lostAnswer is the error of a request whose answer seems to have come under another id.
-const lostAnswer = "the agent answered under the id of another request, and fell silent"
+const lostAnswer = "the agent answered with the id of another request and then stopped"
 
 // strayAnswer handles an answer under an id that no request has. If the id is invalid and
 // only one request is open, the answer was meant for it. Else an answer may have come twice,
@@ -100,36 +101,30 @@ func (p *proxy) strayAnswer(proc *process, id string) {
 	p.logf("the agent answered request %s, which does not exist", excerpt([]byte(id)))
 	waiting := proc.unanswered()
 	if !acp.IsID(id) && len(waiting) == 1 {
-		proc.fail(waiting[0], "the agent answered under an invalid id")
+		proc.fail(waiting[0], "the agent answered with an invalid id")
 		return
 	}
-	p.watchSilence(proc, slices.DeleteFunc(waiting, func(id string) bool {
-		w, ok := proc.lookup(id)
-		if ok && w.doubted != nil {
+	for _, id := range waiting {
+		switch w, ok := proc.lookup(id); {
+		case ok && w.doubted != nil:
 			w.doubted(func() { proc.fail(id, lostAnswer) })
+		case ok:
+			p.watchSilence(proc, id)
 		}
-		return w.doubted != nil
-	}))
+	}
 }
 
-// watchSilence checks again as long as the agent writes anything: a slow agent must not be
-// taken for a broken one. It fails requests if the agent writes nothing at all for some
-// time.
-func (p *proxy) watchSilence(proc *process, waiting []string) {
-	if len(waiting) == 0 {
-		return
-	}
+// watchSilence fails a request if the agent writes nothing at all for some time. It checks
+// again as long as the agent writes anything: a slow agent must not be taken for a broken one.
+func (p *proxy) watchSilence(proc *process, id string) {
 	lines := proc.lines.Load()
 	time.AfterFunc(cmp.Or(p.strayWait, answerWait), func() {
-		waiting = slices.DeleteFunc(waiting, func(id string) bool { return !proc.expects(id) })
-		switch {
-		case p.ctx.Err() != nil:
+		switch _, isOpen := proc.lookup(id); {
+		case !isOpen || p.ctx.Err() != nil:
 		case proc.lines.Load() != lines:
-			p.watchSilence(proc, waiting)
+			p.watchSilence(proc, id)
 		default:
-			for _, id := range waiting {
-				proc.fail(id, lostAnswer)
-			}
+			proc.fail(id, lostAnswer)
 		}
 	})
 }

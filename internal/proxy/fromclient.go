@@ -1,9 +1,9 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -25,8 +25,7 @@ func (p *proxy) fromClient() {
 			return
 		}
 		m, err := acp.Parse(line)
-		var bad *acp.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*acp.Error](err); ok {
 			p.malformedLine(line, bad)
 		} else if err == nil {
 			p.handleClient(m)
@@ -93,9 +92,6 @@ func (p *proxy) handleClient(m acp.Message) {
 	}
 }
 
-// cwdMethods are the requests that name a directory.
-var cwdMethods = [...]string{"session/new", "session/load", "session/resume", "session/fork", "session/list"}
-
 // invalid returns the error of a request that cannot be served, else nil. The agent may not
 // answer a request under an invalid id, and would resolve a relative directory against its
 // own working directory, which is not the client's.
@@ -103,7 +99,8 @@ func invalid(m acp.Message) *acp.Error {
 	if !acp.IsID(m.IDText()) {
 		return invalidRequest("the id must be a string, a number or null")
 	}
-	if method := m.MethodName(); slices.Contains(cwdMethods[:], method) {
+	switch method := m.MethodName(); method {
+	case "session/new", "session/load", "session/resume", "session/fork", "session/list":
 		at := m.Find(m.Params, "cwd")
 		if text := at.Of(m.Line); text != nil && string(text) != "null" && !filepath.IsAbs(m.Text(at)) {
 			return clientError(segno.Errorf(segno.KindInvalid, method, "", "cwd must be an absolute path, not %s", excerpt(text)).
@@ -132,7 +129,7 @@ func (p *proxy) toSession(m acp.Message) {
 		return
 	}
 	if method == "session/cancel" {
-		s.cancelSoon()
+		s.setCancel(true)
 	}
 	handle, added := step{do: func() { s.fromClient(m) }}, false
 	if isExtension || strings.HasPrefix(method, "session/") {
@@ -162,14 +159,14 @@ func (p *proxy) forwardUnknown(m acp.Message) {
 	if m.IsRequest() {
 		p.withAgent(m, func(proc *process) { p.forward(proc, m, func(a acp.Message) { p.toClient(a.Line) }) })
 	} else if proc := p.agent.current(); proc != nil {
-		_ = proc.in.Write(m.Line)
+		proc.write(nil, m.Line)
 	}
 }
 
 // forward writes a request of the client to the agent. The goroutine that reads the agent
 // calls answer. If the agent ends first, forward answers the client.
 func (p *proxy) forward(proc *process, m acp.Message, answer func(acp.Message)) {
-	proc.send(m.IDText(), m.Line, pending{answer: answer, ended: func() { p.failWith(m, agentEnded()) }})
+	proc.send(nil, m.IDText(), m.Line, pending{answer: answer, ended: func() { p.failWith(m, agentEnded()) }})
 }
 
 // authenticate forwards the client's authentication, and keeps it in memory for the next
@@ -177,7 +174,9 @@ func (p *proxy) forward(proc *process, m acp.Message, answer func(acp.Message)) 
 func (p *proxy) authenticate(proc *process, m acp.Message) {
 	p.forward(proc, m, func(a acp.Message) {
 		if a.Err() == nil {
-			p.agent.setAuth(m.Params.Of(m.Line))
+			p.agent.mu.Lock()
+			p.agent.auth = bytes.Clone(m.Params.Of(m.Line))
+			p.agent.mu.Unlock()
 		}
 		p.toClient(a.Line)
 	})
@@ -188,24 +187,22 @@ func (p *proxy) authenticate(proc *process, m acp.Message) {
 func (p *proxy) newSession(m acp.Message) {
 	end := p.beginOpening()
 	p.work.Go(func() {
-		defer end()
 		proc, err := p.agent.running(p.ctx)
 		if err != nil {
 			p.fail(m, err)
+			end()
 			return
 		}
-		done := make(chan struct{})
-		proc.send(m.IDText(), m.Line, pending{
+		proc.send(nil, m.IDText(), m.Line, pending{
 			answer: func(a acp.Message) {
-				defer close(done)
 				p.newSessionAnswered(proc, m, a)
+				end()
 			},
 			ended: func() {
-				defer close(done)
 				p.failWith(m, agentEnded())
+				end()
 			},
 		})
-		<-done
 	})
 }
 
@@ -236,7 +233,7 @@ func (p *proxy) cancelRequest(m acp.Message) {
 		s.box.add(0, func() { s.cancelPrompt(key) })
 	}
 	if proc := p.agent.current(); proc != nil {
-		_ = proc.in.Write(m.Line)
+		proc.write(nil, m.Line)
 	}
 }
 
@@ -255,11 +252,11 @@ func (p *proxy) answerFromClient(m acp.Message) {
 	}
 	line := m.WithID(q.id).Line
 	if q.session == nil {
-		_ = q.proc.in.Write(line)
+		q.proc.write(nil, line)
 		return
 	}
 	q.session.box.add(0, func() {
 		q.session.permissionAnswered(q, m)
-		q.proc.writeFrom(q.session.box, line)
+		q.proc.write(q.session.box, line)
 	})
 }

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,21 +12,13 @@ import (
 // foreign is a session of two turns that the agent had without segno.
 func (r *rig) foreign() string {
 	r.Helper()
-	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
-	if err != nil {
-		r.Fatal(err)
-	}
-	if _, err := bare.Initialize(r.ctx, nil); err != nil {
-		r.Fatal(err)
-	}
-	s := r.open(bare, "new", "")
-	r.write(bare, s, "alpha")
-	r.write(bare, s, "beta")
-	r.leave(bare)
-	return s
+	return r.withoutSegno(func(c *acptest.Client, s string) {
+		r.write(c, s, "alpha")
+		r.write(c, s, "beta")
+	})
 }
 
-// readers are agents that show a session's turns, by what else they can do.
+// readers are agents that replay a session's turns, by their other capabilities.
 func readers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{
 		"full": acptest.Full,

@@ -3,8 +3,6 @@ package proxy_test
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,10 +14,7 @@ import (
 // TestClientKeepsFirstID loses the agent's session twice. The client sees no other id than
 // the first.
 func TestClientKeepsFirstID(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	ask := func(line string) string {
 		return line + " " + acptest.Directive(acptest.Step{Tool: "ledger", Line: line, Ask: true}, acptest.Say("said-"+line))
 	}
@@ -48,11 +43,11 @@ func TestClientKeepsFirstID(t *testing.T) {
 	delete(ups, s)
 	for _, m := range c.Messages() {
 		if id := m.SessionID(); id != "" && id != s {
-			t.Errorf("the client was told of %s: %s", id, m.Line)
+			t.Errorf("the client received the id %s: %s", id, m.Line)
 		}
 		for up := range ups {
 			if bytes.Contains(m.Line, []byte(up)) {
-				t.Errorf("the client was told of %s: %s", up, m.Line)
+				t.Errorf("the client received the id %s: %s", up, m.Line)
 			}
 		}
 	}
@@ -67,10 +62,7 @@ func TestClientKeepsFirstID(t *testing.T) {
 // TestSessionTwiceInChain switches from one session to another and back. The chain has the
 // first one twice.
 func TestSessionTwiceInChain(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.write(c, s, "alpha")
 	r.write(c, s, "beta")
 	r.order(c, s, "/undo")
@@ -99,10 +91,7 @@ func TestSessionTwiceInChain(t *testing.T) {
 
 // TestUndoAndRedoKeepSession checks that no new session is made without need.
 func TestUndoAndRedoKeepSession(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	r.say(c, s, "beta")
 	r.segno("undo", "-y")
@@ -118,8 +107,7 @@ func TestUndoAndRedoKeepSession(t *testing.T) {
 // do not.
 func TestListCloseDelete(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		other := r.open(c, "new", "")
 		r.say(c, other, "beta")
@@ -166,10 +154,7 @@ func TestListCloseDelete(t *testing.T) {
 // TestListHasNoReplacedSessions checks that only the session that the client knows is
 // listed.
 func TestListHasNoReplacedSessions(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	r.say(c, s, "beta")
 	r.order(c, s, "/undo")
@@ -182,36 +167,27 @@ func TestListHasNoReplacedSessions(t *testing.T) {
 
 // TestResumeUnpromptedSession resumes a session that the agent forgot with its process.
 func TestResumeUnpromptedSession(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		for _, method := range []string{"load", "resume"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
-				c = r.comeBack(c, method, s)
-				r.say(c, s, "alpha")
-				c = r.comeBack(c, method, s)
-				r.say(c, s, "beta")
-				r.wantSeen([]string{"alpha", "beta"})
-				if got := r.logged(); got != "beta alpha" {
-					t.Errorf("the log has %q", got)
-				}
-				if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
-					t.Errorf("there is more than one thread:\n%s", out)
-				}
-			})
+	eachMethod(t, kinds(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
+		c, s := r.session()
+		c = r.comeBack(c, method, s)
+		r.say(c, s, "alpha")
+		c = r.comeBack(c, method, s)
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+		if got := r.logged(); got != "beta alpha" {
+			t.Errorf("the log has %q", got)
 		}
-	}
+		if out := r.segno("threads", "--json"); strings.Count(out, `"head"`) != 1 {
+			t.Errorf("there is more than one thread:\n%s", out)
+		}
+	})
 }
 
 // TestPromptWithoutLoad prompts a session of an earlier run without loading it. The
 // conversation continues.
 func TestPromptWithoutLoad(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.write(c, s, "alpha")
 		r.leave(c)
 		c = r.client()
@@ -231,8 +207,7 @@ func TestLoadReplaysInOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			first := "alpha " + acptest.Directive(acptest.Say("before"), acptest.Do("one"), acptest.Say("after"))
 			second := "beta " + acptest.Directive(acptest.Do("two"), acptest.Say("end"))
 			r.turn(c, s, first)
@@ -369,16 +344,7 @@ func TestForeignSession(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, acptest.Full)
-			bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := bare.Initialize(r.ctx, nil); err != nil {
-				t.Fatal(err)
-			}
-			s := r.open(bare, "new", "")
-			r.say(bare, s, "alpha")
-			r.leave(bare)
+			s := r.withoutSegno(func(c *acptest.Client, s string) { r.say(c, s, "alpha") })
 			c := r.client()
 			list, err := c.List(r.ctx, r.project)
 			if err != nil || len(list) != 1 || list[0].SessionID != s {
@@ -412,8 +378,7 @@ func TestAuthRequired(t *testing.T) {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, acptest.Full)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			r.leave(c)
 			r.agent.Auth = true
@@ -451,16 +416,7 @@ func TestAuthRequired(t *testing.T) {
 func TestForkOfForeignSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, acptest.Full)
-	bare, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bare.Initialize(r.ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	s := r.open(bare, "new", "")
-	r.say(bare, s, "alpha")
-	r.leave(bare)
+	s := r.withoutSegno(func(c *acptest.Client, s string) { r.say(c, s, "alpha") })
 	c := r.client()
 	r.open(c, "load", s)
 	fork := r.open(c, "fork", s)

@@ -31,9 +31,9 @@ func (p *proxy) initialize(m acp.Message) {
 
 // sendInitialize forwards initialize to a process that has received nothing yet. If it
 // succeeds, the agent keeps the request for the next processes, and the client's answer also
-// offers what the proxy can do.
+// offers the methods of the proxy.
 func (p *proxy) sendInitialize(proc *process, m acp.Message) {
-	proc.send(m.IDText(), m.Line, pending{
+	proc.send(nil, m.IDText(), m.Line, pending{
 		ended: func() {
 			outcome, _ := proc.outcome.Load().(string)
 			p.fail(m, segno.Errorf(segno.KindIO, "start agent", p.Command[0], "it ended before it answered (%s)", outcome).
@@ -61,8 +61,8 @@ func (p *proxy) sendInitialize(proc *process, m acp.Message) {
 // offered are the session methods that the proxy serves for an agent that cannot.
 var offered = [...]string{"list", "resume", "fork", "close", "delete"}
 
-// offer is an agent's answer to initialize, with what the proxy can do: load, list, resume,
-// fork, close and delete sessions.
+// offer adds the methods of the proxy to an agent's answer to initialize: it can load, list,
+// resume, fork, close and delete sessions of every agent.
 func offer(m acp.Message) []byte {
 	at := m.Find(m.Result, "agentCapabilities")
 	caps := members(at.Of(m.Line))

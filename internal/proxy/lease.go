@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -17,37 +16,29 @@ const (
 	releaseWait = 250 * time.Millisecond // how long an answer to the client waits for the release of a lease
 )
 
-// heldError is the error of a prompt while another client has the thread's lease.
-type heldError struct{ owner string }
-
-func (e *heldError) Error() string {
-	if fields := strings.Fields(e.owner); len(fields) > 1 && fields[0] == "acp" {
-		return "another client works on this thread (process " + fields[1] + ")"
-	}
-	return "another client works on this thread (" + e.owner + ")"
-}
-
-func isHeld(err error) bool {
-	var held *heldError
-	return errors.As(err, &held)
-}
+// errHeld is the error of a prompt while another client has the thread's lease.
+var errHeld = errors.New("another client is using this thread")
 
 // acquireLease takes the lease on the thread. It releases the lease of a process that has
-// ended.
-func (l *ledger) acquireLease(ctx context.Context) error {
-	want := segno.Lease{Thread: l.thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
+// ended, and tries again: another process may have been faster.
+func (l *sessionStore) acquireLease(ctx context.Context) error {
+	want := segno.Lease{Thread: l.record.Thread, Owner: l.leaseOwner(), Expires: l.proxy.Place.Now().Add(leaseTime)}
 	for {
 		got, err := l.proxy.store.Acquire(ctx, want)
 		if err == nil {
 			l.lease = got
 			return nil
 		}
-		held, heldErr := l.proxy.store.LeaseOf(ctx, l.thread)
+		held, heldErr := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 		if segno.KindOf(err) != segno.KindBusy || heldErr != nil || held.Owner == "" {
 			return err
 		}
 		if !ownerGone(held.Owner) {
-			return segno.NewError(segno.KindBusy, "prompt", string(l.thread), &heldError{held.Owner}).
+			owner := held.Owner
+			if fields := strings.Fields(owner); len(fields) > 1 && fields[0] == "acp" {
+				owner = "process " + fields[1]
+			}
+			return segno.Errorf(segno.KindBusy, "prompt", string(l.record.Thread), "%w (%s)", errHeld, owner).
 				WithHint("wait for its turn to end, or fork the thread")
 		}
 		if err := l.proxy.store.Release(ctx, held); err != nil && segno.KindOf(err) != segno.KindFenced {
@@ -58,7 +49,7 @@ func (l *ledger) acquireLease(ctx context.Context) error {
 
 // releaseLease lets other clients prompt. If the store is busy, the client's answer does not
 // wait for it: the lease is released later, or expires.
-func (l *ledger) releaseLease() {
+func (l *sessionStore) releaseLease() {
 	held := l.lease
 	if l.lease = (segno.Lease{}); held.Epoch == 0 {
 		return
@@ -74,16 +65,16 @@ func (l *ledger) releaseLease() {
 }
 
 // leaseOwner names this session of this process.
-func (l *ledger) leaseOwner() string {
+func (l *sessionStore) leaseOwner() string {
 	return l.proxy.owner + " " + segno.DerivedID("lane", string(l.record.Client))[:8]
 }
 
 // heldElsewhere reports whether another client's turn is under way on the thread.
-func (l *ledger) heldElsewhere(ctx context.Context) (bool, error) {
-	if l.thread == "" {
+func (l *sessionStore) heldElsewhere(ctx context.Context) (bool, error) {
+	if l.record.Thread == "" {
 		return false, nil
 	}
-	held, err := l.proxy.store.LeaseOf(ctx, l.thread)
+	held, err := l.proxy.store.LeaseOf(ctx, l.record.Thread)
 	return held.Owner != "" && held.Owner != l.leaseOwner() && !ownerGone(held.Owner), err
 }
 
@@ -98,52 +89,33 @@ func ownerGone(owner string) bool {
 	return err == nil && !proc.Alive(pid, strings.Trim(fields[2], "-"))
 }
 
-// renewal renews the lease of a turn, whatever the session's goroutine waits for.
-type renewal struct {
-	mu      sync.Mutex
-	timer   *time.Timer
-	ended   bool
-	renewed segno.Lease // the newest; zero if it was not renewed yet
-}
-
-// startRenewal renews a lease until stop is called. It does not use the session's goroutine,
-// which may wait for the agent longer than the lease is valid.
-func startRenewal(p *proxy, l segno.Lease) *renewal {
-	const every = leaseTime / 3
-	r := &renewal{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.timer = time.AfterFunc(every, func() {
-		l.Expires = p.Place.Now().Add(leaseTime)
-		got, err := p.store.Acquire(p.ctx, l)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		switch {
-		case r.ended && err == nil:
-			_ = p.store.Release(p.ctx, got) // the turn ended meanwhile; at worst the lease expires
-		case r.ended:
-		case err != nil:
-			p.logf("renew the lease: %v", err) // a commit under it will fail
-			r.timer.Reset(every)
-		default:
-			l, r.renewed = got, got // a lease that had expired gets another epoch
-			r.timer.Reset(every)
+// startRenewal renews a lease until stop is called, which returns the newest lease: one that
+// had expired gets another epoch. It does not use the session's goroutine, which may wait for
+// the agent longer than the lease is valid.
+func startRenewal(p *proxy, l segno.Lease) (stop func() segno.Lease) {
+	ctx, cancel := context.WithCancel(p.ctx)
+	tick := time.NewTicker(leaseTime / 3)
+	ended := make(chan struct{})
+	p.work.Go(func() {
+		defer close(ended)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			l.Expires = p.Place.Now().Add(leaseTime)
+			if renewed, err := p.store.Acquire(ctx, l); err == nil {
+				l = renewed
+			} else if ctx.Err() == nil {
+				p.logf("renew the lease: %v", err) // a commit under it will fail
+			}
 		}
 	})
-	return r
-}
-
-// stop ends the renewal and returns the newest lease, or first if it was not renewed.
-func (r *renewal) stop(first segno.Lease) segno.Lease {
-	if r == nil {
-		return first
+	return func() segno.Lease {
+		cancel()
+		<-ended
+		return l
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ended = true
-	r.timer.Stop()
-	if r.renewed.Epoch != 0 {
-		return r.renewed
-	}
-	return first
 }

@@ -81,10 +81,7 @@ func TestLeaseOwnerIsKilled(t *testing.T) {
 // TestTurnWithLostLease checks that a turn is not recorded over another owner's, is
 // reported, and is not lost.
 func TestTurnWithLostLease(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	r.say(c, s, "alpha")
 	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-beta")))
 	r.says(turn, "on it")
@@ -98,12 +95,12 @@ func TestTurnWithLostLease(t *testing.T) {
 	}
 	held, err := st.Store.LeaseOf(r.ctx, thread)
 	if err != nil || held.Owner == "" {
-		t.Fatalf("nobody holds the thread: %+v, %v", held, err)
+		t.Fatalf("the thread has no lease: %+v, %v", held, err)
 	}
 	if err := st.Release(r.ctx, held); err != nil {
 		t.Fatal(err)
 	}
-	mine, err := st.Acquire(r.ctx, segno.Lease{Thread: thread, Owner: "somebody else", Expires: time.Now().Add(time.Minute)})
+	mine, err := st.Acquire(r.ctx, segno.Lease{Thread: thread, Owner: "another process", Expires: time.Now().Add(time.Minute)})
 	if err != nil || mine.Epoch <= held.Epoch {
 		t.Fatalf("the epoch is %d behind %d, %v", mine.Epoch, held.Epoch, err)
 	}
@@ -119,7 +116,7 @@ func TestTurnWithLostLease(t *testing.T) {
 		t.Errorf("a turn of a stale epoch moved the head from %s to %s, %v", head.Head, now.Head, err)
 	}
 	if got := strings.Join(shownOurs(c, turn.From), "\n"); got == "" {
-		t.Error("the client's user is not told that the turn is not recorded")
+		t.Error("the client received no report that the turn is not recorded")
 	}
 	_, err = r.prompt(c, s, "gamma").Stop(r.ctx)
 	if e := r.refused(err); !strings.Contains(e.Message, "another client") {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,7 +24,7 @@ const listPageSize = 100
 // sessions of the index that the agent does not list.
 type cursor struct {
 	Agent  string          `json:"agent,omitempty"` // the agent's cursor of its next page
-	Index  bool            `json:"ours,omitempty"`  // the page begins within the index, after this session
+	Index  bool            `json:"index,omitempty"` // the page begins within the index, after this session
 	Used   time.Time       `json:"used,omitzero"`
 	Client segno.SessionID `json:"client,omitempty"` // "" for the first session
 }
@@ -43,20 +44,16 @@ func (p *proxy) readCursor(m acp.Message) (c cursor, at acp.Span, err error) {
 	}
 	text, ok := strings.CutPrefix(m.Text(at), cursorPrefix)
 	data, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = json.Unmarshal(data, &c)
-	}
 	wrong := ""
-	if !ok || err != nil {
-		wrong = "is not one that session/list returned"
+	if !ok || err != nil || json.Unmarshal(data, &c) != nil {
+		wrong = "is unknown"
 	} else if c.Agent != "" && !p.agent.identity().List {
-		wrong = "is of another agent"
+		wrong = "belongs to another agent"
+	} else {
+		return c, at, nil
 	}
-	if wrong != "" {
-		return c, at, segno.Errorf(segno.KindInvalid, "session/list", "", "cursor %s %s", excerpt(at.Of(m.Line)), wrong).
-			WithHint("list without a cursor for the first page")
-	}
-	return c, at, nil
+	return c, at, segno.Errorf(segno.KindInvalid, "session/list", "", "cursor %s %s", excerpt(at.Of(m.Line)), wrong).
+		WithHint("list without a cursor for the first page")
 }
 
 // listSessions serves session/list: the agent's sessions, if it can list them, with the ids
@@ -70,9 +67,9 @@ func (p *proxy) listSessions(m acp.Message) {
 	withoutAgent := func() {
 		if cur.Agent != "" {
 			p.failWith(m, agentEnded())
-			return
+		} else {
+			p.listIndex(m, cur)
 		}
-		p.listIndex(m, cur)
 	}
 	var proc *process
 	if p.agent.identity().List {
@@ -82,13 +79,12 @@ func (p *proxy) listSessions(m acp.Message) {
 		withoutAgent()
 		return
 	}
-	line := m.Line
+	agents := []byte("null") // the cursor for the agent, if the request has one
 	if cur.Agent != "" {
-		line = m.Splice(acp.Edit{At: at, With: acp.Encode(cur.Agent)})
-	} else if !at.IsZero() {
-		line = m.Splice(acp.Edit{At: at, With: []byte("null")})
+		agents = acp.Encode(cur.Agent)
 	}
-	proc.send(m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
+	line := m.Splice(acp.Edit{At: at, With: agents})
+	proc.send(nil, m.IDText(), line, pending{ended: func() { p.work.Go(withoutAgent) }, answer: func(a acp.Message) {
 		if a.Err() != nil || a.Find(a.Result, "sessions").IsZero() {
 			p.toClient(a.Line)
 			return
@@ -106,19 +102,15 @@ func (p *proxy) listIndex(m acp.Message, cur cursor) {
 		return
 	}
 	rows, next := cur.page(p.ofDir(records, cwd(m)), listPageSize)
-	p.toClient(acp.Result(m.IDText(), listResult(nil, rows, next)))
+	p.toClient(acp.Result(m.IDText(), listResult(members(nil), rows, next)))
 }
 
 // listResult is a result of session/list; other are its members beside the rows.
 func listResult(other map[string]json.RawMessage, rows []json.RawMessage, next *cursor) json.RawMessage {
-	result := map[string]any{"sessions": append([]json.RawMessage{}, rows...)}
-	for k, v := range other {
-		if k != "sessions" && k != "nextCursor" {
-			result[k] = v
-		}
-	}
-	if next != nil {
-		result["nextCursor"] = next.String()
+	result := maps.Clone(other)
+	delete(result, "nextCursor")
+	if result["sessions"] = array(rows); next != nil {
+		result["nextCursor"] = acp.Encode(next.String())
 	}
 	return acp.Encode(result)
 }
@@ -181,7 +173,7 @@ func (p *proxy) worksIn(r sessionRecord, workspace segno.WorkspaceID) bool {
 		_, err := os.Lstat(r.Dir)
 		return errors.Is(err, fs.ErrNotExist)
 	}
-	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}))
+	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{IDPrefix: string(r.Thread), Limit: 1}), nil)
 	return err == nil && t != nil && t.Workspace == workspace
 }
 

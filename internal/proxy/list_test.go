@@ -107,8 +107,7 @@ func TestInvalidCursor(t *testing.T) {
 // loaded, and that /switch changes between the two.
 func TestOriginalAfterForkInPlace(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		source := r.log()[0].Thread
 		if said := r.order(c, s, "/fork other"); !strings.Contains(said, "/switch "+source[:8]) {
@@ -160,8 +159,7 @@ func TestOriginalAfterForkInPlace(t *testing.T) {
 // a subdirectory.
 func TestListOfMovedDirectory(t *testing.T) {
 	eachAgent(t, movers(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		if err := os.Mkdir(filepath.Join(r.project, "below"), 0o755); err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ const (
 // mailbox blocks the reader of the agent, so that a client that does not read cannot fill
 // the memory.
 type mailbox struct {
-	flush func() // writes what update steps kept back
+	flush func() // writes the lines that update steps kept back
 
 	mu        sync.Mutex
 	change    sync.Cond
@@ -29,7 +29,7 @@ type mailbox struct {
 type step struct {
 	do     func()
 	size   int  // of the message that it handles; 0 if adding the step must not block
-	update bool // it may keep back what it writes, see [mailbox.addUpdate]
+	update bool // it may keep back its line, see [mailbox.addUpdate]
 }
 
 func newMailbox(flush func()) *mailbox {
@@ -47,7 +47,9 @@ func (b *mailbox) add(size int, do func()) bool { return b.push(step{do: do, siz
 func (b *mailbox) addUpdate(size int, do func()) { b.push(step{do: do, size: size, update: true}) }
 
 // addOrRun calls run in the goroutine of the caller if the mailbox is idle, else it adds s.
-// run must not block: the work that may block it returns as a step for the mailbox.
+// run must not block: the work that may block it returns as a step for the mailbox. While run
+// runs, the mailbox is busy, so that steps that others add meanwhile come after it. rest
+// continues the step and therefore comes before them.
 func (b *mailbox) addOrRun(s step, run func() (rest step)) bool {
 	b.mu.Lock()
 	if b.busy || b.closed || len(b.steps) > 0 {
@@ -72,6 +74,7 @@ func (b *mailbox) addOrRun(s step, run func() (rest step)) bool {
 	return true
 }
 
+// push adds a step. It waits while the mailbox is full, and returns false if it is closed.
 func (b *mailbox) push(s step) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,15 +135,14 @@ func (b *mailbox) runAll(steps []step) {
 // liftLimit lifts the limit until the returned function is called. A session that waits for
 // the agent lifts it, because the agent may wait for its output to be read.
 func (b *mailbox) liftLimit() (restore func()) {
-	b.addUnlimited(1)
-	return func() { b.addUnlimited(-1) }
-}
-
-func (b *mailbox) addUnlimited(n int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unlimited += n
-	b.change.Broadcast()
+	change := func(n int) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.unlimited += n
+		b.change.Broadcast()
+	}
+	change(1)
+	return func() { change(-1) }
 }
 
 // close ends run after the waiting steps.

@@ -27,74 +27,55 @@ func (r *rig) under(c *acptest.Client, s string) (turn *acptest.Turn, release fu
 // TestLoadDuringTurn checks that both requests are answered and that the replay does not
 // become part of the turn.
 func TestLoadDuringTurn(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		for _, method := range []string{"load", "resume"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
-				turn, release := r.under(c, s)
-				call, err := c.Go("session/"+method, map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				time.AfterFunc(200*time.Millisecond, release) // it may be answered before the turn's end, or behind it
-				r.ends(turn, "end_turn")
-				if m, err := call.Answer(r.ctx); err != nil {
-					t.Fatalf("%v, %v", m, err)
-				}
-				r.write(c, s, "gamma")
-				r.wantSeen([]string{"alpha", "beta-line", "gamma"})
-				if got := r.ledger(); got != "alpha-line beta-line gamma-line" {
-					t.Errorf("the ledger has %q", got)
-				}
-				if got := r.segno("show", "t2", "--json"); strings.Contains(got, "alpha-line") || !strings.Contains(got, "beta-line") {
-					t.Errorf("the turn is recorded as\n%s", got)
-				}
-			})
+	eachMethod(t, kinds(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
+		c, s := r.session()
+		turn, release := r.under(c, s)
+		call, err := c.Go("session/"+method, map[string]any{"sessionId": s, "cwd": r.project, "mcpServers": []any{}})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
+		time.AfterFunc(200*time.Millisecond, release) // it may be answered before the turn's end, or behind it
+		r.ends(turn, "end_turn")
+		if m, err := call.Answer(r.ctx); err != nil {
+			t.Fatalf("%v, %v", m, err)
+		}
+		r.write(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "beta-line", "gamma"})
+		if got := r.ledger(); got != "alpha-line beta-line gamma-line" {
+			t.Errorf("the ledger has %q", got)
+		}
+		if got := r.segno("show", "t2", "--json"); strings.Contains(got, "alpha-line") || !strings.Contains(got, "beta-line") {
+			t.Errorf("the turn is recorded as\n%s", got)
+		}
+	})
 }
 
 // TestCloseDuringTurn checks that the turn ends first and each request is answered.
 func TestCloseDuringTurn(t *testing.T) {
-	t.Parallel()
-	for name, agent := range kinds() {
-		for _, method := range []string{"close", "delete"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
-				turn, _ := r.under(c, s)
-				queued := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("gamma-line")))
-				if _, err := c.Call(r.soon(t, 10*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
-					t.Fatalf("%s: %v", method, err)
-				}
-				r.ends(turn, "cancelled")
-				r.ends(queued, "cancelled")
-				if got := r.ledger(); got != "alpha-line" {
-					t.Errorf("the ledger has %q", got)
-				}
-				if got := r.log(); len(got) != 2 || !got[0].Interrupted {
-					t.Errorf("the log has %+v", got)
-				}
-				r.open(c, "load", s)
-				r.write(c, s, "delta")
-				r.wantSeen([]string{"alpha", "delta"}, "gamma")
-			})
+	eachMethod(t, kinds(), []string{"close", "delete"}, func(t *testing.T, r *rig, method string) {
+		c, s := r.session()
+		turn, _ := r.under(c, s)
+		queued := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("gamma-line")))
+		if _, err := c.Call(r.soon(t, 10*time.Second), "session/"+method, map[string]string{"sessionId": s}); err != nil {
+			t.Fatalf("%s: %v", method, err)
 		}
-	}
+		r.ends(turn, "cancelled")
+		r.ends(queued, "cancelled")
+		if got := r.ledger(); got != "alpha-line" {
+			t.Errorf("the ledger has %q", got)
+		}
+		if got := r.log(); len(got) != 2 || !got[0].Interrupted {
+			t.Errorf("the log has %+v", got)
+		}
+		r.open(c, "load", s)
+		r.write(c, s, "delta")
+		r.wantSeen([]string{"alpha", "delta"}, "gamma")
+	})
 }
 
 // TestSetModeDuringTurn checks that the choice reaches the agent at once.
 func TestSetModeDuringTurn(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	turn, release := r.under(c, s)
 	r.choose(c, s, "plan")
 	release()
@@ -107,10 +88,7 @@ func TestSetModeDuringTurn(t *testing.T) {
 // TestAnswersKeepIDs checks that an answer has the bytes of the request's id, also after
 // the prompt was sent again.
 func TestAnswersKeepIDs(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for i, id := range []string{`"a\u0062c"`, `-7`, `1.50`, `12345678901234567890`, `"segno:1"`, `"0"`} {
 		text := fmt.Sprintf("turn%d %s", i, acptest.Directive(acptest.Do(fmt.Sprintf("line%d", i)), acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))
 		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":%s}]}}`+"\n", id, s, acp.Encode(text)))
@@ -152,10 +130,7 @@ func TestDuplicateAnswer(t *testing.T) {
 // TestPromptContents checks that prompts with invalid text, pictures and links are
 // recorded and forwarded byte for byte.
 func TestPromptContents(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	echo := string(acp.Encode(acptest.Directive(acptest.Step{Echo: true}, acptest.Say("ok"))))
 	for i, blocks := range []string{
 		`{"type":"text","text":"lone \ud800 half"}`, `{"type":"text","text":"\u0000 \u001b[31m"}`, "{\"type\":\"text\",\"text\":\"bad \xff\xfe bytes\"}",
@@ -251,8 +226,7 @@ func TestDirectoryThatCannotBeWorkspace(t *testing.T) {
 // again.
 func TestTurnOpensWorkspaceOnce(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		held := filepath.Join(r.home, "go")
 		turn := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("begun"), acptest.Step{Wait: held}, acptest.Do("one"),
 			acptest.Step{Kill: true, Times: 1}, acptest.Say("done")))

@@ -16,7 +16,7 @@ func keyed(dir string) acptest.Config {
 	return c
 }
 
-// movers are agents by what another directory is to them.
+// movers are agents that treat another directory in different ways.
 func movers() map[string]func(string) acptest.Config {
 	return map[string]func(string) acptest.Config{"full": acptest.Full, "none": none, "keyed": keyed}
 }
@@ -24,38 +24,30 @@ func movers() map[string]func(string) acptest.Config {
 // TestOpenInOtherDirectory continues a thread in another directory and then in the first
 // one.
 func TestOpenInOtherDirectory(t *testing.T) {
-	t.Parallel()
-	for name, agent := range movers() {
-		for _, method := range []string{"load", "resume"} {
-			t.Run(name+" "+method, func(t *testing.T) {
-				t.Parallel()
-				r := newRig(t, agent)
-				home, away := r.project, r.project+"-away"
-				if err := os.Mkdir(away, 0o755); err != nil {
-					t.Fatal(err)
-				}
-				c := r.client()
-				s := r.open(c, "new", "")
-				r.say(c, s, "alpha")
-				c = r.openedIn(c, method, s, away)
-				r.say(c, s, "beta")
-				r.wantSeen([]string{"alpha", "beta"})
-				if got := r.sent().Cwd; got != away {
-					t.Errorf("the agent works in %s", got)
-				}
-				c = r.openedIn(c, method, s, home)
-				r.say(c, s, "gamma")
-				r.wantSeen([]string{"alpha", "beta", "gamma"})
-				if got := r.sent().Cwd; got != home {
-					t.Errorf("the agent works in %s", got)
-				}
-				if got := r.logged(); got != "gamma beta alpha" {
-					t.Errorf("the log has %q", got)
-				}
-				r.segno("check")
-			})
+	eachMethod(t, movers(), []string{"load", "resume"}, func(t *testing.T, r *rig, method string) {
+		home, away := r.project, r.project+"-away"
+		if err := os.Mkdir(away, 0o755); err != nil {
+			t.Fatal(err)
 		}
-	}
+		c, s := r.session()
+		r.say(c, s, "alpha")
+		c = r.openedIn(c, method, s, away)
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+		if got := r.sent().Cwd; got != away {
+			t.Errorf("the agent works in %s", got)
+		}
+		c = r.openedIn(c, method, s, home)
+		r.say(c, s, "gamma")
+		r.wantSeen([]string{"alpha", "beta", "gamma"})
+		if got := r.sent().Cwd; got != home {
+			t.Errorf("the agent works in %s", got)
+		}
+		if got := r.logged(); got != "gamma beta alpha" {
+			t.Errorf("the log has %q", got)
+		}
+		r.segno("check")
+	})
 }
 
 // openedIn is a client that comes back and opens a session in a directory.
@@ -75,8 +67,7 @@ func TestRenamedDirectory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.turn(c, s, "alpha "+acptest.Directive(acptest.Say("said-alpha")))
 			r.write(c, s, "beta")
 			r.leave(c)
@@ -113,8 +104,7 @@ func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 			if err := os.Mkdir(away, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			c = r.openedIn(c, "resume", s, away)
 			r.say(c, s, "alpha")
 			if got := r.sent().Cwd; got != away {
@@ -127,10 +117,7 @@ func TestOpenUnpromptedInOtherDirectory(t *testing.T) {
 // TestOpenInMissingDirectory checks that the request is refused and the session does not
 // change.
 func TestOpenInMissingDirectory(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
 	gone := r.project + "-gone"
 	if _, err := c.Open(r.ctx, "load", s, gone); err != nil {
@@ -159,8 +146,7 @@ func TestUndoAfterOpenInOtherDirectory(t *testing.T) {
 	if err := os.Mkdir(away, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	r.say(c, s, "alpha")
 	r.write(c, s, "beta")
 	c = r.openedIn(c, "load", s, away)

@@ -27,8 +27,8 @@ func (s *session) open(m acp.Message) error {
 	r := &openRequest{session: s, m: m, load: m.MethodName() == "session/load"}
 	dir := cwd(m)
 	if s.turn != nil && dir != "" && dir != s.record.Dir {
-		return segno.Errorf(segno.KindBusy, "open session", string(s.id), "a turn is under way in %s", s.record.Dir).
-			WithHint("wait for its end, or cancel it")
+		return segno.Errorf(segno.KindBusy, "open session", string(s.id), "a turn is in progress in %s", s.record.Dir).
+			WithHint("wait until it ends, or cancel it")
 	}
 	ctx, end := s.wait()
 	defer end()
@@ -57,23 +57,19 @@ func (r *openRequest) choose(ctx context.Context, from string) error {
 	if err := r.relocate(ctx, from); err != nil {
 		return err
 	}
-	if r.thread != "" {
+	if r.record.Thread != "" {
 		if err := r.closeAbandoned(ctx); err != nil {
 			r.logf("%v", err) // the first prompt has to
 		}
 	}
 	native, err := r.prepareNative(ctx)
-	if !native {
-		r.collecting = nil
-	}
-	switch {
-	case err != nil:
-		return err
-	case native:
+	if native && err == nil {
 		return r.openNative(ctx)
 	}
-	r.openRecovered(ctx)
-	return nil
+	if r.collecting = nil; err == nil {
+		r.openRecovered(ctx)
+	}
+	return err
 }
 
 // openHeld opens a thread on which another client's turn is under way. The client is shown
@@ -86,15 +82,15 @@ func (r *openRequest) openHeld(ctx context.Context) error {
 		}
 	}
 	r.proxy.result(r.m, struct{}{})
-	r.report("another client's turn is under way on this conversation; prompts are refused until it ends")
+	r.report("another client's turn is in progress in this conversation; prompts are refused until it ends")
 	r.announceCommands()
 	return nil
 }
 
-// relocate copies the agent's session to the directory in which the client opened it. The
-// copy in the directory before stays.
+// relocate copies the agent's session to the directory in which the client opened it, because
+// agents keep the sessions of a directory apart. The copy in the directory before stays.
 func (s *session) relocate(ctx context.Context, from string) error {
-	if s.thread == "" || from == "" || from == s.record.Dir {
+	if s.record.Thread == "" || from == "" || from == s.record.Dir {
 		return nil
 	}
 	st, err := s.state(ctx)
@@ -129,10 +125,14 @@ func (s *session) relocate(ctx context.Context, from string) error {
 // its session has the whole conversation. It prepares the reader of the replay.
 func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	id := r.proxy.agent.identity()
-	if r.load && !id.Load || !r.load && !id.Resume {
+	canServe := id.Resume
+	if r.load {
+		canServe = id.Load
+	}
+	if !canServe {
 		return false, nil
 	}
-	if r.thread == "" {
+	if r.record.Thread == "" {
 		r.up = r.record.Upstream
 		if r.history = nil; r.load && r.needsHistory() {
 			r.collecting = new(replayReader)
@@ -160,8 +160,8 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// refresh has the agent close a session of which its process has an old state, because
-// another process continued it. It reports whether the agent will read the session again.
+// refresh has the agent close a session that another process continued: the agent's process
+// has an old state of it. It reports whether the agent will read the session again.
 func (r *openRequest) refresh(ctx context.Context, st threadState) (bool, error) {
 	proc := r.proxy.agent.current()
 	isStale := r.process != nil && r.process == proc && r.up == st.link.Session && r.known != st.turnID()
@@ -174,7 +174,7 @@ func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error
 	if !r.load {
 		return true, nil
 	}
-	incomplete, err := find(r.proxy.store.Chain(ctx, r.thread), func(l *segno.Link) bool {
+	incomplete, err := find(r.proxy.store.Chain(ctx, r.record.Thread), func(l *segno.Link) bool {
 		return l.Fidelity == segno.FidelityPreamble || l.Fidelity == segno.FidelityNone
 	})
 	return incomplete == nil, err
@@ -187,7 +187,7 @@ func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) 
 		return true, nil
 	}
 	verified, err := r.verifyTranscript(ctx, st.link.Session, st.turn)
-	if err == errIncomplete {
+	if errors.Is(err, errIncomplete) {
 		return false, nil
 	}
 	if !verified && r.load && err == nil {
@@ -204,7 +204,7 @@ func (r *openRequest) openNative(ctx context.Context) error {
 		return err
 	}
 	r.proxy.announce(r.session, r.up, nil)
-	proc.sendFrom(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
+	proc.send(r.box, r.m.IDText(), r.m.Splice(r.toAgentEdits(r.m)...), pending{
 		answer: func(a acp.Message) {
 			if !r.box.add(len(a.Line), func() { r.nativeAnswered(proc, a) }) {
 				r.proxy.toClient(a.Line) // the session was forgotten
@@ -224,7 +224,7 @@ func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
 	replayed := r.collecting
 	r.collecting = nil
 	if e := a.Err(); e != nil {
-		if r.record.Foreign && r.thread == "" { // the agent decides about its session
+		if r.record.Foreign && r.record.Thread == "" { // the agent decides about its session
 			r.proxy.forget(r.session)
 			r.answer(a)
 			return
@@ -243,38 +243,36 @@ func (r *openRequest) nativeAnswered(proc *process, a acp.Message) {
 	r.nativeOpened(proc)
 }
 
-// showLost compares the agent's replay with the record, and shows the client what the agent
-// has lost.
+// showLost compares the agent's replay with the record, and shows the client the turns that
+// the agent has lost.
 func (r *openRequest) showLost(replayed *replayReader) {
-	if r.thread == "" {
+	if r.record.Thread == "" {
 		r.history = replayed
 		return
 	}
-	interrupted := r.interrupted
-	if !replayed.isComplete() {
+	complete := replayed.isComplete()
+	if !complete {
 		r.logf("session %s no longer has all of its turns", r.up)
 		r.broken, r.unusable[r.up] = true, true // the next prompt uses another session
 		if err := r.replay(r.proxy.ctx, replayed); err != nil {
 			r.logf("show the turns that the agent has lost: %v", err)
 		}
-		if interrupted != nil && !replayed.hasPrompt(interrupted.Prompt) {
-			interrupted = nil // it was shown with the others
-		}
 	}
-	if interrupted != nil {
-		if err := r.replayMissing(r.proxy.ctx, interrupted, replayed); err != nil {
+	// If the agent did not replay its prompt, replay has shown the interrupted turn.
+	if turn := r.interrupted; turn != nil && (complete || replayed.hasPrompt(turn.Prompt)) {
+		if err := r.replayMissing(r.proxy.ctx, turn, replayed); err != nil {
 			r.logf("show the interrupted turn: %v", err)
 		}
 	}
 }
 
-// nativeOpened makes the client's choices again: the agent's answer, which the client has
-// received, has the agent's defaults.
+// nativeOpened makes the client's choices again. The client has received the agent's answer
+// with the agent's defaults, and is shown the choices after it.
 func (r *openRequest) nativeOpened(proc *process) {
 	ctx, end := r.wait()
 	defer end()
 	r.proxy.logErr(r.replaySettings(context.WithoutCancel(ctx), proc))
-	if r.preface = nil; r.thread != "" {
+	if r.preface = nil; r.record.Thread != "" {
 		st, err := r.state(ctx)
 		if err == nil {
 			err = r.prefaceInterrupted(ctx, st)
@@ -285,7 +283,8 @@ func (r *openRequest) nativeOpened(proc *process) {
 	r.announceCommands()
 }
 
-// nativeFailed serves a request that the agent refused, or before whose answer it ended.
+// nativeFailed serves the request by the recovery ladder: the agent refused it, or ended
+// before it answered.
 func (r *openRequest) nativeFailed(why error) {
 	r.broken, r.collecting = true, nil
 	if errors.Is(why, errAgentEnded) {
@@ -301,10 +300,10 @@ func (r *openRequest) nativeFailed(why error) {
 func (r *openRequest) openRecovered(ctx context.Context) {
 	defer r.deferReports()()
 	_, err := r.attach(ctx, "resume")
-	if err != nil && r.record.Foreign && r.thread == "" {
+	if err != nil && r.record.Foreign && r.record.Thread == "" {
 		r.proxy.forget(r.session)
 	}
-	if err == nil && r.load && r.thread != "" {
+	if err == nil && r.load && r.record.Thread != "" {
 		err = r.replay(ctx, nil)
 	}
 	if err != nil {

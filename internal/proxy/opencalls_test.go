@@ -32,7 +32,7 @@ func openCalls(c *acptest.Client, from int) (open []string, all int) {
 	return open, len(status)
 }
 
-// announce is a step that announces a call and says nothing more of it.
+// announce is a step that announces a call and does not report its end.
 func announce(id string) acptest.Step {
 	return acptest.Step{Raw: json.RawMessage(`{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"look","kind":"read","status":"in_progress"}`)}
 }
@@ -57,8 +57,7 @@ func TestEveryCallGetsFinalStatus(t *testing.T) {
 			t.Run(name+" "+what, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, agent)
-				c := r.client()
-				s := r.open(c, "new", "")
+				c, s := r.session()
 				turn := r.prompt(c, s, "alpha "+acptest.Directive(tc.steps...))
 				if tc.cancel {
 					r.says(turn, "on it")
@@ -124,8 +123,7 @@ func TestPartialAnswerSurvivesKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("written"), announce("c1"), part("half of "), part("the answer"), acptest.Step{Hang: true}))
 			r.says(turn, "the answer")
@@ -165,8 +163,7 @@ func TestLoadOfSessionThatLostTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, acptest.Full)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			r.say(c, s, "beta")
 			r.leave(c)

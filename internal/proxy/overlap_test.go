@@ -34,7 +34,7 @@ func (r *rig) ends(turn *acptest.Turn, reason string) acptest.Stop {
 	return stop
 }
 
-// says waits until the agent says something in a turn.
+// says waits for a text of the agent in a turn.
 func (r *rig) says(turn *acptest.Turn, text string) {
 	r.Helper()
 	if _, err := turn.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(m.Content(), text) }); err != nil {
@@ -46,8 +46,7 @@ func (r *rig) says(turn *acptest.Turn, text string) {
 // model sees the first turn.
 func TestTwoPromptsAtOnce(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Wait: r.home + "/go"}, acptest.Say("said-alpha")))
 		two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two"), acptest.Say("said-beta")))
 		three := r.prompt(c, s, "gamma "+acptest.Directive(acptest.Do("three"), acptest.Say("said-gamma")))
@@ -70,10 +69,7 @@ func TestTwoPromptsAtOnce(t *testing.T) {
 // TestCancelWithQueuedPrompt checks that both end and that the queued one never reaches
 // the agent.
 func TestCancelWithQueuedPrompt(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Say("on it"), acptest.Step{Hang: true}))
 	r.says(one, "on it")
 	two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("two")))
@@ -94,10 +90,7 @@ func TestCancelWithQueuedPrompt(t *testing.T) {
 
 // TestCancelInTool checks that the session is kept and the tool's effect is not repeated.
 func TestCancelInTool(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, acptest.Full)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, acptest.Full)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Tool: "ledger", Line: "two", Hold: r.home + "/never"}))
 	if _, err := one.Await(r.ctx, func(m acptest.Received) bool { return strings.Contains(string(m.Line), "append two") }); err != nil {
 		t.Fatal(err)
@@ -118,10 +111,7 @@ func TestCancelInTool(t *testing.T) {
 // TestCancelDuringRecovery checks that the cancel is answered at once, although the agent
 // is silent.
 func TestCancelDuringRecovery(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, changed(acptest.Full, func(c *acptest.Config) { c.Deaf = []string{"session/resume", "session/load"} }))
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, changed(acptest.Full, func(c *acptest.Config) { c.Deaf = []string{"session/resume", "session/load"} }))
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Do("two")))
 	r.until("a second process", func() bool { return len(r.starts()) == 2 })
 	time.AfterFunc(100*time.Millisecond, func() { _ = c.Cancel(s) }) // it is at work on the second by then
@@ -147,10 +137,7 @@ func (r *rig) starts() []int {
 // TestCancelIdleSession checks that a cancel without a turn does nothing, also to the next
 // turn.
 func TestCancelIdleSession(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for range 2 {
 		if err := c.Cancel(s); err != nil {
 			t.Fatal(err)
@@ -162,10 +149,7 @@ func TestCancelIdleSession(t *testing.T) {
 // TestCancelRequest cancels a prompt with $/cancel_request, also after it was sent again
 // under another id. The queued prompt continues.
 func TestCancelRequest(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	one := r.prompt(c, s, "alpha "+acptest.Directive(acptest.Do("one"), acptest.Step{Kill: true, Times: 1}, acptest.Say("again"), acptest.Step{Hang: true}))
 	r.says(one, "again")
 	two := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("said-beta")))
@@ -179,10 +163,7 @@ func TestCancelRequest(t *testing.T) {
 // TestEarlyCancelRequest cancels a prompt while it is being recorded: another process
 // holds the store's writer.
 func TestEarlyCancelRequest(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	unlock, err := spool.New(filepath.Join(r.home, "data", "segno"), vfs.OS).Lock(r.ctx, "register")
 	if err != nil {
 		t.Fatal(err)
@@ -207,10 +188,7 @@ func (n jsonNumber) MarshalJSON() ([]byte, error) { return []byte(n), nil }
 // TestUpdateAfterAnswer checks that an update outside turns reaches the client under the
 // id that it knows, also in a later session of the agent.
 func TestUpdateAfterAnswer(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, changed(none, func(c *acptest.Config) { c.Title = true }))
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, changed(none, func(c *acptest.Config) { c.Title = true }))
 	for range 2 {
 		turn := r.say(c, s, "alpha")
 		if _, err := c.Await(r.ctx, turn.From, func(m acptest.Received) bool {
@@ -274,7 +252,7 @@ func TestPermissionPendingAtAgentDeath(t *testing.T) {
 	if _, err := c.Await(r.ctx, first.Place, func(m acptest.Received) bool {
 		return m.MethodName() == "$/cancel_request" && string(m.Find(m.Params, "requestId").Of(m.Line)) == first.IDText()
 	}); err != nil {
-		t.Fatalf("the question is not taken back: %v", err)
+		t.Fatalf("the request for permission is not cancelled: %v", err)
 	}
 	second, err := c.Await(r.ctx, first.Place+1, isAsked)
 	if err != nil {
@@ -384,8 +362,7 @@ func (r *rig) flag(name string) {
 // preamble of the next session has every call.
 func TestDiskFullDuringTurn(t *testing.T) {
 	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	first, second := filepath.Join(r.home, "first"), filepath.Join(r.home, "second")
 	turn := r.appending(c, s, "task", "one", first, acptest.Do("two"), acptest.Do("three"), acptest.Step{Wait: second})
 	r.flag(first)
@@ -402,8 +379,8 @@ func TestDiskFullDuringTurn(t *testing.T) {
 	again := r.client()
 	r.turn(again, r.open(again, "resume", s), "and now?")
 	for _, line := range []string{"appended one", "appended two", "appended three"} {
-		if told := r.requests()[before]; !strings.Contains(told, line) {
-			t.Errorf("the next session is not told %q:\n%s", line, told)
+		if text := r.requests()[before]; !strings.Contains(text, line) {
+			t.Errorf("the request of the next session lacks %q:\n%s", line, text)
 		}
 	}
 }
@@ -412,8 +389,7 @@ func TestDiskFullDuringTurn(t *testing.T) {
 // client's: its agent learns of that turn, and the turn stays on the line.
 func TestDiskFullAtTurnEnd(t *testing.T) {
 	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	r.turn(c, s, "first "+acptest.Directive(acptest.Do("one"), acptest.Say("done one")))
 	held := filepath.Join(r.home, "go")
 	turn := r.appending(c, s, "second", "two", held)
@@ -426,8 +402,8 @@ func TestDiskFullAtTurnEnd(t *testing.T) {
 	}
 	other := r.client()
 	r.turn(other, r.open(other, "resume", s), "third "+acptest.Directive(acptest.Do("three")))
-	if told := r.last(); !strings.Contains(told, "appended two") {
-		t.Errorf("the other client's agent is told\n%s", told)
+	if text := r.last(); !strings.Contains(text, "appended two") {
+		t.Errorf("the request of the other client's agent is\n%s", text)
 	}
 	if got := r.turns(); len(got) != 3 || !strings.HasPrefix(got[1], "second") {
 		t.Errorf("the log has %q", got)

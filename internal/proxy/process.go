@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,6 @@ type process struct {
 // called, once, by the goroutine that reads the agent; neither may block.
 type pending struct {
 	id     string // as the sender wrote it
-	n      int    // the number of the request
 	answer func(acp.Message)
 	ended  func() // the process ended before it answered
 
@@ -54,46 +54,30 @@ type pending struct {
 // launch starts the agent's command in a separate process group.
 func launch(ctx context.Context, n int, c Config) (*process, error) {
 	in, stdin, err := os.Pipe()
-	if err != nil {
-		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
-	}
+	out, stdout, outErr := os.Pipe()
 	defer in.Close()
-	out, stdout, err := os.Pipe()
-	if err != nil {
-		stdin.Close()
-		return nil, segno.NewError(segno.KindIO, "start agent", "", err)
-	}
 	defer stdout.Close()
-	cmd := exec.Command(c.Command[0], c.Command[1:]...)
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.Command[0], c.Command[1:]...)
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, stdout, c.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // a child may hold the log open
-	if err := cmd.Start(); err != nil {
+	if err = errors.Join(err, outErr); err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		stdin.Close()
 		out.Close()
 		kind := segno.KindIO
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			kind = segno.KindNotFound
 		}
-		return nil, segno.NewError(kind, "start agent", c.Command[0], startCause(err)).
+		cause := cmp.Or(errors.Unwrap(err), err) // without the command's name
+		return nil, segno.NewError(kind, "start agent", c.Command[0], cause).
 			WithHint("give the agent's command after --, with its whole path if the editor has a different PATH")
 	}
 	return &process{n: n, cmd: cmd, start: proc.Start(cmd.Process.Pid), in: acp.NewWriter(stdin), stdin: stdin, out: out,
 		gone: make(chan struct{}), ctx: ctx, pending: map[string]pending{}}, nil
-}
-
-// startCause strips the command's name from an error, because the error around it has it.
-func startCause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
-		return e.Err
-	}
-	var p *os.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // reap waits for the process and kills the rest of its group; its output then ends. If the
@@ -137,12 +121,6 @@ func (p *process) kill() {
 	}
 }
 
-// terminate asks the whole group to end.
-func (p *process) terminate() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM) }
-
-// group returns the process group, and when the process that leads it started.
-func (p *process) group() (int, string) { return p.cmd.Process.Pid, p.start }
-
 // isGone reports whether the process has ended.
 func (p *process) isGone() bool {
 	select {
@@ -153,31 +131,28 @@ func (p *process) isGone() bool {
 	}
 }
 
-// send writes a request and registers w for its answer.
-func (p *process) send(id string, line []byte, w pending) {
+// send writes a request and registers w for its answer. The goroutine of a session passes
+// its mailbox, see write.
+func (p *process) send(box *mailbox, id string, line []byte, w pending) {
 	if line, ok := p.expect(id, line, w); ok {
-		_ = p.in.Write(line) // the reader notices a broken pipe
+		p.write(box, line)
 	}
 }
 
-// sendFrom is send for the goroutine of a session, see writeFrom.
-func (p *process) sendFrom(box *mailbox, id string, line []byte, w pending) {
-	if line, ok := p.expect(id, line, w); ok {
-		p.writeFrom(box, line)
+// write writes a line. The goroutine of a session passes its mailbox, others pass nil. While
+// the write waits for the agent to read, the mailbox takes any number of messages: the agent
+// may not read before its output was read.
+func (p *process) write(box *mailbox, line []byte) {
+	if box != nil {
+		defer box.liftLimit()()
 	}
-}
-
-// writeFrom writes a line for the goroutine of a session. While it waits for the agent to
-// read, the mailbox takes any number of messages: the agent may not read before its output
-// was read.
-func (p *process) writeFrom(box *mailbox, line []byte) {
-	defer box.liftLimit()()
 	_ = p.in.Write(line) // the reader notices a broken pipe
 }
 
 // expect registers w for the answer to a request and returns the line to write: if another
-// request under the same id has no answer yet, the line has another id. If the process has
-// ended, expect calls w.ended and returns false.
+// request under the same id has no answer yet, the line has another id, and the answer gets
+// the first one again. If the process has ended, expect calls w.ended and returns false. It
+// does so without the lock, because w.ended may send another request.
 func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	p.mu.Lock()
 	if p.left {
@@ -187,7 +162,7 @@ func (p *process) expect(id string, line []byte, w pending) ([]byte, bool) {
 	}
 	defer p.mu.Unlock()
 	p.sent++
-	w.id, w.n = id, p.sent
+	w.id = id
 	if _, taken := p.pending[acp.CanonicalID(id)]; taken {
 		if m, err := acp.Parse(line); err == nil {
 			id = fmt.Sprintf("%q", fmt.Sprintf("segno:again:%d", p.sent))
@@ -206,12 +181,6 @@ func (p *process) lookup(id string) (pending, bool) {
 	return w, ok
 }
 
-// expects reports whether a request has no answer yet.
-func (p *process) expects(id string) bool {
-	_, ok := p.lookup(id)
-	return ok
-}
-
 // take is lookup, and ends the wait for the answer.
 func (p *process) take(id string) (pending, bool) {
 	p.mu.Lock()
@@ -221,11 +190,11 @@ func (p *process) take(id string) (pending, bool) {
 	return w, ok
 }
 
-// unanswered returns the keys of the requests that have no answer, oldest first.
+// unanswered returns the keys of the requests that have no answer.
 func (p *process) unanswered() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.SortedFunc(maps.Keys(p.pending), func(a, b string) int { return p.pending[a].n - p.pending[b].n })
+	return slices.Collect(maps.Keys(p.pending))
 }
 
 // fail answers a request in the agent's place. Any goroutine may call it.

@@ -2,41 +2,26 @@ package proxy
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// member is one running process: fields of /proc/<pid>/stat.
-type member struct{ pid, parent, group int }
+// member is one process and its group.
+type member struct{ pid, group int }
 
-// runningProcesses lists all running processes. The list is empty on systems without /proc.
-func runningProcesses() []member {
-	names, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil
-	}
-	var all []member
+// processes lists all processes. The list is empty on systems without /proc.
+func processes() (all []member) {
+	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			continue // it ended meanwhile
+		pid, _ := strconv.Atoi(filepath.Base(name))
+		if group, err := syscall.Getpgid(pid); err == nil { // else it ended meanwhile
+			all = append(all, member{pid, group})
 		}
-		f := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if err != nil || len(f) < 3 || f[0] == "Z" {
-			continue
-		}
-		m := member{pid: pid}
-		m.parent, _ = strconv.Atoi(f[1])
-		m.group, _ = strconv.Atoi(f[2])
-		all = append(all, m)
 	}
 	return all
 }
@@ -44,16 +29,17 @@ func runningProcesses() []member {
 // killGroup kills a process group and its members' descendants in other groups. It looks the
 // descendants up first: once their parents are dead, their origin is unknown.
 func killGroup(group int) {
-	all := runningProcesses()
+	all, parents := processes(), map[int]int{}
 	kill := map[int]bool{}
 	for _, m := range all {
 		kill[m.pid] = m.group == group
+		parents[m.pid] = proc.Parent(m.pid)
 	}
 	var descendants []int
 	for found := true; found; {
 		found = false
 		for _, m := range all {
-			if !kill[m.pid] && kill[m.parent] {
+			if !kill[m.pid] && kill[parents[m.pid]] {
 				kill[m.pid], found = true, true
 				descendants = append(descendants, m.pid)
 			}
@@ -65,13 +51,13 @@ func killGroup(group int) {
 	}
 }
 
-// groupLives reports whether the process group that pid led still has members. The system
-// gives no new process the number of a group that exists.
+// groupLives reports whether the process group that pid led still has members, except
+// zombies. The system gives no new process the number of a group that exists.
 func groupLives(pid int, start string) bool {
 	if now := proc.Start(pid); now != "" && now != start {
 		return false
 	}
-	return slices.ContainsFunc(runningProcesses(), func(m member) bool { return m.group == pid })
+	return slices.ContainsFunc(processes(), func(m member) bool { return m.group == pid && proc.Start(m.pid) != "" })
 }
 
 // waitGroup waits until a group that was killed has ended, for five seconds at most.

@@ -30,10 +30,7 @@ func (r *rig) answers(c *acptest.Client, id string, n int) (all []acptest.Receiv
 // TestReusedRequestID sends a second request under an id that has no answer yet. Both get
 // an answer.
 func TestReusedRequestID(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	for _, name := range []string{"one", "two", "three"} {
 		r.send(c, fmt.Sprintf(`{"jsonrpc":"2.0","id":77,"method":"_%s","params":{"sessionId":%q}}`+"\n", name, s))
 	}
@@ -65,7 +62,7 @@ func TestInvalidRequestID(t *testing.T) {
 }
 
 // script is segno before an agent of three lines of shell: after initialize, at the
-// client's session/new, it does what a test says.
+// client's session/new, it runs the commands of the test.
 func (r *rig) script(then string) *acptest.Client {
 	r.Helper()
 	return r.scripted(then, acptest.ClientOptions{})
@@ -170,7 +167,7 @@ func TestTurnAfterDuplicateAnswer(t *testing.T) {
 				}
 				return
 			}
-			if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: the agent answered under") {
+			if e := r.refused(err); !strings.HasPrefix(e.Message, "segno: the agent answered with") {
 				t.Errorf("refused with %v", e)
 			}
 		})
@@ -212,8 +209,7 @@ func TestJoinedClientLines(t *testing.T) {
 // TestRelativeDirectory checks that a relative directory is refused by its name.
 func TestRelativeDirectory(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.say(c, s, "alpha")
 		for _, method := range []string{"new", "load", "resume", "fork", "list"} {
 			for _, cwd := range []any{"project", "./x", "", 5} {
@@ -230,13 +226,10 @@ func TestRelativeDirectory(t *testing.T) {
 // TestNoticesAreMessages checks that each notice has an id, so that clients do not join it
 // to the agent's text.
 func TestNoticesAreMessages(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.say(c, s, "alpha")
 	r.killAgent()
-	r.say(c, s, "beta") // a notice says that the conversation goes on elsewhere
+	r.say(c, s, "beta") // a notice reports that the conversation continues in another session
 	r.order(c, s, "/checkpoints")
 	r.order(c, s, "/undo 9")
 	ids := map[string]bool{}

@@ -61,13 +61,13 @@ type Config struct {
 	strayWait  time.Duration // 0 means the constant answerWait
 }
 
-// How long the proxy waits, and for what.
+// The longest waits of the proxy.
 const (
-	answerWait = 2 * time.Minute        // for the agent to answer a request of the proxy
-	refuseWait = 3 * time.Second        // for the client's first request, if there is no agent
-	cancelWait = 30 * time.Second       // for a cancelled turn to end
-	storeWait  = 2 * time.Second        // for the store's writer, while the client waits
-	settleWait = 500 * time.Millisecond // for the last message to reach the transcript
+	answerWait     = 2 * time.Minute        // for the agent to answer a request of the proxy
+	refuseWait     = 3 * time.Second        // for the client's first request, if there is no agent
+	cancelWait     = 30 * time.Second       // for a cancelled turn to end
+	storeWait      = 2 * time.Second        // for the store's writer, while the client waits
+	transcriptWait = 500 * time.Millisecond // for the last message to reach the transcript
 )
 
 // proxy is one run.
@@ -190,9 +190,6 @@ func (p *proxy) refuse(ctx context.Context, why error) {
 // the other direction ends the run.
 func (p *proxy) toClient(line []byte) { _ = p.client.Write(line) }
 
-// flushClient writes the updates that were kept back to be written together.
-func (p *proxy) flushClient() { _ = p.client.Flush() }
-
 // fail answers a request of the client with an error of the proxy.
 func (p *proxy) fail(m acp.Message, err error) { p.failWith(m, clientError(err)) }
 
@@ -240,11 +237,8 @@ func clientError(err error) *acp.Error {
 	if hint := segno.HintOf(err); hint != "" {
 		data["hint"] = hint
 	}
-	codes := map[segno.Kind]int{segno.KindNotFound: acp.CodeNotFound, segno.KindInvalid: acp.CodeInvalidParams,
-		segno.KindCancelled: acp.CodeCancelled}
-	code := cmp.Or(codes[segno.KindOf(err)], acp.CodeInternal)
-	var answer *acp.Error
-	if errors.As(err, &answer) && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
+	code := acp.CodeOf(segno.KindOf(err))
+	if answer, ok := errors.AsType[*acp.Error](err); ok && (answer.Code == acp.CodeAuthRequired || answer.Code == acp.CodeMethodNotFound) {
 		code = answer.Code // clients act on these
 	}
 	return &acp.Error{Code: code, Message: "segno: " + err.Error(), Data: acp.Encode(map[string]any{"segno": data})}
@@ -255,7 +249,7 @@ func invalidRequest(why string) *acp.Error {
 	return &acp.Error{Code: acp.CodeInvalidRequest, Message: "Invalid request: " + why}
 }
 
-// agentEnded is the answer to a request before whose answer the agent ended.
+// agentEnded is the answer to a request if the agent ended before it answered.
 func agentEnded() *acp.Error {
 	return &acp.Error{Code: acp.CodeInternal, Message: "segno: the agent's process ended before it answered; ask again",
 		Data: acp.Encode(map[string]any{"segno": map[string]any{"kind": "io", "restartable": true}})}
@@ -263,8 +257,8 @@ func agentEnded() *acp.Error {
 
 // isAnswer reports whether an error is an answer of the agent.
 func isAnswer(err error) bool {
-	var answer *acp.Error
-	return errors.As(err, &answer)
+	_, ok := errors.AsType[*acp.Error](err)
+	return ok
 }
 
 // session returns the session of a client's id, nil if it is not open.
@@ -299,10 +293,11 @@ func (p *proxy) allSessions() []*session {
 	return slices.Collect(maps.Values(p.sessions))
 }
 
-// announce is called whenever a session gets another session of the agent, and again when
-// the agent reports the same one: the latest client id of a thread receives its updates. It
-// maps the agent's session id up to s. The held updates of that session go to its mailbox,
-// after the step first, which may be nil.
+// announce maps the agent's session id up to s: from now on s receives the updates of that
+// session. It is called whenever s gets another session of the agent, and again when s is
+// opened, because another client id of the thread may have received the updates meanwhile.
+// The held updates of that session go to the mailbox of s, after the step first, which may be
+// nil.
 func (p *proxy) announce(s *session, up segno.SessionID, first func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,6 +361,6 @@ func (p *proxy) beginOpening() (end func()) {
 
 // hasThread reports whether a thread has used a session of the agent.
 func (p *proxy) hasThread(id segno.SessionID) bool {
-	t, err := first(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}))
+	t, err := find(p.store.Threads(p.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
 	return err == nil && t != nil
 }

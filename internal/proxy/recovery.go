@@ -35,12 +35,12 @@ const (
 // not given the same session again.
 const maxDeaths = 3
 
-// recoveryState is what the choice of the next recovery step depends on.
+// recoveryState has the facts that decide the next recovery step.
 // [recoveryState.next] chooses a step, and [recoveryState.after] is the state after its
 // result. Both are pure.
 type recoveryState struct {
 	loaded     bool // the process has the thread's session loaded
-	current    bool // what it has loaded includes the newest turn
+	current    bool // the loaded session has the newest turn
 	hasSession bool // a session of the thread's chain ends at the head
 	canRebuild bool // the head's checkpoint has a position in a transcript of this agent
 	canFork    bool // the agent can fork, and there is a complete turn to fork at

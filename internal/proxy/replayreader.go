@@ -122,7 +122,7 @@ func (r *replayReader) shorten() {
 // expectTurns returns a reader that requires the first and the last complete turn of an
 // agent's session: a session that has both is taken to have the turns between. If several
 // turns had the same prompt, it must be replayed as often. last may be nil.
-func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
+func (l *sessionStore) expectTurns(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (*replayReader, error) {
 	r := &replayReader{promptsOnly: true, required: map[string]int{}}
 	if last == nil {
 		return r, nil
@@ -134,20 +134,18 @@ func (l *ledger) expectTurns(ctx context.Context, up segno.SessionID, last *segn
 	if err != nil || len(turns) == 0 {
 		return r, err
 	}
-	for _, end := range []segno.Checkpoint{turns[0], turns[len(turns)-1]} {
-		r.required[promptKey(end.Prompt)] = 0
-	}
+	newest, oldest := promptKey(turns[0].Prompt), promptKey(turns[len(turns)-1].Prompt)
 	for _, c := range turns {
-		if _, ok := r.required[promptKey(c.Prompt)]; ok {
-			r.required[promptKey(c.Prompt)]++
+		if key := promptKey(c.Prompt); key == newest || key == oldest {
+			r.required[key]++
 		}
 	}
 	return r, nil
 }
 
-// isComplete is a heuristic, as only the prompts that the agent shows are visible here. It
-// never accepts a replay that lacks the first or the last turn. It reports whether all
-// required prompts were replayed.
+// isComplete reports whether all required prompts were replayed. It is a heuristic, as only
+// the prompts that the agent shows are visible here. It never accepts a replay that lacks the
+// first or the last turn.
 func (r *replayReader) isComplete() bool {
 	for prompt, n := range r.required {
 		for _, p := range r.prompts {

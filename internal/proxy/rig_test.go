@@ -77,6 +77,35 @@ func eachAgent(t *testing.T, agents map[string]func(string) acptest.Config, test
 	}
 }
 
+// eachMethod runs a test in parallel with each of some agents and each of some methods.
+func eachMethod(t *testing.T, agents map[string]func(string) acptest.Config, methods []string, test func(t *testing.T, r *rig, method string)) {
+	t.Parallel()
+	for _, method := range methods {
+		for name, agent := range agents {
+			t.Run(name+" "+method, func(t *testing.T) {
+				t.Parallel()
+				test(t, newRig(t, agent), method)
+			})
+		}
+	}
+}
+
+// withoutSegno uses the agent without segno: do prompts in a new session, whose id is returned.
+func (r *rig) withoutSegno(do func(c *acptest.Client, session string)) (session string) {
+	r.Helper()
+	c, err := acptest.Start(r.ctx, exec.Command(os.Args[0], r.agent.Args()...), acptest.ClientOptions{})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		r.Fatal(err)
+	}
+	session = r.open(c, "new", "")
+	do(c, session)
+	r.leave(c)
+	return session
+}
+
 // none is an agent that can do nothing with sessions.
 func none(dir string) acptest.Config { return acptest.Config{Dir: dir, Name: "bare", Version: "1.0.0"} }
 
@@ -123,6 +152,23 @@ func (r *rig) client() *acptest.Client {
 	return c
 }
 
+// session starts a client, which opens a new session.
+func (r *rig) session() (c *acptest.Client, id string) {
+	r.Helper()
+	c = r.client()
+	return c, r.open(c, "new", "")
+}
+
+// startSession lets a test run in parallel with others and starts a client of an agent, which
+// opens a new session.
+func startSession(t *testing.T, agent func(dir string) acptest.Config) (r *rig, c *acptest.Client, id string) {
+	t.Helper()
+	t.Parallel()
+	r = newRig(t, agent)
+	c, id = r.session()
+	return r, c, id
+}
+
 func (r *rig) open(c *acptest.Client, method, from string) string {
 	r.Helper()
 	id, err := c.Open(r.ctx, method, from, r.project)
@@ -159,7 +205,7 @@ func (r *rig) segno(args ...string) string {
 	return string(out)
 }
 
-// ledger is what the agent's tools did.
+// ledger returns the lines that the agent's tools wrote.
 func (r *rig) ledger() string {
 	data, err := os.ReadFile(r.agent.LedgerFile())
 	if err != nil && !os.IsNotExist(err) {
@@ -168,7 +214,7 @@ func (r *rig) ledger() string {
 	return strings.Join(strings.Fields(string(data)), " ")
 }
 
-// requests is what the agent's model was sent, one text a request.
+// requests returns the requests that the agent's model received, one text each.
 func (r *rig) requests() []string {
 	r.Helper()
 	f, err := os.Open(r.agent.RequestsFile())

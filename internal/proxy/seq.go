@@ -15,18 +15,14 @@ func collect[T any](seq iter.Seq2[T, error], keep func(*T) bool) (all []T, err e
 	return all, nil
 }
 
-// first returns the first value of a query, nil if it has none.
-func first[T any](seq iter.Seq2[T, error]) (*T, error) {
-	return find(seq, func(*T) bool { return true })
-}
-
-// find returns the first value of a query that is accepts, nil if it has none.
+// find returns the first value of a query that is accepts, nil for any. It returns nil if
+// the query has none.
 func find[T any](seq iter.Seq2[T, error], is func(*T) bool) (*T, error) {
 	for v, err := range seq {
 		if err != nil {
 			return nil, err
 		}
-		if is(&v) {
+		if is == nil || is(&v) {
 			return &v, nil
 		}
 	}

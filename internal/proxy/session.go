@@ -1,9 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -20,10 +22,10 @@ type session struct {
 	box       *mailbox
 	forgotten bool // the agent has no such session
 
-	waits    // what the session's goroutine waits for
-	ledger   // the session in the store and in the index
-	upstream // the agent's session
-	display  // what the client is shown
+	waits        // the waits of the session's goroutine
+	sessionStore // the session in the store and in the index
+	upstream     // the agent's session
+	display      // the conversation in the client
 
 	turn    *turn
 	unsaved *turn         // the turn before, if the spool did not take all of its entries
@@ -31,12 +33,12 @@ type session struct {
 }
 
 func newSession(p *proxy) *session {
-	return &session{proxy: p, box: newMailbox(p.flushClient),
-		ledger: ledger{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
+	return &session{proxy: p, box: newMailbox(func() { _ = p.client.Flush() }),
+		sessionStore: sessionStore{proxy: p, replaced: map[segno.SessionID]bool{}, unusable: map[segno.SessionID]bool{}}}
 }
 
 // load reads the session's record, once.
-func (s *session) load() error { return s.ledger.load(s.id) }
+func (s *session) load() error { return s.sessionStore.load(s.id) }
 
 // fromClient serves one message of the client.
 func (s *session) fromClient(m acp.Message) {
@@ -70,7 +72,7 @@ func (s *session) serve(m acp.Message) error {
 		if strings.HasPrefix(method, "_segno/") {
 			return s.extension(m)
 		}
-		return s.forward(m, nil)
+		return s.forward(m, nil, false)
 	}
 	return nil
 }
@@ -118,7 +120,8 @@ func withoutExtensions(m acp.Message) json.RawMessage {
 }
 
 // toClientEdits are the edits that replace the agent's session id by the client's, and add
-// what the proxy offers.
+// the proxy's commands. The id is replaced only where the protocol and known agents have it: a
+// text that happens to contain it stays.
 func (s *session) toClientEdits(m acp.Message) []acp.Edit {
 	var edits []acp.Edit
 	if up, id := string(s.up), string(s.id); up != id {
@@ -158,14 +161,14 @@ func (s *session) answer(a acp.Message) { s.proxy.toClient(a.Splice(s.toClientEd
 func (s *session) update(m acp.Message) {
 	s.observe(m)
 	if commands := m.Find(m.Params, "update", "availableCommands"); !commands.IsZero() {
-		s.commands = append(json.RawMessage(nil), commands.Of(m.Line)...)
+		s.commands = bytes.Clone(commands.Of(m.Line))
 	}
 	_ = s.proxy.client.WriteLater(m.Splice(s.toClientEdits(m)...)) // see toClient
 }
 
-// updateNow is update for the goroutine that reads the agent. It leaves to the mailbox what
-// may block: a write that the client does not take at once, and a change of the session's
-// record, which is a file.
+// updateNow is update for the goroutine that reads the agent. It returns the work that may
+// block as a step for the mailbox: a write that the client does not take at once, and a change
+// of the session's record, which is a file.
 func (s *session) updateNow(m acp.Message) (rest step) {
 	switch m.Text(m.Find(m.Params, "update", "sessionUpdate")) {
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan", "usage_update":
@@ -181,29 +184,24 @@ func (s *session) updateNow(m acp.Message) (rest step) {
 }
 
 // forward forwards a message that the proxy does not serve. onAnswer, if not nil, sees the
-// agent's answer before the client does.
-func (s *session) forward(m acp.Message, onAnswer func(acp.Message)) error {
-	return s.forwardOnce(m, onAnswer, false)
-}
-
-// forwardOnce is forward. If the agent has lost the session, the message is forwarded once
-// more in another one; isRetry reports that this is that time.
-func (s *session) forwardOnce(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
+// agent's answer before the client does. If the agent has lost the session, the message is
+// forwarded once more, in another session; isRetry reports that this is the second time.
+func (s *session) forward(m acp.Message, onAnswer func(acp.Message), isRetry bool) error {
 	proc, err := s.ready()
 	if err != nil {
 		return err
 	}
-	line := m.Splice(s.toAgentEdits(m)...)
-	if !m.IsRequest() {
-		proc.writeFrom(s.box, line)
-		return nil
+	if line := m.Splice(s.toAgentEdits(m)...); m.IsRequest() {
+		proc.send(s.box, m.IDText(), line, s.forwarded(m, onAnswer, isRetry))
+	} else {
+		proc.write(s.box, line)
 	}
-	proc.sendFrom(s.box, m.IDText(), line, s.forwarded(m, onAnswer, isRetry))
 	return nil
 }
 
-// forwardNow is forward for the goroutine that reads the client. It leaves to the mailbox
-// what may block: loading the session, and a write that the agent does not take at once.
+// forwardNow is forward for the goroutine that reads the client. It returns the work that may
+// block as a step for the mailbox: loading the session, and a write that the agent does not
+// take at once.
 func (s *session) forwardNow(m acp.Message) (rest step) {
 	proc := s.readyNow()
 	if proc == nil {
@@ -219,18 +217,17 @@ func (s *session) forwardNow(m acp.Message) (rest step) {
 	if proc.in.TryWrite(line) {
 		return step{}
 	}
-	return step{do: func() { proc.writeFrom(s.box, line) }}
+	return step{do: func() { proc.write(s.box, line) }}
 }
 
-// forwarded runs in the goroutine that reads the agent. An answer that needs no more than
-// forwarding is written there if the mailbox is idle. It handles the answer to a message
-// that was forwarded. onAnswer and isRetry are those of forwardOnce.
+// forwarded handles the answer to a message that forward wrote to the agent. The goroutine
+// that reads the agent writes an answer that only needs forwarding, if the mailbox is idle.
 func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry bool) pending {
 	return pending{ended: func() { s.proxy.failWith(m, agentEnded()) }, answer: func(a acp.Message) {
 		handle := step{size: len(a.Line), do: func() {
 			if e := a.Err(); e != nil && !isRetry && s.turn == nil && s.proxy.meaningOf(m.MethodName(), e).Session == failure.Lost {
 				s.broken = true
-				if err := s.forwardOnce(m, onAnswer, true); err != nil {
+				if err := s.forward(m, onAnswer, true); err != nil {
 					s.proxy.fail(m, err)
 				}
 				return
@@ -252,7 +249,7 @@ func (s *session) forwarded(m acp.Message, onAnswer func(acp.Message), isRetry b
 // readyNow returns the process that has the session loaded; nil if that is unknown without
 // asking the store or the agent.
 func (s *session) readyNow() *process {
-	isCurrent := s.turn != nil || s.thread == "" && s.record.Client != "" && !s.broken && s.process == s.proxy.agent.current()
+	isCurrent := s.turn != nil || s.record.Thread == "" && s.record.Client != "" && !s.broken && s.process == s.proxy.agent.current()
 	if s.forgotten || s.process == nil || s.process.isGone() || !isCurrent {
 		return nil
 	}
@@ -288,7 +285,7 @@ func (s *session) close(m acp.Message) {
 	}
 	// If the agent has lost the session, or ended, the session is closed too.
 	closed := func() { s.proxy.result(m, struct{}{}) }
-	proc.sendFrom(s.box, m.IDText(), m.Splice(s.toAgentEdits(m)...), pending{ended: closed, answer: func(a acp.Message) {
+	proc.send(s.box, m.IDText(), m.Splice(s.toAgentEdits(m)...), pending{ended: closed, answer: func(a acp.Message) {
 		if a.Err() != nil {
 			closed()
 			return
@@ -328,17 +325,16 @@ func (s *session) deleteUpstream() error {
 	if err != nil {
 		return err
 	}
-	ids := map[segno.SessionID]bool{}
-	if s.thread == "" {
-		ids[s.record.Upstream] = true
-	} else {
-		for l, err := range s.proxy.store.Chain(ctx, s.thread) {
-			if err == nil && l.Agent == s.record.Agent {
-				ids[l.Session] = true
+	ids := []segno.SessionID{s.record.Upstream}
+	if s.record.Thread != "" {
+		ids = nil
+		for l, err := range s.proxy.store.Chain(ctx, s.record.Thread) {
+			if err == nil && l.Agent == s.record.Agent && !slices.Contains(ids, l.Session) {
+				ids = append(ids, l.Session)
 			}
 		}
 	}
-	for id := range ids {
+	for _, id := range ids {
 		_, err := s.proxy.agent.call(ctx, proc, "session/delete", acp.Encode(map[string]any{"sessionId": id}), nil)
 		if err != nil && !isAnswer(err) {
 			return err

@@ -25,7 +25,7 @@ type sessionIndex struct {
 	fs  vfs.FS // nil means [vfs.OS]
 }
 
-// sessionRecord is what the index has of one session.
+// sessionRecord is the index's record of one session.
 type sessionRecord struct {
 	Client   segno.SessionID `json:"client"`           // the id that the client keeps
 	Thread   segno.ThreadID  `json:"thread,omitempty"` // "" before the first prompt

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
@@ -19,11 +20,12 @@ type setting struct {
 
 // set forwards a choice of the client and records it for later sessions of the agent.
 func (s *session) set(m acp.Message) error {
-	return s.forward(m, func(a acp.Message) {
+	onAnswer := func(a acp.Message) {
 		if a.Err() == nil {
 			s.recordSetting(m.MethodName(), m.Text(m.Find(m.Params, "configId")), m.Params.Of(m.Line))
 		}
-	})
+	}
+	return s.forward(m, onAnswer, false)
 }
 
 // recordSetting records a choice. Only the params that name the choice are kept: others are
@@ -51,21 +53,18 @@ func (s *session) replaySettings(ctx context.Context, proc *process) error {
 		if err != nil {
 			s.logf("the agent refuses to repeat %s: %v", set.Method, err)
 		} else if options := m.Find(m.Result, "configOptions").Of(m.Line); options != nil {
-			s.options = append(json.RawMessage(nil), options...)
+			s.options = bytes.Clone(options)
 		}
 	}
 	return nil
 }
 
-// showSettings tells the client which of its choices are in effect, where the agent's answer
-// may say otherwise.
+// showSettings tells the client which of its choices are in effect. The agent's answer to the
+// opening of the session may have others.
 func (s *session) showSettings() {
 	for _, set := range s.record.Settings {
-		var p struct {
-			Mode string `json:"modeId"`
-		}
-		if set.Method == "session/set_mode" && json.Unmarshal(set.Params, &p) == nil && p.Mode != "" {
-			s.notify(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": p.Mode})
+		if mode := members(set.Params)["modeId"]; set.Method == "session/set_mode" && mode != nil {
+			s.notify(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": mode})
 		}
 	}
 	if s.options != nil {

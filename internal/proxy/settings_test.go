@@ -30,8 +30,7 @@ func TestSettingsSurviveSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, agent)
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.choose(c, s, "plan")
 			const want = `mode="plan" option model="big"`
 			r.say(c, s, "alpha")
@@ -69,10 +68,7 @@ func TestSettingsSurviveSession(t *testing.T) {
 
 // TestNewestSettingApplies repeats only the newest choice, also if the agent made it.
 func TestNewestSettingApplies(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	r.choose(c, s, "plan")
 	r.choose(c, s, "bypass")
 	r.turn(c, s, "alpha "+acptest.Directive(acptest.Say("x"),
@@ -85,17 +81,14 @@ func TestNewestSettingApplies(t *testing.T) {
 	}
 	for _, m := range c.Messages()[from:] {
 		if m.Update() == "current_mode_update" && !strings.Contains(string(m.Line), `"default"`) {
-			t.Errorf("the client is told of a mode that was given up: %s", m.Line)
+			t.Errorf("the client received a mode that was replaced: %s", m.Line)
 		}
 	}
 }
 
 // TestRefusedSettingIsNotRepeated forwards the agent's refusal and does not repeat the choice.
 func TestRefusedSettingIsNotRepeated(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	r, c, s := startSession(t, none)
 	_, err := c.Call(r.ctx, "session/set_model", map[string]string{"sessionId": s, "modelId": "huge"})
 	r.refused(err)
 	r.say(c, s, "alpha")
@@ -111,8 +104,7 @@ func TestRefusedSettingIsNotRepeated(t *testing.T) {
 // for a client that reconnects.
 func TestSettingBeforeFirstPrompt(t *testing.T) {
 	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
-		c := r.client()
-		s := r.open(c, "new", "")
+		c, s := r.session()
 		r.choose(c, s, "plan")
 		c = r.comeBack(c, "resume", s)
 		r.say(c, s, "alpha")

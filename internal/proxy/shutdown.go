@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno/internal/acp"
@@ -50,7 +51,7 @@ func (p *proxy) shutDown() bool {
 func (p *proxy) cancelTurns(sessions []*session) {
 	ended := make(chan struct{}, len(sessions))
 	for _, s := range sessions {
-		s.cancelSoon()
+		s.setCancel(true)
 		s.box.add(0, func() {
 			s.prompts = nil
 			if s.turn == nil {
@@ -77,7 +78,7 @@ func (p *proxy) endAgent(proc *process) {
 	proc.ending.Store(true)
 	proc.stdin.Close()
 	grace := inputGrace
-	for _, next := range []func(){proc.terminate, proc.kill, func() {}} {
+	for _, next := range []func(){func() { _ = syscall.Kill(-proc.cmd.Process.Pid, syscall.SIGTERM) }, proc.kill, func() {}} {
 		select {
 		case <-proc.gone:
 			return

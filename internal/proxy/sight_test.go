@@ -149,7 +149,7 @@ func (r *rig) touch(name string) {
 	}
 }
 
-// sent is what the agent's model was sent last.
+// sent returns the last request that the agent's model received.
 func (r *rig) sent() acptest.Request {
 	r.Helper()
 	all, err := acptest.ReadRequests(r.agent.RequestsFile())
@@ -176,7 +176,7 @@ func (r *rig) wantSeen(seen []string, unseen ...string) {
 }
 
 // shown are the updates that came since a place, "kind content" each; commands,
-// settings and what segno itself says are left out.
+// settings and the messages of segno itself are left out.
 func shown(c *acptest.Client, from int) []string {
 	var all []string
 	for _, m := range c.Messages()[from:] {
@@ -194,7 +194,7 @@ func shown(c *acptest.Client, from int) []string {
 	return all
 }
 
-// say prompts with a name and the words that the agent says.
+// say prompts with a name. The agent answers with a text that has the name.
 func (r *rig) say(c *acptest.Client, session, name string) *acptest.Turn {
 	r.Helper()
 	return r.turn(c, session, name+" "+acptest.Directive(acptest.Say("said-"+name)))
@@ -272,7 +272,7 @@ type row struct {
 	Shell       int    `json:"shell"`
 }
 
-// log is what 'segno log --json' has of turns, all lines, newest first.
+// log returns the turns in 'segno log --json', of all lines, newest first.
 func (r *rig) log() []row {
 	r.Helper()
 	out := r.segno("log", "--json")
@@ -306,14 +306,14 @@ func (r *rig) logged() string {
 	return strings.Join(names, " ")
 }
 
-// soon is a context for what must not take long.
+// soon is a context for a short wait.
 func (r *rig) soon(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(r.ctx, d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// number is what a file has, 0 if it is not there yet.
+// number returns the number in a file, 0 if there is no file yet.
 func (r *rig) number(name string) int {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -324,7 +324,7 @@ func (r *rig) number(name string) int {
 	return n
 }
 
-// shownOurs is what segno itself told the client's user since a place.
+// shownOurs returns the messages of segno itself that the client received since a place.
 func shownOurs(c *acptest.Client, from int) []string {
 	var all []string
 	for _, m := range c.Messages()[from:] {
@@ -339,8 +339,7 @@ func shownOurs(c *acptest.Client, from int) []string {
 // later update, as opencode does. The preamble of the next session has the command.
 func TestCallInSeveralUpdates(t *testing.T) {
 	r := newRig(t, none)
-	c := r.client()
-	s := r.open(c, "new", "")
+	c, s := r.session()
 	parts := func(more ...string) (steps []acptest.Step) {
 		for _, update := range more {
 			steps = append(steps, acptest.Step{Raw: []byte(`{"toolCallId":"call1",` + update + `}`)})
@@ -354,8 +353,8 @@ func TestCallInSeveralUpdates(t *testing.T) {
 	c.CloseStdin()
 	again := r.client()
 	r.turn(again, r.open(again, "resume", s), "second")
-	if told := r.last(); !strings.Contains(told, "You ran “make all”") {
-		t.Errorf("the next session is told\n%s", told)
+	if text := r.last(); !strings.Contains(text, "You ran “make all”") {
+		t.Errorf("the request of the next session is\n%s", text)
 	}
 	if show := r.segno("show", "t1"); strings.Count(show, "execute make all") != 1 || strings.Contains(show, "execute {") {
 		t.Errorf("show t1 says\n%s", show)

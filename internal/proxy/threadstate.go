@@ -10,12 +10,12 @@ import (
 // reasonRecovery is the reason of a link to a session that replaced another within a turn.
 const reasonRecovery = "recovery"
 
-// threadState is where a thread is, and which session of the agent is there too.
+// threadState is the position of a thread, and the agent's session at that position.
 type threadState struct {
 	head segno.Head
 	at   *segno.Checkpoint // the newest checkpoint at or above the head
 	turn *segno.Checkpoint // the newest turn there, nil before the first
-	link *segno.Link       // the newest session of the chain whose conversation ends with that turn; nil if none does
+	link *segno.Link       // the newest session of the chain that ends with that turn; nil if none does
 }
 
 // turnID is the id of the newest turn, "" before the first.
@@ -27,15 +27,16 @@ func (st threadState) turnID() segno.CommitID {
 }
 
 // state reads the thread's state. It adds the sessions that were replaced within a turn to
-// replaced.
-func (l *ledger) state(ctx context.Context) (st threadState, err error) {
-	if st.head, err = l.proxy.store.Head(ctx, l.thread); err != nil {
+// replaced: such a session may have the half of a turn, so it cannot continue the thread. Of a
+// session that is in the chain several times only the newest link counts.
+func (l *sessionStore) state(ctx context.Context) (st threadState, err error) {
+	if st.head, err = l.proxy.store.Head(ctx, l.record.Thread); err != nil {
 		return st, err
 	}
 	if st.at, st.turn, err = l.newestAt(ctx, st.head.Head); err != nil {
 		return st, err
 	}
-	chain, err := collect(l.proxy.store.Chain(ctx, l.thread), nil)
+	chain, err := collect(l.proxy.store.Chain(ctx, l.record.Thread), nil)
 	if err != nil {
 		return st, err
 	}
@@ -64,8 +65,8 @@ func (l *ledger) state(ctx context.Context) (st threadState, err error) {
 
 // endsAt reports whether a session's conversation ends with the thread's newest turn: that
 // is the session's newest turn, or the session was made at that turn and has had none since.
-func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
-	query := segno.CheckpointQuery{Thread: l.thread, Session: link.Session}
+func (l *sessionStore) endsAt(ctx context.Context, link segno.Link, st threadState) (bool, error) {
+	query := segno.CheckpointQuery{Thread: l.record.Thread, Session: link.Session}
 	c, err := find(l.proxy.store.Checkpoints(ctx, query), func(c *segno.Checkpoint) bool {
 		return c.Kind == segno.CheckpointTurn && c.Session.Session == link.Session
 	})
@@ -86,7 +87,7 @@ func (l *ledger) endsAt(ctx context.Context, link segno.Link, st threadState) (b
 }
 
 // newestAt returns the newest checkpoint and the newest turn at or above a commit.
-func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
+func (l *sessionStore) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segno.Checkpoint, err error) {
 	for last := 4; ; last *= 8 {
 		line, err := l.proxy.store.Load(ctx, at, segno.Window{Last: last})
 		if err != nil {
@@ -109,16 +110,8 @@ func (l *ledger) newestAt(ctx context.Context, at segno.CommitID) (c, turn *segn
 	}
 }
 
-// newestTurnOf returns the newest turn that ended in a session of the agent, nil if none
-// did.
-func (l *ledger) newestTurnOf(ctx context.Context, up segno.SessionID) (*segno.Checkpoint, error) {
-	return find(l.proxy.store.Checkpoints(ctx, segno.CheckpointQuery{Session: up}), func(c *segno.Checkpoint) bool {
-		return c.Kind == segno.CheckpointTurn
-	})
-}
-
 // entriesOf returns the commits of one turn with their entries.
-func (l *ledger) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
+func (l *sessionStore) entriesOf(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
 	line, err := l.proxy.store.Load(ctx, turn.ID, segno.Window{Last: 1, Entries: true})
 	if err != nil {
 		return nil, err

@@ -14,8 +14,7 @@ func TestTitleIsNotThePreamble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, changed(agent, func(c *acptest.Config) { c.Title, c.Resume, c.Load = true, false, false }))
-			c := r.client()
-			s := r.open(c, "new", "")
+			c, s := r.session()
 			r.say(c, s, "alpha")
 			r.killAgent()
 			turn := r.say(c, s, "beta")
@@ -24,7 +23,7 @@ func TestTitleIsNotThePreamble(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := m.Text(m.Find(m.Params, "update", "title")); !strings.HasPrefix(got, "alpha") {
-				t.Errorf("the client is told of the title %q", got)
+				t.Errorf("the client received the title %q", got)
 			}
 			list, err := c.List(r.ctx, "")
 			if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].Title, "alpha") {

@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -34,7 +37,8 @@ type turn struct {
 	begun     bool // it is an open turn in the spool
 	cancelled bool
 	seen      bool // the model may have seen the prompt
-	renewal   *renewal
+
+	stopRenewal func() segno.Lease // nil if the turn has no lease
 
 	proc        *process // that was sent the prompt
 	sentAs      string   // the id of the request to it
@@ -69,7 +73,7 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
 	t.partSoon = t.recordPartSoon
 	s.turn = t
-	s.beginTurn()
+	s.inTurn = true
 	ctx, end := s.wait()
 	proc, err := t.recordPrompt(ctx)
 	end()
@@ -86,36 +90,37 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 
 func isCancelled(err error) bool { return segno.KindOf(err) == segno.KindCancelled }
 
-// recordPrompt acquires the thread, attaches a session and opens the turn in the spool, in
-// that order: the lease excludes other clients before the session is touched, and the turn's
-// record names the session in which it begins. It records the beginning of a turn, in a
-// session whose conversation ends at the thread's head. It returns the process that has the
-// session loaded.
+// recordPrompt records the beginning of a turn. It acquires the thread, attaches a session
+// that ends at the thread's head and opens the turn in the spool, in that order: the lease
+// excludes other clients before the session is touched, and the turn's record names the
+// session in which it begins. recordPrompt returns the process that has the session loaded.
 func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
-	if t.thread == "" && t.record.Foreign { // it gets a thread if the agent has it
+	if t.record.Thread == "" && t.record.Foreign { // it gets a thread if the agent has it
 		if _, err := t.attach(ctx, reasonRecovery); err != nil {
 			return nil, err
 		}
 	}
 	if err := t.acquireThread(ctx); err != nil {
-		if isCancelled(err) || isHeld(err) {
+		if isCancelled(err) || errors.Is(err, errHeld) {
 			return nil, fmt.Errorf("record the turn: %w", err)
 		}
 		if err := t.skipRecord(err); err != nil {
 			return nil, err
 		}
 	}
-	proc, err := t.attach(ctx, reasonRecovery)
+	agent, err := t.attach(ctx, reasonRecovery)
 	if err != nil || t.unrecorded {
-		return proc, err
+		return agent, err
 	}
 	tl, err := t.timeline(ctx)
 	var begun timeline.TurnStart
 	if err == nil {
-		begun, err = tl.BeginTurn(ctx, t.describePrompt(proc))
+		begun, err = tl.BeginTurn(ctx, timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
+			Owner: t.lease.Owner, Thread: t.record.Thread, Process: timeline.Process{PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()),
+				Group: agent.cmd.Process.Pid, GroupStart: agent.start}})
 	}
 	if err != nil && begun.Key == "" {
-		return proc, t.skipRecord(err)
+		return agent, t.skipRecord(err)
 	}
 	t.proxy.logErr(err)
 	t.begun = true
@@ -125,12 +130,12 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	if begun.Warn != "" {
 		t.proxy.logf("%s", begun.Warn)
 	}
-	return proc, nil
+	return agent, nil
 }
 
 // acquireThread makes the session's thread, if it has none yet, and takes the lease on it.
 func (t *turn) acquireThread(ctx context.Context) error {
-	if t.thread == "" {
+	if t.record.Thread == "" {
 		if err := t.openThread(ctx, t.prompt); err != nil {
 			return err
 		}
@@ -143,7 +148,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err := t.acquireLease(ctx); err != nil {
 		return err
 	}
-	t.renewal = startRenewal(t.proxy, t.lease)
+	t.stopRenewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
 	if t.unsaved != nil && t.proxy.Place.Spool().Has(t.unsaved.key) { // else another client ended it
 		if err := t.unsaved.writeEntries(); err != nil {
@@ -154,7 +159,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return tl.CloseThreadTurns(ctx, t.thread)
+	return tl.CloseThreadTurns(ctx, t.record.Thread)
 }
 
 // skipRecord continues without a record if the user chose that; else it returns the error.
@@ -167,21 +172,12 @@ func (t *turn) skipRecord(err error) error {
 	return nil
 }
 
-// describePrompt describes the turn to the timeline.
-func (t *turn) describePrompt(agent *process) timeline.Prompt {
-	p := timeline.Prompt{Key: t.key, Agent: t.record.Agent, Source: t.source(), Text: t.prompt,
-		PID: os.Getpid(), PIDStart: proc.Start(os.Getpid()), Owner: t.lease.Owner, Thread: t.thread}
-	p.Group, p.GroupStart = agent.group()
-	return p
-}
-
 // source is where the agent keeps the session.
 func (s *session) source() segno.Source { return segno.Source{Session: s.up, Dir: s.record.Dir} }
 
-// promptEdits are the edits of a prompt for the agent. They consume the preface: it is kept
-// in sentPreface and restored if the agent fails before it answers. The edits are: its
-// session's id, and the preface as the first block. meta is metadata for segno's agent, nil
-// for none.
+// promptEdits are the edits of a prompt for the agent: its session's id, and the preface as
+// the first block. They consume the preface: it is kept in sentPreface and restored if the
+// agent fails before it answers. meta is metadata for segno's agent, nil for none.
 func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	edits := s.toAgentEdits(m)
 	prompt := m.Find(m.Params, "prompt")
@@ -191,7 +187,7 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 	block := map[string]any{"type": "text", "text": strings.Join(s.preface, "\n\n")}
 	if s.proxy.agent.identity().isSegno() {
 		if meta == nil {
-			meta = map[string]any{"told": true, "again": false, "heard": false}
+			meta = map[string]any{"note": true, "repeated": false, "answered": false}
 		}
 		block["_meta"] = map[string]any{"segno": meta}
 	}
@@ -199,18 +195,24 @@ func (s *session) promptEdits(m acp.Message, meta map[string]any) []acp.Edit {
 		s.turn.sentPreface = s.preface
 	}
 	s.preface = nil
-	text := acp.Encode(block)
-	m.Elements(prompt, func(other acp.Span) { text = append(append(text, ','), other.Of(m.Line)...) })
-	return append(edits, acp.Edit{At: prompt, With: slices.Concat([]byte("["), text, []byte("]"))})
+	blocks := [][]byte{acp.Encode(block)}
+	m.Elements(prompt, func(other acp.Span) { blocks = append(blocks, other.Of(m.Line)) })
+	return append(edits, acp.Edit{At: prompt, With: array(blocks)})
 }
 
 // send writes a prompt to the agent. From here on it counts as seen.
 func (t *turn) send(proc *process, id string, line []byte) {
 	t.proc, t.sentAs = proc, id
-	proc.sendFrom(t.box, id, line, pending{
-		answer:  func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
-		ended:   func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
-		doubted: func(fail func()) { t.box.add(0, func() { t.doubt(fail) }) },
+	proc.send(t.box, id, line, pending{
+		answer: func(a acp.Message) { t.box.add(len(a.Line), func() { t.handleAnswer(a, false) }) },
+		ended:  func() { t.box.add(0, func() { t.handleAnswer(acp.Message{}, true) }) },
+		doubted: func(fail func()) {
+			t.box.add(0, func() {
+				if t.turn == t && t.doubtTimer == nil {
+					t.watch(1, fail)
+				}
+			})
+		},
 	})
 	if t.cancelled {
 		t.sendCancel()
@@ -220,7 +222,7 @@ func (t *turn) send(proc *process, id string, line []byte) {
 // cancelTurn serves the client's session/cancel; the agent's answer ends the turn. The
 // prompts that wait are cancelled too.
 func (s *session) cancelTurn() {
-	s.cancelReached()
+	s.setCancel(false)
 	for _, m := range s.prompts {
 		s.proxy.result(m, stopReason("cancelled"))
 	}
@@ -235,7 +237,7 @@ func stopReason(reason string) map[string]any { return map[string]any{"stopReaso
 // sendCancel has the agent cancel the turn. An agent that does not answer in time is killed.
 func (t *turn) sendCancel() {
 	t.cancelled = true
-	t.proc.writeFrom(t.box, cancelNotification(t.up))
+	t.proc.write(t.box, cancelNotification(t.up))
 	if t.cancelTimer == nil {
 		t.cancelTimer = time.AfterFunc(cmp.Or(t.proxy.cancelWait, cancelWait), t.proc.kill)
 	}
@@ -288,8 +290,8 @@ func (s *session) observe(m acp.Message) {
 	}
 }
 
-// recordPartSoon records the unfinished message of the agent so that a crash loses little of
-// it. It records the agent's current message at most once in partInterval.
+// recordPartSoon records the agent's unfinished message, at most once in partInterval: a
+// crash loses little of it.
 func (t *turn) recordPartSoon() {
 	wait := partInterval - time.Since(t.partialAt)
 	switch {
@@ -308,9 +310,9 @@ func (t *turn) recordPartSoon() {
 	}
 }
 
-// addEntry adds an entry to the turn under way, if there is one and it is recorded. The
-// entry is durable on return, unless the disk is full: then it waits in unwritten, and the
-// user is told once. The oldest entries are dropped when too many wait.
+// addEntry adds an entry to the turn under way, if there is one and it is recorded. On return
+// the entry is in the turn's file, not synced: it survives the end of this process, but not a power
+// failure. If the disk is full it waits in unwritten, and the user receives one report. The oldest entries are dropped when too many wait.
 func (s *session) addEntry(e segno.Entry) {
 	t := s.turn
 	if t == nil || s.unrecorded {
@@ -330,7 +332,7 @@ func (s *session) addEntry(e segno.Entry) {
 // take is kept for the next call.
 func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
-		if err := t.proxy.Place.Spool().Note(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+		if err := t.proxy.Place.Spool().AppendEntry(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
 			return err
 		}
 		t.unwritten = t.unwritten[1:]
@@ -351,13 +353,13 @@ func (s *session) agentAsks(proc *process, m acp.Message) {
 // without the call's input, which the entry of the call has: the options give the answer its
 // meaning.
 func permissionBody(m acp.Message) json.RawMessage {
-	params := m.Params.Of(m.Line)
-	if len(params) <= segno.MaxUnclipped {
-		return append(json.RawMessage(nil), params...)
+	if params := m.Params.Of(m.Line); len(params) <= segno.MaxUnclipped {
+		return bytes.Clone(params)
 	}
 	call := m.Find(m.Params, "toolCall")
 	return segno.Clip(acp.Encode(map[string]any{"options": json.RawMessage(m.Find(m.Params, "options").Of(m.Line)),
-		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")), "title": timeline.Title(m.Text(m.Find(call, "title")))}}))
+		"toolCall": map[string]string{"toolCallId": m.Text(m.Find(call, "toolCallId")),
+			"title": timeline.Title(m.Text(m.Find(call, "title")))}}))
 }
 
 // permissionID is the id of the entry of a request for permission: it names the call.
@@ -374,30 +376,28 @@ func (s *session) permissionAnswered(q *clientRequest, m acp.Message) {
 	if body == nil {
 		body = m.Error.Of(m.Line)
 	}
-	s.addEntry(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(append(json.RawMessage(nil), body...))})
+	s.addEntry(segno.Entry{Kind: segno.EntryDecision, ID: q.permission, Body: segno.Clip(bytes.Clone(body))})
 }
 
-// doubt begins to watch a turn, because the agent answered under the id of no request and
-// that may have been the turn's answer. If the agent continues the turn, it was not. Else
-// the turn fails; fail does that.
-func (t *turn) doubt(fail func()) {
-	if t.turn == t && t.doubtTimer == nil {
-		t.watch(1, fail)
-	}
-}
-
-// watch waits for times times the usual wait, then decides.
-func (t *turn) watch(times time.Duration, fail func()) {
+// watch watches a turn, because the agent answered under the id of no request and that may
+// have been the turn's answer. If the agent continues the turn, it was not. Else the turn
+// fails; fail does that. watch waits for times times the usual wait, then decides.
+func (t *turn) watch(times int, fail func()) {
 	activity, id := t.activity, t.sentAs
-	t.doubtTimer = time.AfterFunc(times*cmp.Or(t.proxy.strayWait, answerWait), func() {
+	t.doubtTimer = time.AfterFunc(time.Duration(times)*cmp.Or(t.proxy.strayWait, answerWait), func() {
 		t.box.add(0, func() {
+			t.proxy.mu.Lock()
+			asked := slices.Collect(maps.Values(t.proxy.asked))
+			t.proxy.mu.Unlock()
+			isAsked := slices.ContainsFunc(asked, func(q *clientRequest) bool { return q.session == t.session })
+			isCalling := slices.ContainsFunc(slices.Collect(maps.Values(t.calls)), func(c *call) bool { return !c.ended })
 			switch {
 			case t.turn != t || t.sentAs != id: // it was answered, or sent again
-			case t.awaitsClient():
+			case isAsked:
 				t.watch(times, fail)
-			case t.activity == activity && (times == longDoubt || !t.hasOpenCall()):
+			case t.activity == activity && (times == longDoubt || !isCalling):
 				// If the agent still works on the turn, that work would not be recorded.
-				t.proc.writeFrom(t.box, cancelNotification(t.up))
+				t.proc.write(t.box, cancelNotification(t.up))
 				t.proxy.work.Go(fail)
 			default:
 				t.watch(longDoubt, fail)
@@ -406,19 +406,7 @@ func (t *turn) watch(times time.Duration, fail func()) {
 	})
 }
 
-// awaitsClient reports whether the agent waits for an answer of the client in this session.
-func (s *session) awaitsClient() bool {
-	s.proxy.mu.Lock()
-	defer s.proxy.mu.Unlock()
-	for _, q := range s.proxy.asked {
-		if q.session == s {
-			return true
-		}
-	}
-	return false
-}
-
-// stopDoubt stops watchTurn: the turn was answered, or is sent again.
+// stopDoubt stops watch: the turn was answered, or is sent again.
 func (t *turn) stopDoubt() {
 	if t.doubtTimer != nil {
 		t.doubtTimer.Stop()

@@ -45,7 +45,7 @@ func (t *turn) handleAnswer(a acp.Message, ended bool) {
 		t.finish(acp.Failure(t.m.IDText(), agentEnded()), meaning)
 		return
 	}
-	t.proxy.agent.worked()
+	t.proxy.agent.fails.Store(0) // if the process ends, the next one is started without delay
 	edits := t.toClientEdits(a)
 	if t.sentAs != t.m.IDText() {
 		edits = append(edits, acp.Edit{At: a.ID, With: []byte(t.m.IDText())})
@@ -86,14 +86,16 @@ func (t *turn) finishCancelled(meaning failure.Meaning) {
 // and the client receives the answer. finish makes the turn's end durable, then sends the
 // client the answer line, then runs the next prompt that waits.
 func (t *turn) finish(line []byte, meaning failure.Meaning) {
-	t.lease = t.renewal.stop(t.lease)
+	if t.stopRenewal != nil {
+		t.lease = t.stopRenewal()
+	}
 	if t.cancelTimer != nil {
 		t.cancelTimer.Stop()
 	}
 	t.stopDoubt()
 	if t.begun && !t.unrecorded {
 		if err := t.recordEnd(context.WithoutCancel(t.proxy.ctx), meaning); err != nil {
-			t.report("the turn's end is not recorded yet; the next command or turn will record it: %v", err)
+			t.report("the turn's end is not recorded yet; the next turn will record it, or a move after this process ends: %v", err)
 		}
 	}
 	t.endTurn()
@@ -150,7 +152,7 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 	}
 	c, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: t.key, Agent: t.record.Agent, Source: t.source(),
 		Interrupted: t.cancelled || meaning.Turn != failure.Fine, Message: strings.ToValidUTF8(unrecorded, "\uFFFD"),
-		Settle: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
+		AwaitTranscript: t.awaitTranscript(tl, last, meaning), Warn: func(text string) { t.proxy.logf("%s", text) }})
 	if c != nil {
 		t.known = c.ID
 		if err := t.readStory(ctx, c.ID); err != nil {
@@ -197,7 +199,7 @@ func (t *turn) awaitTranscript(tl *timeline.Timeline, last string, meaning failu
 		return nil
 	}
 	return func(ctx context.Context, src segno.Source, since int64) {
-		ctx, cancel := context.WithTimeout(ctx, settleWait)
+		ctx, cancel := context.WithTimeout(ctx, transcriptWait)
 		defer cancel()
 		if err := transcript.AwaitMessage(ctx, src, last, since); err != nil {
 			t.proxy.logf("the last message is not in the transcript yet: %v", err)

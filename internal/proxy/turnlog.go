@@ -41,7 +41,7 @@ type turnLog struct {
 	plan, usage json.RawMessage // the newest
 }
 
-// output is what the agent sent since it was sent the prompt.
+// output is the agent's output since the prompt was sent.
 type output struct {
 	stopped     acp.Message // the answer to the prompt
 	calls       map[string]*call
@@ -142,16 +142,6 @@ func clipText(text string) json.RawMessage {
 	return segno.Clip(acp.Encode(strings.ToValidUTF8(text, string(utf8.RuneError))))
 }
 
-// hasOpenCall reports whether a tool call of the turn has not ended.
-func (t *turnLog) hasOpenCall() bool {
-	for _, c := range t.calls {
-		if !c.ended {
-			return true
-		}
-	}
-	return false
-}
-
 // call is one tool call of a turn, as far as the agent's updates show it.
 type call struct {
 	id      string
@@ -223,7 +213,7 @@ func (c *call) merge(m acp.Message, update acp.Span) (changed bool) {
 	}
 	setJSON := func(into *json.RawMessage, key string) {
 		if at := m.Find(update, key); !at.IsZero() && string(at.Of(m.Line)) != "null" {
-			*into = append(json.RawMessage(nil), at.Of(m.Line)...)
+			*into = bytes.Clone(at.Of(m.Line))
 		}
 	}
 	setText(&c.intent.Title, "title")

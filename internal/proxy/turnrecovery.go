@@ -60,7 +60,7 @@ func (t *turn) resend(proc *process, hasPrompt bool) {
 	}
 	var meta map[string]any
 	if isSegno { // segno's agent finds out whether it has the prompt, and continues the turn then
-		meta = map[string]any{"told": true, "again": true, "heard": t.answered}
+		meta = map[string]any{"note": true, "repeated": true, "answered": t.answered}
 	} else if t.unfinished != nil && t.fidelity != segno.FidelityPreamble {
 		text := preamble.FromCommits(nil).Text(preamble.Options{Open: t.unfinished})
 		t.addEntry(note(text))
@@ -117,6 +117,6 @@ func (t *turn) recordProcess(ctx context.Context, proc *process) error {
 	}
 	return tl.UpdateTurn(ctx, t.key, func(open *timeline.OpenTurn) {
 		open.Source = t.source()
-		open.Group, open.GroupStart = proc.group()
+		open.Group, open.GroupStart = proc.cmd.Process.Pid, proc.start
 	})
 }

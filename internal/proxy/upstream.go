@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// upstream is the agent's session of a client's session, and what is known of it.
+// upstream is the agent's session of a client's session, and the proxy's knowledge of it.
 type upstream struct {
 	up      segno.SessionID // the agent's id; set by [proxy.announce]
 	process *process        // has the session loaded; nil if none has
@@ -60,6 +60,8 @@ func (u *upstream) consumeMuted(m acp.Message) bool {
 	return true
 }
 
+// setMute sets the function that consumes updates, nil for none. On return no call of the
+// function before is under way.
 func (u *upstream) setMute(f func(acp.Message)) {
 	u.muteMu.Lock()
 	defer u.muteMu.Unlock()
@@ -110,8 +112,8 @@ func (p *proxy) meaningOf(method string, answer *acp.Error) failure.Meaning {
 // isFinalRefusal reports whether the agent's answer to opening a session applies to every
 // other way to open one: it asks for a login, or another process has the session.
 func (p *proxy) isFinalRefusal(err error) bool {
-	var answer *acp.Error
-	if !errors.As(err, &answer) || answer == errIncomplete || answer == errCannotOpen {
+	answer, ok := errors.AsType[*acp.Error](err)
+	if !ok || answer == errIncomplete || answer == errCannotOpen {
 		return false
 	}
 	meaning := p.meaningOf("session/resume", answer)
@@ -138,8 +140,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 	s.proxy.announce(s, up, nil)
 	var m acp.Message
 	if !id.Load || verified && id.Resume && s.collecting == nil {
-		m, err = s.callOpen(ctx, proc, "session/resume", up, nil)
-		if isAnswer(err) && id.Load {
+		if m, err = s.callOpen(ctx, proc, "session/resume", up, nil); isAnswer(err) && id.Load {
 			m, err = s.callOpen(ctx, proc, "session/load", up, nil)
 		}
 	} else {
@@ -201,22 +202,21 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last
 	return true, nil
 }
 
-// callOpen waits for the agent, which may itself wait for answers to its requests; while
-// opening is set they bypass the mailbox. callOpen has the agent open a session as the
-// client did. The client sees nothing of a replay; reader, if not nil, does.
+// callOpen has the agent open a session as the client did. The client sees nothing of a
+// replay; reader, if not nil, does. The agent may wait for answers to its requests meanwhile:
+// while opening is set, they bypass the mailbox.
 func (s *session) callOpen(ctx context.Context, proc *process, method string, up segno.SessionID,
 	reader *replayReader) (acp.Message, error) {
 	s.opening.Store(true)
 	defer s.opening.Store(false)
-	if method != "session/load" {
-		return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), nil)
+	if method == "session/load" {
+		s.setMute(func(m acp.Message) {
+			if reader != nil {
+				reader.observe(m)
+			}
+		})
+		defer s.setMute(nil)
 	}
-	s.setMute(func(m acp.Message) {
-		if reader != nil {
-			reader.observe(m)
-		}
-	})
-	defer s.setMute(nil)
 	return s.proxy.agent.call(ctx, proc, method, s.params(up, nil), func() { s.setMute(nil) })
 }
 
@@ -229,7 +229,7 @@ func (s *session) openNew(ctx context.Context, proc *process) (segno.SessionID, 
 	}
 	up := segno.SessionID(m.SessionID())
 	if up == "" {
-		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent gave no session id")
+		return "", segno.Errorf(segno.KindInvalid, "make a new session", "", "the agent returned no session id")
 	}
 	s.proxy.announce(s, up, nil)
 	s.loaded(proc, m)

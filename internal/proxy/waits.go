@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// waits lets the goroutine that reads the client cancel what a session's goroutine waits
-// for, before the cancel reaches the session's mailbox.
+// waits lets the goroutine that reads the client cancel a wait of a session's goroutine. The
+// step that handles the cancel is behind that wait in the session's mailbox.
 type waits struct {
 	mu        sync.Mutex
 	cancel    context.CancelFunc // of the present wait, nil if there is none
@@ -37,21 +37,14 @@ func (s *session) wait() (ctx context.Context, end func()) {
 	}
 }
 
-// cancelSoon cancels the present wait, and those that begin before cancelReached. Any
-// goroutine may call it.
-func (w *waits) cancelSoon() {
+// setCancel cancels the present wait, and those that begin before the session's goroutine
+// handles the cancel and calls setCancel(false). Any goroutine may call it.
+func (w *waits) setCancel(cancelled bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.cancelled = true; w.cancel != nil {
+	if w.cancelled = cancelled; cancelled && w.cancel != nil {
 		w.cancel()
 	}
-}
-
-// cancelReached records that the session's goroutine handles the cancel.
-func (w *waits) cancelReached() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.cancelled = false
 }
 
 // setCancelled records that the cancel of a request is in the mailbox, or has been handled.

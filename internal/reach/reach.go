@@ -3,6 +3,8 @@ package reach
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -20,33 +22,32 @@ func NeedsOthers(c *segno.Commit) bool {
 	return len(c.Refs()) > 0 || !c.Staged.IsZero() || c.Parent != c.Expect || c.Move != nil || c.Pin != nil || c.Operation != nil
 }
 
-// Split divides nodes into those that the nodes of other threads or the roots reach, and
-// those that only deleted threads reach.
-func Split(nodes map[segno.CommitID]Node, roots []segno.CommitID) (kept, gone map[segno.CommitID]Node) {
-	kept, gone = map[segno.CommitID]Node{}, map[segno.CommitID]Node{}
+// Split divides nodes into those that stay and those that go. A node stays if its thread is not deleted,
+// or if a node that stays, a root or a checkpoint of the policy reaches it. Split returns the checkpoints
+// that stay, with those of the policy.
+func Split(p *segno.CollectPolicy, nodes map[segno.CommitID]Node, roots []segno.CommitID) (kept []*segno.Checkpoint, gone map[segno.CommitID]Node) {
 	for id, n := range nodes {
 		if !n.Deleted {
 			roots = append(roots, id)
 		}
 	}
+	for i := range p.Checkpoints {
+		c := &p.Checkpoints[i]
+		roots, kept = append(roots, c.ID, c.Parent), append(kept, c)
+	}
+	gone = maps.Clone(nodes)
 	for len(roots) > 0 {
 		id := roots[len(roots)-1]
 		roots = roots[:len(roots)-1]
-		n, ok := nodes[id]
-		if _, seen := kept[id]; seen || !ok {
-			continue
+		n, ok := gone[id]
+		if !ok {
+			continue // it does not exist, or is known to stay
 		}
-		kept[id] = n
+		delete(gone, id)
 		roots = append(roots, n.Parent)
 		if n.Checkpoint != nil {
-			for _, member := range n.Checkpoint.Members {
-				roots = append(roots, member)
-			}
-		}
-	}
-	for id, n := range nodes {
-		if _, ok := kept[id]; !ok {
-			gone[id] = n
+			kept = append(kept, n.Checkpoint)
+			roots = slices.AppendSeq(roots, maps.Values(n.Checkpoint.Members))
 		}
 	}
 	return kept, gone
@@ -69,37 +70,36 @@ func Objects(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, kept,
 	if p.Trace == nil {
 		return only, nil
 	}
-	for _, part := range []struct {
-		of    []*segno.Checkpoint
-		visit func(segno.Hash) bool
-	}{
-		{kept, func(h segno.Hash) bool {
-			first := !reached[h]
-			reached[h] = true
-			return first
-		}},
-		{gone, func(h segno.Hash) bool {
+	err := Trace(ctx, o, p, kept, func(h segno.Hash) bool {
+		first := !reached[h]
+		reached[h] = true
+		return first
+	})
+	if err == nil {
+		err = Trace(ctx, o, p, gone, func(h segno.Hash) bool {
 			first := !reached[h] && !only[h]
-			only[h] = only[h] || first
+			if first {
+				only[h] = true
+			}
 			return first
-		}},
-	} {
-		for _, c := range part.of {
-			if err := ctx.Err(); err != nil {
-				return nil, err
-			}
-			if err := p.Trace(ctx, o, *c, part.visit); err != nil {
-				return nil, err
-			}
-			for _, h := range c.Refs() {
-				part.visit(h)
-			}
+		})
+	}
+	return only, err
+}
+
+// Trace calls visit for each object that one of the checkpoints reaches. visit returns false for an object
+// that it has seen.
+func Trace(ctx context.Context, o segno.Objects, p *segno.CollectPolicy, of []*segno.Checkpoint, visit func(segno.Hash) bool) error {
+	for _, c := range of {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := p.Trace(ctx, o, *c, visit); err != nil {
+			return err
+		}
+		for _, h := range c.Refs() {
+			visit(h)
 		}
 	}
-	for h, first := range only {
-		if !first {
-			delete(only, h)
-		}
-	}
-	return only, nil
+	return nil
 }

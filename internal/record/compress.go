@@ -40,32 +40,28 @@ type Squeezer struct {
 
 // NewSqueezer returns a Squeezer, which allocates nothing until it is used.
 func NewSqueezer() *Squeezer {
+	writer := func(level zstd.EncoderLevel, more ...zstd.EOption) func() *zstd.Encoder {
+		return sync.OnceValue(func() *zstd.Encoder {
+			return must(zstd.NewWriter(nil, append(more, zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false),
+				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18))...))
+		})
+	}
 	return &Squeezer{
-		withDictionary: sync.OnceValue(func() *zstd.Encoder {
-			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
-				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18), zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary)))
-			if err != nil {
-				panic("segno: internal error: zstd writer: " + err.Error())
-			}
-			return w
-		}),
-		withoutDictionary: sync.OnceValue(func() *zstd.Encoder {
-			w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderCRC(false),
-				zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(1<<18))
-			if err != nil {
-				panic("segno: internal error: zstd writer: " + err.Error())
-			}
-			return w
-		}),
+		withDictionary:    writer(zstd.SpeedFastest, zstd.WithEncoderDictRaw(dictionaryID, []byte(dictionary))),
+		withoutDictionary: writer(zstd.SpeedDefault),
 		reader: sync.OnceValue(func() *zstd.Decoder {
-			r, err := zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
-				zstd.WithDecoderDictRaw(dictionaryID, []byte(dictionary)))
-			if err != nil {
-				panic("segno: internal error: zstd reader: " + err.Error())
-			}
-			return r
+			return must(zstd.NewReader(nil, zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderConcurrency(0),
+				zstd.WithDecoderDictRaw(dictionaryID, []byte(dictionary))))
 		}),
 	}
+}
+
+// must returns v. The options above are constants, so an error is a mistake in this package.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic("segno: internal error: zstd: " + err.Error())
+	}
+	return v
 }
 
 // Buffer returns an empty buffer with room for n bytes. The caller returns it with Free.

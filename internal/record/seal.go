@@ -19,8 +19,8 @@ const Sealed Encoding = 3
 
 // The errors of [Sealer.Open].
 var (
-	ErrPlain  = errors.New("it is not encrypted, but the store is sealed")
-	ErrSealed = errors.New("it cannot be decrypted with the store's key: it was changed or moved")
+	errPlain  = errors.New("it is not encrypted, but the store is sealed")
+	errSealed = errors.New("it cannot be decrypted with the store's key: it was changed or moved")
 )
 
 // Sealer encrypts and authenticates the values of a store. Without the key a value cannot be read, and
@@ -45,8 +45,8 @@ const (
 	markLength  = 1 + markSalt + markCheck
 )
 
-// KeyLength is how many bytes a key has.
-const KeyLength = 32
+// keyLength is how many bytes a key has.
+const keyLength = 32
 
 // Unlock returns the sealer of the store called name, or nil if the store is not sealed. key is nil if
 // the user gave none, and mark is nil if the store has none. For a new store Unlock returns a mark, which
@@ -83,10 +83,10 @@ func Unlock(name string, key, mark []byte, isNew bool) (*Sealer, Mark, error) {
 	return z, mark, err
 }
 
-// CheckKey returns an error with [segno.KindInvalid] if key has another length than [KeyLength]. A nil
+// CheckKey returns an error with [segno.KindInvalid] if key has another length than 32 bytes. A nil
 // key stands for no key.
 func CheckKey(key []byte) error {
-	if key == nil || len(key) == KeyLength {
+	if key == nil || len(key) == keyLength {
 		return nil
 	}
 	return segno.Errorf(segno.KindInvalid, "open store", "", "the key is not 32 bytes long").WithHint("give 32 random bytes, or derive them from a passphrase with a function made for that")
@@ -118,24 +118,10 @@ func (z *Sealer) Seal(plain []byte, place ...string) []byte {
 	if z == nil {
 		return plain
 	}
-	var nonce [xaesNonce]byte
-	rand.Read(nonce[:])
-	return z.seal(nonce[:], plain, place)
-}
-
-// Same is Seal with a nonce that depends on plain and place, so that a database can compare the results.
-// A reader without the key learns which values of a place are equal.
-func (z *Sealer) Same(plain []byte, place ...string) []byte {
-	if z == nil {
-		return plain
-	}
-	h := z.sum("nonce", append(appendParts([]byte{byte(len(place))}, place), plain...))
-	return z.seal(h[:xaesNonce], plain, place)
-}
-
-func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
-	out := make([]byte, 0, 1+xaesNonce+len(plain)+xaesTag)
-	out = append(append(out, byte(Sealed)), nonce...)
+	out := make([]byte, 1+xaesNonce, 1+xaesNonce+len(plain)+xaesTag)
+	out[0] = byte(Sealed)
+	nonce := out[1:]
+	rand.Read(nonce)
 	var buf [256]byte
 	out, err := z.cipher.seal(out, nonce, plain, appendParts(buf[:0], place))
 	if err != nil {
@@ -144,21 +130,21 @@ func (z *Sealer) seal(nonce, plain []byte, place []string) []byte {
 	return out
 }
 
-// Open decrypts a value that was sealed for a place. The error is [ErrPlain] if the value was not sealed,
-// and [ErrSealed] if it was sealed with another key or for another place, or was changed.
+// Open decrypts a value that was sealed for a place. It fails if the value was not sealed, was sealed with
+// another key or for another place, or was changed.
 func (z *Sealer) Open(sealed []byte, place ...string) ([]byte, error) {
 	switch {
 	case z == nil:
 		return sealed, nil
 	case len(sealed) == 0 || sealed[0] != byte(Sealed):
-		return nil, ErrPlain
+		return nil, errPlain
 	case len(sealed) < 1+xaesNonce+xaesTag:
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	var buf [256]byte
 	plain, err := z.cipher.open(sealed[1:1+xaesNonce], sealed[1+xaesNonce:], appendParts(buf[:0], place))
 	if err != nil {
-		return nil, ErrSealed
+		return nil, errSealed
 	}
 	if plain == nil {
 		plain = []byte{}

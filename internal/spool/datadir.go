@@ -18,7 +18,8 @@ func FindStore(getenv func(string) string, store string) (string, error) {
 	case home != "":
 		store = filepath.Join(home, ".local", "share", "segno")
 	default:
-		return "", segno.Errorf(segno.KindInvalid, "find store", "", "neither HOME nor an absolute XDG_DATA_HOME is set").WithHint("use --store PATH")
+		return "", segno.Errorf(segno.KindInvalid, "find store", "", "neither HOME nor an absolute XDG_DATA_HOME is set").
+			WithHint("use --store PATH")
 	}
 	dir, err := filepath.Abs(store)
 	if err != nil {

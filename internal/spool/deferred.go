@@ -12,16 +12,13 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Defer makes commits durable that found the store busy.
+// Defer makes commits durable that found the store busy. A lock guards the numbers of the files,
+// because two processes may defer commits at once.
 func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 	defer annotate(&err, "defer commits")
 	data, err := json.Marshal(commits)
-	if err == nil {
-		err = vfs.MkdirAll(d.fsys, filepath.Join(d.path, "deferred"))
-	}
 	if err != nil {
 		return err
 	}
@@ -30,25 +27,19 @@ func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 		return err
 	}
 	defer unlock()
-	next, err := d.nextDeferred()
+	names, err := d.list("deferred", ".json")
+	last := 0
+	if len(names) > 0 {
+		last, err = strconv.Atoi(strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json"))
+	}
 	if err != nil {
 		return err
 	}
-	return vfs.Replace(d.fsys, filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", next)), data, 0o600)
+	return d.replace(filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", last+1)), data)
 }
 
-// nextDeferred returns the number after that of the newest file of deferred commits.
-func (d *Dir) nextDeferred() (int, error) {
-	names, err := d.list("deferred", ".json")
-	if err != nil || len(names) == 0 {
-		return 1, err
-	}
-	last, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(names[len(names)-1]), ".json"))
-	return last + 1, err
-}
-
-// Deferred applies the deferred commits, oldest first.
-func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) error {
+// ReplayDeferred applies the deferred commits, oldest first.
+func (d *Dir) ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error {
 	if names, err := d.list("deferred", ".json"); err != nil || len(names) == 0 {
 		return err
 	}
@@ -66,15 +57,15 @@ func (d *Dir) Deferred(ctx context.Context, apply func(segno.Commit) error) erro
 	return err
 }
 
-// Waiting returns the deferred commits, oldest first.
-func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
+// ListDeferred returns the deferred commits, oldest first.
+func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) {
 	names, err := d.list("deferred", ".json")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
 		commits, err := readDeferred(name)
-		if err != nil && !errors.Is(err, segno.KindCorrupt) { // Deferred returns the error about a damaged file
+		if err != nil && !errors.Is(err, segno.KindCorrupt) { // ReplayDeferred returns the error about a damaged file
 			return nil, err
 		}
 		all = append(all, commits...)
@@ -82,13 +73,14 @@ func (d *Dir) Waiting(ctx context.Context) (all []segno.Commit, err error) {
 	return all, ctx.Err()
 }
 
+// readDeferred reads the commits of one file, or nil if the file is gone.
 func readDeferred(name string) (commits []segno.Commit, err error) {
 	data, err := os.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another process has applied them meanwhile
 	}
 	if err != nil {
-		return nil, err
+		return nil, segno.NewError(segno.KindIO, "read deferred commits", name, err)
 	}
 	if err := json.Unmarshal(data, &commits); err != nil {
 		return nil, segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).
@@ -97,29 +89,29 @@ func readDeferred(name string) (commits []segno.Commit, err error) {
 	return commits, nil
 }
 
+// applyDeferred applies the commits of one file in order and deletes the file. The file stays if
+// a later attempt may succeed. A process that ends before the deletion leaves commits that were
+// applied. apply must therefore accept a commit twice.
 func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
 	commits, err := readDeferred(name)
-	if segno.KindOf(err) == segno.KindCorrupt {
-		return errors.Join(err, d.fsys.Rename(name, name+failedSuffix))
+	if commits == nil && err == nil {
+		return nil
 	}
-	if err != nil || commits == nil {
-		return err
+	for i := 0; i < len(commits) && err == nil; i++ {
+		err = apply(commits[i])
 	}
-	for _, c := range commits {
-		err := apply(c)
-		switch segno.KindOf(err) {
-		case segno.KindBusy, segno.KindCancelled, segno.KindIO, segno.KindFenced:
-			return err // it may succeed later, or in another process
-		}
-		if err != nil {
-			// It cannot succeed. The file is set aside, and the commits after it are applied.
-			if moved := d.fsys.Rename(name, name+failedSuffix); moved != nil {
-				return moved
-			}
-			return fmt.Errorf("a turn could not be committed, it is kept in %s: %w", name+failedSuffix, err)
-		}
+	switch segno.KindOf(err) {
+	case segno.KindBusy, segno.KindCancelled, segno.KindIO, segno.KindFenced:
+		return err // it may succeed later, or in another process
 	}
-	return d.fsys.Remove(name)
+	if err == nil {
+		return d.fsys.Remove(name)
+	}
+	// It cannot succeed. The file is set aside, and the next call applies the commits after it.
+	if moved := d.fsys.Rename(name, name+failedSuffix); moved != nil {
+		return errors.Join(moved, err)
+	}
+	return fmt.Errorf("a turn could not be committed, it is kept in %s: %w", name+failedSuffix, err)
 }
 
 // failedSuffix marks commits that cannot be applied.

@@ -15,48 +15,48 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-func (d *Dir) journalFile(id segno.WorkspaceID) string {
-	return filepath.Join(d.path, "journal", segno.DerivedID("journal", string(id))+".json")
+func (d *Dir) planFile(id segno.WorkspaceID) string {
+	return d.file("journal", "journal", string(id), ".json")
 }
 
-// Lock makes the caller the only one that snapshots or moves a workspace.
+// Lock makes the caller the only one that snapshots or moves a workspace. Other parts of segno
+// lock names of their own that are no ids of workspaces.
 func (d *Dir) Lock(ctx context.Context, id segno.WorkspaceID) (func(), error) {
-	return lock(ctx, d.fsys, filepath.Join(d.path, "locks", segno.DerivedID("workspace", string(id))))
+	return lock(ctx, d.fsys, d.file("locks", "workspace", string(id), ""))
 }
 
-// Write makes a plan durable.
-func (d *Dir) Write(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
+// WritePlan makes a plan durable.
+func (d *Dir) WritePlan(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
 	defer annotate(&err, "write journal")
-	name := d.journalFile(id)
-	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
-		return err
-	}
-	return vfs.Replace(d.fsys, name, plan, 0o600)
+	return d.replace(d.planFile(id), plan)
 }
 
-// Read returns the plan, or nil if no move is under way.
-func (d *Dir) Read(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
+// ReadPlan returns the plan, or nil if no move is under way.
+func (d *Dir) ReadPlan(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
 	defer annotate(&err, "read journal")
-	plan, err = os.ReadFile(d.journalFile(id))
+	plan, err = os.ReadFile(d.planFile(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return plan, err
 }
 
-// Clear removes the plan.
-func (d *Dir) Clear(_ context.Context, id segno.WorkspaceID) (err error) {
+// ClearPlan removes the plan.
+func (d *Dir) ClearPlan(_ context.Context, id segno.WorkspaceID) (err error) {
 	defer annotate(&err, "clear journal")
-	return d.removeSynced(d.journalFile(id))
+	return d.remove(d.planFile(id))
 }
 
 // lockWait is the longest wait for a lock. It is longer than any snapshot or move takes.
 const lockWait = 30 * time.Second
 
-// lock creates and locks a file. The file is never removed, so that all processes lock the same one.
+// lock creates and locks a file. The file is never removed, so that all processes lock the same
+// one. The kernel releases the lock of a process that ends. The error has [segno.KindBusy] if
+// another process holds the lock until ctx or lockWait ends, and [segno.KindRefused] if the store
+// cannot be written.
 func lock(ctx context.Context, fsys vfs.FS, name string) (unlock func(), err error) {
 	const op = "lock workspace"
-	err = vfs.MkdirAll(fsys, filepath.Dir(name))
+	err = vfs.MkdirAllSynced(fsys, filepath.Dir(name))
 	var f *os.File
 	if err == nil {
 		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)

@@ -15,7 +15,8 @@ import (
 // directory belongs to that user, or a symlink in the path does. A store need not exist.
 func CheckOwner(store string) error {
 	refuse := func(what, name string, uid uint32) error {
-		return segno.Errorf(segno.KindRefused, "open store", store, "the %s %s belongs to another user (uid %d)", what, name, uid).WithHint("run segno as that user, or use --store PATH")
+		return segno.Errorf(segno.KindRefused, "open store", store, "the %s %s belongs to another user (uid %d)", what, name, uid).
+			WithHint("run segno as that user, or use --store PATH")
 	}
 	own := uint32(os.Geteuid())
 	at, rest := "/", strings.TrimPrefix(filepath.Clean(store), "/")

@@ -34,7 +34,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// Dir implements [timeline.Spool] and [timeline.Journal] in a directory.
+// Dir implements [timeline.Spool] in a directory.
 type Dir struct {
 	path string
 	fsys vfs.FS
@@ -44,39 +44,47 @@ type Dir struct {
 // [vfs.OS] outside fault tests.
 func New(path string, fsys vfs.FS) *Dir { return &Dir{path: path, fsys: fsys} }
 
+// line is one line of a turn's file. It has one of the two.
 type line struct {
 	Open  *timeline.OpenTurn `json:"open,omitempty"`
 	Entry *segno.Entry       `json:"entry,omitempty"`
 }
 
-func (d *Dir) turnFile(key segno.TurnKey) string {
-	return filepath.Join(d.path, "turns", segno.DerivedID("turn", string(key))+".jsonl")
+// file returns the file for a key in a directory of the spool. kind keeps keys of different
+// kinds apart.
+func (d *Dir) file(dir, kind, key, ext string) string {
+	return filepath.Join(d.path, dir, segno.DerivedID(kind, key)+ext)
 }
 
-// Open makes an open turn durable.
-func (d *Dir) Open(ctx context.Context, t timeline.OpenTurn) (err error) {
+// turnFile returns the file of a turn.
+func (d *Dir) turnFile(key segno.TurnKey) string {
+	return d.file("turns", "turn", string(key), ".jsonl")
+}
+
+// SaveTurn makes an open turn durable.
+func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	defer annotate(&err, "open turn")
 	name := d.turnFile(t.Key)
-	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
-		return err
+	err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
+	if err == nil {
+		err = d.append(ctx, name, line{Open: &t})
 	}
-	if err := d.append(ctx, name, line{Open: &t}, true); err != nil {
-		return err
+	if err == nil {
+		err = d.fsys.SyncDir(filepath.Dir(name))
 	}
-	return d.fsys.SyncDir(filepath.Dir(name))
+	return err
 }
 
-// Note appends an entry with one write, which is not synced: a power cut that loses the entry also
+// AppendEntry appends an entry with one write, which is not synced: a power cut that loses the entry also
 // interrupts its turn.
-func (d *Dir) Note(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
+func (d *Dir) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
 	defer annotate(&err, "note entry")
 	name := d.turnFile(key)
-	err = d.append(ctx, name, line{Entry: &e}, false)
+	err = d.append(ctx, name, line{Entry: &e})
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err != nil {
-			return err
+		if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
+			err = d.append(ctx, name, line{Entry: &e})
 		}
-		err = d.append(ctx, name, line{Entry: &e}, false)
 	}
 	return err
 }
@@ -87,12 +95,10 @@ func (d *Dir) Has(key segno.TurnKey) bool {
 	return err == nil
 }
 
-func (d *Dir) append(ctx context.Context, name string, l line, sync bool) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
+// append appends a line with one write. It syncs an open turn, but not an entry.
+func (d *Dir) append(ctx context.Context, name string, l line) error {
 	data, err := json.Marshal(l)
-	if err != nil {
+	if err = errors.Join(ctx.Err(), err); err != nil {
 		return err
 	}
 	f, err := d.fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -100,13 +106,14 @@ func (d *Dir) append(ctx context.Context, name string, l line, sync bool) error 
 		return err
 	}
 	_, err = f.Write(slices.Concat([]byte("\n"), data, []byte("\n")))
-	if err == nil && sync {
+	if err == nil && l.Open != nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
-// Turns returns the open turns, oldest first.
+// Turns returns the open turns, oldest first. It skips lines that were torn by a crash, and files
+// with entries of a turn that was never opened.
 func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) {
 	defer annotate(&err, "list open turns")
 	names, err := d.list("turns", ".jsonl")
@@ -157,10 +164,10 @@ func newest(entries []segno.Entry) []segno.Entry {
 	return kept
 }
 
-// Close removes a turn and its entries.
-func (d *Dir) Close(_ context.Context, key segno.TurnKey) (err error) {
+// DeleteTurn removes a turn and its entries.
+func (d *Dir) DeleteTurn(_ context.Context, key segno.TurnKey) (err error) {
 	defer annotate(&err, "close turn")
-	return d.removeSynced(d.turnFile(key))
+	return d.remove(d.turnFile(key))
 }
 
 // SetAside renames a turn's file, so that the user can find out why it could not be recorded.
@@ -172,29 +179,31 @@ func (d *Dir) SetAside(_ context.Context, key segno.TurnKey) error {
 	return nil
 }
 
-// remove removes a file, which need not exist.
+// remove durably removes a file, which need not exist.
 func (d *Dir) remove(name string) error {
-	if err := d.fsys.Remove(name); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-// removeSynced is remove, and makes the removal durable.
-func (d *Dir) removeSynced(name string) error {
 	err := d.fsys.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err == nil {
 		err = d.fsys.SyncDir(filepath.Dir(name))
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
 	}
 	return err
 }
 
-// annotate adds to an error what failed.
-func annotate(err *error, what string) {
+// replace durably creates or replaces a file.
+func (d *Dir) replace(name string, data []byte) error {
+	err := vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
+	if err == nil {
+		err = vfs.Replace(d.fsys, name, data, 0o600)
+	}
+	return err
+}
+
+// annotate adds the operation that failed to an error.
+func annotate(err *error, op string) {
 	if *err != nil {
-		*err = fmt.Errorf("%s: %w", what, *err)
+		*err = fmt.Errorf("%s: %w", op, *err)
 	}
 }
 
@@ -242,8 +251,8 @@ func (d *Dir) list(dir, suffix string) (names []string, err error) {
 	return names, nil
 }
 
-// Sweep removes, if they were last written before a time, entries of turns that were never opened, and
-// what [Dir.KeepUnrecorded] wrote.
+// Sweep removes files that were last written before a time: entries of turns that were never
+// opened, and the files of [Dir.KeepUnrecorded].
 func (d *Dir) Sweep(ctx context.Context, before time.Time) (err error) {
 	defer annotate(&err, "sweep spool")
 	turns, err := d.list("turns", ".jsonl")
@@ -251,20 +260,16 @@ func (d *Dir) Sweep(ctx context.Context, before time.Time) (err error) {
 	if err = errors.Join(err, listErr); err != nil {
 		return err
 	}
-	for i, name := range slices.Concat(turns, sessions) {
-		if info, err := os.Stat(name); err != nil || !info.ModTime().Before(before) {
+	for _, name := range slices.Concat(turns, sessions) {
+		info, err := os.Stat(name)
+		if err != nil || !info.ModTime().Before(before) {
 			continue
 		}
-		if i < len(turns) {
-			open, _, _, err := read(ctx, name, false)
-			if errors.Is(err, fs.ErrNotExist) || err == nil && open != nil {
-				continue
-			}
-			if err != nil {
-				return err
-			}
+		open, _, _, err := read(ctx, name, false) // nothing in a file about a session
+		if err == nil && open == nil {
+			err = d.remove(name)
 		}
-		if err := d.remove(name); err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func turn(key string) timeline.OpenTurn {
-	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), PID: 7}
+	return timeline.OpenTurn{Key: segno.TurnKey(key), Agent: "claude", Prompt: "do it", Start: time.Unix(100, 0).UTC(), Process: timeline.Process{PID: 7}}
 }
 
 func entry(id string) segno.Entry {
@@ -34,11 +34,11 @@ func ids(es []segno.Entry) (out []string) {
 
 func TestATurnOutlivesItsProcess(t *testing.T) {
 	ctx, dir := t.Context(), t.TempDir()
-	if err := New(dir, vfs.OS).Open(ctx, turn("k")); err != nil {
+	if err := New(dir, vfs.OS).SaveTurn(ctx, turn("k")); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"a", "b"} {
-		if err := New(dir, vfs.OS).Note(ctx, "k", entry(id)); err != nil {
+		if err := New(dir, vfs.OS).AppendEntry(ctx, "k", entry(id)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,7 +51,7 @@ func TestATurnOutlivesItsProcess(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, ids(es)); err != nil || bad != 0 || diff != "" {
 		t.Fatal(err, bad, diff)
 	}
-	if err := d.Close(ctx, "k"); err != nil {
+	if err := d.DeleteTurn(ctx, "k"); err != nil {
 		t.Fatal(err)
 	}
 	if turns, err := d.Turns(ctx); err != nil || len(turns) != 0 {
@@ -61,7 +61,7 @@ func TestATurnOutlivesItsProcess(t *testing.T) {
 
 func TestOpeningAgainKeepsTheEntries(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
-	if err := d.Note(ctx, "k", entry("early")); err != nil { // an entry may come before its turn
+	if err := d.AppendEntry(ctx, "k", entry("early")); err != nil { // an entry may come before its turn
 		t.Fatal(err)
 	}
 	if turns, err := d.Turns(ctx); err != nil || len(turns) != 0 {
@@ -70,7 +70,7 @@ func TestOpeningAgainKeepsTheEntries(t *testing.T) {
 	for _, prompt := range []string{"first", "second"} {
 		o := turn("k")
 		o.Prompt = prompt
-		if err := d.Open(ctx, o); err != nil {
+		if err := d.SaveTurn(ctx, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,14 +85,14 @@ func TestOpeningAgainKeepsTheEntries(t *testing.T) {
 
 func TestAMessageIsOneEntryUntilItIsComplete(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
-	if err := d.Open(ctx, turn("k")); err != nil {
+	if err := d.SaveTurn(ctx, turn("k")); err != nil {
 		t.Fatal(err)
 	}
 	say := func(id, text string) segno.Entry {
 		return segno.Entry{Kind: segno.EntryMessage, ID: id, Body: json.RawMessage(text)}
 	}
 	for _, e := range []segno.Entry{say("1", `"a"`), entry("1"), say("1", `"ab"`), say("", `"x"`), say("", `"y"`), say("2", `"c"`), say("1", `"abc"`)} {
-		if err := d.Note(ctx, "k", e); err != nil {
+		if err := d.AppendEntry(ctx, "k", e); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestAMessageIsOneEntryUntilItIsComplete(t *testing.T) {
 
 func TestATornLineDamagesNoOtherLine(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
-	if err := d.Open(ctx, turn("k")); err != nil {
+	if err := d.SaveTurn(ctx, turn("k")); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.OpenFile(d.turnFile("k"), os.O_APPEND|os.O_WRONLY, 0)
@@ -116,7 +116,7 @@ func TestATornLineDamagesNoOtherLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if err := d.Note(ctx, "k", entry("after")); err != nil {
+	if err := d.AppendEntry(ctx, "k", entry("after")); err != nil {
 		t.Fatal(err)
 	}
 	es, bad, err := d.Entries(ctx, "k")
@@ -131,7 +131,7 @@ func TestConcurrentWritersLoseNoEntry(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			for range 50 {
-				if err := d.Note(ctx, "k", entry("x")); err != nil {
+				if err := d.AppendEntry(ctx, "k", entry("x")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -146,11 +146,11 @@ func TestConcurrentWritersLoseNoEntry(t *testing.T) {
 func TestSweepRemovesEntriesWithoutATurn(t *testing.T) {
 	ctx, d := t.Context(), New(t.TempDir(), vfs.OS)
 	for _, key := range []segno.TurnKey{"open", "orphan"} {
-		if err := d.Note(ctx, key, entry("x")); err != nil {
+		if err := d.AppendEntry(ctx, key, entry("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := d.Open(ctx, turn("open")); err != nil {
+	if err := d.SaveTurn(ctx, turn("open")); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -178,7 +178,7 @@ func TestDeferredCommitsAreAppliedOnceInOrder(t *testing.T) {
 	}
 	var got []segno.CommitID
 	busy := segno.NewError(segno.KindBusy, "", "", nil)
-	err := d.Deferred(ctx, func(c segno.Commit) error {
+	err := d.ReplayDeferred(ctx, func(c segno.Commit) error {
 		if c.ID == "2" {
 			return busy
 		}
@@ -188,7 +188,7 @@ func TestDeferredCommitsAreAppliedOnceInOrder(t *testing.T) {
 	if !errors.Is(err, busy) {
 		t.Fatal("the error of apply was lost:", err)
 	}
-	if err := d.Deferred(ctx, func(c segno.Commit) error { got = append(got, c.ID); return nil }); err != nil {
+	if err := d.ReplayDeferred(ctx, func(c segno.Commit) error { got = append(got, c.ID); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]segno.CommitID{"1", "2", "3"}, got); diff != "" {
@@ -212,10 +212,10 @@ func TestACommitThatCannotBeAppliedIsSetAside(t *testing.T) {
 		got = append(got, c.ID)
 		return nil
 	}
-	if err := d.Deferred(ctx, apply); segno.KindOf(err) != segno.KindConflict {
+	if err := d.ReplayDeferred(ctx, apply); segno.KindOf(err) != segno.KindConflict {
 		t.Fatal(err)
 	}
-	if err := d.Deferred(ctx, apply); err != nil || len(got) != 1 {
+	if err := d.ReplayDeferred(ctx, apply); err != nil || len(got) != 1 {
 		t.Fatal("the commits after it were not applied:", got, err)
 	}
 	if _, err := os.Stat(dir + "/deferred/000000000001.json.failed"); err != nil {
@@ -233,13 +233,13 @@ func TestADamagedDeferredCommitIsSetAside(t *testing.T) {
 	if err := os.WriteFile(name, []byte("[{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Deferred(ctx, func(segno.Commit) error { return nil }); segno.KindOf(err) != segno.KindCorrupt {
+	if err := d.ReplayDeferred(ctx, func(segno.Commit) error { return nil }); segno.KindOf(err) != segno.KindCorrupt {
 		t.Fatal(err)
 	}
 	if failed, err := d.Failed(); err != nil || len(failed) != 1 || failed[0] != name+failedSuffix {
 		t.Error("the evidence is gone:", failed, err)
 	}
-	if err := d.Deferred(ctx, func(segno.Commit) error { return nil }); err != nil {
+	if err := d.ReplayDeferred(ctx, func(segno.Commit) error { return nil }); err != nil {
 		t.Error("it stands in the way of others:", err)
 	}
 }
@@ -267,18 +267,18 @@ func TestOneHolderOfALock(t *testing.T) {
 // after it.
 func TestEveryFailureIsReported(t *testing.T) {
 	verbs := map[string]func(context.Context, *Dir) error{
-		"open":  func(ctx context.Context, d *Dir) error { return d.Open(ctx, turn("k")) },
-		"close": func(ctx context.Context, d *Dir) error { return d.Close(ctx, "old") },
+		"open":  func(ctx context.Context, d *Dir) error { return d.SaveTurn(ctx, turn("k")) },
+		"close": func(ctx context.Context, d *Dir) error { return d.DeleteTurn(ctx, "old") },
 		"defer": func(ctx context.Context, d *Dir) error { return d.Defer(ctx, []segno.Commit{{ID: "c"}}) },
-		"write": func(ctx context.Context, d *Dir) error { return d.Write(ctx, "w", json.RawMessage(`"new"`)) },
-		"clear": func(ctx context.Context, d *Dir) error { return d.Clear(ctx, "w") },
+		"write": func(ctx context.Context, d *Dir) error { return d.WritePlan(ctx, "w", json.RawMessage(`"new"`)) },
+		"clear": func(ctx context.Context, d *Dir) error { return d.ClearPlan(ctx, "w") },
 	}
 	for name, verb := range verbs {
 		t.Run(name, func(t *testing.T) {
 			for n := 0; ; n++ {
 				ctx, dir := t.Context(), t.TempDir()
 				sound := New(dir, vfs.OS)
-				if err := errors.Join(sound.Open(ctx, turn("old")), sound.Write(ctx, "w", json.RawMessage(`"old"`))); err != nil {
+				if err := errors.Join(sound.SaveTurn(ctx, turn("old")), sound.WritePlan(ctx, "w", json.RawMessage(`"old"`))); err != nil {
 					t.Fatal(err)
 				}
 				faults := faultfs.FailAt(n)
@@ -287,7 +287,7 @@ func TestEveryFailureIsReported(t *testing.T) {
 					t.Fatalf("operation %d failed and nobody said so: %v", n, faults.Trace())
 				}
 				turns, turnErr := sound.Turns(ctx)
-				plan, planErr := sound.Read(ctx, "w")
+				plan, planErr := sound.ReadPlan(ctx, "w")
 				if turnErr != nil || planErr != nil {
 					t.Fatal(turnErr, planErr)
 				}

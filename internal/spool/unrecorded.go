@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// Unrecorded is a session whose turns are not recorded, and why.
+// Unrecorded is a session without recorded turns, and the reason.
 type Unrecorded struct {
 	Session segno.SessionID `json:"session"`
 	Dir     string          `json:"dir"`
@@ -25,23 +25,24 @@ type Unrecorded struct {
 }
 
 func (d *Dir) unrecordedFile(session segno.SessionID) string {
-	return filepath.Join(d.path, "unrecorded", segno.DerivedID("unrecorded", string(session))+".json")
+	return d.file("unrecorded", "unrecorded", string(session), ".json")
 }
 
 // KeepUnrecorded remembers that a session is not recorded, and reports whether it did not know. If the
 // store cannot be written, it returns the result of [Dir.FirstTime].
 func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
-	name := d.unrecordedFile(u.Session)
 	data, err := json.Marshal(u)
 	if err != nil {
 		return true, fmt.Errorf("keep unrecorded session: %w", err)
 	}
-	if err := vfs.MkdirAll(d.fsys, filepath.Dir(name)); err == nil {
-		if first, err = d.create(name, data); err == nil {
-			return first, nil
-		}
+	name := d.unrecordedFile(u.Session)
+	if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
+		first, err = d.create(name, data)
 	}
-	return d.FirstTime(u.Session), nil
+	if err != nil {
+		first = d.FirstTime(u.Session)
+	}
+	return first, nil
 }
 
 // FirstTime reports whether it is called for the first time for a session. It creates an empty file in
@@ -64,9 +65,9 @@ func (d *Dir) create(name string, data []byte) (created bool, err error) {
 	return true, errors.Join(err, f.Close())
 }
 
-// ClearUnrecorded is called for a session that is recorded in dir. It removes the notes that this proves wrong:
-// that the session was not recorded, that other sessions in dir were refused, and that the store could
-// not be written.
+// ClearUnrecorded removes the notes that are wrong now because a session is recorded in dir:
+// that this session was not recorded, that other sessions in dir were refused, and that the
+// store could not be written.
 func (d *Dir) ClearUnrecorded(ctx context.Context, session segno.SessionID, dir string) error {
 	all, err := d.Unrecorded(ctx, time.Time{})
 	for _, u := range all {

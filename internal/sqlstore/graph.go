@@ -2,16 +2,18 @@ package sqlstore
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
 
-// Graph is the tree of all threads and the objects that it reaches: what a collection keeps. It only
+// Graph is the tree of all threads and the objects that it reaches: a collection keeps both. The graph only
 // grows. A collection reads and traces most of it beside other writers, then keeps writers out and reads
 // their commits since. No later commit makes an earlier node unreachable.
 type Graph struct {
 	records *Records
-	queries GraphQueries
+	dialect *Dialect
 	objects segno.Objects
 	policy  *segno.CollectPolicy
 
@@ -19,10 +21,11 @@ type Graph struct {
 	ids     map[segno.CommitID]*GraphNode
 	roots   []*GraphNode            // not marked yet
 	waiting []*segno.Checkpoint     // marked, but not traced yet
-	reached map[segno.Hash]struct{} // stored names of the objects that kept nodes reach
+	reached map[segno.Hash]bool     // stored names of the objects that kept nodes reach
 	deleted map[segno.ThreadID]bool // deleted threads
 
-	erasure *Erasure
+	// Erasure is nil in a collection.
+	Erasure *Erasure
 }
 
 // GraphNode is a node of the tree.
@@ -36,55 +39,45 @@ type GraphNode struct {
 	isReachable bool
 }
 
-// Erasure is what an erasure of deleted threads removes in addition to what a collection removes.
+// Erasure lists the records that an erasure of deleted threads removes and a collection keeps.
 type Erasure struct {
 	Threads    []segno.ThreadID    // the deleted threads
 	Operations []segno.OperationID // of deleted threads
-	Workspaces []segno.WorkspaceID // whose state is that of a deleted thread
+	Workspaces []segno.WorkspaceID // their state belongs to a deleted thread
 
 	objects map[segno.Hash]bool // stored names of the objects that only deleted threads reach
 	states  []*segno.Snapshot   // of those workspaces
 }
 
-// GraphQueries are the queries that differ between the databases. Their argument is the number of a commit,
-// and they may also return older rows.
-type GraphQueries struct {
-	Pointers   string // two ids: head and tip of each thread that is not deleted; the commit of each pin, twice
-	Operations string // id, workspace and record
-}
-
-// NewGraph returns an empty graph. If erase is true, it also finds what an erasure removes.
-func NewGraph(r *Records, queries GraphQueries, o segno.Objects, p *segno.CollectPolicy, erase bool) *Graph {
-	g := &Graph{records: r, queries: queries, objects: o, policy: p, nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{},
-		reached: map[segno.Hash]struct{}{}}
+// NewGraph returns an empty graph. If erase is true, it also finds the records that an erasure removes.
+func NewGraph(c *Common, p *segno.CollectPolicy, erase bool) *Graph {
+	g := &Graph{records: c.records, dialect: &c.dialect, objects: c.store.Objects(), policy: p,
+		nodes: map[int64]*GraphNode{}, ids: map[segno.CommitID]*GraphNode{}, reached: map[segno.Hash]bool{}}
 	if erase {
-		g.erasure = &Erasure{objects: map[segno.Hash]bool{}}
+		g.Erasure = &Erasure{objects: map[segno.Hash]bool{}}
 	}
 	return g
 }
 
-// Erasure returns what an erasure removes, or nil in a collection.
-func (g *Graph) Erasure() *Erasure { return g.erasure }
-
-// Reaches reports whether a kept node reaches an object, which is given by its stored name.
-func (g *Graph) Reaches(stored segno.Hash) bool {
-	_, reached := g.reached[stored]
-	return reached
+// Drops reports whether a collection deletes an object, which is given by its stored name: an old object that no
+// kept node reaches. A batch may have put a young object and not committed yet, so the collection keeps it, unless
+// only deleted threads reach it and they are being erased. Without a Trace no object is dropped.
+func (g *Graph) Drops(stored segno.Hash, isOld bool) bool {
+	return g.policy.Trace != nil && !g.reached[stored] && (isOld || g.Erasure != nil && g.Erasure.objects[stored])
 }
 
-// Erases reports whether only deleted threads, which are being erased, reach an object.
-func (g *Graph) Erases(stored segno.Hash) bool {
-	return g.erasure != nil && g.erasure.objects[stored] && !g.Reaches(stored)
-}
-
-// Unreachable returns the nodes that are not kept.
-func (g *Graph) Unreachable() (nodes []*GraphNode) {
+// Unreachable returns the nodes that are not kept, and how many of them have a checkpoint.
+func (g *Graph) Unreachable() (nodes []*GraphNode, checkpoints int) {
 	for _, n := range g.nodes {
-		if !n.isReachable {
-			nodes = append(nodes, n)
+		if n.isReachable {
+			continue
+		}
+		nodes = append(nodes, n)
+		if n.Checkpoint != nil {
+			checkpoints++
 		}
 	}
-	return nodes
+	return nodes, checkpoints
 }
 
 // Read adds the commits with a number above since, and the roots: the heads and tips of threads, pins, the
@@ -107,24 +100,26 @@ func (g *Graph) Read(ctx context.Context, q Querier, since int64) error {
 
 func (g *Graph) readNodes(ctx context.Context, q Querier, since int64) error {
 	var fresh []*GraphNode
+	var x GraphNode
+	var at segno.Node
+	var id, thread, parent Text
+	var packed []byte
 	err := q.Query(ctx, `SELECT c.n, c.id, c.seq, coalesce(c.parent, 0), c.checkpoint, t.hidden, t.id, p.id
 		FROM {}commits c JOIN {}threads t ON t.n = c.thread LEFT JOIN {}commits p ON p.n = c.parent
-		WHERE c.line IS NOT NULL AND c.n > ?1`, []any{since}, func(r Row) (err error) {
-		n := new(GraphNode)
-		var at segno.Node
-		var id, thread, parent Text
-		var packed []byte
-		if err := r.Scan(&n.Row, &id, &at.Seq, &n.parent, &packed, &n.isDeleted, &thread, &parent); err != nil || g.nodes[n.Row] != nil {
-			return err
-		}
-		at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
-		if n.Checkpoint, err = g.records.Checkpoint(packed, at); err != nil {
-			return err
-		}
-		g.nodes[n.Row], g.ids[at.ID] = n, n
-		fresh = append(fresh, n)
-		return nil
-	})
+		WHERE c.line IS NOT NULL AND c.n > ?1`, []any{since},
+		[]any{&x.Row, &id, &at.Seq, &x.parent, &packed, &x.isDeleted, &thread, &parent}, func() (err error) {
+			if g.nodes[x.Row] != nil {
+				return nil
+			}
+			n := x
+			at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
+			if n.Checkpoint, err = g.records.Checkpoint(packed, at); err != nil {
+				return err
+			}
+			g.nodes[n.Row], g.ids[at.ID] = &n, &n
+			fresh = append(fresh, &n)
+			return nil
+		})
 	if err != nil {
 		return err
 	}
@@ -146,27 +141,22 @@ func (g *Graph) readNodes(ctx context.Context, q Querier, since int64) error {
 // readPointers adds the heads and tips of threads that changed, and all pins: a pin has no number that says when
 // it was set.
 func (g *Graph) readPointers(ctx context.Context, q Querier, since int64) error {
-	return q.Query(ctx, g.queries.Pointers, []any{since}, func(r Row) error {
-		var head, tip Text
-		err := r.Scan(&head, &tip)
+	var head, tip Text
+	return q.Query(ctx, g.dialect.Pointers, []any{since}, []any{&head, &tip}, func() error {
 		g.addRoots(segno.CommitID(head), segno.CommitID(tip))
-		return err
+		return nil
 	})
 }
 
 func (g *Graph) readDeleted(ctx context.Context, q Querier, _ int64) error {
 	g.deleted = map[segno.ThreadID]bool{}
-	err := q.Query(ctx, `SELECT id FROM {}threads WHERE hidden`, nil, func(r Row) error {
-		var id Text
-		err := r.Scan(&id)
+	var id Text
+	err := q.Query(ctx, `SELECT id FROM {}threads WHERE hidden`, nil, []any{&id}, func() error {
 		g.deleted[segno.ThreadID(id)] = true
-		return err
+		return nil
 	})
-	if g.erasure != nil {
-		g.erasure.Threads = nil
-		for id := range g.deleted {
-			g.erasure.Threads = append(g.erasure.Threads, id)
-		}
+	if g.Erasure != nil {
+		g.Erasure.Threads = slices.Collect(maps.Keys(g.deleted))
 	}
 	return err
 }
@@ -174,18 +164,15 @@ func (g *Graph) readDeleted(ctx context.Context, q Querier, _ int64) error {
 // readOperations adds the ends of operations. An operation on a deleted thread cannot be undone, so it
 // keeps nothing.
 func (g *Graph) readOperations(ctx context.Context, q Querier, since int64) error {
-	return q.Query(ctx, g.queries.Operations, []any{since}, func(r Row) error {
-		var id, workspace Text
-		var rec []byte
-		if err := r.Scan(&id, &workspace, &rec); err != nil {
-			return err
-		}
+	var id, workspace Text
+	var rec []byte
+	return q.Query(ctx, g.dialect.Operations, []any{since}, []any{&id, &workspace, &rec}, func() error {
 		o, err := g.records.Operation(segno.OperationID(id), segno.WorkspaceID(workspace), rec)
 		switch {
 		case err != nil:
 			return err
-		case g.deleted[o.Thread] && g.erasure != nil:
-			g.erasure.Operations = append(g.erasure.Operations, o.ID)
+		case g.deleted[o.Thread] && g.Erasure != nil:
+			g.Erasure.Operations = append(g.Erasure.Operations, o.ID)
 		case !g.deleted[o.Thread] && g.policy.Retain.KeepsOperation(&o):
 			g.addRoots(o.Before.Head, o.Before.Tip, o.After.Head, o.After.Tip)
 		}
@@ -196,22 +183,19 @@ func (g *Graph) readOperations(ctx context.Context, q Querier, since int64) erro
 // readStates adds the snapshots that workspaces hold now. All of them are read each time: a state has no
 // number that says when it changed.
 func (g *Graph) readStates(ctx context.Context, q Querier, _ int64) error {
-	if g.erasure != nil {
-		g.erasure.states, g.erasure.Workspaces = nil, nil
+	if g.Erasure != nil {
+		g.Erasure.states, g.Erasure.Workspaces = nil, nil
 	}
-	return q.Query(ctx, `SELECT id, state FROM {}workspaces WHERE state IS NOT NULL`, nil, func(r Row) error {
-		var id Text
-		var rec []byte
-		if err := r.Scan(&id, &rec); err != nil {
-			return err
-		}
+	var id Text
+	var rec []byte
+	return q.Query(ctx, `SELECT id, state FROM {}workspaces WHERE state IS NOT NULL`, nil, []any{&id, &rec}, func() error {
 		state, err := g.records.State(segno.WorkspaceID(id), rec)
 		switch {
 		case err != nil:
 			return err
-		case g.erasure != nil && g.deleted[state.Thread]:
-			g.erasure.Workspaces = append(g.erasure.Workspaces, segno.WorkspaceID(id))
-			g.erasure.states = append(g.erasure.states, state.Snapshot)
+		case g.Erasure != nil && g.deleted[state.Thread]:
+			g.Erasure.Workspaces = append(g.Erasure.Workspaces, segno.WorkspaceID(id))
+			g.Erasure.states = append(g.Erasure.states, state.Snapshot)
 		case state.Snapshot != nil:
 			g.await(&segno.Checkpoint{Workspace: state.Snapshot})
 		}
@@ -240,7 +224,7 @@ func (g *Graph) addRoots(ids ...segno.CommitID) {
 // await queues a kept checkpoint for Trace if it names an object that was not reached yet.
 func (g *Graph) await(c *segno.Checkpoint) {
 	for _, h := range c.Refs() {
-		if !g.Reaches(g.records.ObjectName(h)) {
+		if !g.reached[g.records.ObjectName(h)] {
 			g.waiting = append(g.waiting, c)
 			return
 		}
@@ -275,34 +259,42 @@ func (g *Graph) Mark() (mustTrace bool) {
 // checkpoints come first.
 func (g *Graph) Trace(ctx context.Context) error {
 	for _, c := range g.waiting {
-		if err := g.trace(ctx, c, g.visit); err != nil {
+		if err := g.trace(ctx, c, g.reached); err != nil {
 			return err
 		}
 	}
 	g.waiting = nil
-	if g.erasure == nil {
+	if g.Erasure == nil {
 		return nil
 	}
 	for _, n := range g.nodes {
 		if n.isDeleted && !n.isReachable && n.Checkpoint != nil {
-			if err := g.trace(ctx, n.Checkpoint, g.visitDeleted); err != nil {
+			if err := g.trace(ctx, n.Checkpoint, g.Erasure.objects); err != nil {
 				return err
 			}
 		}
 	}
-	for _, snapshot := range g.erasure.states {
-		if err := g.trace(ctx, &segno.Checkpoint{Workspace: snapshot}, g.visitDeleted); err != nil {
+	for _, snapshot := range g.Erasure.states {
+		if err := g.trace(ctx, &segno.Checkpoint{Workspace: snapshot}, g.Erasure.objects); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// trace visits the objects of a checkpoint. The policy comes first: it follows only objects that were not
-// visited before.
-func (g *Graph) trace(ctx context.Context, c *segno.Checkpoint, visit func(segno.Hash) bool) error {
+// trace adds the objects of a checkpoint to a set, unless a kept checkpoint reaches them. The policy comes first: it
+// follows only objects that were not visited before.
+func (g *Graph) trace(ctx context.Context, c *segno.Checkpoint, to map[segno.Hash]bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	visit := func(h segno.Hash) bool {
+		stored := g.records.ObjectName(h)
+		if h.IsZero() || g.reached[stored] || to[stored] {
+			return false
+		}
+		to[stored] = true
+		return true
 	}
 	if g.policy.Trace != nil {
 		if err := g.policy.Trace(ctx, g.objects, *c, visit); err != nil {
@@ -313,24 +305,4 @@ func (g *Graph) trace(ctx context.Context, c *segno.Checkpoint, visit func(segno
 		visit(h)
 	}
 	return nil
-}
-
-// visit records that a kept checkpoint reaches an object, and reports whether it is the first to do so.
-func (g *Graph) visit(h segno.Hash) bool {
-	stored := g.records.ObjectName(h)
-	if h.IsZero() || g.Reaches(stored) {
-		return false
-	}
-	g.reached[stored] = struct{}{}
-	return true
-}
-
-// visitDeleted is visit for checkpoints of deleted threads. Kept checkpoints were traced before.
-func (g *Graph) visitDeleted(h segno.Hash) bool {
-	stored := g.records.ObjectName(h)
-	if h.IsZero() || g.Reaches(stored) || g.erasure.objects[stored] {
-		return false
-	}
-	g.erasure.objects[stored] = true
-	return true
 }

@@ -1,8 +1,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/dalsegno/segno"
@@ -28,19 +30,19 @@ const (
 var parts = [...]string{"checkpoint", "entries"}
 
 // Arrange sorts the nodes of a line by depth and verifies that the line ends at a commit, has no gap, and
-// reaches its root unless a window cuts it. It sets the parent of each node but the first if setParents is
-// true; otherwise it verifies the parents.
-func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents bool) ([]Node, error) {
-	corrupt := func(name segno.CommitID, text string) ([]Node, error) {
-		return nil, r.Corrupt("load", string(name), errors.New(text))
-	}
-	nodes, ok := byDepth(nodes)
-	if !ok {
-		return corrupt(at, "the line has a gap")
+// reaches its root unless a window cuts it. A node without the id of its parent gets it from the node before it.
+func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node) error {
+	corrupt := func(name segno.CommitID, text string) error { return r.Corrupt("load", string(name), errors.New(text)) }
+	byDepth := func(a, b Node) int { return cmp.Compare(a.Depth, b.Depth) }
+	if !slices.IsSortedFunc(nodes, byDepth) { // the nodes of a cached line are, and must not be written
+		slices.SortFunc(nodes, byDepth)
 	}
 	for i := 1; i < len(nodes); i++ {
 		n, up := &nodes[i], &nodes[i-1]
-		if setParents {
+		if n.Depth != up.Depth+1 {
+			return corrupt(at, "the line has a gap")
+		}
+		if n.Parent == "" && !n.IsRoot {
 			n.Parent = up.ID
 		}
 		if n.Parent != up.ID || n.Thread == up.Thread && n.Seq <= up.Seq {
@@ -54,88 +56,71 @@ func (r *Records) Arrange(at segno.CommitID, last int, nodes []Node, setParents 
 	if first.IsRoot != (first.Depth == 0) || first.IsRoot != (first.Parent == "") || !first.IsRoot && (last == 0 || len(nodes) < last) {
 		return corrupt(at, "the line has no beginning")
 	}
-	return nodes, nil
-}
-
-// byDepth sorts nodes by depth. A query returns the segments of a line in any order, but most lines have one
-// segment, which is sorted already. ok is false if a depth is missing or occurs twice.
-func byDepth(nodes []Node) (sorted []Node, ok bool) {
-	low, isSorted := nodes[0].Depth, true
-	for i := range nodes {
-		low = min(low, nodes[i].Depth)
-		isSorted = isSorted && nodes[i].Depth == nodes[0].Depth+int64(i)
-	}
-	if isSorted {
-		return nodes, true
-	}
-	sorted = make([]Node, len(nodes))
-	for i := range nodes {
-		at := nodes[i].Depth - low
-		if at >= int64(len(nodes)) || sorted[at].ID != "" {
-			return nil, false
-		}
-		sorted[at] = nodes[i]
-	}
-	return sorted, true
-}
-
-// Open unpacks the records of nodes, on all processors: that is most of the time of loading a long line.
-func (r *Records) Open(nodes []Node) error {
-	return inParallel(nodes, func(share []Node, _ int) error {
-		for i := range share {
-			if err := r.openNode(&share[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-func (r *Records) openNode(n *Node) error {
-	if n.isOpen {
-		return nil
-	}
-	for part := range n.Records {
-		rec, err := r.unpack(n.Records[part], parts[part], n.Node)
-		if err != nil {
-			return r.Corrupt("read "+parts[part], string(n.ID), err)
-		}
-		n.Records[part] = rec
-	}
-	n.isOpen = true
 	return nil
 }
 
-// Decode returns open nodes as a line, with entries if entries is true. The bodies of entries are copies if
-// isShared is true; otherwise they alias the records.
+// Decode unpacks the records of nodes and returns the nodes as a line, with entries if entries is true. The bodies
+// of entries are copies if isShared is true; otherwise they alias the records. It uses all processors: unpacking is
+// most of the time of loading a long line.
 func (r *Records) Decode(nodes []Node, entries, isShared bool) (*segno.Line, error) {
+	const size = 64
 	line := &segno.Line{Commits: make([]segno.Node, len(nodes))}
-	return line, inParallel(nodes, func(share []Node, from int) error {
-		var copies []byte // one allocation for the share
-		if isShared {
-			size := 0
-			for i := range share {
-				size += len(share[i].Records[Entries])
+	var group sync.WaitGroup
+	errs := make([]error, (len(nodes)+size-1)/size)
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for share := range errs {
+		slots <- struct{}{}
+		group.Go(func() {
+			from, end := share*size, min(len(nodes), (share+1)*size)
+			errs[share] = r.decodeShare(nodes[from:end], line.Commits[from:end], entries, isShared)
+			<-slots
+		})
+	}
+	group.Wait()
+	return line, errors.Join(errs...)
+}
+
+// DecodeOne returns one node, with its entries.
+func (r *Records) DecodeOne(n Node) (segno.Node, error) {
+	var decoded [1]segno.Node
+	err := r.decodeShare([]Node{n}, decoded[:], true, false)
+	return decoded[0], err
+}
+
+func (r *Records) decodeShare(share []Node, to []segno.Node, entries, isShared bool) (err error) {
+	size := 0
+	for i := range share {
+		n := &share[i]
+		if !n.isOpen { // an open node may be in the cache, and must not be written
+			for part := range n.Records {
+				if n.Records[part], err = r.unpack(n.Records[part], parts[part], n.Node); err != nil {
+					return r.Corrupt("read "+parts[part], string(n.ID), err)
+				}
 			}
-			copies = make([]byte, 0, size)
+			n.isOpen = true
 		}
-		for i := range share {
-			rec := share[i].Records[Entries]
-			if isShared && rec != nil {
-				at := len(copies)
-				copies = append(copies, rec...)
-				rec = copies[at:]
-			}
-			if err := r.decodeNode(&share[i], &line.Commits[from+i], rec, entries); err != nil {
-				return err
-			}
+		size += len(n.Records[Entries])
+	}
+	var copies []byte // one allocation for the share
+	if isShared {
+		copies = make([]byte, 0, size)
+	}
+	for i := range share {
+		its := share[i].Records[Entries]
+		if isShared && its != nil {
+			at := len(copies)
+			copies = append(copies, its...)
+			its = copies[at:]
 		}
-		return nil
-	})
+		if err := r.decodeNode(&share[i], &to[i], its, entries); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *Records) decodeNode(n *Node, to *segno.Node, its []byte, entries bool) (err error) {
-	if err := r.Verify(n, entries); err != nil {
+	if err := r.verify(n, entries); err != nil {
 		return err
 	}
 	*to = n.Node
@@ -152,9 +137,9 @@ func (r *Records) decodeNode(n *Node, to *segno.Node, its []byte, entries bool) 
 	return r.Corrupt("read entries", string(n.ID), err)
 }
 
-// Verify checks that an open node has both of its records. Each record says whether the commit has the
+// verify checks that an open node has both of its records. Each record says whether the commit has the
 // other one, and each commit has at least one. entries says whether entries were read.
-func (r *Records) Verify(n *Node, entries bool) error {
+func (r *Records) verify(n *Node, entries bool) error {
 	checkpoint, its := n.Records[Checkpoint], n.Records[Entries]
 	switch {
 	case checkpoint == nil && (its == nil && (entries || n.Body == nil) || its != nil && record.HasOther(its)):
@@ -163,24 +148,4 @@ func (r *Records) Verify(n *Node, entries bool) error {
 		return r.Corrupt("read entries", string(n.ID), errors.New("they are missing"))
 	}
 	return nil
-}
-
-// inParallel calls do for shares of nodes, on all processors. from is the index of the share's first node.
-func inParallel(nodes []Node, do func(share []Node, from int) error) error {
-	const size = 64
-	if len(nodes) <= size {
-		return do(nodes, 0)
-	}
-	var group sync.WaitGroup
-	errs := make([]error, (len(nodes)+size-1)/size)
-	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i := range errs {
-		slots <- struct{}{}
-		group.Go(func() {
-			errs[i] = do(nodes[i*size:min(len(nodes), (i+1)*size)], i*size)
-			<-slots
-		})
-	}
-	group.Wait()
-	return errors.Join(errs...)
 }

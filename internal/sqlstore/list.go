@@ -17,73 +17,174 @@ import (
 // MaxPage is how many checkpoints are read at a time.
 const MaxPage = 128
 
-// Pages yields the checkpoints of a query, newest first. read returns up to count checkpoints that come
-// before a position, and the position to continue from, 0 at the end. firstPage is the size of the first
-// page of a query without a limit; each following page is four times as large, up to [MaxPage].
-func Pages(q *segno.CheckpointQuery, firstPage int,
-	read func(before int64, count int) ([]segno.Checkpoint, int64, error)) iter.Seq2[segno.Checkpoint, error] {
+// Checkpoints implements [segno.Store]. Each page of a query without a limit is four times as large as the one
+// before it, up to [MaxPage].
+func (c *Common) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
+	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, "list checkpoints", "",
-				"before needs a thread, and neither it nor limit is negative"))
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative"))
 			return
 		}
-		position, left := int64(math.MaxInt64), q.Limit
-		for count := firstPage; ; count = min(MaxPage, 4*count) {
+		p := &page{position: math.MaxInt64}
+		verify := func([]segno.Node, bool) error { return nil }
+		if c.dialect.VerifyPage != nil {
+			verify = c.dialect.VerifyPage(ctx, &q)
+		}
+		left := q.Limit
+		for count := c.dialect.FirstPage; ; count = min(MaxPage, 4*count) {
 			if left > 0 && q.Step == 0 {
 				count = min(MaxPage, left) // no index has the step, so more rows may be needed
 			}
-			found, next, err := read(position, count)
+			err := c.readPage(ctx, &q, p, count)
+			if err == nil {
+				err = verify(p.listed, p.isLast)
+			}
 			if err != nil {
 				yield(segno.Checkpoint{}, err)
 				return
 			}
-			if q.Limit > 0 {
-				found = found[:min(len(found), left)]
-				left -= len(found)
-			}
-			for _, c := range found {
-				if !yield(c, nil) {
+			for _, found := range p.found {
+				if !yield(found, nil) {
+					return
+				}
+				if left--; left == 0 {
 					return
 				}
 			}
-			if next == 0 || q.Limit > 0 && left == 0 {
+			if p.isLast {
 				return
 			}
-			position = next
 		}
 	}
 }
 
-// CheckpointRow is a row of a query for checkpoints.
-type CheckpointRow struct {
-	Position int64
-	Node     segno.Node
-	Damage   string // how the row is damaged, or ""
-
-	id, thread, parent Text
-	checkpoint, pin    []byte
+// page is the part of a list of checkpoints that was read last.
+type page struct {
+	position int64              // where the next page begins
+	listed   []segno.Node       // the rows
+	found    []segno.Checkpoint // those of the rows that the query asks for
+	isLast   bool
 }
 
-// Scan scans a row: position, id, seq, thread, parent, checkpoint, the name of the pin, damage, and the
-// columns for more.
-func (c *CheckpointRow) Scan(r Row, more ...any) error {
-	err := r.Scan(append([]any{&c.Position, &c.id, &c.Node.Seq, &c.thread, &c.parent, &c.checkpoint, &c.pin, (*Text)(&c.Damage)},
-		more...)...)
-	c.Node.ID, c.Node.Thread, c.Node.Parent = segno.CommitID(c.id), segno.ThreadID(c.thread), segno.CommitID(c.parent)
-	return err
+// readPage reads the next count rows.
+func (c *Common) readPage(ctx context.Context, q *segno.CheckpointQuery, p *page, count int) error {
+	const op = "list checkpoints"
+	query, args := c.dialect.Checkpoints(q, p.position, count)
+	return c.db.Read(ctx, op, string(q.Thread), func(queryCtx context.Context, on Querier) error {
+		rows := 0
+		p.listed, p.found = nil, nil
+		var id, thread, parent, damage Text
+		var checkpoint, pin []byte
+		var at segno.Node
+		var l LeaseRow
+		dest := append([]any{&p.position, &id, &at.Seq, &thread, &parent, &checkpoint, &pin, &damage}, l.Dest()...)
+		err := on.Query(queryCtx, query, args, dest, func() error {
+			rows++
+			at.ID, at.Thread, at.Parent = segno.CommitID(id), segno.ThreadID(thread), segno.CommitID(parent)
+			if l.Hidden {
+				l.Thread = at.Thread
+				return c.db.VerifyLease(op, &l)
+			}
+			if damage != "" {
+				return c.records.Corrupt(op, string(id), errors.New(string(damage)))
+			}
+			p.listed = append(p.listed, at)
+			found, err := c.records.Checkpoint(checkpoint, at)
+			if err == nil && q.Pinned {
+				found.Label, err = c.records.Pin(at.ID, pin)
+			}
+			if err == nil && q.Matches(found) {
+				p.found = append(p.found, *found)
+			}
+			return cmp.Or(err, ctx.Err())
+		})
+		p.isLast = rows < count
+		return err
+	})
 }
 
-// Checkpoint decodes the row for a query. Its label is the name of the pin if the query asks for pins.
-func (r *Records) QueriedCheckpoint(row *CheckpointRow, q *segno.CheckpointQuery) (*segno.Checkpoint, error) {
-	if row.Damage != "" {
-		return nil, r.Corrupt("list checkpoints", string(row.Node.ID), errors.New(row.Damage))
+// Threads implements [segno.Store].
+func (c *Common) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
+	const op = "list threads"
+	if err := phase.Check(&q); err != nil {
+		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
 	}
-	c, err := r.Checkpoint(row.checkpoint, row.Node)
-	if err == nil && q.Pinned {
-		c.Label, err = r.Pin(row.Node.ID, row.pin)
+	if q.Phase != segno.PhaseUnknown {
+		return phase.Threads(ctx, c.store, phaseIndex{c}, q)
 	}
-	return c, err
+	return yieldAll(func() ([]segno.Thread, error) {
+		query, args := c.dialect.Threads(&q)
+		var id Text
+		var rec []byte
+		var isSound *bool
+		var l LeaseRow
+		all, err := List(ctx, c.db, op, "", query, args, append([]any{&id, &rec, &isSound}, l.Dest()...), func() (segno.Thread, error) {
+			l.Thread = segno.ThreadID(id)
+			err := c.sound(op, id, isSound)
+			if err == nil {
+				err = c.db.VerifyLease(op, &l)
+			}
+			if err != nil {
+				return segno.Thread{}, err
+			}
+			return c.records.Thread(l.Thread, rec)
+		})
+		if err != nil {
+			return nil, err
+		}
+		found := slices.DeleteFunc(all, func(t segno.Thread) bool { return !q.Matches(&t) })
+		if q.Limit > 0 {
+			found = found[:min(q.Limit, len(found))]
+		}
+		if c.dialect.VerifyThreads != nil {
+			err = c.dialect.VerifyThreads(ctx, &q, len(found) == 0)
+		}
+		return found, err
+	})
+}
+
+// sound returns an error if a row is not sound; NULL means the same as false.
+func (c *Common) sound(op string, id Text, isSound *bool) error {
+	if isSound == nil || !*isSound {
+		return c.records.Corrupt(op, string(id), ErrID)
+	}
+	return nil
+}
+
+// phaseIndex implements [phase.Index].
+type phaseIndex struct{ c *Common }
+
+func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
+	return x.c.dialect.Remember(ctx, f, p)
+}
+
+func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, count int) (found []phase.Found, err error) {
+	const op = "list threads"
+	for _, p := range []segno.Phase{segno.PhaseUnknown, p} {
+		query, args := x.c.dialect.InPhase(p, after, count)
+		if query == "" {
+			continue
+		}
+		var id, head Text
+		var rec []byte
+		var isSound *bool
+		f := phase.Found{Phase: p}
+		part, err := List(ctx, x.c.db, op, "", query, args, []any{&id, &rec, &head, &f.Seq, &isSound}, func() (phase.Found, error) {
+			err := x.c.sound(op, id, isSound)
+			if err == nil {
+				f.Head = segno.CommitID(head)
+				f.Thread, err = x.c.records.Thread(segno.ThreadID(id), rec)
+			}
+			return f, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, part...)
+	}
+	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
+	return found[:min(count, len(found))], nil
 }
 
 // Where collects the conditions of a query and their arguments. The mark of an argument is its number, so the
@@ -141,68 +242,4 @@ func (w *Where) CheckpointConditions(db Database, q *segno.CheckpointQuery, term
 	if q.Pinned {
 		w.And("pin.name IS NOT NULL")
 	}
-}
-
-// Chain returns the chain of a thread, oldest link first. The query has the columns record and place: the last
-// part of the place that the link was sealed to. A link ends when the next link that is not detached starts.
-// The error is [segno.KindCorrupt] if the link of the head is missing.
-func (r *Records) Chain(ctx context.Context, db Database, head segno.Head, query string) ([]segno.Link, error) {
-	links, err := List(ctx, db, "read chain", string(head.Thread), query, []any{db.ID(string(head.Thread))},
-		func(row Row) (segno.Link, error) {
-			var rec []byte
-			var place Text
-			if err := row.Scan(&rec, &place); err != nil {
-				return segno.Link{}, err
-			}
-			return r.Link(head.Thread, rec, "link", string(head.Thread), string(place))
-		})
-	if err != nil {
-		return nil, err
-	}
-	open, hasHead := -1, head.Link == segno.Link{}
-	for i := range links {
-		l := &links[i]
-		hasHead = hasHead || l.Session == head.Link.Session
-		if l.Detached {
-			continue
-		}
-		if open >= 0 {
-			links[open].End = l.Start
-		}
-		open = i
-	}
-	if !hasHead {
-		return nil, r.Corrupt("read chain", string(head.Thread), errors.New("the head's session is missing"))
-	}
-	return links, nil
-}
-
-// InPhase returns the first count threads that a query finds in a phase or in [segno.PhaseUnknown], by id.
-// The columns are id, record, head, seq and whether the row is sound.
-func (r *Records) InPhase(ctx context.Context, db Database, phases []segno.Phase, count int,
-	query func(segno.Phase) (string, []any)) (found []phase.Found, err error) {
-	const op = "list threads"
-	for _, p := range phases {
-		text, args := query(p)
-		part, err := List(ctx, db, op, "", text, args, func(row Row) (f phase.Found, err error) {
-			var id, head Text
-			var rec []byte
-			var isSound *bool
-			if err := row.Scan(&id, &rec, &head, &f.Seq, &isSound); err != nil {
-				return f, err
-			}
-			if isSound == nil || !*isSound {
-				return f, r.Corrupt(op, string(id), ErrID)
-			}
-			f.Phase, f.Head = p, segno.CommitID(head)
-			f.Thread, err = r.Thread(segno.ThreadID(id), rec)
-			return f, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, part...)
-	}
-	slices.SortFunc(found, func(a, b phase.Found) int { return cmp.Compare(a.Thread.ID, b.Thread.ID) })
-	return found[:min(count, len(found))], nil
 }

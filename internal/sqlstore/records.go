@@ -33,12 +33,12 @@ type Commit struct {
 	segno.Commit
 	Digest  []byte // identifies the content for a repeated commit
 	Terms   []int64
-	Encoded CommitRecords
+	Encoded commitRecords
 }
 
-// CommitRecords are the records of a commit: packed, and sealed if the store has a key. A record that the
+// commitRecords are the records of a commit: packed, and sealed if the store has a key. A record that the
 // commit does not need is nil.
-type CommitRecords struct {
+type commitRecords struct {
 	Thread, Checkpoint, Entries, State, Operation []byte
 
 	Link []byte // not sealed: the stores seal it to different places
@@ -46,7 +46,7 @@ type CommitRecords struct {
 }
 
 // EncodeCommit verifies a commit and encodes its records. The error is [segno.KindInvalid] for a commit
-// that is not valid or has values without an encoding.
+// that is not valid.
 func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	digest, err := ledger.Prepare(&c)
 	if err != nil {
@@ -54,49 +54,36 @@ func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	}
 	digest = r.Sealer.Hash("commit", digest)
 	w := &Commit{Commit: c, Digest: digest[:16], Terms: r.Sealer.Terms(c.Checkpoint)}
-	var errs []error
-	seal := func(to *[]byte, rec []byte, err error, place ...string) {
-		*to = r.Sealer.Seal(rec, place...)
-		errs = append(errs, err)
-	}
 	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
 	if c.Create != nil {
-		rec, err := record.EncodeThread(c.Create)
-		seal(&w.Encoded.Thread, rec, err, "thread", thread)
+		w.Encoded.Thread = r.Sealer.Seal(record.EncodeThread(c.Create), "thread", thread)
 	}
 	if c.Checkpoint != nil {
-		rec, err := record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0)
-		seal(&w.Encoded.Checkpoint, r.Compressor.Pack(rec), err, "checkpoint", thread, id, parent)
+		packed := r.Compressor.Pack(record.EncodeCheckpoint(c.Checkpoint, len(c.Entries) > 0))
+		w.Encoded.Checkpoint = r.Sealer.Seal(packed, "checkpoint", thread, id, parent)
 	}
 	if len(c.Entries) > 0 {
-		rec, err := record.EncodeEntries(c.Entries, c.Checkpoint != nil)
-		seal(&w.Encoded.Entries, r.Compressor.Pack(rec), err, "entries", thread, id, parent)
+		packed := r.Compressor.Pack(record.EncodeEntries(c.Entries, c.Checkpoint != nil))
+		w.Encoded.Entries = r.Sealer.Seal(packed, "entries", thread, id, parent)
 	}
 	if c.Link != nil {
-		rec, err := record.EncodeLink(c.Link)
-		w.Encoded.Link, errs = rec, append(errs, err)
+		w.Encoded.Link = record.EncodeLink(c.Link)
 	}
 	if c.Workspace != nil {
-		rec, err := record.EncodeState(c.Workspace)
-		seal(&w.Encoded.State, rec, err, "state", string(c.Workspace.Workspace))
+		w.Encoded.State = r.Sealer.Seal(record.EncodeState(c.Workspace), "state", string(c.Workspace.Workspace))
 	}
 	if c.Operation != nil {
-		rec, err := record.EncodeOperation(c.Operation)
-		seal(&w.Encoded.Operation, rec, err, "operation", string(c.Operation.Workspace), string(c.Operation.ID))
+		w.Encoded.Operation = r.Sealer.Seal(record.EncodeOperation(c.Operation), "operation", string(c.Operation.Workspace), string(c.Operation.ID))
 	}
 	if c.Pin != nil {
-		seal(&w.Encoded.Pin, []byte(c.Pin.Name), nil, "pin", string(c.Pin.Checkpoint))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "commit", id, err)
+		w.Encoded.Pin = r.Sealer.Seal([]byte(c.Pin.Name), "pin", string(c.Pin.Checkpoint))
 	}
 	return w, nil
 }
 
 // ErasedThread returns the record that remains of an erased thread.
-func (r *Records) ErasedThread(id segno.ThreadID) ([]byte, error) {
-	rec, err := record.EncodeThread(&segno.Thread{ID: id})
-	return r.Sealer.Seal(rec, "thread", string(id)), err
+func (r *Records) ErasedThread(id segno.ThreadID) []byte {
+	return r.Sealer.Seal(record.EncodeThread(&segno.Thread{ID: id}), "thread", string(id))
 }
 
 // Thread decodes the record of a thread.

@@ -1,5 +1,5 @@
 // Package sqlstore is the part that store/sqlite and store/postgres share: reading lines, lists and
-// workspaces, finding what a collection drops, and sealing records to their rows. Each store has its own
+// workspaces, finding the records that a collection drops, and sealing records to their rows. Each store has its own
 // schema, its own way to commit, and its own storage for large objects.
 //
 // # Queries
@@ -15,17 +15,16 @@ import (
 	"iter"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
 
-// Row is one row of a result. It is valid until the function that received it returns.
-type Row interface{ Scan(dest ...any) error }
-
 // Querier runs queries on a connection, inside a transaction or outside of one.
 type Querier interface {
-	// Query calls each for every row until each returns an error, and returns that error.
-	Query(ctx context.Context, query string, args []any, each func(Row) error) error
+	// Query scans each row into dest and then calls each, until each returns an error. It returns that
+	// error. Byte slices in dest belong to the caller: the next row gets others.
+	Query(ctx context.Context, query string, args, dest []any, each func() error) error
 }
 
 // Database is a store as this package uses it. Its errors are those of the store: each has a kind.
@@ -33,11 +32,20 @@ type Database interface {
 	// Read calls f with a connection. It may call f again if the connection was lost, so f must
 	// begin by discarding the rows of an earlier call.
 	Read(ctx context.Context, op, name string, f func(ctx context.Context, q Querier) error) error
-	// Change executes a statement that may safely be executed twice. changed reports whether it
-	// changed a row.
+	// Change executes a statement and reports whether it changed a row. If the answer was lost, it
+	// executes the statement again, and reports about the last execution.
 	Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error)
 	// ID returns an id as an argument of a query.
 	ID(id string) any
+	// Missed returns the error for a row that no query found by its id: [segno.KindNotFound], or
+	// [segno.KindCorrupt] if the table has the row and its index does not.
+	Missed(ctx context.Context, op, table, id string) error
+	// Lease reads the row of a thread that is not deleted, and the present time.
+	Lease(ctx context.Context, op string, thread segno.ThreadID) (LeaseRow, time.Time, error)
+	// LeaseOwner returns the value of the column owner for a lease.
+	LeaseOwner(l *LeaseRow) any
+	// VerifyLease verifies the checksum in the column owner, if the store has one, and removes it.
+	VerifyLease(op string, l *LeaseRow) error
 }
 
 // Text is a destination for columns of text, bytes or whole numbers. NULL is "". Unlike a string it can be scanned from
@@ -61,16 +69,16 @@ func (t *Text) Scan(value any) error {
 	return nil
 }
 
-// List returns the rows of a query, each as scan converts it.
-func List[T any](ctx context.Context, db Database, op, name, query string, args []any, scan func(Row) (T, error)) ([]T, error) {
+// List returns the rows of a query. It scans each row into dest, and convert returns the row's value.
+func List[T any](ctx context.Context, db Database, op, name, query string, args, dest []any, convert func() (T, error)) ([]T, error) {
 	var all []T
 	err := db.Read(ctx, op, name, func(queryCtx context.Context, q Querier) error {
 		all = nil
-		return q.Query(queryCtx, query, args, func(r Row) error {
+		return q.Query(queryCtx, query, args, dest, func() error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			x, err := scan(r)
+			x, err := convert()
 			all = append(all, x)
 			return err
 		})
@@ -78,9 +86,18 @@ func List[T any](ctx context.Context, db Database, op, name, query string, args 
 	return all, err
 }
 
-// Yield returns an iterator over a list that is read when the iteration starts. No connection is held
+// ReadRow scans the only row of a query into dest. The error is [segno.KindNotFound] if there is none.
+func ReadRow(ctx context.Context, db Database, op, name, query string, args []any, dest ...any) error {
+	rows, err := List(ctx, db, op, name, query, args, dest, func() (any, error) { return nil, nil })
+	if err == nil && len(rows) == 0 {
+		err = segno.NewError(segno.KindNotFound, op, name, nil)
+	}
+	return err
+}
+
+// yieldAll returns an iterator over a list that is read when the iteration starts. No connection is held
 // while the caller handles an element, so the caller may use the store.
-func Yield[T any](read func() ([]T, error)) iter.Seq2[T, error] {
+func yieldAll[T any](read func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		all, err := read()
 		if err != nil {

@@ -39,7 +39,8 @@ func TestArrange(t *testing.T) {
 		"a root with a parent":       {at: "c", change: func(n []Node) []Node { n[0].Parent = "x"; return n }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			nodes, err := r.Arrange(tc.at, tc.last, tc.change(line()), false)
+			nodes := tc.change(line())
+			err := r.Arrange(tc.at, tc.last, nodes)
 			if !tc.ok {
 				if segno.KindOf(err) != segno.KindCorrupt || segno.HintOf(err) != "a hint" {
 					t.Errorf("error %v", err)
@@ -53,7 +54,7 @@ func TestArrange(t *testing.T) {
 	}
 	nodes := line()
 	nodes[1].Parent, nodes[2].Parent = "", ""
-	if nodes, err := r.Arrange("c", 0, nodes, true); err != nil || nodes[1].Parent != "a" || nodes[2].Parent != "b" {
+	if err := r.Arrange("c", 0, nodes); err != nil || nodes[1].Parent != "a" || nodes[2].Parent != "b" {
 		t.Errorf("the parents were not set: %+v, %v", nodes, err)
 	}
 }

@@ -79,11 +79,11 @@ func (m *model) interrupt() tea.Cmd {
 	case m.state == running:
 		m.quitArmed = true
 		m.stream.cancel()
-		m.notice = "stopping; the work so far is saved. ctrl+c again leaves"
+		m.notice = "stopping; the work so far is saved. Press ctrl+c again to exit"
 	case m.input.Value() != "" && m.state != editing:
 		m.input.Reset()
 	default:
-		m.quitArmed, m.notice = true, "ctrl+c again leaves; everything is saved"
+		m.quitArmed, m.notice = true, "press ctrl+c again to exit; everything is saved"
 	}
 	return nil
 }

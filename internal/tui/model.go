@@ -13,7 +13,7 @@ import (
 	"github.com/dalsegno/segno/internal/chat"
 )
 
-// state is what the screen waits for.
+// state tells which input or result the screen waits for.
 type state int
 
 const (
@@ -220,7 +220,7 @@ func (m *model) showStatus(s statusMsg) {
 	m.keepUnsent()
 	switch {
 	case s.status.Phase == agent.PhaseRunning:
-		m.say("", "another run has this session")
+		m.say("", "another process is running this session")
 	case s.status.Phase == agent.PhaseBrokenOff:
 		m.say("", "the last turn was interrupted; /continue continues it")
 	}

@@ -280,7 +280,7 @@ func (q *question) title() string {
 	return text
 }
 
-// choiceLine returns the choices, and what enter does.
+// choiceLine returns the choices, and the effect of enter.
 func (q *question) choiceLine() string {
 	var all []string
 	for _, c := range q.choices() {

@@ -15,7 +15,7 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// printedID is an event of a stream, or its end.
+// streamEvent is an event of a stream, or its end.
 type streamEvent struct {
 	event agent.Event
 	err   error

@@ -24,7 +24,7 @@ func escapeText(s string) string {
 	return escapeRunes(strings.ReplaceAll(s, "\r\n", "\n"), func(r rune) bool { return isUnsafe(r) && !isJoiner(r) })
 }
 
-// escapeAll is clean for what must not hide anything.
+// escapeAll also escapes joiners, for text that must not hide anything.
 func escapeAll(s string) string { return escapeRunes(s, isUnsafe) }
 
 func escapeRunes(s string, bad func(rune) bool) string {
@@ -44,7 +44,7 @@ func escapeRunes(s string, bad func(rune) bool) string {
 	return b.String()
 }
 
-// escapeLine is strict for what must stay on one.
+// escapeLine also shows line breaks, for text that must stay on one line.
 func escapeLine(s string) string { return strings.ReplaceAll(escapeAll(s), "\n", "⏎") }
 
 // editableJSON formats JSON for editing. It writes unsafe characters as JSON escapes, so the

@@ -62,9 +62,9 @@ func TestAnApproval(t *testing.T) {
 	}
 }
 
-// TestALongCommandIsSeenWhole has a command that is longer than the screen, with what
+// TestLongCommandIsShownInFull has a command that is longer than the screen, with what
 // matters in its middle, and one row that is wider: all of it is above the question.
-func TestALongCommandIsSeenWhole(t *testing.T) {
+func TestLongCommandIsShownInFull(t *testing.T) {
 	s := fresh(t)
 	s.take(tea.WindowSizeMsg{Width: 100, Height: 20})
 	filler := strings.Repeat(`# filler\n`, 200)
@@ -92,8 +92,8 @@ func TestALongCommandIsSeenWhole(t *testing.T) {
 	}
 }
 
-// TestArgumentsAreToldApart shows what a call has, however it is written.
-func TestArgumentsAreToldApart(t *testing.T) {
+// TestArgumentsAreDistinguishable shows what a call has, however it is written.
+func TestArgumentsAreDistinguishable(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"command":"ls","command":"rm -rf /"}`:   "  command: ls\n  command: rm -rf /",
 		`{"a\nb":"x\r\n","n":5,"deep":{"k":[1]}}`: "  a⏎b:\n  │ x\\x0d\n  │ \n  n: 5\n  deep:\n  │ {\n  │   \"k\": [\n  │     1\n  │   ]\n  │ }",
@@ -241,8 +241,8 @@ func TestHostileTextStaysText(t *testing.T) {
 	s.sees("approved with")
 }
 
-// TestACallWhoseResultWasLost is asked about without the answers that make no sense.
-func TestACallWhoseResultWasLost(t *testing.T) {
+// TestQuestionAboutLostResult is asked about without the answers that make no sense.
+func TestQuestionAboutLostResult(t *testing.T) {
 	s := fresh(t)
 	s.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Interrupts: []segno.Interrupt{{ID: "i", Tool: "execute", Args: []byte(`{"command":"date"}`),
 		Reason: segno.ReasonUnknown, Question: "it may have happened", Allowed: []segno.DecisionKind{segno.Approve, segno.Reject, segno.Respond}}}}}})
@@ -254,7 +254,7 @@ func TestACallWhoseResultWasLost(t *testing.T) {
 	}
 }
 
-func TestArrowsFindWhatWasTyped(t *testing.T) {
+func TestArrowKeysRecallHistory(t *testing.T) {
 	s := fresh(t)
 	s.send("say one")
 	s.send("say two")
@@ -276,7 +276,7 @@ func TestCtrlC(t *testing.T) {
 		t.Errorf("the input is %q, left %v", s.input.Value(), s.left)
 	}
 	s.press(ctrlC)
-	s.sees("ctrl+c again leaves")
+	s.sees("ctrl+c again to exit")
 	s.typed("x")
 	s.press(tea.Key{Code: tea.KeyBackspace}, ctrlC)
 	if s.left {
@@ -308,7 +308,7 @@ func TestARunIsStopped(t *testing.T) {
 		}
 		msg := next()
 		if t, ok := msg.(streamEvent); ok {
-			started = t.event.Kind == agent.EventExecStart
+			started = t.event.Kind == "execute-start"
 		}
 		s.take(msg)
 	}
@@ -475,8 +475,8 @@ func TestAPromptThatWasNotRecordedComesBack(t *testing.T) {
 	s.sees("wrote a.txt", "> a prompt")
 }
 
-// TestWhatWasSaidStaysWhenItIsStopped has an answer stop in its middle.
-func TestWhatWasSaidStaysWhenItIsStopped(t *testing.T) {
+// TestPartialTextStaysAfterStop has an answer stop in its middle.
+func TestPartialTextStaysAfterStop(t *testing.T) {
 	s := fresh(t)
 	s.model.chat = broken{Chat: s.chat, err: segno.Errorf(segno.KindBusy, "chat", "", "the line broke"),
 		events: []agent.Event{{Kind: agent.EventText, Text: "fifty words "}, {Kind: agent.EventText, Text: "and more"}}}
@@ -499,7 +499,7 @@ func TestTwoChatsOnOneSession(t *testing.T) {
 	}
 	one.take(statusMsg{status: chat.Status{Session: "s", Status: agent.Status{Phase: agent.PhaseRunning}}})
 	one.settle()
-	one.sees("another run has this session")
+	one.sees("another process is running this session")
 }
 
 func TestASmallScreenHasAllAnswers(t *testing.T) {

@@ -98,7 +98,7 @@ func (m *model) questionLines(lines []string) ([]string, *tea.Cursor) {
 	return lines, nil
 }
 
-// lineHelp says what enter does with a line while a question is open.
+// lineHelp describes the effect of enter on a line while a question is open.
 func (m *model) lineHelp() string {
 	if chat.IsCommand(m.input.Value()) && m.question.ready {
 		return "enter runs this command; the question stays open"

@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,16 +15,17 @@ import (
 // ".segno-*" file.
 func Replace(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
-	if err := WriteSynced(fsys, temp, data, perm); err != nil {
-		_ = fsys.Remove(temp) // it is stray at worst; the first error is the one to tell
-		return fmt.Errorf("write %s: %w", name, err)
+	err := WriteSynced(fsys, temp, data, perm)
+	if err == nil {
+		err = fsys.Rename(temp, name)
 	}
-	if err := fsys.Rename(temp, name); err != nil {
-		_ = fsys.Remove(temp)
+	if err != nil {
+		_ = fsys.Remove(temp) // it is stray at worst; the caller needs the first error
+	} else {
+		err = fsys.SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
 		return fmt.Errorf("replace %s: %w", name, err)
-	}
-	if err := fsys.SyncDir(filepath.Dir(name)); err != nil {
-		return fmt.Errorf("sync directory of %s: %w", name, err)
 	}
 	return nil
 }
@@ -34,13 +36,8 @@ func WriteSynced(fsys FS, name string, data []byte, perm fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
-		f.Close()
-		return err
+	if _, err = f.Write(data); err == nil {
+		err = f.Sync()
 	}
-	if err := f.Sync(); err != nil {
-		f.Close()
-		return err
-	}
-	return f.Close()
+	return errors.Join(err, f.Close())
 }

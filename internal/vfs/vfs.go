@@ -76,8 +76,10 @@ func (osFS) Symlink(target, name string) error                 { return os.Symli
 func (osFS) Chmod(name string, mode fs.FileMode) error         { return os.Chmod(name, mode) }
 func (osFS) Chtimes(name string, atime, mtime time.Time) error { return os.Chtimes(name, atime, mtime) }
 
-func (osFS) SyncDir(name string) error {
-	d, err := os.Open(name)
+func (osFS) SyncDir(name string) error { return syncOpened(os.Open(name)) }
+
+// syncOpened syncs and closes a directory.
+func syncOpened(d *os.File, err error) error {
 	if err != nil {
 		return err
 	}
@@ -103,14 +105,7 @@ func (r rootFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) 
 	return f, nil
 }
 
-func (r rootFS) SyncDir(name string) error {
-	d, err := r.Root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+func (r rootFS) SyncDir(name string) error { return syncOpened(r.Root.Open(name)) }
 
 func (r rootFS) OpenRoot(name string) (Root, error) {
 	sub, err := r.Root.OpenRoot(name)
@@ -123,8 +118,8 @@ func (r rootFS) OpenRoot(name string) (Root, error) {
 // MkdirAll creates a directory and its missing parents, with mode 0700.
 func MkdirAll(fsys FS, name string) error { return mkdirAll(fsys, name, false) }
 
-// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. It removes a directory
-// whose name it cannot sync, so that the name of an existing directory is durable.
+// MkdirAllSynced is MkdirAll, and makes the names of new directories durable. If it cannot sync a
+// name, it removes the directory, so that the name of an existing directory is durable.
 func MkdirAllSynced(fsys FS, name string) error { return mkdirAll(fsys, name, true) }
 
 func mkdirAll(fsys FS, name string, sync bool) error {

@@ -104,7 +104,7 @@ func BenchmarkPut(b *testing.B) {
 			return float64(median(puts[from:from+100])) / float64(median(bares[from:from+100]))
 		}
 		b.ReportMetric(at(steps-100)/at(0), "last/first") // of put/bare, in hundreds
-		b.ReportMetric(float64(sizeOf(b, s.dir))/float64(payload), "bytes/payload")
+		b.ReportMetric(float64(sizeOf(b, s.Path()))/float64(payload), "bytes/payload")
 		if err := s.Close(); err != nil {
 			b.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is what reading costs on a thread of 1,000 such steps: in a
+// BenchmarkRead measures reads of a thread of 1,000 such steps: in a
 // process that has it open, and in one that opens the store beside 50 others.
 func BenchmarkRead(b *testing.B) {
 	dir := b.TempDir()

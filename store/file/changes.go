@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/threadlog"
 )
 
 // change is a line of the file changes. A writer appends it after the record in the log is durable.
@@ -21,51 +22,56 @@ type change struct {
 	Erased bool   `json:"erased,omitempty"` // logs are being written again: no earlier line counts
 }
 
-func (s *Store) changesFile() string { return filepath.Join(s.dir, "changes") }
+func (s *disk) changesFile() string { return filepath.Join(s.dir, "changes") }
 
 // refresh reads the lines that other processes have added to changes, and the records that they
 // announce. If it cannot continue where it stopped, it begins a new index, which is not complete.
-func (s *Store) refresh() error {
+func (s *disk) refresh() error {
 	now, err := os.Stat(s.changesFile())
-	switch x := s.index; {
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.index = newIndex(s.threadsDir())
-		s.index.complete = !s.exists()
+		s.forget()
+		s.changes, s.read, s.complete = nil, 0, !s.exists()
 		return nil
 	case err != nil:
 		return err
-	case x.changes == nil || !os.SameFile(x.changes, now) || now.Size() < x.read:
-		s.index = newIndex(s.threadsDir())
+	case s.changes == nil || !os.SameFile(s.changes, now) || now.Size() < s.read:
+		s.forget()
+		s.read = 0
 	}
-	s.index.changes = now
+	s.changes = now
 	lines, err := s.readChanges(now.Size())
 	if err != nil {
 		return err
 	}
-	announced := map[*thread]bool{}
+	announced := map[*threadlog.Thread]bool{}
 	for _, c := range lines {
 		if c.Erased {
-			read := s.index.read
-			s.index, announced = newIndex(s.threadsDir()), map[*thread]bool{}
-			s.index.changes, s.index.read = now, read
+			s.forget()
+			announced = map[*threadlog.Thread]bool{}
 			continue
 		}
-		t := s.index.thread(c.Dir)
-		t.end, announced[t] = max(t.end, c.End), true
+		t := s.index.Thread(c.Dir)
+		t.End, announced[t] = max(t.End, c.End), true
 	}
 	for t := range announced {
-		if s.index.complete && t.damage == nil { // otherwise recover reads all logs
-			t.damage = s.load(t)
-			s.index.complete = isPermanent(t.damage)
+		if s.complete && t.Damage == nil { // otherwise recover reads all logs
+			t.Damage = s.load(t)
+			s.complete = isPermanent(t.Damage)
 		}
 	}
 	return nil
 }
 
+// forget begins a new index. All logs must be read for it.
+func (s *disk) forget() {
+	s.index, s.complete = threadlog.NewIndex(nameOf[segno.ThreadID]), false
+}
+
 // readChanges returns the lines between the part of changes that was read and an offset. It skips a
 // line that is damaged or still being written.
-func (s *Store) readChanges(to int64) (lines []change, err error) {
-	if to == s.index.read {
+func (s *disk) readChanges(to int64) (lines []change, err error) {
+	if to == s.read {
 		return nil, nil
 	}
 	f, err := os.Open(s.changesFile())
@@ -73,12 +79,12 @@ func (s *Store) readChanges(to int64) (lines []change, err error) {
 		return nil, err
 	}
 	defer f.Close() // only read
-	data := make([]byte, to-s.index.read)
-	if _, err := f.ReadAt(data, s.index.read); err != nil {
+	data := make([]byte, to-s.read)
+	if _, err := f.ReadAt(data, s.read); err != nil {
 		return nil, err
 	}
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
-	s.index.read += int64(len(data))
+	s.read += int64(len(data))
 	for line := range bytes.Lines(data) {
 		var c change
 		if fields, _, err := unseal(line); err == nil && json.Unmarshal(fields, &c) == nil {
@@ -93,25 +99,24 @@ func (s *Store) readChanges(to int64) (lines []change, err error) {
 //
 // A thread that cannot be read does not keep recover from reading the others. Unless the thread is
 // damaged, the index stays incomplete, so that the next call tries again.
-func (s *Store) recover() error {
+func (s *disk) recover() error {
 	dirs, err := os.ReadDir(s.threadsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	x := s.index
 	for _, dir := range dirs {
 		if !strings.HasPrefix(dir.Name(), ".") && dir.IsDir() {
-			x.thread(dir.Name())
+			s.index.Thread(dir.Name())
 		}
 	}
-	x.complete = true
-	for _, t := range x.threads {
+	s.complete = true
+	for _, t := range s.index.Threads {
 		log, err := s.openLog(t, os.O_RDONLY)
 		if log != nil {
 			log.Close() // only read
 		}
-		t.damage = fail("read thread", t.dir, err)
-		x.complete = x.complete && isPermanent(t.damage)
+		t.Damage = threadlog.Fail("read thread", s.threadDir(t), err)
+		s.complete = s.complete && isPermanent(t.Damage)
 	}
 	return nil
 }
@@ -123,7 +128,7 @@ func isPermanent(err error) bool {
 
 // announce appends a line to changes. Only an erasure needs the line itself to be durable: other
 // lines can be made from the logs. The caller holds the store's lock and has refreshed the index.
-func (s *Store) announce(c change) error {
+func (s *disk) announce(c change) error {
 	fields, err := json.Marshal(c)
 	if err != nil {
 		return err
@@ -139,7 +144,7 @@ func (s *Store) announce(c change) error {
 	}
 	now, statErr := f.Stat()
 	if err == nil && statErr == nil {
-		s.index.changes, s.index.read = now, now.Size()
+		s.changes, s.read = now, now.Size()
 	}
 	return errors.Join(err, statErr)
 }

@@ -103,7 +103,7 @@ func TestDamageIsOfOneThread(t *testing.T) {
 	mustCommit(t, s, turnCommit(headOf(t, s, "one"), 7))
 }
 
-// TestAnIDOfAnotherThread refuses a commit whose id a commit of another thread has.
+// TestAnIDOfAnotherThread refuses a commit with the id of a commit of another thread.
 func TestAnIDOfAnotherThread(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir, "one", 2)

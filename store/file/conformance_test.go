@@ -8,7 +8,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
-	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/storetest"
 )
@@ -21,24 +20,16 @@ func TestStore(t *testing.T) {
 		Clock: clock,
 		Reopen: func(t *testing.T, s segno.Store) segno.Store {
 			closeStore(t, s.(*Store))
-			return open(t, s.(*Store).dir, o)
+			return open(t, s.(*Store).Path(), o)
 		},
-		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).dir, o) },
+		Another: func(t *testing.T, s segno.Store) segno.Store { return open(t, s.(*Store).Path(), o) },
 		Full: func(*testing.T, segno.Store) func() {
 			disk.Full.Store(true)
 			return func() { disk.Full.Store(false) }
 		},
-		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).dir) },
-		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).dir) },
+		Raw:  func(t *testing.T, s segno.Store) []byte { return rawFiles(t, s.(*Store).Path()) },
+		Size: func(t *testing.T, s segno.Store) int64 { return sizeOf(t, s.(*Store).Path()) },
 	})
-}
-
-func TestAdmission(t *testing.T) {
-	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
-		s := open(t, filepath.Join(t.TempDir(), "store"), Options{FS: noSync{vfs.OS}})
-		t.Cleanup(func() { closeStore(t, s) })
-		return s
-	}, true)
 }
 
 // rawFiles is the content of all files below a directory.

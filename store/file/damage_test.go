@@ -358,7 +358,7 @@ func TestAForkOfADamagedThread(t *testing.T) {
 	}
 }
 
-// TestDamagedObject reads objects whose files were changed.
+// TestDamagedObject changes files of objects, and reads the objects.
 func TestDamagedObject(t *testing.T) {
 	s := open(t, t.TempDir(), Options{FS: noSync{vfs.OS}})
 	defer closeStore(t, s)
@@ -373,7 +373,7 @@ func TestDamagedObject(t *testing.T) {
 	wantKind(t, err, segno.KindNotFound)
 	must(t, s.Objects().Keep(t.Context(), staged))
 	for _, data := range []string{"dat", "", "DATA", "data\n"} {
-		write(t, s.objectFile(name), []byte(data))
+		write(t, s.disk.objectFile(name), []byte(data))
 		_, err := s.Objects().Get(t.Context(), name)
 		wantKind(t, err, segno.KindCorrupt)
 	}
@@ -382,7 +382,7 @@ func TestDamagedObject(t *testing.T) {
 	}
 }
 
-// TestDamagedWorkspace reads records of workspaces whose files were changed, and the state of a
+// TestDamagedWorkspace reads records of workspaces after changes to their files, and the state of a
 // workspace that a damaged thread may have changed.
 func TestDamagedWorkspace(t *testing.T) {
 	dir := t.TempDir()
@@ -390,12 +390,12 @@ func TestDamagedWorkspace(t *testing.T) {
 	s := open(t, dir, Options{FS: noSync{vfs.OS}})
 	defer closeStore(t, s)
 	must(t, s.PutWorkspace(t.Context(), segno.WorkspaceRecord{ID: "w", Path: "/w"}))
-	whole := read(t, s.workspaceFile("w"))
+	whole := read(t, s.disk.workspaceFile("w"))
 	for i := range whole {
 		damaged := bytes.Clone(whole)
 		damaged[i] ^= 1
 		for _, data := range [][]byte{damaged, whole[:i]} {
-			write(t, s.workspaceFile("w"), data)
+			write(t, s.disk.workspaceFile("w"), data)
 			if i == len(whole)-1 {
 				continue // the line break says nothing here
 			}
@@ -406,7 +406,7 @@ func TestDamagedWorkspace(t *testing.T) {
 			}
 		}
 	}
-	write(t, s.workspaceFile("w"), whole)
+	write(t, s.disk.workspaceFile("w"), whole)
 	log := read(t, logOf(dir, "thread"))
 	log[len(log)-9] ^= 1
 	write(t, logOf(dir, "thread"), log)

@@ -6,7 +6,7 @@
 //
 //	DIR/format.json             the version of the format
 //	DIR/threads/NAME/log.jsonl  a thread; NAME is its id, escaped
-//	DIR/threads/NAME/torn-*     what an interrupted write left at the log's end
+//	DIR/threads/NAME/torn-*     the incomplete record of an interrupted write
 //	DIR/workspaces/NAME.json    a workspace, without its state
 //	DIR/objects/ab/abcd…        an object, named by its SHA-256
 //	DIR/staged/                 large objects of batches that no commit has brought yet
@@ -64,6 +64,6 @@
 //
 // # Erasing
 //
-// [Store.Erase] removes objects, and writes the logs of deleted threads again without their content.
+// Erase removes objects, and writes the logs of deleted threads again without their content.
 // Ids, digests and heads stay. A line of changes makes every process read all logs again.
 package file

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// work is what the fault tests do, step by step. Each step can be done again.
+// work is the program of the fault tests, step by step. Each step can be repeated.
 var work = []func(t *testing.T, s *Store) error{
 	func(t *testing.T, s *Store) error { _, err := s.Commit(t.Context(), baseCommit("a")); return err },
 	func(t *testing.T, s *Store) error { return commitObjects(t, s) },
@@ -76,7 +76,7 @@ func commitObjects(t *testing.T, s *Store) error {
 	return err
 }
 
-// outcome is what a reader sees.
+// outcome is all that a reader reads.
 func outcome(t *testing.T, s *Store) (all struct {
 	Threads []segno.ThreadID
 	Paths   []string // of workspaces

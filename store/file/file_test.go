@@ -75,7 +75,7 @@ func seed(t testing.TB, dir string, id string, n int) segno.Head {
 	return head
 }
 
-// turnCommit returns a small turn whose id and content depend on i only.
+// turnCommit returns a small turn. Its id and content depend on i only.
 func turnCommit(head segno.Head, i int) segno.Commit {
 	id := segno.CommitID(string(head.Thread) + " turn " + string(rune('0'+i)))
 	return segno.Commit{ID: id, Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,

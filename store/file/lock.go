@@ -19,7 +19,7 @@ const lockWait = 30 * time.Second
 
 // lock takes the store's lock, first among this process's goroutines, then among processes. The
 // returned unlock is never nil.
-func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
+func (s *disk) lock(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.writer <- struct{}{}:
 	case <-ctx.Done():
@@ -35,7 +35,7 @@ func (s *Store) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { f.Close(); <-s.writer }, err
 }
 
-// isReadOnly reports whether err is that of a disk or a directory on which this process cannot write.
+// isReadOnly reports whether err means that this process cannot write to the disk or the directory.
 func isReadOnly(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -39,14 +39,14 @@ func TestLocked(t *testing.T) {
 	defer cancel()
 	_, err = s.Commit(ctx, turnCommit(head, 2))
 	wantKind(t, err, segno.KindCancelled)
-	s.wait = 20 * time.Millisecond
+	s.disk.wait = 20 * time.Millisecond
 	_, err = s.Commit(t.Context(), turnCommit(head, 2))
 	wantKind(t, err, segno.KindBusy)
 	if after := read(t, logOf(dir, "thread")); string(after) != string(before) {
 		t.Fatal("the log was written to")
 	}
 
-	s.wait = lockWait
+	s.disk.wait = lockWait
 	waits := make(chan error)
 	go func() {
 		_, err := s.Commit(t.Context(), turnCommit(head, 2))

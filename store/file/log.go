@@ -3,78 +3,60 @@ package file
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-func (t *thread) log() string { return filepath.Join(t.dir, "log.jsonl") }
+func (s *disk) threadDir(t *threadlog.Thread) string { return filepath.Join(s.threadsDir(), t.Name) }
 
-// fresh returns a thread whose log was read to its end. A deleted one does not exist.
-func (s *Store) fresh(op string, id segno.ThreadID) (*thread, error) {
-	t := s.index.threads[nameOf(id)]
-	if t == nil {
-		return nil, notFound(op, string(id))
+func (s *disk) logFile(t *threadlog.Thread) string { return filepath.Join(s.threadDir(t), "log.jsonl") }
+
+// Check implements [threadlog.Logs].
+func (s *disk) Check(t *threadlog.Thread) error {
+	info, err := os.Stat(s.logFile(t))
+	if t.End > 0 && (err != nil || info.Size() < t.End) {
+		return s.shortened(t, err)
 	}
-	info, err := os.Stat(t.log())
-	switch {
-	case t.damage != nil:
-		return nil, t.damage
-	case t.end > 0 && (err != nil || info.Size() < t.end):
-		return nil, t.shortened(err)
-	case !t.Exists || t.Deleted:
-		return nil, notFound(op, string(id))
-	}
-	return t, nil
+	return nil
 }
 
 // shortened is the error about a log that is shorter than it was when its last record was
 // announced, or that cannot be opened.
-func (t *thread) shortened(err error) error {
+func (s *disk) shortened(t *threadlog.Thread, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return corrupt(t.log(), fmt.Errorf("the log was %d bytes long, and now it is shorter or gone", t.end))
-}
-
-// damage returns the errors about the threads that cannot be read.
-func (x *index) damage() (all []error) {
-	for _, t := range x.threads {
-		if t.damage != nil {
-			all = append(all, t.damage)
-		}
-	}
-	slices.SortFunc(all, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return all
+	return corrupt(s.logFile(t), fmt.Errorf("the log was %d bytes long, and now it is shorter or missing", t.End))
 }
 
 // load reads the announced records of a log.
-func (s *Store) load(t *thread) error {
-	f, err := os.Open(t.log())
+func (s *disk) load(t *threadlog.Thread) error {
+	f, err := os.Open(s.logFile(t))
 	if err != nil {
-		return t.shortened(err)
+		return s.shortened(t, err)
 	}
 	defer f.Close() // only read
-	if _, err = s.read(t, f, t.end); err == nil && t.size < t.end {
-		err = t.damaged(errors.New("the log ends within it"))
+	if _, err = s.readLog(t, f, t.End); err == nil && t.Size < t.End {
+		err = s.damaged(t, errors.New("the log ends within it"))
 	}
 	return err
 }
 
-// read applies the records up to an offset of a log. It returns the bytes behind the last line break.
-func (s *Store) read(t *thread, log io.ReaderAt, to int64) (rest []byte, err error) {
-	in := bufio.NewReader(io.NewSectionReader(log, t.size, to-t.size))
+// readLog applies the records up to an offset of a log. It returns the bytes behind the last line break.
+func (s *disk) readLog(t *threadlog.Thread, log io.ReaderAt, to int64) (rest []byte, err error) {
+	in := bufio.NewReader(io.NewSectionReader(log, t.Size, to-t.Size))
 	for {
 		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return line, nil
 		}
 		if err != nil {
@@ -82,32 +64,32 @@ func (s *Store) read(t *thread, log io.ReaderAt, to int64) (rest []byte, err err
 		}
 		r, err := decode(line)
 		if err == nil {
-			err = s.index.apply(t, r, t.size+int64(len(line)))
+			err = s.index.Apply(t, r, t.Size+int64(len(line)))
 		}
 		if err != nil {
-			return nil, t.damaged(err)
+			return nil, s.damaged(t, err)
 		}
 	}
 }
 
 // damaged names the first record that could not be read.
-func (t *thread) damaged(err error) error {
+func (s *disk) damaged(t *threadlog.Thread, err error) error {
 	if errors.Is(err, segno.KindNewer) {
 		return err
 	}
-	return segno.Errorf(segno.KindCorrupt, "read thread", t.log(), "record %d at byte %d is damaged: %w", t.n, t.size, err).
+	return segno.Errorf(segno.KindCorrupt, "read thread", s.logFile(t), "record %d at byte %d is damaged: %w", t.Records, t.Size, err).
 		WithHint("put the log back from a backup; nothing was changed in it")
 }
 
 // openLog opens a log and adopts the records that are not announced. It returns nil if there is no log
 // yet: a process may have been killed while it created the thread.
-func (s *Store) openLog(t *thread, flag int) (vfs.File, error) {
-	f, err := s.fs.OpenFile(t.log(), flag, 0)
-	if t.end == 0 && errors.Is(err, fs.ErrNotExist) {
+func (s *disk) openLog(t *threadlog.Thread, flag int) (vfs.File, error) {
+	f, err := s.fs.OpenFile(s.logFile(t), flag, 0)
+	if t.End == 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, t.shortened(err)
+		return nil, s.shortened(t, err)
 	}
 	if err := s.adopt(t, f, flag != os.O_RDONLY); err != nil {
 		f.Close()
@@ -116,44 +98,50 @@ func (s *Store) openLog(t *thread, flag int) (vfs.File, error) {
 	return f, nil
 }
 
+// Open implements [threadlog.Logs].
+func (s *disk) Open(t *threadlog.Thread) (err error) {
+	s.opened, err = s.openLog(t, os.O_RDWR|os.O_APPEND)
+	return err
+}
+
 // adopt reads the rest of a log. If there are records behind its known end, their process did not
 // live to announce them: adopt makes them durable and announces them.
 //
-// After them there may be the beginning of a record, which was never acknowledged. With repair it
-// is kept in a torn file and cut off. The caller holds the store's lock.
-func (s *Store) adopt(t *thread, log vfs.File, repair bool) error {
+// The beginning of a record may follow, which was never acknowledged. With repair, adopt keeps it in a
+// torn file and cuts it off. The caller holds the store's lock.
+func (s *disk) adopt(t *threadlog.Thread, log vfs.File, repair bool) error {
 	info, err := log.Stat()
-	if err == nil && info.Size() < t.end {
-		err = t.shortened(nil)
+	if err == nil && info.Size() < t.End {
+		err = s.shortened(t, nil)
 	}
-	if err != nil || info.Size() == t.size {
+	if err != nil || info.Size() == t.Size {
 		return err
 	}
-	if info.Size() > t.end {
-		if err := errors.Join(log.Sync(), s.fs.SyncDir(t.dir), s.fs.SyncDir(s.threadsDir())); err != nil {
+	if info.Size() > t.End {
+		if err := errors.Join(log.Sync(), s.fs.SyncDir(s.threadDir(t)), s.fs.SyncDir(s.threadsDir())); err != nil {
 			return err
 		}
 	}
-	rest, err := s.read(t, log, info.Size())
-	if t.size > t.end {
-		t.end = t.size
-		if err := s.announce(change{Dir: filepath.Base(t.dir), End: t.end}); err != nil && !isReadOnly(err) {
+	rest, err := s.readLog(t, log, info.Size())
+	if t.Size > t.End {
+		t.End = t.Size
+		if err := s.announce(change{Dir: t.Name, End: t.End}); err != nil && !isReadOnly(err) {
 			return err
 		}
 	}
 	switch {
 	case err != nil || len(rest) == 0:
 		return err
-	case t.size < t.end || !isTorn(rest):
-		return t.damaged(errors.New("the log ends within it, and not as after a write that was interrupted"))
+	case t.Size < t.End || !isTorn(rest):
+		return s.damaged(t, errors.New("the log ends within it, and not because of an interrupted write"))
 	case repair:
 		return s.cutOff(t, log, rest)
 	}
 	return nil
 }
 
-// isTorn reports whether the end of a log is what an interrupted write leaves: the beginning of a
-// record, and zeros where the length of the file arrived before the data.
+// isTorn reports whether an interrupted write can have left the end of a log: it is the beginning of a
+// record, and zeros if the length of the file became durable before the data.
 func isTorn(end []byte) bool {
 	began := bytes.TrimRight(end, "\x00")
 	n := min(len(began), len(crcBegin))
@@ -161,22 +149,21 @@ func isTorn(end []byte) bool {
 }
 
 // cutOff keeps the torn end of a log in a file of its thread, and cuts it off the log.
-func (s *Store) cutOff(t *thread, log vfs.File, torn []byte) error {
-	name := filepath.Join(t.dir, fmt.Sprintf("torn-%d-%s", t.n, checksum(torn)))
+func (s *disk) cutOff(t *threadlog.Thread, log vfs.File, torn []byte) error {
+	name := filepath.Join(s.threadDir(t), fmt.Sprintf("torn-%d-%s", t.Records, checksum(torn)))
 	if err := vfs.Replace(s.fs, name, torn, 0o600); err != nil {
 		return err
 	}
-	if err := log.Truncate(t.size); err != nil {
+	if err := log.Truncate(t.Size); err != nil {
 		return err
 	}
 	return log.Sync()
 }
 
-// append makes a record durable, announces it and applies it, in that order: other processes must not see
-// a record that a power cut can still take. log is nil for a thread that has no log yet.
-func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry) error {
-	r.N, r.Order = t.n, s.index.order+1
-	if t.n == 0 {
+// Append makes a record durable, announces it and applies it, in that order: other processes must not see
+// a record that a power cut can still take.
+func (s *disk) Append(t *threadlog.Thread, r *threadlog.Record, entries []segno.Entry) error {
+	if t.Records == 0 {
 		r.Format = version
 	}
 	line, err := encode(r, entries)
@@ -184,31 +171,65 @@ func (s *Store) append(t *thread, log vfs.File, r *record, entries []segno.Entry
 		r, err = decode(line) // a copy, and the proof that the line can be read
 	}
 	if err != nil {
-		return segno.Errorf(segno.KindInvalid, "append record", t.log(), "cannot encode it: %w", err)
+		return segno.Errorf(segno.KindInvalid, "append record", s.logFile(t), "cannot encode it: %w", err)
 	}
-	if log == nil {
-		if err := vfs.MkdirAllSynced(s.fs, t.dir); err != nil {
+	if s.opened == nil {
+		if err := vfs.MkdirAllSynced(s.fs, s.threadDir(t)); err != nil {
 			return err
 		}
-		if log, err = s.fs.OpenFile(t.log(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		if s.opened, err = s.fs.OpenFile(s.logFile(t), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 			return err
 		}
-		defer log.Close() // the record is synced
 	}
-	if _, err = log.Write(line); err == nil {
-		err = log.Sync()
+	if _, err = s.opened.Write(line); err == nil {
+		err = s.opened.Sync()
 	}
-	if err == nil && t.n == 0 {
-		err = s.fs.SyncDir(t.dir)
+	if err == nil && t.Records == 0 {
+		err = s.fs.SyncDir(s.threadDir(t))
 	}
 	if err != nil {
 		// No caller knows of the record yet. If it cannot be cut off, the next writer adopts it.
-		return errors.Join(err, log.Truncate(t.size))
+		return errors.Join(err, s.opened.Truncate(t.Size))
 	}
-	end := t.size + int64(len(line))
-	if err := s.announce(change{Dir: filepath.Base(t.dir), End: end}); err != nil {
+	end := t.Size + int64(len(line))
+	if err := s.announce(change{Dir: t.Name, End: end}); err != nil {
 		return err // the record stays: changes may contain the line
 	}
-	t.end = end
-	return s.index.apply(t, r, end)
+	t.End = end
+	return s.index.Apply(t, r, end)
+}
+
+// ReadEntries implements [threadlog.Logs].
+func (s *disk) ReadEntries(ctx context.Context, path []*threadlog.Commit, nodes []segno.Node) error {
+	logs := map[*threadlog.Thread]*os.File{}
+	defer func() {
+		for _, log := range logs {
+			log.Close() // only read
+		}
+	}()
+	for i, c := range path {
+		if c.Count == 0 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		log := logs[c.Log]
+		if log == nil {
+			var err error
+			if log, err = os.Open(s.logFile(c.Log)); err != nil {
+				return err
+			}
+			logs[c.Log] = log
+		}
+		line := make([]byte, c.End-c.At)
+		if _, err := log.ReadAt(line, c.At); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		var err error
+		if nodes[i].Entries, err = decodeEntries(line); err != nil {
+			return corrupt(string(c.ID), err)
+		}
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
@@ -79,8 +80,8 @@ func FuzzRecord(f *testing.F) {
 		if !json.Valid([]byte(body)) || segno.CheckID("", id) != nil {
 			return
 		}
-		in := record{N: 1 + n&0xff, Order: n, Head: &headRecord{Head: segno.Head{Head: segno.CommitID(id), Seq: n}},
-			Commit: &commitRecord{Commit: segno.Commit{ID: segno.CommitID(id), Thread: "t"}, Checkpoint: &checkpointRecord{Checkpoint: segno.Checkpoint{Prompt: text, Meta: map[string]string{text: id, id: text}, Session: &segno.Position{Digest: []byte(text)}}}}}
+		in := threadlog.Record{N: 1 + n&0xff, Order: n, Head: &threadlog.HeadRecord{Head: segno.Head{Head: segno.CommitID(id), Seq: n}},
+			Commit: &threadlog.CommitRecord{Commit: segno.Commit{ID: segno.CommitID(id), Thread: "t"}, Checkpoint: &threadlog.CheckpointRecord{Checkpoint: segno.Checkpoint{Prompt: text, Meta: map[string]string{text: id, id: text}, Session: &segno.Position{Digest: []byte(text)}}}}}
 		entries := []segno.Entry{{Name: text, ID: id, Body: json.RawMessage(body)}, {Turn: int(n)}}
 		line, err := encode(&in, entries)
 		if err != nil {
@@ -116,8 +117,8 @@ func FuzzLog(f *testing.F) {
 	f.Add([]byte(`{"crc":"00000000","n":1,`))
 	f.Add([]byte("\n"))
 	f.Add(make([]byte, 10))
-	line, err := encode(&record{N: 2, Head: &headRecord{Head: segno.Head{Head: "x", Tip: "x", Seq: 3}},
-		Commit: &commitRecord{Commit: segno.Commit{ID: "x", Thread: "thread", Parent: "base of thread"}, Entries: 1}},
+	line, err := encode(&threadlog.Record{N: 2, Head: &threadlog.HeadRecord{Head: segno.Head{Head: "x", Tip: "x", Seq: 3}},
+		Commit: &threadlog.CommitRecord{Commit: segno.Commit{ID: "x", Thread: "thread", Parent: "base of thread"}, Entries: 1}},
 		[]segno.Entry{{Body: []byte(`1`)}})
 	if err != nil {
 		f.Fatal(err)

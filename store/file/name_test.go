@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestSimilarIDs creates threads whose ids are easily confused in file names, and lists them.
+// TestSimilarIDs creates threads with ids that are easily confused in file names, and lists them.
 func TestSimilarIDs(t *testing.T) {
 	dir := t.TempDir()
 	long := strings.Repeat("long ", 60)

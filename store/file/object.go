@@ -1,7 +1,6 @@
 package file
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -12,47 +11,19 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-type objects struct{ s *Store }
-
-// Objects implements [segno.Store].
-func (s *Store) Objects() segno.Objects { return objects{s} }
-
-func (s *Store) objectFile(name segno.Hash) string {
+func (s *disk) objectFile(name segno.Hash) string {
 	text := hex.EncodeToString(name[:])
 	return filepath.Join(s.dir, "objects", text[:2], text)
 }
 
-// Get implements [segno.Objects].
-func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
-	const op = "read object"
-	if err := o.s.begin(ctx, op); err != nil {
-		return nil, err
-	}
-	data, err := os.ReadFile(o.s.objectFile(name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, notFound(op, name.String())
-	case err == nil && segno.HashOf(data) != name:
-		return nil, corrupt(o.s.objectFile(name), errors.New("its bytes do not match its name"))
-	}
-	return data, fail(op, name.String(), err)
-}
+// ReadObject implements [threadlog.Logs].
+func (s *disk) ReadObject(name segno.Hash) ([]byte, error) { return os.ReadFile(s.objectFile(name)) }
 
-// Has implements [segno.Objects].
-func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	const op = "look for object"
-	if err := o.s.begin(ctx, op); err != nil {
-		return false, err
-	}
-	found, err := o.s.hasObject(name)
-	return found, fail(op, name.String(), err)
-}
-
-func (s *Store) hasObject(name segno.Hash) (bool, error) {
+func (s *disk) hasObject(name segno.Hash) (bool, error) {
 	_, err := os.Lstat(s.objectFile(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -60,23 +31,12 @@ func (s *Store) hasObject(name segno.Hash) (bool, error) {
 	return err == nil, err
 }
 
-// Keep implements [segno.Objects].
-func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
-	const op = "keep objects"
-	leave, err := o.s.enter(ctx, op, true)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	return fail(op, o.s.dir, o.s.keep(staged))
-}
-
-// keep makes staged objects durable. The caller holds the store's lock.
-func (s *Store) keep(staged segno.Staged) error {
+// KeepObjects implements [threadlog.Logs].
+func (s *disk) KeepObjects(staged segno.Staged) error {
 	for _, pack := range staged.Packs {
 		name, ok := packName(pack)
 		if !ok {
-			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "no batch of this store gives a pack that name")
+			return segno.Errorf(segno.KindInvalid, "keep objects", pack, "invalid pack name")
 		}
 		err := s.keepObject(name, func(file string) error {
 			return errors.Join(s.fs.Rename(s.stagedFile(pack), file), s.fs.SyncDir(filepath.Dir(file)))
@@ -107,7 +67,7 @@ func (s *Store) keep(staged segno.Staged) error {
 
 // keepObject makes an object durable: with create if it does not exist, otherwise by a sync of its
 // name, because the process that created the file may have been killed before it did that.
-func (s *Store) keepObject(name segno.Hash, create func(file string) error) error {
+func (s *disk) keepObject(name segno.Hash, create func(file string) error) error {
 	file := s.objectFile(name)
 	found, err := s.hasObject(name)
 	switch {
@@ -120,7 +80,7 @@ func (s *Store) keepObject(name segno.Hash, create func(file string) error) erro
 		err = create(file)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return notFound("keep objects", name.String())
+		return segno.NewError(segno.KindNotFound, "keep objects", name.String(), nil)
 	}
 	return err
 }
@@ -133,71 +93,90 @@ func packName(pack string) (name segno.Hash, ok bool) {
 	return name, err == nil && len(random) == 26 && strings.Trim(random, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// packed returns the names of the objects in packs.
-func packed(packs []string) map[segno.Hash]bool {
-	names := map[segno.Hash]bool{}
+// Missing implements [threadlog.Logs].
+func (s *disk) Missing(names []segno.Hash, packs []string) (segno.Hash, error) {
+	packed := map[segno.Hash]bool{}
 	for _, pack := range packs {
 		if name, ok := packName(pack); ok {
-			names[name] = true
+			packed[name] = true
 		}
 	}
-	return names
-}
-
-func (s *Store) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
-
-// Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return ledger.NewBatch(&sink{objects: o}) }
-
-// sink is the [ledger.Sink] of a batch.
-type sink struct {
-	objects
-	mu    sync.Mutex
-	packs []string
-}
-
-func (k *sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
-	err := k.s.begin(ctx, "put object")
-	return segno.Object{Name: name, Size: int64(len(data)), Data: append([]byte{}, data...)}, err
-}
-
-func (k *sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
-	const op = "write packs"
-	dir := k.s.stagedFile("")
-	err := k.s.create()
-	if err == nil {
-		err = vfs.MkdirAllSynced(k.s.fs, dir)
+	for _, name := range names {
+		if found, err := s.hasObject(name); err != nil || !found && !packed[name] {
+			return name, err
+		}
 	}
-	for _, o := range all {
-		if err == nil {
-			err = k.s.begin(ctx, op)
+	return segno.Hash{}, nil
+}
+
+// RemoveObjects implements [threadlog.Logs].
+func (s *disk) RemoveObjects(names map[segno.Hash]bool, dryRun bool) (n int, bytes int64, err error) {
+	dirs := map[string]bool{}
+	for name := range names {
+		file := s.objectFile(name)
+		info, err := os.Stat(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && !dryRun {
+			err = s.fs.Remove(file)
+			dirs[filepath.Dir(file)] = true
 		}
 		if err != nil {
-			return nil, fail(op, dir, err)
+			return n, bytes, err
+		}
+		n, bytes = n+1, bytes+info.Size()
+	}
+	for dir := range dirs {
+		if err := s.fs.SyncDir(dir); err != nil {
+			return n, bytes, err
+		}
+	}
+	return n, bytes, nil
+}
+
+func (s *disk) stagedFile(pack string) string { return filepath.Join(s.dir, "staged", pack) }
+
+// packs are the staged files of one batch: [threadlog.Packs].
+type packs struct {
+	*disk
+	mu    sync.Mutex
+	names []string
+}
+
+// NewPacks implements [threadlog.Logs].
+func (s *disk) NewPacks() threadlog.Packs { return &packs{disk: s} }
+
+func (p *packs) Spill(all []segno.Object) ([]segno.Object, error) {
+	err := p.create()
+	if err == nil {
+		err = vfs.MkdirAllSynced(p.fs, p.stagedFile(""))
+	}
+	for _, o := range all {
+		if err != nil {
+			break
 		}
 		pack := o.Name.String() + "." + rand.Text()
-		k.mu.Lock()
-		k.packs = append(k.packs, pack)
-		k.mu.Unlock()
-		err = vfs.WriteSynced(k.s.fs, k.s.stagedFile(pack), o.Data, 0o600)
+		p.mu.Lock()
+		p.names = append(p.names, pack)
+		p.mu.Unlock()
+		err = vfs.WriteSynced(p.fs, p.stagedFile(pack), o.Data, 0o600)
 	}
-	return nil, fail(op, dir, err)
+	return nil, err
 }
 
-func (k *sink) Finish(ctx context.Context) ([]string, error) {
-	const op = "stage objects"
-	err := k.s.begin(ctx, op)
-	if err == nil && len(k.packs) > 0 {
-		err = k.s.fs.SyncDir(k.s.stagedFile(""))
+func (p *packs) Finish() ([]string, error) {
+	if len(p.names) == 0 {
+		return nil, nil
 	}
-	return k.packs, fail(op, k.s.dir, err)
+	return p.names, p.fs.SyncDir(p.stagedFile(""))
 }
 
-func (k *sink) Drop() (err error) {
-	for _, pack := range k.packs {
-		if e := k.s.fs.Remove(k.s.stagedFile(pack)); !errors.Is(e, fs.ErrNotExist) {
+func (p *packs) Drop() (err error) {
+	for _, pack := range p.names {
+		if e := p.fs.Remove(p.stagedFile(pack)); !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
 	}
-	return fail("drop batch", k.s.dir, err)
+	return err
 }

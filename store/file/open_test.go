@@ -1,8 +1,8 @@
 package file
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func TestOpenWritesNothing(t *testing.T) {
@@ -128,5 +129,18 @@ func TestForkOfAnErasedThread(t *testing.T) {
 		if _, err := b.Commit(ctx, c); segno.KindOf(err) != segno.KindNotFound {
 			t.Errorf("commit %s: %v; want %s", c.ID, err, segno.KindNotFound)
 		}
+	}
+}
+
+// TestEraseCreatesNothing: Erase of a store without deleted threads does not create or change a file.
+func TestEraseCreatesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	s := open(t, dir, Options{})
+	defer closeStore(t, s)
+	if done, err := s.Erase(t.Context(), segno.CollectPolicy{}); err != nil || done != (segno.Collection{}) {
+		t.Fatalf("Erase of a store that does not exist: %+v, %v", done, err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("the directory of the store: %v; want none", err)
 	}
 }

@@ -10,62 +10,18 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/threadlog"
 )
 
 // version is the version of the format, which the package comment describes.
 const version = 1
 
-// record is a line of a log without its entries.
-type record struct {
-	N      int64         `json:"n"`
-	Format int           `json:"format,omitempty"`
-	Order  int64         `json:"order"`
-	Commit *commitRecord `json:"commit,omitempty"`
-	Digest segno.Hash    `json:"digest,omitzero"`
-	Head   *headRecord   `json:"head,omitempty"`
-	Turn   int           `json:"turn,omitempty"` // of the commit, see [ledger.Turn]
-	Lease  *segno.Lease  `json:"lease,omitempty"`
-	Hidden bool          `json:"hidden,omitempty"`
-
-	Workspace *segno.WorkspaceRecord `json:"workspace,omitempty"` // the only record of its file, never in a log
+// entryRecord is a [segno.Entry]. Text has the body if encoding would change its bytes, because
+// it is not compact.
+type entryRecord struct {
+	segno.Entry
+	Text string `json:"text,omitempty"`
 }
-
-// The fields that these types have in addition hide those of the embedded type from JSON.
-type (
-	// commitRecord is a [segno.Commit] without what only its admission needs.
-	commitRecord struct {
-		segno.Commit
-		Entries    int               `json:"entries,omitempty"` // how many
-		Checkpoint *checkpointRecord `json:"checkpoint,omitempty"`
-		Expect     *struct{}         `json:"expect,omitempty"`
-		Epoch      *struct{}         `json:"epoch,omitempty"`
-		Staged     *struct{}         `json:"staged,omitempty"`
-	}
-
-	// checkpointRecord is a [segno.Checkpoint] without what the commit contains already.
-	checkpointRecord struct {
-		segno.Checkpoint
-		ID     *struct{} `json:"id,omitempty"`
-		Thread *struct{} `json:"thread,omitempty"`
-		Parent *struct{} `json:"parent,omitempty"`
-		Seq    *struct{} `json:"seq,omitempty"`
-	}
-
-	// headRecord is a [segno.Head] without what the commits contain already, and a phase.
-	headRecord struct {
-		segno.Head
-		Thread *struct{}   `json:"thread,omitempty"`
-		Link   *struct{}   `json:"link,omitempty"`
-		Phase  segno.Phase `json:"phase,omitempty"` // records of older versions have none
-	}
-
-	// entryRecord is a [segno.Entry]. Text has the body if encoding would change its bytes, because
-	// it is not compact.
-	entryRecord struct {
-		segno.Entry
-		Text string `json:"text,omitempty"`
-	}
-)
 
 const (
 	crcBegin   = `{"crc":"`
@@ -91,7 +47,7 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 	}
 	body := line[bodyAt : len(line)-1]
 	if string(line[len(crcBegin):bodyAt]) != checksum(body)+crcEnd {
-		return nil, nil, errors.New("it does not match its checksum")
+		return nil, nil, errors.New("checksum mismatch")
 	}
 	body = body[:len(body)-1]
 	// The key ends the fields: it cannot be part of a string, whose quotes are escaped, and only the
@@ -102,31 +58,22 @@ func unseal(line []byte) (fields, entries []byte, err error) {
 	return slices.Concat([]byte("{"), body, []byte("}")), entries, nil
 }
 
-// encode returns the line of a record and its entries.
-func encode(r *record, entries []segno.Entry) ([]byte, error) {
-	fields, err := marshal(*r)
-	if err != nil || len(entries) == 0 {
-		return seal(fields), err
+// encode returns the line of a record and its entries, which come last.
+func encode(r *threadlog.Record, entries []segno.Entry) ([]byte, error) {
+	all := make([]entryRecord, len(entries))
+	for i, e := range entries {
+		if all[i] = (entryRecord{Entry: e}); !isCompact(e.Body) {
+			all[i].Body, all[i].Text = nil, string(e.Body)
+		}
 	}
-	fields = append(fields[:len(fields)-1], entriesKey...)
-	separator := byte('[')
-	for _, e := range entries {
-		r, body := entryRecord{Entry: e}, e.Body
-		if r.Body = nil; !isCompact(body) {
-			r.Text, body = string(body), nil
-		}
-		entry, err := marshal(r)
-		if err != nil {
-			return nil, err
-		}
-		fields = append(append(fields, separator), entry...)
-		if len(body) > 0 { // it is valid JSON, so that the encoder need not read it again
-			fields = append(append(fields[:len(fields)-1], `,"body":`...), body...)
-			fields = append(fields, '}')
-		}
-		separator = ','
+	fields, err := marshal(struct {
+		*threadlog.Record
+		Entries []entryRecord `json:"entries,omitempty"`
+	}{r, all})
+	if err != nil {
+		return nil, err
 	}
-	return seal(append(fields, "]}"...)), nil
+	return seal(fields), nil
 }
 
 // isCompact reports whether JSON has no space between its tokens, so that it can be part of a line.
@@ -154,7 +101,7 @@ func marshal[T any](v T) ([]byte, error) {
 	err := e.Encode(v)
 	if bytes.Contains(b.Bytes(), []byte(`\ufffd`)) || bytes.Contains(b.Bytes(), []byte(mark)) {
 		b.Reset()
-		err = e.Encode(cloneText(v, escape))
+		err = e.Encode(threadlog.CloneText(v, escape))
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
@@ -162,18 +109,18 @@ func marshal[T any](v T) ([]byte, error) {
 func unmarshal[T any](data []byte) (v T, err error) {
 	err = json.Unmarshal(data, &v)
 	if bytes.Contains(data, []byte(mark)) {
-		v = cloneText(v, unescape)
+		v = threadlog.CloneText(v, unescape)
 	}
 	return v, err
 }
 
 // decode reads a line without its entries.
-func decode(line []byte) (*record, error) {
+func decode(line []byte) (*threadlog.Record, error) {
 	fields, _, err := unseal(line)
 	if err != nil {
 		return nil, err
 	}
-	r, err := unmarshal[record](fields)
+	r, err := unmarshal[threadlog.Record](fields)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ import (
 func TestNoDamageIsSilent(t *testing.T) {
 	origin := t.TempDir()
 	s := open(t, origin, Options{FS: noSync{vfs.OS}})
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	closeStore(t, s)
 	var names []string
 	must(t, filepath.WalkDir(origin, func(path string, d fs.DirEntry, err error) error {

@@ -8,11 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/notify"
+	"github.com/dalsegno/segno/internal/threadlog"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -22,16 +22,23 @@ import (
 // A write holds the store's lock, which excludes every other writer in every process, until the
 // record is durable. Reads lock nothing but the index in memory.
 type Store struct {
-	dir      string
-	fs       vfs.FS
-	clock    func() time.Time
-	wait     time.Duration // for another process's lock, at most
-	writer   chan struct{} // has room for the one goroutine of this process that holds the lock
-	closed   atomic.Bool
-	notifier notify.Notifier
+	*threadlog.Store
+	disk *disk
+}
 
-	mu    sync.Mutex // guards index, and all that it leads to
-	index *index
+// disk keeps logs in a directory: [threadlog.Logs].
+type disk struct {
+	dir    string
+	fs     vfs.FS
+	wait   time.Duration // for another process's lock, at most
+	writer chan struct{} // has room for the one goroutine of this process that holds the lock
+	opened vfs.File      // the log that the writer has opened, or nil
+
+	mu       sync.Mutex // guards the following fields, and all that index leads to
+	index    *threadlog.Index
+	changes  os.FileInfo // of the file changes; nil if there is none
+	read     int64       // of changes
+	complete bool        // every log was read
 }
 
 // Options configure a [Store]. The zero value is the default.
@@ -60,44 +67,44 @@ func Open(ctx context.Context, dir string, o Options) (*Store, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fail(op, dir, err)
+		return nil, threadlog.Fail(op, dir, err)
 	}
-	s := &Store{dir: dir, fs: o.FS, clock: o.Clock, wait: lockWait, writer: make(chan struct{}, 1)}
-	s.index = newIndex(s.threadsDir())
-	if err := s.begin(ctx, op); err != nil {
-		return nil, err
+	s := &disk{dir: dir, fs: o.FS, wait: lockWait, writer: make(chan struct{}, 1), index: threadlog.NewIndex(nameOf[segno.ThreadID])}
+	if err := ctx.Err(); err != nil {
+		return nil, threadlog.Fail(op, "", err)
 	}
+	store := &Store{threadlog.New(s, o.Clock, notify.Poll), s}
 	data, err := os.ReadFile(s.formatFile())
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, nil
+		return store, nil
 	}
 	var f format
 	switch {
 	case err != nil:
-		return nil, fail(op, dir, err)
+		return nil, threadlog.Fail(op, dir, err)
 	case json.Unmarshal(data, &f) != nil || f.Format != formatName || f.Version < 1:
 		return nil, corrupt(s.formatFile(), errors.New("it does not record the format of a file store"))
 	case f.Version > version:
 		return nil, errNewer
 	}
-	return s, nil
+	return store, nil
 }
 
 // Path is the store's directory.
-func (s *Store) Path() string { return s.dir }
+func (s *Store) Path() string { return s.disk.dir }
 
-func (s *Store) formatFile() string { return filepath.Join(s.dir, "format.json") }
+func (s *disk) formatFile() string { return filepath.Join(s.dir, "format.json") }
 
-func (s *Store) threadsDir() string { return filepath.Join(s.dir, "threads") }
+func (s *disk) threadsDir() string { return filepath.Join(s.dir, "threads") }
 
 // exists reports whether the store exists. The directory threads is created last.
-func (s *Store) exists() bool {
+func (s *disk) exists() bool {
 	_, err := os.Stat(s.threadsDir())
 	return err == nil
 }
 
 // create creates the store if it does not exist.
-func (s *Store) create() error {
+func (s *disk) create() error {
 	if s.exists() {
 		return nil
 	}
@@ -114,48 +121,42 @@ func (s *Store) create() error {
 	return err
 }
 
-// Close implements [segno.Store].
-func (s *Store) Close() error {
+// Close implements [threadlog.Logs].
+func (s *disk) Close() error {
 	s.writer <- struct{}{}
 	defer func() { <-s.writer }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed.Store(true)
-	s.notifier.NotifyAll()
 	return nil
 }
 
-// begin checks that a call may begin.
-func (s *Store) begin(ctx context.Context, op string) error {
-	if s.closed.Load() {
-		return segno.Errorf(segno.KindInvalid, op, "", "the store is closed")
-	}
-	return fail(op, "", ctx.Err())
-}
-
-// enter returns with s.mu held, until leave is called, and with the index up to date. With write
-// the caller also holds the store's lock.
+// Enter implements [threadlog.Logs]. With write the caller also holds the store's lock.
 //
 // A reader normally takes no lock on the disk, because changes announces durable records only. When the
 // index is not complete, the reader takes the store's lock for once and reads all logs: without the lock
 // it could mistake a record that is being written for one that a crash has left.
-func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(), err error) {
-	err = s.begin(ctx, op)
-	if err == nil && write {
-		err = s.create()
-	}
+func (s *disk) Enter(ctx context.Context, write bool) (x *threadlog.Index, leave func(), err error) {
 	unlock := func() {}
-	if err == nil && write {
-		unlock, err = s.lock(ctx)
+	if write {
+		if err = s.create(); err == nil {
+			unlock, err = s.lock(ctx)
+		}
 	}
 	if err != nil {
 		unlock()
-		return nil, fail(op, s.dir, err)
+		return nil, nil, err
 	}
 	s.mu.Lock()
-	leave = func() { s.mu.Unlock(); unlock() }
+	leave = func() {
+		if s.opened != nil {
+			s.opened.Close() // Append has synced it
+			s.opened = nil
+		}
+		s.mu.Unlock()
+		unlock()
+	}
 	err = s.refresh()
-	if err == nil && !s.index.complete && !write {
+	if err == nil && !s.complete && !write {
 		s.mu.Unlock()
 		unlock, err = s.lock(ctx)
 		if isReadOnly(err) {
@@ -164,77 +165,20 @@ func (s *Store) enter(ctx context.Context, op string, write bool) (leave func(),
 		s.mu.Lock()
 		err = errors.Join(err, s.refresh())
 	}
-	if err == nil && !s.index.complete {
+	if err == nil && !s.complete {
 		err = s.recover()
-	}
-	if err == nil {
-		err = s.begin(ctx, op) // Close may have come first
 	}
 	if err != nil {
 		leave()
-		return nil, fail(op, s.dir, err)
+		return nil, nil, err
 	}
-	return leave, nil
-}
-
-// view calls read with the index up to date and locked.
-func view[T any](ctx context.Context, s *Store, op string, read func() (T, error)) (out T, err error) {
-	leave, err := s.enter(ctx, op, false)
-	if err != nil {
-		return out, err
-	}
-	defer leave()
-	out, err = read()
-	return out, fail(op, s.dir, err)
-}
-
-// update calls decide with a thread as its log is now, and appends the record that decide returns,
-// if any. It returns the head afterwards. With anyThread the thread need not exist, or may be deleted.
-func (s *Store) update(
-	ctx context.Context, op string, id segno.ThreadID, anyThread bool, decide func(*thread) (*record, []segno.Entry, error),
-) (head segno.Head, err error) {
-	leave, err := s.enter(ctx, op, true)
-	if err != nil {
-		return head, err
-	}
-	defer leave()
-	t := s.index.thread(nameOf(id))
-	log, err := s.openLog(t, os.O_RDWR|os.O_APPEND)
-	if err != nil {
-		return head, fail(op, string(id), err)
-	}
-	if log != nil {
-		defer log.Close() // append has synced it
-	}
-	if !anyThread && (!t.Exists || t.Deleted) {
-		return head, notFound(op, string(id))
-	}
-	r, entries, err := decide(t)
-	if err == nil && r != nil {
-		err = s.append(t, log, r, entries) // from here on ctx is ignored: a record is written or not
-		s.notifier.Notify(id)
-	}
-	return cloneHead(t.Head), fail(op, string(id), err)
+	return s.index, leave, nil
 }
 
 // errNewer is the cause of errors about records that a newer version wrote.
-var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version wrote it").
+var errNewer = segno.Errorf(segno.KindNewer, "open store", "", "a newer version of segno wrote it").
 	WithHint("use the version that wrote it, or a newer one")
-
-// fail gives an error a kind. It returns an error that has one as it is.
-func fail(op, name string, err error) error {
-	var known *segno.Error
-	switch {
-	case err == nil, errors.As(err, &known):
-		return err
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return segno.NewError(segno.KindCancelled, op, name, err)
-	}
-	return segno.NewError(segno.KindIO, op, name, err)
-}
 
 func corrupt(name string, err error) error {
 	return segno.NewError(segno.KindCorrupt, "read store", name, err)
 }
-
-func notFound(op, name string) error { return segno.NewError(segno.KindNotFound, op, name, nil) }

@@ -68,21 +68,19 @@ func (s *Store) putRecord(ctx context.Context, st, next *threadState, e *logReco
 		return err
 	}
 	key, head := e.at.key(), headKey(e.at.thread)
-	packed, err := next.encode(s.code)
-	if err != nil {
-		return err
-	}
 	ops = append(ops, Op{Key: key, Val: s.code.frame(key, e.encode(s.code)), If: RevNone, TTL: s.options.TTL})
-	val := s.code.frame(head, packed)
-	if s.batcher != nil {
+	val := s.code.frame(head, next.encode(s.code))
+	if s.headIsAtomic {
 		ops = append(ops, Op{Key: head, Val: val, If: st.rev, TTL: s.options.TTL})
 	}
 	// The condition RevNone of the record is the compare-and-swap. If it does not hold another writer has
 	// made a record at this position, and apply returns KindConflict.
-	if next.rev, err = s.apply(ctx, ownLast(e.at.thread, ops)); err != nil {
+	rev, err := s.apply(ctx, ownLast(e.at.thread, ops))
+	if err != nil {
 		return err
 	}
-	if s.batcher == nil {
+	next.rev = rev
+	if !s.headIsAtomic {
 		// The record exists, so the commit is made. The head key is a hint where to look for the record;
 		// if it is missing or stale a reader takes longer.
 		_, _ = s.kv.Put(context.WithoutCancel(ctx), head, val, RevAny)
@@ -98,52 +96,65 @@ func (s *Store) apply(ctx context.Context, ops []Op) (rev Rev, err error) {
 	if err := ctx.Err(); err != nil || len(ops) == 0 {
 		return "", err
 	}
-	ctx = context.WithoutCancel(ctx)
-	if s.batcher != nil {
-		revs, err := s.batcher.Batch(ctx, ops)
-		if err != nil {
-			return "", err
-		}
-		return revs[len(ops)-1], nil
+	revs, err := s.batcher.Batch(context.WithoutCancel(ctx), ops)
+	if err != nil {
+		return "", err
 	}
-	for _, o := range ops {
-		if rev, err = s.applyOne(ctx, o); err != nil {
-			return "", err
-		}
-	}
-	return rev, nil
+	return revs[len(ops)-1], nil
 }
 
-// applyOne makes one change with the methods that every KV has.
-func (s *Store) applyOne(ctx context.Context, o Op) (rev Rev, err error) {
-	switch {
-	case o.Do == ActDelete:
-		return "", s.kv.Delete(ctx, o.Key, o.If)
-	case o.Do == ActCheck && o.If == RevSome:
-		_, _, err := s.kv.Get(ctx, o.Key)
-		if isKind(err, segno.KindNotFound) {
-			err = segno.Errorf(segno.KindConflict, "write key", o.Key, "the key does not exist")
+// oneByOne is the [Batcher] of a KV that is none. It makes only single changes whole.
+type oneByOne struct{ KV }
+
+func (k oneByOne) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
+	vals := make([][]byte, len(keys))
+	for i, key := range keys {
+		var err error
+		if vals[i], _, err = k.Get(ctx, key); err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return nil, err
 		}
-		return "", err
-	case o.Do == ActCheck:
-		return "", nil
 	}
-	if rev, err = s.kv.Put(ctx, o.Key, o.Val, o.If); err != nil || !o.Alone {
-		return rev, err
-	}
-	for item, err := range s.kv.List(ctx, Group(o.Key), "", 0) {
+	return vals, nil
+}
+
+func (k oneByOne) Batch(ctx context.Context, ops []Op) ([]Rev, error) {
+	revs := make([]Rev, len(ops))
+	for i, o := range ops {
+		var err error
+		switch {
+		case o.Delete:
+			err = k.KV.Delete(ctx, o.Key, o.If)
+		case o.Val != nil:
+			revs[i], err = k.Put(ctx, o.Key, o.Val, o.If)
+		case o.If == RevSome:
+			if _, _, err = k.Get(ctx, o.Key); isKind(err, segno.KindNotFound) {
+				err = segno.Errorf(segno.KindConflict, "write key", o.Key, "the key does not exist")
+			}
+		}
+		if err == nil && o.Alone {
+			err = k.checkAlone(ctx, o.Key)
+		}
 		if err != nil {
-			return "", err
-		}
-		if item.Key != o.Key {
-			return "", segno.Errorf(segno.KindConflict, "write key", o.Key, "its group has other keys")
+			return nil, err
 		}
 	}
-	return rev, nil
+	return revs, nil
+}
+
+func (k oneByOne) checkAlone(ctx context.Context, key string) error {
+	for item, err := range k.List(ctx, Group(key), "", 0) {
+		if err == nil && item.Key != key {
+			err = segno.Errorf(segno.KindConflict, "write key", key, "its group contains other keys")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // touch extends the time to live of a group.
-func touch(key string, ttl time.Duration) Op { return Op{Do: ActCheck, Key: key, If: RevAny, TTL: ttl} }
+func touch(key string, ttl time.Duration) Op { return Op{Key: key, If: RevAny, TTL: ttl} }
 
 // ownLast moves the changes of a thread's own group to the end, so that the KV makes them together,
 // and removes repeated changes of a key.

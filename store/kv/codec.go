@@ -20,24 +20,7 @@ const (
 // coder encodes and decodes the values of a store.
 type coder struct {
 	*record.Squeezer
-	seal         *record.Sealer // nil without a key
-	uncompressed bool           // for values that are never written anywhere
-}
-
-// Pack is [record.Squeezer.Pack].
-func (q *coder) Pack(rec []byte) []byte {
-	if q.uncompressed {
-		return append(binary.AppendUvarint([]byte{byte(record.Plain)}, uint64(len(rec))), rec...)
-	}
-	return q.Squeezer.Pack(rec)
-}
-
-// Small is [record.Squeezer.Small] with a new buffer.
-func (q *coder) Small(data []byte) ([]byte, record.Encoding) {
-	if q.uncompressed {
-		return append([]byte{}, data...), record.Plain
-	}
-	return q.Squeezer.Small(nil, data)
+	seal *record.Sealer // nil without a key
 }
 
 func checksum(key string, version byte, content []byte) uint32 {
@@ -69,35 +52,35 @@ func (q *coder) unframe(key string, val []byte) ([]byte, error) {
 	case len(val) < frameHead:
 		return nil, damaged(key, errors.New("the value is truncated"))
 	case binary.LittleEndian.Uint32(val[1:]) != checksum(key, val[0], val[frameHead:]):
-		return nil, damaged(key, errors.New("the value does not match its checksum"))
+		return nil, damaged(key, errors.New("checksum mismatch in the value"))
 	case val[0] > frameVersion:
 		return nil, segno.NewError(segno.KindNewer, "read key", key, nil)
 	}
 	return val[frameHead:], nil
 }
 
-// decode reads the fields of a value with read, which must consume them all or leave the rest.
-func (q *coder) decode(key string, val []byte, read func(r *reader)) error {
+// decode reads the fields of a value, which list all of them or leave the rest.
+func (q *coder) decode(key string, val []byte, list func(*fields)) error {
 	content, err := q.unframe(key, val)
 	if err != nil {
 		return err
 	}
-	return readFields(key, content, read)
+	return decodeFields(key, content, list)
 }
 
 // decodePacked is decode for content that is compressed as a whole.
-func (q *coder) decodePacked(key string, packed []byte, read func(r *reader)) error {
-	fields, err := q.Unpack(packed)
+func (q *coder) decodePacked(key string, packed []byte, list func(*fields)) error {
+	content, err := q.Unpack(packed)
 	if err != nil {
 		return damaged(key, err)
 	}
-	return readFields(key, fields, read)
+	return decodeFields(key, content, list)
 }
 
-func readFields(key string, fields []byte, read func(r *reader)) error {
-	r := reader{b: fields}
-	if read(&r); r.err != nil {
-		return damaged(key, r.err)
+func decodeFields(key string, content []byte, list func(*fields)) error {
+	f := &fields{b: content, decoding: true}
+	if list(f); f.err != nil {
+		return damaged(key, f.err)
 	}
 	return nil
 }
@@ -112,80 +95,109 @@ func missing(key string) error {
 	return segno.Errorf(segno.KindCorrupt, "read key", key, "the value is missing")
 }
 
-// writer appends the fields of a value.
-type writer struct{ b []byte }
-
-func (w *writer) uint(v uint64)  { w.b = binary.AppendUvarint(w.b, v) }
-func (w *writer) int(v int64)    { w.b = binary.AppendVarint(w.b, v) }
-func (w *writer) bytes(p []byte) { w.uint(uint64(len(p))); w.b = append(w.b, p...) }
-func (w *writer) text(s string)  { w.uint(uint64(len(s))); w.b = append(w.b, s...) }
-func (w *writer) fixed(p []byte) { w.b = append(w.b, p...) }
-func (w *writer) byte(c byte)    { w.b = append(w.b, c) }
-
-// reader reads the fields in the same order. After the first damage all further fields are zero.
-type reader struct {
-	b   []byte
-	err error
+// fields encodes or decodes the fields of a value in their order, so that one function lists the fields
+// of a type for both. After the first damage all further fields are zero.
+type fields struct {
+	b        []byte // what is encoded, or is left to decode
+	decoding bool
+	err      error
 }
 
-func (r *reader) damage() {
-	if r.err == nil {
-		r.err = errors.New("the value does not decode")
-	}
-	r.b = nil
+// encodeFields returns the encoded fields.
+func encodeFields(list func(*fields)) []byte {
+	var f fields
+	list(&f)
+	return f.b
 }
 
-// varint advances past a number of n bytes.
-func varint[N int64 | uint64](r *reader, v N, n int) N {
-	if n <= 0 {
-		r.damage()
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
+func (f *fields) damage() {
+	f.b, f.err = nil, errors.New("the value cannot be decoded")
 }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	return varint(r, v, n)
-}
-
-func (r *reader) int() int64 {
-	v, n := binary.Varint(r.b)
-	return varint(r, v, n)
-}
-
-func (r *reader) fixed(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.damage()
+// next decodes the next n bytes.
+func (f *fields) next(n uint64) []byte {
+	if n > uint64(len(f.b)) {
+		f.damage()
 		return nil
 	}
-	p := r.b[:n:n]
-	r.b = r.b[n:]
+	p := f.b[:n:n]
+	f.b = f.b[n:]
 	return p
 }
 
-func (r *reader) bytes() []byte { return r.fixed(r.uint()) }
-func (r *reader) text() string  { return string(r.bytes()) }
-
-func (r *reader) byte() byte {
-	if p := r.fixed(1); len(p) == 1 {
-		return p[0]
+// number decodes v, which was read from the next n bytes.
+func number[From, To int | int64 | uint32 | uint64](f *fields, v From, n int, to *To) {
+	if *to = To(v); n <= 0 {
+		f.damage()
+		*to = 0
+		return
 	}
-	return 0
+	f.b = f.b[n:]
 }
 
-func (r *reader) hash() (h segno.Hash) {
-	copy(h[:], r.fixed(uint64(len(h))))
-	return h
+// unsigned is a number that is not negative, even if its type allows that.
+func unsigned[T int | int64 | uint32 | uint64](f *fields, v *T) {
+	if !f.decoding {
+		f.b = binary.AppendUvarint(f.b, uint64(*v))
+		return
+	}
+	x, n := binary.Uvarint(f.b)
+	number(f, x, n, v)
 }
 
-// count reads how many items follow, each of at least one byte.
-func (r *reader) count() int {
-	n := r.uint()
-	if n > uint64(len(r.b)) {
-		r.damage()
-		return 0
+func signed[T int | int64](f *fields, v *T) {
+	if !f.decoding {
+		f.b = binary.AppendVarint(f.b, int64(*v))
+		return
 	}
-	return int(n)
+	x, n := binary.Varint(f.b)
+	number(f, x, n, v)
+}
+
+// text is a string or bytes after their length. Decoded bytes alias the value.
+func text[T ~string | ~[]byte](f *fields, v *T) {
+	n := uint64(len(*v))
+	unsigned(f, &n)
+	if f.decoding {
+		*v = T(f.next(n))
+	} else {
+		f.b = append(f.b, *v...)
+	}
+}
+
+// fixed is as many bytes as p has.
+func (f *fields) fixed(p []byte) {
+	if f.decoding {
+		copy(p, f.next(uint64(len(p))))
+	} else {
+		f.b = append(f.b, p...)
+	}
+}
+
+func octet[T ~byte](f *fields, v *T) {
+	p := []byte{byte(*v)}
+	f.fixed(p)
+	*v = T(p[0])
+}
+
+// rest is all further bytes of the value, which it aliases.
+func (f *fields) rest(p *[]byte) {
+	if f.decoding {
+		*p, f.b = f.b, nil
+	} else {
+		f.b = append(f.b, *p...)
+	}
+}
+
+// items is a number of items that follow, each of at least one byte.
+func items[T any](f *fields, v *[]T) {
+	n := uint64(len(*v))
+	if unsigned(f, &n); !f.decoding {
+		return
+	}
+	if n > uint64(len(f.b)) {
+		f.damage()
+	} else if n > 0 {
+		*v = make([]T, n)
+	}
 }

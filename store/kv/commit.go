@@ -23,21 +23,13 @@ type pending struct {
 // last: then a commit is one round trip. A conflict with that assumption is no error; the thread is
 // read again.
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (segno.Head, error) {
-	head, _, err := s.commit(ctx, c)
-	return head, err
-}
-
-// commit is Commit. repeated reports that an earlier call made the commit.
-func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, repeated bool, err error) {
 	digest, err := ledger.Prepare(&c)
 	if err != nil {
-		return head, false, err
+		return segno.Head{}, err
 	}
 	p := &pending{Commit: c}
-	head, err = call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
-		if err = s.encode(p, digest); err != nil {
-			return head, err
-		}
+	head, err := call(ctx, s, "commit", string(c.ID), func() (head segno.Head, err error) {
+		s.encode(p, digest)
 		err = s.besideErasures(ctx, &c, func() (err error) {
 			head, err = s.commitRetrying(ctx, p)
 			return err
@@ -46,35 +38,28 @@ func (s *Store) commit(ctx context.Context, c segno.Commit) (head segno.Head, re
 	})
 	if err != nil {
 		s.states.remove(c.Thread)
-		return segno.Head{}, false, err
+		return segno.Head{}, err
 	}
 	s.notifier.Notify(c.Thread)
-	return head, p.repeated, nil
+	return head, nil
 }
 
 // encode hashes, encodes and compresses.
-func (s *Store) encode(p *pending, digest segno.Hash) (err error) {
+func (s *Store) encode(p *pending, digest segno.Hash) {
 	digest = s.code.seal.Hash("commit", digest)
 	copy(p.digest[:], digest[:])
 	if p.Checkpoint != nil {
-		p.checkpoint, err = record.EncodeCheckpoint(p.Checkpoint, len(p.Entries) > 0)
+		p.checkpoint = record.EncodeCheckpoint(p.Checkpoint, len(p.Entries) > 0)
 	}
-	if err == nil && len(p.Entries) > 0 {
-		var rec []byte
-		if rec, err = record.EncodeEntries(p.Entries, p.Checkpoint != nil); err == nil {
-			p.body = s.code.Pack(rec)
-		}
+	if len(p.Entries) > 0 {
+		p.body = s.code.Pack(record.EncodeEntries(p.Entries, p.Checkpoint != nil))
 	}
-	if err == nil && p.Create != nil {
-		p.create, err = record.EncodeThread(p.Create)
+	if p.Create != nil {
+		p.create = record.EncodeThread(p.Create)
 	}
-	if err == nil && p.Link != nil {
-		p.link, err = record.EncodeLink(p.Link)
+	if p.Link != nil {
+		p.link = record.EncodeLink(p.Link)
 	}
-	if err != nil {
-		return segno.NewError(segno.KindInvalid, "commit", string(p.ID), err)
-	}
-	return nil
 }
 
 // commitRetrying tries again as long as another writer is faster without moving the head.
@@ -117,13 +102,13 @@ func (p *pending) continues(st *threadState) bool {
 		ledger.AdmitHead(&st.Thread, &p.Commit) == nil
 }
 
-// branch is the line of a node, and its turn: what the record of a child needs to know.
+// branch is the line of a node, and its turn. The record of a child contains both.
 type branch struct {
 	line lineage
 	turn int
 }
 
-// admission reads what a commit names ([ledger.Reader]), and keeps what its record needs of that.
+// admission is the [ledger.Reader] of a commit. It keeps the branches that the commit's record needs.
 type admission struct {
 	ctx    context.Context
 	s      *Store
@@ -151,9 +136,8 @@ func (a *admission) HasCheckpoint(id segno.CommitID) (bool, error) {
 	return e != nil && e.checkpoint != nil, err
 }
 
-func (a *admission) HasOperation(id segno.OperationID) (bool, error) {
-	return a.s.hasOperation != nil && a.s.hasOperation(id), nil
-}
+// HasOperation returns false, because the store keeps no operations.
+func (a *admission) HasOperation(segno.OperationID) (bool, error) { return false, nil }
 
 func (a *admission) MissingObject(names []segno.Hash) (segno.Hash, error) {
 	return a.s.missingObject(a.ctx, names)
@@ -201,7 +185,7 @@ func (s *Store) checkBegun(ctx context.Context, p *pending, l lookUp) error {
 	case err != nil:
 		return err
 	case isNext && l.thread != p.Thread:
-		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit of that id was begun in thread %s", l.thread)
+		return segno.Errorf(segno.KindConflict, "commit", string(p.ID), "a commit with this id was started in thread %s", l.thread)
 	}
 	return s.removeStale(ctx, l)
 }

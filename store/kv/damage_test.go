@@ -10,11 +10,12 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
-// reading is all a store says, or the errors it gives instead.
+// readEach reads the lines, threads and objects of a store. It returns their contents, and the errors of those it cannot read.
 func readEach(t *testing.T, s *kv.Store, objects ...segno.Hash) (contents map[string]string, errs []error) {
 	t.Helper()
 	contents = map[string]string{}
@@ -70,12 +71,12 @@ func readEach(t *testing.T, s *kv.Store, objects ...segno.Hash) (contents map[st
 // names its key. Other reads must return the same as before.
 func TestDamage(t *testing.T) {
 	for name, x := range map[string]struct {
-		able func(*kv.Map) kv.KV
+		able func(*kvtest.Map) kv.KV
 		key  []byte
 	}{"plain": {able: plain}, "batch": {able: able}, "sealed": {able, storetest.SealedKey()}} {
 		t.Run(name, func(t *testing.T) {
 			able, o := x.able, kv.Options{Key: x.key, Clock: noon}
-			m := kv.NewMap(noon)
+			m := kvtest.NewMap(noon)
 			s := mustOpen(t, able(m), o)
 			for _, step := range steps() {
 				if err := step(t.Context(), s); err != nil {
@@ -169,7 +170,7 @@ func flip(val []byte, at int) []byte {
 	return out
 }
 
-func set(t *testing.T, m *kv.Map, key string, val []byte) {
+func set(t *testing.T, m *kvtest.Map, key string, val []byte) {
 	t.Helper()
 	if _, err := m.Put(t.Context(), key, val, kv.RevAny); err != nil {
 		t.Fatal(err)
@@ -178,9 +179,9 @@ func set(t *testing.T, m *kv.Map, key string, val []byte) {
 
 // TestTheHeadIsAHint takes the head keys away: they are made again from the log.
 func TestTheHeadIsAHint(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
-			m := kv.NewMap(noon)
+			m := kvtest.NewMap(noon)
 			s := mustOpen(t, able(m), kv.Options{})
 			for _, step := range steps() {
 				if err := step(t.Context(), s); err != nil {
@@ -210,7 +211,7 @@ func TestTheHeadIsAHint(t *testing.T) {
 
 // TestAMissingRecord takes a record out of the middle of a log.
 func TestAMissingRecord(t *testing.T) {
-	m := kv.NewMap(noon)
+	m := kvtest.NewMap(noon)
 	s := mustOpen(t, m, kv.Options{})
 	head, err := s.Commit(t.Context(), create("T", ""))
 	for i := 0; i < 4 && err == nil; i++ {

@@ -19,16 +19,15 @@ const (
 )
 
 func (s *Store) putTime(ctx context.Context, key string, ifRev Rev) error {
-	var w writer
-	w.int(s.options.Clock().UnixNano())
-	_, err := s.kv.Put(ctx, key, s.code.frame(key, w.b), ifRev)
+	now := s.options.Clock().UnixNano()
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, encodeFields(func(f *fields) { signed(f, &now) })), ifRev)
 	return err
 }
 
 // isRecent reports whether a key was written less than life ago.
 func (s *Store) isRecent(key string, val []byte, life time.Duration) (bool, error) {
 	var written int64
-	err := s.code.decode(key, val, func(r *reader) { written = r.int() })
+	err := s.code.decode(key, val, func(f *fields) { signed(f, &written) })
 	return err == nil && s.options.Clock().UnixNano()-written < int64(life), err
 }
 
@@ -51,7 +50,6 @@ func (s *Store) besideErasures(ctx context.Context, c *segno.Commit, commit func
 // awaitErasure waits a few seconds for the end of an erasure.
 func (s *Store) awaitErasure(ctx context.Context) error {
 	const interval, maxWait = 20 * time.Millisecond, 5 * time.Second
-	var ticker *time.Ticker
 	for waited := time.Duration(0); ; waited += interval {
 		val, _, err := s.get(ctx, erasingKey)
 		if err != nil || val == nil {
@@ -63,12 +61,8 @@ func (s *Store) awaitErasure(ctx context.Context) error {
 		if waited >= maxWait {
 			return segno.Errorf(segno.KindBusy, "commit", "", "deleted threads are being erased").WithHint("try again in a moment")
 		}
-		if ticker == nil {
-			ticker = time.NewTicker(interval)
-			defer ticker.Stop()
-		}
 		select {
-		case <-ticker.C:
+		case <-time.After(interval):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -79,15 +73,15 @@ func eraseBusy(why string) error {
 	return segno.Errorf(segno.KindBusy, "erase", "", "%s", why).WithHint("erase again")
 }
 
-// beginErasing excludes commits until end. It returns [segno.KindBusy] if another process erases, or
-// commits what an erasure could remove.
+// beginErasing excludes commits until end. It returns [segno.KindBusy] while another process erases, or
+// makes a commit that refers to other threads or to objects.
 func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	val, rev, err := s.get(ctx, erasingKey)
 	if err != nil {
 		return nil, err
 	}
 	if val != nil {
-		if err := s.removeOld(ctx, Item{erasingKey, val, rev}, erasingLife, "another process erases deleted threads"); err != nil {
+		if err := s.removeOld(ctx, Item{erasingKey, val, rev}, erasingLife, "another process is erasing deleted threads"); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +91,7 @@ func (s *Store) beginErasing(ctx context.Context) (end func(), err error) {
 	end = func() { _ = s.kv.Delete(context.WithoutCancel(ctx), erasingKey, RevAny) } // or it becomes too old
 	for item, err := range s.kv.List(ctx, usingGroup, "", 0) {
 		if err == nil {
-			err = s.removeOld(ctx, item, usingLife, "another writer commits what an erasure could remove")
+			err = s.removeOld(ctx, item, usingLife, "another writer is making a commit that refers to objects or other threads")
 		}
 		if err != nil {
 			end()
@@ -127,7 +121,7 @@ func (s *Store) renewErasing(ctx context.Context) error {
 		return err
 	}
 	if recent, err := s.isRecent(erasingKey, val, erasingLife/2); err != nil || !recent {
-		return errors.Join(err, eraseBusy("it took too long"))
+		return errors.Join(err, eraseBusy("erasing took too long"))
 	}
 	return s.putTime(ctx, erasingKey, rev)
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 )
 
 // A store in any key-value store: here in one of this process's memory.
 func ExampleOpen() {
 	ctx := context.Background()
-	store, err := kv.Open(ctx, kv.NewMap(nil), kv.Options{})
+	store, err := kv.Open(ctx, kvtest.NewMap(nil), kv.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

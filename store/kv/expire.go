@@ -11,7 +11,7 @@ import (
 // are renewed by its first commit after one TTL has passed. So they never expire before the thread,
 // and the cost of a commit does not depend on the length of the thread.
 
-// renew renews what a thread needs outside its group, if that is due.
+// renew gives the look-ups and objects of a thread a new time to live, if that is due.
 func (s *Store) renew(ctx context.Context, st, next *threadState) error {
 	ttl, now := s.options.TTL, s.options.Clock().UnixNano()
 	if ttl == 0 {

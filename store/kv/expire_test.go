@@ -10,12 +10,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
 const ttl = time.Hour
 
-// expiringStore is a store whose threads expire, the Map under it and its clock.
+// expiringStore is a store with a TTL, the Map under it and its clock.
 type expiringStore struct {
 	*testing.T
 	*kv.Store
@@ -25,14 +26,14 @@ type expiringStore struct {
 
 func newExpiringStore(t *testing.T) *expiringStore {
 	clock := storetest.NewClock()
-	under := contractMap{kv.NewMap(clock.Now), t}
+	under := contractMap{kvtest.NewMap(clock.Now), t}
 	return &expiringStore{t, mustOpen(t, under, kv.Options{TTL: ttl, Clock: clock.Now}), under, clock}
 }
 
 // contractMap checks that the store calls Batch by its contract, and that the changes of a thread's
 // group come last, because a cluster makes only those together.
 type contractMap struct {
-	*kv.Map
+	*kvtest.Map
 	t *testing.T
 }
 
@@ -109,7 +110,7 @@ func TestImpossibleTTLs(t *testing.T) {
 	for _, o := range []struct {
 		in  kv.KV
 		ttl time.Duration
-	}{{plain(kv.NewMap(nil)), ttl}, {kv.NewMap(nil), -ttl}, {kv.NewMap(nil), time.Millisecond}} {
+	}{{plain(kvtest.NewMap(nil)), ttl}, {kvtest.NewMap(nil), -ttl}, {kvtest.NewMap(nil), time.Millisecond}} {
 		if _, err := kv.Open(t.Context(), o.in, kv.Options{TTL: o.ttl}); segno.KindOf(err) != segno.KindInvalid {
 			t.Fatalf("a TTL of %v: %v", o.ttl, err)
 		}

@@ -13,13 +13,14 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
 
 var errFault = errors.New("the network went away")
 
-// faulty fails one of a KV's calls, before or after its effect: the caller cannot tell which.
+// faulty fails one call of a KV, before or after its effect. The caller cannot distinguish the two.
 type faulty struct {
 	kv     kv.KV
 	at     int
@@ -73,12 +74,12 @@ func (f *faulty) List(ctx context.Context, prefix, after string, limit int) iter
 type ableFaulty struct{ *faulty }
 
 func (a ableFaulty) GetAll(ctx context.Context, keys []string) (vals [][]byte, err error) {
-	err = a.call("many", func() (err error) { vals, err = a.kv.(*kv.Map).GetAll(ctx, keys); return err })
+	err = a.call("many", func() (err error) { vals, err = a.kv.(*kvtest.Map).GetAll(ctx, keys); return err })
 	return vals, err
 }
 
 func (a ableFaulty) Batch(ctx context.Context, ops []kv.Op) (revs []kv.Rev, err error) {
-	err = a.call("batch", func() (err error) { revs, err = a.kv.(*kv.Map).Batch(ctx, ops); return err })
+	err = a.call("batch", func() (err error) { revs, err = a.kv.(*kvtest.Map).Batch(ctx, ops); return err })
 	return revs, err
 }
 
@@ -125,7 +126,7 @@ func stage(ctx context.Context, s *kv.Store, data string) (segno.Staged, error) 
 	return b.Stage(ctx)
 }
 
-// steps are what a program does with a store. Each step can be repeated after a fault.
+// steps are the calls of a program. Each step can be repeated after a fault.
 func steps() []func(ctx context.Context, s *kv.Store) error {
 	commit := func(make func(ctx context.Context, s *kv.Store) (segno.Commit, error)) func(context.Context, *kv.Store) error {
 		return func(ctx context.Context, s *kv.Store) error {
@@ -268,7 +269,7 @@ func TestFaults(t *testing.T) {
 					want := []map[string]string{}
 					clock := storetest.NewClock()
 					o := kv.Options{TTL: ttl, Clock: clock.Now}
-					clean := kv.NewMap(clock.Now)
+					clean := kvtest.NewMap(clock.Now)
 					s := mustOpen(t, wrap(&faulty{kv: clean}), o)
 					want = append(want, contentsOf(t, s))
 					for _, step := range steps() {
@@ -295,7 +296,7 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	t.Helper()
 	clock := storetest.NewClock()
 	o := kv.Options{TTL: ttl, Clock: clock.Now}
-	under := kv.NewMap(clock.Now)
+	under := kvtest.NewMap(clock.Now)
 	f := &faulty{kv: under}
 	s := mustOpen(t, wrap(f), o)
 	f.n, f.at, f.behind = 0, n, behind
@@ -329,8 +330,8 @@ func faultAt(t *testing.T, wrap func(*faulty) kv.KV, ttl time.Duration, n int, b
 	return f.hit != ""
 }
 
-// twice sends each change again, as a client does whose connection broke after the effect.
-type twice struct{ *kv.Map }
+// twice sends each change again, as a client does if its connection breaks after the effect.
+type twice struct{ *kvtest.Map }
 
 func (x twice) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) (kv.Rev, error) {
 	_, _ = x.Map.Put(ctx, key, val, ifRev)
@@ -344,9 +345,9 @@ func (x twice) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 
 // TestSentTwice takes the steps where each change is made and answered with a conflict.
 func TestSentTwice(t *testing.T) {
-	for name, in := range map[string]func(m *kv.Map) kv.KV{"plain": func(m *kv.Map) kv.KV { return withoutAbilities{twice{m}} }, "batch": func(m *kv.Map) kv.KV { return twice{m} }} {
+	for name, in := range map[string]func(m *kvtest.Map) kv.KV{"plain": func(m *kvtest.Map) kv.KV { return withoutAbilities{twice{m}} }, "batch": func(m *kvtest.Map) kv.KV { return twice{m} }} {
 		t.Run(name, func(t *testing.T) {
-			clean, m := mustOpen(t, kv.NewMap(noon), kv.Options{}), kv.NewMap(noon)
+			clean, m := mustOpen(t, kvtest.NewMap(noon), kv.Options{}), kvtest.NewMap(noon)
 			s := mustOpen(t, in(m), kv.Options{})
 			for i, step := range steps() {
 				for _, s := range []*kv.Store{clean, s} {

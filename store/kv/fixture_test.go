@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,7 +33,7 @@ func fixtureEntries() []segno.Entry {
 
 func writeFixture(t *testing.T, file string) {
 	t.Helper()
-	m := kv.NewMap(nil)
+	m := kvtest.NewMap(nil)
 	s := mustOpen(t, m, kv.Options{})
 	head, err := s.Commit(t.Context(), segno.Commit{ID: "base", Thread: "a thread/1", Create: &segno.Thread{ID: "a thread/1", Created: time.Unix(1767225600, 0).UTC(), Title: "old"},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}})
@@ -88,7 +89,7 @@ func TestFixtures(t *testing.T) {
 			if err == nil {
 				err = json.Unmarshal(data, &items)
 			}
-			m := kv.NewMap(nil)
+			m := kvtest.NewMap(nil)
 			for key, val := range items {
 				if err == nil {
 					_, err = m.Put(t.Context(), key, val, kv.RevAny)

@@ -11,8 +11,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// maxEscaped is the length up to which an id is part of a key. Of a longer id the key has the
-// SHA-256 and the value the id.
+// maxEscaped is the length up to which an id is part of a key. For a longer id the key contains the
+// SHA-256, and the value contains the id.
 const maxEscaped = 192
 
 // hashMark begins the SHA-256 of a long id. escape writes it nowhere else.
@@ -87,7 +87,7 @@ func bodyKey(t segno.ThreadID, tag string, part int) string {
 // Groups and keys of the whole store.
 const (
 	threadsGroup = "threads{}"    // a key per thread
-	openGroup    = "open{}"       // a key per thread whose turn may not be over
+	openGroup    = "open{}"       // a key per thread that may have an open turn
 	phasesKey    = "phases{}made" // exists once openGroup has the threads of older versions
 	pinsGroup    = "pins{}"       // a key per record that sets or removes a pin
 	usingGroup   = "using{}"      // a key per commit that an erasure must wait for

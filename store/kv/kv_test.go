@@ -8,35 +8,28 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/testing/ledgertest"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bare hides a KV's abilities.
+// withoutAbilities hides that a KV is a Batcher.
 type withoutAbilities struct{ kv.KV }
 
-// reader is a KV with one ability of two.
-type reader struct {
-	kv.KV
-	kv.Getter
-}
-
-func plain(m *kv.Map) kv.KV { return withoutAbilities{m} }
-func able(m *kv.Map) kv.KV  { return m }
+func plain(m *kvtest.Map) kv.KV { return withoutAbilities{m} }
+func able(m *kvtest.Map) kv.KV  { return m }
 
 func TestStore(t *testing.T) {
 	for name, x := range map[string]struct {
-		able func(*kv.Map) kv.KV
+		able func(*kvtest.Map) kv.KV
 		ttl  time.Duration
 	}{
-		"plain":  {able: plain},
-		"reader": {able: func(m *kv.Map) kv.KV { return reader{m, m} }},
-		"batch":  {able: able},
-		"ttl":    {able: able, ttl: 1000 * time.Hour},
+		"plain": {able: plain},
+		"batch": {able: able},
+		"ttl":   {able: able, ttl: 1000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()
@@ -64,17 +57,7 @@ func TestStore(t *testing.T) {
 			if x.ttl > 0 {
 				o.Size = nil // a fork is a copy there
 			}
-			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kv.NewMap(clock.Now))) }, o)
-		})
-	}
-}
-
-func TestLedgerCases(t *testing.T) {
-	for name, abilities := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
-		t.Run(name, func(t *testing.T) {
-			ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
-				return mustOpen(t, abilities(kv.NewMap(nil)), kv.Options{Clock: time.Now})
-			}, false)
+			storetest.Test(t, func(t *testing.T) segno.Store { return open(t, x.able(kvtest.NewMap(clock.Now))) }, o)
 		})
 	}
 }
@@ -103,7 +86,7 @@ func size(t *testing.T, in kv.KV) (n int64) {
 	return n
 }
 
-// undeleting is a KV that cannot delete keys of one group.
+// failingDelete is a KV that cannot delete the keys of one group.
 type failingDelete struct {
 	kv.KV
 	group string
@@ -116,11 +99,11 @@ func (u failingDelete) Delete(ctx context.Context, key string, ifRev kv.Rev) err
 	return u.KV.Delete(ctx, key, ifRev)
 }
 
-// TestEraseBesideADeadWriter: what a writer that died within a commit leaves keeps erasures
-// away for some minutes, and what an erasure leaves that died keeps writers away likewise.
+// TestEraseBesideADeadWriter: if a writer dies during a commit, its key makes erasures wait for some
+// minutes. If an erasure dies, its key makes writers wait in the same way.
 func TestEraseBesideADeadWriter(t *testing.T) {
 	clock := storetest.NewClock()
-	under := withoutAbilities{kv.NewMap(clock.Now)}
+	under := withoutAbilities{kvtest.NewMap(clock.Now)}
 	open := func(in kv.KV) *kv.Store { return mustOpen(t, in, kv.Options{Clock: clock.Now}) }
 	s := open(under)
 	commit := func(s *kv.Store, c segno.Commit) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ledger"
 )
 
 // A lease has a separate key beside the log. The epoch that it raises is a record, so that a commit
@@ -13,11 +14,7 @@ import (
 
 // Acquire implements [segno.Leaser].
 func (s *Store) Acquire(ctx context.Context, l segno.Lease) (got segno.Lease, err error) {
-	const op = "acquire lease"
-	err = s.retryConflicts(ctx, op, l.Thread, func(bool) (err error) {
-		if l.Owner == "" || !l.Expires.After(s.options.Clock()) {
-			return segno.Errorf(segno.KindInvalid, op, string(l.Thread), "a lease needs an owner and an end in the future")
-		}
+	err = s.retryConflicts(ctx, "acquire lease", l.Thread, func(bool) (err error) {
 		got, err = s.acquire(ctx, l)
 		return err
 	})
@@ -30,26 +27,16 @@ func (s *Store) acquire(ctx context.Context, l segno.Lease) (segno.Lease, error)
 		return l, err
 	}
 	old, rev, err := s.readLease(ctx, l.Thread)
+	if err == nil {
+		l, err = ledger.Acquire(old, max(st.Epoch, old.Epoch), l, s.options.Clock())
+	}
+	if err == nil && (old.Owner != l.Owner || old.Epoch != l.Epoch || !old.Expires.Equal(l.Expires)) {
+		err = s.putLease(ctx, l, rev)
+	}
 	if err != nil {
 		return l, err
 	}
-	held := old.Owner != "" && s.options.Clock().Before(old.Expires)
-	epoch := max(st.Epoch, old.Epoch)
-	switch {
-	case held && old.Owner != l.Owner:
-		return l, segno.Errorf(segno.KindBusy, "acquire lease", string(l.Thread), "the lease is held by %s", old.Owner)
-	case l.Epoch != 0 && l.Epoch < epoch:
-		return l, segno.NewError(segno.KindFenced, "", "", nil)
-	case !held:
-		epoch++
-	}
-	l.Epoch = epoch
-	if !held || old.Epoch != epoch || !old.Expires.Equal(l.Expires) {
-		if err := s.putLease(ctx, l, rev); err != nil {
-			return l, err
-		}
-	}
-	return l, s.raiseEpoch(ctx, st, epoch)
+	return l, s.raiseEpoch(ctx, st, l.Epoch)
 }
 
 func (s *Store) raiseEpoch(ctx context.Context, st *threadState, epoch uint64) error {
@@ -74,17 +61,21 @@ func (s *Store) readLease(ctx context.Context, thread segno.ThreadID) (l segno.L
 	if err != nil || val == nil {
 		return l, rev, err
 	}
+	l.Thread = thread
 	var expires []byte
-	err = s.code.decode(key, val, func(r *reader) {
-		l = segno.Lease{Thread: thread, Owner: r.text(), Epoch: r.uint()}
-		expires = r.bytes()
-	})
+	err = s.code.decode(key, val, func(f *fields) { leaseFields(f, &l, &expires) })
 	if err == nil {
 		if err = l.Expires.UnmarshalBinary(expires); err != nil {
-			err = damaged(key, errors.New("its time does not decode"))
+			err = damaged(key, errors.New("its time cannot be decoded"))
 		}
 	}
 	return l, rev, err
+}
+
+func leaseFields(f *fields, l *segno.Lease, expires *[]byte) {
+	text(f, &l.Owner)
+	unsigned(f, &l.Epoch)
+	text(f, expires)
 }
 
 func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
@@ -93,11 +84,8 @@ func (s *Store) putLease(ctx context.Context, l segno.Lease, rev Rev) error {
 		return segno.NewError(segno.KindInvalid, "", "", err)
 	}
 	key := leaseKey(l.Thread)
-	var w writer
-	w.text(l.Owner)
-	w.uint(l.Epoch)
-	w.bytes(expires)
-	_, err = s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, w.b), If: rev, TTL: s.options.TTL}})
+	val := encodeFields(func(f *fields) { leaseFields(f, &l, &expires) })
+	_, err = s.apply(ctx, []Op{{Key: key, Val: s.code.frame(key, val), If: rev, TTL: s.options.TTL}})
 	return err
 }
 
@@ -106,8 +94,8 @@ func (s *Store) Release(ctx context.Context, l segno.Lease) error {
 	return s.retryConflicts(ctx, "release lease", l.Thread, func(retry bool) error { return s.release(ctx, l, retry) })
 }
 
-// release gives a lease up. retry says that an earlier try conflicted with a change, which may have
-// been its own: a KV may send a change twice.
+// release releases a lease. With retry an earlier try conflicted with a change. A KV may send a change
+// twice, so that change may be the caller's own.
 func (s *Store) release(ctx context.Context, l segno.Lease, retry bool) error {
 	if _, err := s.readVisible(ctx, l.Thread, false); err != nil {
 		return err
@@ -131,9 +119,6 @@ func (s *Store) LeaseOf(ctx context.Context, thread segno.ThreadID) (segno.Lease
 			return segno.Lease{}, err
 		}
 		l, _, err := s.readLease(ctx, thread)
-		if err != nil || l.Owner == "" || !s.options.Clock().Before(l.Expires) {
-			return segno.Lease{}, err
-		}
-		return l, nil
+		return ledger.InForce(l, s.options.Clock()), err
 	})
 }

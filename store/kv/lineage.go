@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -98,31 +99,26 @@ func splitNewest(line []run, n int) (newest []position, rest []run) {
 	return newest, rest
 }
 
-// lineage writes the runs from skip on. The log's own thread is written as "".
-func (w *writer) lineage(own segno.ThreadID, l lineage, skip int) {
-	w.uint(l.base)
-	w.uint(uint64(len(l.runs) - skip))
-	for _, x := range l.runs[skip:] {
-		name := string(x.thread)
-		if x.thread == own {
+// fields lists the runs from skip on. The log's own thread is written as "".
+func (l *lineage) fields(f *fields, own segno.ThreadID, skip int) {
+	runs := l.runs[skip:]
+	unsigned(f, &l.base)
+	items(f, &runs)
+	for i := range runs {
+		x := &runs[i]
+		name, more := x.thread, x.to-x.from
+		if name == own {
 			name = ""
 		}
-		w.text(name)
-		w.byte(x.area)
-		w.uint(x.from)
-		w.uint(x.to - x.from)
-	}
-}
-
-func (r *reader) lineage(own segno.ThreadID) (l lineage) {
-	l.base = r.uint()
-	for range r.count() {
-		x := run{thread: segno.ThreadID(r.text()), area: r.byte(), from: r.uint()}
-		x.to = x.from + r.uint()
-		if x.thread == "" {
-			x.thread = own
+		text(f, &name)
+		octet(f, &x.area)
+		unsigned(f, &x.from)
+		unsigned(f, &more)
+		if f.decoding {
+			x.thread, x.to = cmp.Or(name, own), x.from+more
 		}
-		l.runs = append(l.runs, x)
 	}
-	return l
+	if f.decoding {
+		l.runs = runs
+	}
 }

@@ -8,11 +8,12 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 )
 
 // TestDeepForks forks a fork of a fork, and wants a turn to cost the same there.
 func TestDeepForks(t *testing.T) {
-	m := kv.NewMap(noon)
+	m := kvtest.NewMap(noon)
 	s := mustOpen(t, m, kv.Options{})
 	var want []segno.CommitID
 	var parent segno.CommitID
@@ -59,10 +60,10 @@ func ids(t *testing.T, s *kv.Store, at segno.CommitID, last int) (ids []segno.Co
 // TestAnyTree grows trees by chance, lines that begin anywhere and forks of them,
 // and compares lines with those that the test computes, read by stores without a cache.
 func TestAnyTree(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 4))
-			m := kv.NewMap(noon)
+			m := kvtest.NewMap(noon)
 			s := mustOpen(t, able(m), kv.Options{})
 			parent := map[segno.CommitID]segno.CommitID{}
 			var nodes []segno.CommitID

@@ -9,24 +9,21 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// readAhead is how many records beyond the query's limit a list reads, because not all records have
-// a checkpoint.
-const readAhead = 8
-
 // Checkpoints implements [segno.Store]. It yields the checkpoints that existed when it began.
 // Without a thread it orders those of different threads by the clocks of their writers.
 func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
 	const op = "list checkpoints"
 	return func(yield func(segno.Checkpoint, error) bool) {
 		if q.Before != 0 && q.Thread == "" || q.Before < 0 || q.Limit < 0 {
-			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "before needs a thread, and neither it nor limit is negative"))
+			yield(segno.Checkpoint{}, segno.Errorf(segno.KindInvalid, op, "", "Before requires Thread; Before and Limit must not be negative"))
 			return
 		}
 		l := &listing{s: s}
 		err := s.run(ctx, op, string(q.Thread), func() error { return l.open(ctx, q) })
 		for n := 0; err == nil && (q.Limit == 0 || n < q.Limit); {
 			var c *segno.Checkpoint
-			if c, err = l.next(ctx); c == nil || err != nil {
+			c, err = call(ctx, s, op, string(q.Thread), func() (*segno.Checkpoint, error) { return l.next(ctx) })
+			if c == nil || err != nil {
 				break
 			}
 			if q.Matches(c) {
@@ -37,7 +34,7 @@ func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.S
 			}
 		}
 		if err != nil {
-			yield(segno.Checkpoint{}, fail(op, string(q.Thread), err))
+			yield(segno.Checkpoint{}, err)
 		}
 	}
 }
@@ -57,56 +54,68 @@ type stream struct {
 	chunk int // how many records are read at a time
 }
 
-func (l *listing) open(ctx context.Context, q segno.CheckpointQuery) error {
+func (l *listing) open(ctx context.Context, q segno.CheckpointQuery) (err error) {
 	var states []*threadState
-	if q.Thread != "" {
-		st, err := l.s.readState(ctx, q.Thread, false)
-		if err != nil {
-			return err
-		}
-		if st.visible() {
-			states = append(states, st)
-		}
-	} else {
-		var err error
-		if states, err = l.s.visibleThreads(ctx); err != nil {
-			return err
-		}
+	if q.Thread == "" {
+		states, err = l.s.visibleThreads(ctx)
+	} else if st, readErr := l.s.readState(ctx, q.Thread, false); readErr != nil {
+		err = readErr
+	} else if st.visible() {
+		states = append(states, st)
+	}
+	if err != nil {
+		return err
 	}
 	if q.Pinned {
 		return l.openPinned(ctx, byThread(states))
 	}
+	// Not all records have a checkpoint, so a chunk has some more records than the query's limit. Of many
+	// threads most may have nothing to contribute, so the first chunk of each is small.
+	const readAhead = 8
+	chunk := 256
+	switch {
+	case len(states) > 1:
+		chunk = readAhead
+	case q.Limit > 0:
+		chunk = min(chunk, q.Limit+readAhead)
+	}
 	for _, st := range states {
-		from, chunk := st.pos, 256
+		from := st.pos
 		if q.Before > 0 {
 			from = min(from, uint64(q.Before)+st.pos-uint64(st.Seq)) // records that are no commits have no seq
 		}
-		if q.Limit > 0 {
-			chunk = min(chunk, q.Limit+readAhead)
-		}
 		l.streams = append(l.streams, &stream{rest: []run{{st.Head.Thread, areaLog, 1, from}}, chunk: chunk})
 	}
-	if len(states) < 2 {
-		return nil
-	}
-	return l.readFirst(ctx)
+	return nil
 }
 
-// readFirst reads the first records of all streams in one round trip.
-func (l *listing) readFirst(ctx context.Context) error {
-	var all []position
-	first := make([][]position, len(l.streams))
-	for i, x := range l.streams {
-		first[i], x.rest = splitNewest(x.rest, readAhead)
-		all = append(all, first[i]...)
-	}
-	found, err := l.s.read(ctx, all)
-	for i, x := range l.streams {
-		if err == nil {
-			err = l.add(ctx, x, first[i], found)
+// fill reads the next chunks of all streams without a ready record, in one round trip, until each stream has
+// one or has ended.
+func (l *listing) fill(ctx context.Context) error {
+	const maxChunk = 256
+	for {
+		var positions []position
+		chunks := map[*stream][]position{}
+		for _, x := range l.streams {
+			if len(x.ready) == 0 && len(x.rest) > 0 {
+				chunks[x], x.rest = splitNewest(x.rest, x.chunk)
+				x.chunk = min(4*x.chunk, maxChunk)
+				positions = append(positions, chunks[x]...)
+			}
+		}
+		if len(chunks) == 0 {
+			return nil
+		}
+		found, err := l.s.read(ctx, positions)
+		for x, chunk := range chunks {
+			if err == nil {
+				err = l.add(ctx, x, chunk, found)
+			}
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return err
 }
 
 // add adds records to a stream. A record may be missing only if its thread is.
@@ -127,20 +136,14 @@ func (l *listing) add(ctx context.Context, x *stream, positions []position, foun
 
 // next returns the newest checkpoint that is left, or nil.
 func (l *listing) next(ctx context.Context) (*segno.Checkpoint, error) {
-	var newest *stream
-	for _, x := range l.streams {
-		for len(x.ready) == 0 && len(x.rest) > 0 {
-			if err := l.readMore(ctx, x); err != nil {
-				return nil, err
-			}
-		}
-		if len(x.ready) > 0 && (newest == nil || x.ready[0].stamp > newest.ready[0].stamp) {
-			newest = x
-		}
+	if err := l.fill(ctx); err != nil {
+		return nil, err
 	}
-	if newest == nil {
+	l.streams = slices.DeleteFunc(l.streams, func(x *stream) bool { return len(x.ready) == 0 })
+	if len(l.streams) == 0 {
 		return nil, nil
 	}
+	newest := slices.MaxFunc(l.streams, func(a, b *stream) int { return cmp.Compare(a.ready[0].stamp, b.ready[0].stamp) })
 	e := newest.ready[0]
 	newest.ready = newest.ready[1:]
 	c, err := e.decodeCheckpoint()
@@ -148,18 +151,6 @@ func (l *listing) next(ctx context.Context) (*segno.Checkpoint, error) {
 		c.Label = l.names[c.ID]
 	}
 	return c, err
-}
-
-func (l *listing) readMore(ctx context.Context, x *stream) error {
-	return l.s.run(ctx, "list checkpoints", "", func() error {
-		var positions []position
-		positions, x.rest = splitNewest(x.rest, x.chunk)
-		found, err := l.s.read(ctx, positions)
-		if err != nil {
-			return err
-		}
-		return l.add(ctx, x, positions, found)
-	})
 }
 
 // openPinned makes one stream of all checkpoints that have a pin.

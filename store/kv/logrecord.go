@@ -20,7 +20,7 @@ type logRecord struct {
 	stamp    int64   // orders records across threads, for lists
 	line     lineage // of a node, including itself
 
-	ledger.Thread        // the thread after this record; without its link, which is at linkPos
+	ledger.Thread        // the thread after this record; its link is in the record at linkPos
 	linkPos       uint64 // position of the record with the link of the head session, 0 if there is none
 
 	create     []byte // an encoded thread
@@ -62,99 +62,78 @@ func (e *logRecord) flags() (f uint64) {
 
 // encode returns e's content: its packed fields, then its body.
 func (e *logRecord) encode(q *coder) []byte {
-	var w writer
-	w.uint(e.flags())
-	w.text(string(e.id))
-	if e.owner != e.at.thread {
-		w.text(string(e.owner))
-	}
-	w.text(string(e.parent))
-	w.int(int64(e.lineTurn))
-	w.fixed(e.digest[:])
-	w.int(e.stamp)
-	w.lineage(e.at.thread, e.line, e.line.cut)
-	if e.Head.Head != e.id {
-		w.text(string(e.Head.Head))
-	}
-	if e.Tip != e.id && e.Tip != e.Head.Head {
-		w.text(string(e.Tip))
-	}
-	w.int(e.Seq)
-	w.int(int64(e.Turn))
-	w.uint(e.Epoch)
-	w.uint(e.linkPos)
-	w.bytes(e.create)
-	w.bytes(e.link)
-	if e.pin != nil {
-		w.text(string(e.pin.Checkpoint))
-		w.text(e.pin.Name)
-	}
-	w.uint(uint64(len(e.objects)))
-	for _, h := range e.objects {
-		w.fixed(h[:])
-	}
-	w.text(e.tag)
-	w.uint(uint64(e.parts))
-	w.fixed(e.checkpoint)
-
-	var out writer
-	out.bytes(q.Pack(w.b))
-	out.fixed(e.body)
-	return out.b
+	packed := q.Pack(encodeFields(e.fields))
+	return encodeFields(func(f *fields) {
+		text(f, &packed)
+		f.rest(&e.body)
+	})
 }
 
 // decodeLogRecord decodes the value of the record at a position.
 func decodeLogRecord(q *coder, at position, val []byte) (*logRecord, error) {
 	e := &logRecord{at: at, owner: at.thread}
 	e.Head.Thread, e.Exists = at.thread, true
-	key, packed := at.key(), []byte(nil)
-	err := q.decode(key, val, func(r *reader) {
-		if packed = r.bytes(); len(r.b) > 0 {
-			e.body = r.b
-		}
-	})
-	if err != nil {
+	var packed []byte
+	if err := q.decode(at.key(), val, func(f *fields) {
+		text(f, &packed)
+		f.rest(&e.body)
+	}); err != nil {
 		return nil, err
 	}
-	return e, q.decodePacked(key, packed, e.read)
+	if len(e.body) == 0 {
+		e.body = nil
+	}
+	return e, q.decodePacked(at.key(), packed, e.fields)
 }
 
-func (e *logRecord) read(r *reader) {
-	f := r.uint()
-	has := func(bit uint64) bool { return f&bit != 0 }
-	e.node, e.Deleted, e.Phase = has(flagNode), has(flagDeleted), segno.Phase(f>>phaseShift&phaseMask)
-	e.id = segno.CommitID(r.text())
-	if has(flagForeign) {
-		e.owner = segno.ThreadID(r.text())
+func (e *logRecord) fields(f *fields) {
+	flags := e.flags()
+	unsigned(f, &flags)
+	has := func(bit uint64) bool { return flags&bit != 0 }
+	text(f, &e.id)
+	if f.decoding {
+		e.node, e.Deleted, e.Phase = has(flagNode), has(flagDeleted), segno.Phase(flags>>phaseShift&phaseMask)
+		e.Head.Head, e.Tip = e.id, e.id
+		if has(flagPin) {
+			e.pin = new(segno.Pin)
+		}
 	}
-	e.parent = segno.CommitID(r.text())
-	e.lineTurn = int(r.int())
-	copy(e.digest[:], r.fixed(uint64(len(e.digest))))
-	e.stamp = r.int()
-	e.line = r.lineage(e.at.thread)
-	e.Head.Head, e.Tip = e.id, e.id
+	if has(flagForeign) {
+		text(f, &e.owner)
+	}
+	text(f, &e.parent)
+	signed(f, &e.lineTurn)
+	f.fixed(e.digest[:])
+	signed(f, &e.stamp)
+	e.line.fields(f, e.at.thread, e.line.cut)
 	if !has(flagHeadSelf) {
-		e.Head.Head = segno.CommitID(r.text())
+		text(f, &e.Head.Head)
 	}
 	switch {
 	case has(flagTipSelf):
 	case has(flagTipHead):
 		e.Tip = e.Head.Head
 	default:
-		e.Tip = segno.CommitID(r.text())
+		text(f, &e.Tip)
 	}
-	e.Seq, e.Turn = r.int(), int(r.int())
-	e.Epoch, e.linkPos = r.uint(), r.uint()
-	e.create, e.link = r.bytes(), r.bytes()
-	if has(flagPin) {
-		e.pin = &segno.Pin{Checkpoint: segno.CommitID(r.text()), Name: r.text()}
+	signed(f, &e.Seq)
+	signed(f, &e.Turn)
+	unsigned(f, &e.Epoch)
+	unsigned(f, &e.linkPos)
+	text(f, &e.create)
+	text(f, &e.link)
+	if e.pin != nil {
+		text(f, &e.pin.Checkpoint)
+		text(f, &e.pin.Name)
 	}
-	for range r.count() {
-		e.objects = append(e.objects, r.hash())
+	items(f, &e.objects)
+	for i := range e.objects {
+		f.fixed(e.objects[i][:])
 	}
-	e.tag, e.parts = r.text(), int(r.uint())
+	text(f, &e.tag)
+	unsigned(f, &e.parts)
 	if has(flagCheckpoint) {
-		e.checkpoint = append([]byte{}, r.b...)
+		f.rest(&e.checkpoint)
 	}
 }
 

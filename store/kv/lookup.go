@@ -3,13 +3,14 @@ package kv
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dalsegno/segno"
 )
 
-// A look-up is a key that leads to a record. It is in a group outside its thread, and is
+// A look-up is an index entry: a key that leads to a record. It is in a group outside its thread, and is
 // written before the record. So a look-up may lead to nothing, or to another commit, if its writer
 // lost or died: a look-up is valid only if the record confirms it.
 
@@ -50,7 +51,7 @@ func (s *Store) decodeLookUp(item Item) (lookUp, error) {
 		p.pos, err = strconv.ParseUint(name[i+2:], 10, 64)
 	}
 	if err != nil || p.thread == "" || p.area != areaLog && p.area != areaOld {
-		return lookUp{}, damaged(key, errors.New("it names no position"))
+		return lookUp{}, damaged(key, errors.New("it has no position"))
 	}
 	return lookUp{p, key}, nil
 }
@@ -160,24 +161,12 @@ const maxKeys = 4096
 // getAll reads values; nil for a key that does not exist.
 func (s *Store) getAll(ctx context.Context, keys []string) ([][]byte, error) {
 	vals := make([][]byte, 0, len(keys))
-	for len(keys) > 0 {
-		part := keys[:min(len(keys), maxKeys)]
-		keys = keys[len(part):]
-		if s.getter != nil {
-			some, err := s.getter.GetAll(ctx, part)
-			if err != nil {
-				return nil, err
-			}
-			vals = append(vals, some...)
-			continue
+	for part := range slices.Chunk(keys, maxKeys) {
+		some, err := s.batcher.GetAll(ctx, part)
+		if err != nil {
+			return nil, err
 		}
-		for _, key := range part {
-			val, _, err := s.kv.Get(ctx, key)
-			if err != nil && segno.KindOf(err) != segno.KindNotFound {
-				return nil, err
-			}
-			vals = append(vals, val)
-		}
+		vals = append(vals, some...)
 	}
 	return vals, nil
 }

@@ -24,19 +24,12 @@ type keptObject struct {
 	data  []byte // without parts
 }
 
-func (x *keptObject) encode() []byte {
-	var w writer
-	w.byte(byte(x.code))
-	w.uint(uint64(x.size))
-	w.uint(uint64(x.parts))
-	w.uint(uint64(x.sum))
-	w.fixed(x.data)
-	return w.b
-}
-
-func (x *keptObject) read(r *reader) {
-	x.code, x.size, x.parts = record.Encoding(r.byte()), int64(r.uint()), int(r.uint())
-	x.sum = uint32(r.uint())
+func (x *keptObject) fields(f *fields) {
+	octet(f, &x.code)
+	unsigned(f, &x.size)
+	unsigned(f, &x.parts)
+	unsigned(f, &x.sum)
+	f.rest(&x.data)
 }
 
 type objects struct{ s *Store }
@@ -59,10 +52,7 @@ func (s *Store) object(ctx context.Context, name segno.Hash) ([]byte, error) {
 		return nil, err
 	}
 	var x keptObject
-	if err := s.code.decode(key, val, func(r *reader) {
-		x.read(r)
-		x.data = r.b
-	}); err != nil {
+	if err := s.code.decode(key, val, x.fields); err != nil {
 		return nil, err
 	}
 	if x.parts > 0 {
@@ -111,8 +101,8 @@ func (s *Store) missingObject(ctx context.Context, names []segno.Hash) (segno.Ha
 	return segno.Hash{}, err
 }
 
-// Keep implements [segno.Objects]. In a store whose threads expire an object that was kept lives as
-// long as a thread does, and at least an hour.
+// Keep implements [segno.Objects]. With a TTL the object lives as long as a thread does, and at least an
+// hour.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
 	return o.s.run(ctx, op, "", func() error {
@@ -134,7 +124,7 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 func (s *Store) objectOps(c *segno.Commit) (ops []Op) {
 	ttl := s.objectTTL()
 	for _, h := range ledger.Objects(c) {
-		ops = append(ops, Op{Do: ActCheck, Key: s.objectKey(h), If: RevSome, TTL: ttl})
+		ops = append(ops, Op{Key: s.objectKey(h), If: RevSome, TTL: ttl})
 	}
 	for _, o := range c.Staged.Objects {
 		if key := s.objectKey(o.Name); o.Data != nil {
@@ -164,21 +154,16 @@ func (s *Store) objectTTL() time.Duration {
 }
 
 // Batch implements [segno.Objects].
-func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink(o)) }
+func (o objects) Batch() segno.Batch { return ledger.NewBatch(sink{o}) }
 
 // sink writes the bulk of a batch: [ledger.Sink].
-type sink struct{ s *Store }
-
-// Has implements [ledger.Sink].
-func (k sink) Has(ctx context.Context, name segno.Hash) (bool, error) {
-	return objects(k).Has(ctx, name)
-}
+type sink struct{ objects }
 
 // Encode implements [ledger.Sink]. An object that is too large for one value becomes a reference.
 func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (segno.Object, error) {
 	x := keptObject{size: int64(len(data))}
-	x.data, x.code = k.s.code.Small(data)
-	o := segno.Object{Name: name, Size: x.size, Data: x.encode()}
+	x.data, x.code = k.s.code.Small(nil, data)
+	o := segno.Object{Name: name, Size: x.size, Data: encodeFields(x.fields)}
 	if len(o.Data) <= maxValue {
 		return o, nil
 	}
@@ -199,12 +184,11 @@ func (k sink) Spill(ctx context.Context, all []segno.Object) (_ []segno.Object, 
 // as it is kept then.
 func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, error) {
 	x := new(keptObject)
-	r := reader{b: o.Data}
-	x.read(&r)
-	if x.parts > 0 {
+	if x.fields(&fields{b: o.Data, decoding: true}); x.parts > 0 {
 		return o, nil // Encode has written them
 	}
-	data := r.b
+	data := x.data
+	x.data = nil
 	x.sum = k.s.code.seal.Cuts(data, crc32.ChecksumIEEE)
 	err := k.s.run(ctx, "put object", o.Name.String(), func() error {
 		for ; x.parts == 0 || len(data) > 0; x.parts++ {
@@ -217,11 +201,11 @@ func (k sink) writeParts(ctx context.Context, o segno.Object) (segno.Object, err
 		}
 		return nil
 	})
-	o.Data = x.encode()
+	o.Data = encodeFields(x.fields)
 	return o, err
 }
 
-// stagedTTL is how long bulk waits for its commit in a store whose threads expire.
+// stagedTTL is how long bulk waits for its commit; 0 if threads do not expire.
 func (s *Store) stagedTTL() time.Duration {
 	const day = 24 * time.Hour
 	if s.options.TTL == 0 {

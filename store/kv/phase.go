@@ -14,7 +14,7 @@ import (
 // written before the record that changes the phase, and contains the position of that record. A
 // writer that lost or died leaves a key that a later list removes, and no thread is missed.
 
-// closeOpen removes the key of a thread whose turn ended with the record at pos. If it fails a later
+// closeOpen removes the key of a thread from openGroup. The record at pos ended the thread's turn. If it fails a later
 // list removes the key.
 func (s *Store) closeOpen(ctx context.Context, id segno.ThreadID, pos uint64) {
 	key := openGroup + escape(string(id))
@@ -87,11 +87,7 @@ func (s *Store) writeOpen(ctx context.Context) error {
 
 // openStates returns the threads that may not be in [segno.PhaseDone], and removes stale keys.
 func (s *Store) openStates(ctx context.Context) (states []*threadState, err error) {
-	listed, err := s.listThreads(ctx, openGroup)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.readStates(ctx, listed)
+	listed, all, err := s.listStates(ctx, openGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -118,13 +114,7 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 		}
 		next := *st
 		next.Phase = p
-		packed, err := next.encode(s.code)
-		if err != nil {
-			return err
-		}
-		s.states.remove(id)
-		key := headKey(id)
-		_, err = s.kv.Put(ctx, key, s.code.frame(key, packed), st.rev)
+		err = s.putState(ctx, &next, st.rev)
 		if isKind(err, segno.KindConflict) {
 			err = nil // the thread has changed
 		}

@@ -12,16 +12,17 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
 // TestSealed holds a store with a key to the clauses about sealing, on a KV without and
 // one with abilities.
 func TestSealed(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
 			storetest.TestSealed(t, func(t *testing.T) storetest.Place {
-				m := kv.NewMap(nil)
+				m := kvtest.NewMap(nil)
 				return storetest.Place{
 					Open: func(t *testing.T, key []byte) (segno.Store, error) {
 						s, err := kv.Open(t.Context(), able(m), kv.Options{Key: key})
@@ -38,7 +39,7 @@ func TestSealed(t *testing.T) {
 }
 
 // dump is all keys and values.
-func dump(t *testing.T, m *kv.Map) (all []string) {
+func dump(t *testing.T, m *kvtest.Map) (all []string) {
 	t.Helper()
 	for item, err := range m.List(t.Context(), "", "", 0) {
 		if err != nil {
@@ -54,13 +55,13 @@ func TestSealedStore(t *testing.T) {
 	for name, ttl := range map[string]time.Duration{"for ever": 0, "ttl": 1000 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			clock := storetest.NewClock()
-			under := map[segno.Store]*kv.Map{}
-			at := func(t *testing.T, m *kv.Map) segno.Store {
+			under := map[segno.Store]*kvtest.Map{}
+			at := func(t *testing.T, m *kvtest.Map) segno.Store {
 				s := mustOpen(t, m, kv.Options{Clock: clock.Now, TTL: ttl, Key: storetest.SealedKey()})
 				under[s] = m
 				return s
 			}
-			storetest.TestSome(t, 4, func(t *testing.T) segno.Store { return at(t, kv.NewMap(clock.Now)) }, storetest.Options{
+			storetest.TestSome(t, 4, func(t *testing.T) segno.Store { return at(t, kvtest.NewMap(clock.Now)) }, storetest.Options{
 				Clock: clock,
 				Reopen: func(t *testing.T, s segno.Store) segno.Store {
 					if err := s.Close(); err != nil {
@@ -77,9 +78,9 @@ func TestSealedStore(t *testing.T) {
 // TestPlainValues puts each value of a store without a key into the same store with one:
 // a read that needs it returns an error, and other reads the same as before.
 func TestPlainValues(t *testing.T) {
-	sealed, unsealed := kv.NewMap(noon), kv.NewMap(noon)
+	sealed, unsealed := kvtest.NewMap(noon), kvtest.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
-	for m, o := range map[*kv.Map]kv.Options{sealed: o, unsealed: {}} {
+	for m, o := range map[*kvtest.Map]kv.Options{sealed: o, unsealed: {}} {
 		s := mustOpen(t, m, o)
 		for _, step := range steps() {
 			if err := step(t.Context(), s); err != nil {
@@ -122,7 +123,7 @@ func TestPlainValues(t *testing.T) {
 // TestSwappedValues: the records of two commits change places, of one thread and of two;
 // so do the heads of two threads.
 func TestSwappedValues(t *testing.T) {
-	m := kv.NewMap(noon)
+	m := kvtest.NewMap(noon)
 	o := kv.Options{Key: storetest.SealedKey()}
 	s := mustOpen(t, m, o)
 	for _, step := range steps() {
@@ -171,7 +172,7 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 	o := kv.Options{Key: storetest.SealedKey()}
 	for _, behind := range []bool{false, true} {
 		for n := 1; ; n++ {
-			m := kv.NewMap(noon)
+			m := kvtest.NewMap(noon)
 			f := &faulty{kv: m, at: n, behind: behind}
 			_, failed := kv.Open(t.Context(), f, o)
 			if (f.hit != "") != (failed != nil) {
@@ -197,7 +198,7 @@ func TestFaultsWhileAStoreIsMade(t *testing.T) {
 // TestAStoreWithObjectsIsNotNew keeps an object before there is any thread: it is in
 // plain, and the store can be sealed no more.
 func TestAStoreWithObjectsIsNotNew(t *testing.T) {
-	m := kv.NewMap(nil)
+	m := kvtest.NewMap(nil)
 	objects := mustOpen(t, m, kv.Options{}).Objects()
 	b := objects.Batch()
 	if _, err := b.Put(t.Context(), []byte("an object")); err != nil {
@@ -230,7 +231,7 @@ func (l *late) List(ctx context.Context, prefix, after string, limit int) iter.S
 // TestTwoMakeOneSealedStore has one open a new store while another, with the same key,
 // does, too, and already writes.
 func TestTwoMakeOneSealedStore(t *testing.T) {
-	m := kv.NewMap(nil)
+	m := kvtest.NewMap(nil)
 	second, err := kv.Open(t.Context(), &late{KV: m, before: func() {
 		first := mustOpen(t, m, kv.Options{Key: storetest.SealedKey()})
 		if _, err := first.Commit(t.Context(), segno.Commit{ID: "c", Thread: "t", Create: &segno.Thread{ID: "t"}, Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase}}); err != nil {

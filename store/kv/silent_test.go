@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/store/kv"
+	"github.com/dalsegno/segno/store/kv/kvtest"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
@@ -15,10 +16,10 @@ import (
 // [segno.KindNotFound]. A look-up, an object or a lease is not found if all of its value is
 // gone: see the package comment.
 func TestNoDamageIsSilent(t *testing.T) {
-	for name, able := range map[string]func(*kv.Map) kv.KV{"plain": plain, "batch": able} {
+	for name, able := range map[string]func(*kvtest.Map) kv.KV{"plain": plain, "batch": able} {
 		t.Run(name, func(t *testing.T) {
-			m := kv.NewMap(noon)
-			trial := storetest.NewTrial(t, mustOpen(t, able(m), kv.Options{}))
+			m := kvtest.NewMap(noon)
+			trial := storetest.NewDamageTrial(t, mustOpen(t, able(m), kv.Options{}))
 			items := itemsOf(t, m)
 			for i, x := range items {
 				rnd := rand.New(rand.NewPCG(uint64(i), 9))
@@ -56,7 +57,7 @@ func withZeroPage(val []byte, at int) []byte {
 	return out
 }
 
-func itemsOf(t *testing.T, m *kv.Map) (items []kv.Item) {
+func itemsOf(t *testing.T, m *kvtest.Map) (items []kv.Item) {
 	t.Helper()
 	for item, err := range m.List(t.Context(), "", "", 0) {
 		if err != nil {

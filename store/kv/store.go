@@ -20,8 +20,9 @@ type Options struct {
 	TTL time.Duration
 	// Clock returns the time; nil is time.Now.
 	Clock func() time.Time
-	// Key, if it is not nil, seals all values with AES-256: 32 random bytes, the same for all programs
-	// that open one store. A reader of the KV without the key learns: the ids of threads and commits,
+	// Key is the key of encryption: 32 random bytes, the same for all programs that open one store. With
+	// a Key the store seals all values with AES-256; with nil it encrypts nothing. Open returns
+	// [segno.KindRefused] if the key is missing, wrong or superfluous. A reader of the KV without the key learns: the ids of threads and commits,
 	// which commits belong to a thread, and their order; how many sessions, objects and pins there are,
 	// and which thread a session was in; how long values are, and when they were written. A value that
 	// was changed or moved to another key is [segno.KindCorrupt]. The store cannot detect that a value
@@ -34,12 +35,12 @@ type Options struct {
 // and [segno.Watcher].
 type Store struct {
 	kv      KV
-	getter  Getter  // nil if the KV is none
-	batcher Batcher // nil if the KV is none
-	options Options
-	code    *coder
-	// hasOperation reports whether the store has an operation; nil if it keeps none.
-	hasOperation func(segno.OperationID) bool
+	batcher Batcher
+	// headIsAtomic is set if the KV is a Batcher: the head key is then always that of the newest
+	// record, because both are written together. Otherwise it may be older.
+	headIsAtomic bool
+	options      Options
+	code         *coder
 
 	notifier notify.Notifier
 	calls    sync.RWMutex // held shared by each call under way
@@ -61,25 +62,26 @@ var (
 )
 
 // Open opens the store in kv, or makes one. It reads one value, to find out whether the store is
-// sealed. Without Options.Key, where there should be one, with another, or with a key where there
-// should be none, the error is [segno.KindRefused], and nothing else was read or written. A new
-// store is written by the first commit, or with a key by Open. Close leaves kv open.
+// sealed. It returns [segno.KindRefused], and has read and written nothing else, if Options.Key is nil
+// for a sealed store, is not the store's key, or is set for a store that is not sealed. The first
+// commit writes a new store; with a key, Open does. Close leaves kv open.
 func Open(ctx context.Context, kv KV, o Options) (*Store, error) {
 	const op = "open store"
 	if o.Clock == nil {
 		o.Clock = time.Now
 	}
 	s := &Store{kv: kv, options: o, code: &coder{Squeezer: record.NewSqueezer()}}
-	s.getter, _ = kv.(Getter)
-	s.batcher, _ = kv.(Batcher)
+	if s.batcher, s.headIsAtomic = kv.(Batcher); !s.headIsAtomic {
+		s.batcher = oneByOne{kv}
+	}
 	if err := record.CheckKey(o.Key); err != nil {
 		return nil, err
 	}
 	if o.TTL < 0 || o.TTL > 0 && o.TTL < time.Second {
 		return nil, segno.Errorf(segno.KindInvalid, op, "", "the TTL is less than a second")
 	}
-	if o.TTL > 0 && s.batcher == nil {
-		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that changes many keys at once")
+	if o.TTL > 0 && !s.headIsAtomic {
+		return nil, segno.Errorf(segno.KindInvalid, op, "", "threads can expire only in a key-value store that writes several keys atomically")
 	}
 	if err := s.unseal(ctx); err != nil {
 		return nil, fail(op, "", err)
@@ -118,14 +120,10 @@ func (s *Store) run(ctx context.Context, op, name string, do func() error) error
 	return err
 }
 
-// sequence yields what one call returns, and then its error.
+// sequence yields the values that one call returns, and then its error.
 func sequence[T any](ctx context.Context, s *Store, op, name string, list func() ([]T, error)) iter.Seq2[T, error] {
-	return yieldAll(func() ([]T, error) { return call(ctx, s, op, name, list) })
-}
-
-func yieldAll[T any](list func() ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		all, err := list()
+		all, err := call(ctx, s, op, name, list)
 		for _, x := range all {
 			if !yield(x, nil) {
 				return
@@ -165,7 +163,8 @@ func (s *Store) Close() error {
 }
 
 // Wait implements [segno.Watcher]. It returns at once after a commit of this Store, and within a
-// quarter of a second after a commit of another process, because it polls the thread's head.
+// quarter of a second after a commit of another process, because it polls the thread's head. It polls
+// although some key-value stores can notify: [KV] then needs no such ability.
 func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (segno.Head, error) {
 	return s.notifier.Wait(ctx, thread, after, s.Head, notify.Poll())
 }
@@ -181,8 +180,8 @@ func (s *Store) Head(ctx context.Context, id segno.ThreadID) (segno.Head, error)
 	})
 }
 
-// Delete implements [segno.Store]. In a store whose threads expire the values of a deleted thread
-// are removed when the thread expires.
+// Delete implements [segno.Store]. With a TTL the values of a deleted thread stay until the thread
+// expires.
 func (s *Store) Delete(ctx context.Context, id segno.ThreadID) error {
 	defer s.notifier.Notify(id)
 	return s.retryConflicts(ctx, "delete thread", id, func(retry bool) error {
@@ -236,13 +235,13 @@ func (s *Store) readState(ctx context.Context, id segno.ThreadID, doubt bool) (*
 			return nil, err
 		}
 		if st.Head.Thread != id {
-			return nil, damaged(key, errors.New("it is of another thread"))
+			return nil, damaged(key, errors.New("it belongs to another thread"))
 		}
 		st.rev = rev
 	case segno.KindOf(err) != segno.KindNotFound:
 		return nil, err
 	}
-	if s.batcher == nil || st.pos == 0 || doubt {
+	if !s.headIsAtomic || st.pos == 0 || doubt {
 		if st, err = s.readNewer(ctx, st); err != nil {
 			return nil, err
 		}
@@ -292,18 +291,16 @@ func (s *Store) remember(st *threadState) {
 
 // observeStamp makes later stamps greater than stamp.
 func (s *Store) observeStamp(stamp int64) {
-	s.advanceStamp(func(last int64) int64 { return max(last, stamp) })
+	s.stampMu.Lock()
+	defer s.stampMu.Unlock()
+	s.lastStamp = max(s.lastStamp, stamp)
 }
 
 // nextStamp returns a time after all that this store has seen. It orders lists across threads and
 // nothing else.
 func (s *Store) nextStamp() int64 {
-	return s.advanceStamp(func(last int64) int64 { return max(s.options.Clock().UnixNano(), last+1) })
-}
-
-func (s *Store) advanceStamp(next func(last int64) int64) int64 {
 	s.stampMu.Lock()
 	defer s.stampMu.Unlock()
-	s.lastStamp = next(s.lastStamp)
+	s.lastStamp = max(s.options.Clock().UnixNano(), s.lastStamp+1)
 	return s.lastStamp
 }

@@ -20,27 +20,24 @@ type listedThread struct {
 	Item
 }
 
-// listOp writes a thread's key in one of the two groups.
-func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
-	key := group + escape(string(id))
-	var w writer
-	w.text(string(id))
-	if group == openGroup {
-		w.uint(pos)
+func (x *listedThread) fields(f *fields) {
+	text(f, &x.id)
+	if Group(x.Key) == openGroup {
+		unsigned(f, &x.pos)
 	}
-	w.int(s.options.Clock().UnixNano())
-	return Op{Key: key, Val: s.code.frame(key, w.b), If: RevAny}
+	signed(f, &x.since)
 }
 
-func (s *Store) decodeListed(item Item) (x listedThread, err error) {
-	x.Item = item
-	return x, s.code.decode(item.Key, item.Val, func(r *reader) {
-		x.id = segno.ThreadID(r.text())
-		if Group(item.Key) == openGroup {
-			x.pos = r.uint()
-		}
-		x.since = r.int()
-	})
+// listOp writes a thread's key in one of the two groups.
+func (s *Store) listOp(group string, id segno.ThreadID, pos uint64) Op {
+	x := listedThread{id: id, pos: pos, since: s.options.Clock().UnixNano(), Item: Item{Key: group + escape(string(id))}}
+	return Op{Key: x.Key, Val: s.code.frame(x.Key, encodeFields(x.fields)), If: RevAny}
+}
+
+func (s *Store) decodeListed(item Item) (listedThread, error) {
+	x := listedThread{Item: item}
+	err := s.code.decode(item.Key, item.Val, x.fields)
+	return x, err
 }
 
 // listThreads reads threadsGroup or openGroup. The caller reads the states of the threads to find out
@@ -49,43 +46,41 @@ func (s *Store) listThreads(ctx context.Context, group string) ([]listedThread, 
 	return listDecoded(ctx, s.kv, group, s.decodeListed)
 }
 
-// readStates reads the states of threads, in one round trip if the head keys are exact.
-func (s *Store) readStates(ctx context.Context, all []listedThread) ([]*threadState, error) {
+// listStates reads threadsGroup or openGroup, and the states of its threads: in one round trip if the head
+// keys are exact.
+func (s *Store) listStates(ctx context.Context, group string) (all []listedThread, states []*threadState, err error) {
+	if all, err = s.listThreads(ctx, group); err != nil {
+		return nil, nil, err
+	}
 	vals := make([][]byte, len(all))
-	if s.batcher != nil {
+	if s.headIsAtomic {
 		keys := make([]string, len(all))
 		for i, x := range all {
 			keys[i] = headKey(x.id)
 		}
-		var err error
 		if vals, err = s.getAll(ctx, keys); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	states := make([]*threadState, len(all))
+	states = make([]*threadState, len(all))
 	for i, x := range all {
-		var err error
 		if vals[i] != nil {
 			states[i], err = decodeThreadState(s.code, headKey(x.id), vals[i])
 		} else {
 			states[i], err = s.readState(ctx, x.id, false)
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		s.observeStamp(states[i].stamp)
 	}
-	return states, nil
+	return all, states, nil
 }
 
 // visibleThreads returns the states of all threads that are not deleted, the most recently changed
 // first.
 func (s *Store) visibleThreads(ctx context.Context) ([]*threadState, error) {
-	listed, err := s.listThreads(ctx, threadsGroup)
-	if err != nil {
-		return nil, err
-	}
-	all, err := s.readStates(ctx, listed)
+	listed, all, err := s.listStates(ctx, threadsGroup)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +152,9 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 }
 
 // threadsOfSession returns which threads have a session in their chains.
-func (s *Store) threadsOfSession(ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState) (map[segno.ThreadID]bool, error) {
+func (s *Store) threadsOfSession(
+	ctx context.Context, id segno.SessionID, threads map[segno.ThreadID]*threadState,
+) (map[segno.ThreadID]bool, error) {
 	all, found, err := s.readLookUps(ctx, s.sessionGroup(id))
 	if err != nil {
 		return nil, err
@@ -201,27 +198,25 @@ func (s *Store) Chain(ctx context.Context, id segno.ThreadID) iter.Seq2[segno.Li
 		if err != nil {
 			return nil, err
 		}
+		var next *segno.Link // of the newest session that is not detached
 		err = s.eachRecord(ctx, run{id, areaLog, 1, st.pos}, func(e *logRecord) error {
 			l, err := e.decodeLink()
-			if l != nil {
-				links = append(links, *l)
+			if l == nil || err != nil {
+				return err
 			}
-			return err
+			if !l.Detached {
+				if next != nil {
+					l.End = next.Start
+				}
+				next = l
+			}
+			links = append(links, *l)
+			return nil
 		})
 		if err != nil {
 			return nil, err
 		}
 		slices.Reverse(links)
-		head := -1
-		for i := range links {
-			if links[i].Detached {
-				continue
-			}
-			if head >= 0 {
-				links[head].End = links[i].Start
-			}
-			head = i
-		}
 		return links, nil
 	})
 }

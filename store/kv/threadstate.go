@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -17,7 +18,7 @@ type threadState struct {
 	linkPos uint64
 	stamp   int64
 	info    segno.Thread
-	line    lineage // of the head; without runs after a move to a head whose line is not known
+	line    lineage // of the head; without runs if the thread moved to another head and its line was not read
 	turn    int     // of the head, with line
 	copied  uint64  // how many records a fork has in areaOld
 	renewed int64   // when the look-ups of the thread were last given their time to live, in nanoseconds
@@ -28,36 +29,46 @@ type threadState struct {
 // visible reports whether the thread exists and is not deleted.
 func (st *threadState) visible() bool { return st.Exists && !st.Deleted }
 
-func (st *threadState) encode(q *coder) ([]byte, error) {
-	info, errInfo := record.EncodeThread(&st.info)
-	link, errLink := record.EncodeLink(&st.Link)
-	if err := errors.Join(errInfo, errLink); err != nil {
-		return nil, err
-	}
-	deleted := byte(0)
+// fields lists the fields of a head key. info and link are encoded.
+func (st *threadState) fields(f *fields, info, link *[]byte) {
+	text(f, &st.Head.Thread)
+	text(f, &st.Head.Head)
+	text(f, &st.Tip)
+	signed(f, &st.Seq)
+	signed(f, &st.Turn)
+	unsigned(f, &st.Epoch)
+	unsigned(f, &st.pos)
+	unsigned(f, &st.linkPos)
+	signed(f, &st.stamp)
+	var deleted byte
 	if st.Deleted {
 		deleted = 1
 	}
-	var w writer
-	w.text(string(st.Head.Thread))
-	w.text(string(st.Head.Head))
-	w.text(string(st.Tip))
-	w.int(st.Seq)
-	w.int(int64(st.Turn))
-	w.uint(st.Epoch)
-	w.uint(st.pos)
-	w.uint(st.linkPos)
-	w.int(st.stamp)
-	w.byte(deleted)
-	w.lineage(st.Head.Thread, st.line, 0)
-	w.uint(uint64(st.line.cut))
-	w.int(int64(st.turn))
-	w.uint(st.copied)
-	w.int(st.renewed)
-	w.bytes(info)
-	w.bytes(link)
-	w.byte(byte(st.Phase))
-	return q.Pack(w.b), nil
+	octet(f, &deleted)
+	st.Exists, st.Deleted = st.pos > 0, deleted != 0
+	st.line.fields(f, st.Head.Thread, 0)
+	unsigned(f, &st.line.cut)
+	signed(f, &st.turn)
+	unsigned(f, &st.copied)
+	signed(f, &st.renewed)
+	text(f, info)
+	text(f, link)
+	if !f.decoding || len(f.b) > 0 { // older versions do not write the phase
+		octet(f, &st.Phase)
+	}
+}
+
+func (st *threadState) encode(q *coder) []byte {
+	info, link := record.EncodeThread(&st.info), record.EncodeLink(&st.Link)
+	return q.Pack(encodeFields(func(f *fields) { st.fields(f, &info, &link) }))
+}
+
+// putState writes a head key that changes nothing of the thread's log.
+func (s *Store) putState(ctx context.Context, st *threadState, ifRev Rev) error {
+	s.states.remove(st.Head.Thread)
+	key := headKey(st.Head.Thread)
+	_, err := s.kv.Put(ctx, key, s.code.frame(key, st.encode(s.code)), ifRev)
+	return err
 }
 
 // decodeThreadState decodes the value of a head key.
@@ -68,21 +79,7 @@ func decodeThreadState(q *coder, key string, val []byte) (*threadState, error) {
 	}
 	st := new(threadState)
 	var info, link []byte
-	err = q.decodePacked(key, packed, func(r *reader) {
-		st.Head.Thread = segno.ThreadID(r.text())
-		st.Head.Head, st.Tip = segno.CommitID(r.text()), segno.CommitID(r.text())
-		st.Seq, st.Turn, st.Epoch = r.int(), int(r.int()), r.uint()
-		st.pos, st.linkPos, st.stamp = r.uint(), r.uint(), r.int()
-		st.Exists, st.Deleted = st.pos > 0, r.byte() != 0
-		st.line = r.lineage(st.Head.Thread)
-		st.line.cut = int(r.uint())
-		st.turn, st.copied, st.renewed = int(r.int()), r.uint(), r.int()
-		info, link = r.bytes(), r.bytes()
-		if len(r.b) > 0 { // older versions do not write the phase
-			st.Phase = segno.Phase(r.byte())
-		}
-	})
-	if err != nil {
+	if err := q.decodePacked(key, packed, func(f *fields) { st.fields(f, &info, &link) }); err != nil {
 		return nil, err
 	}
 	var errInfo, errLink error

@@ -63,7 +63,7 @@ func parseBodyName(name string) (h segno.Hash, born time.Time, err error) {
 			return h, time.Unix(seconds, 0), err
 		}
 	}
-	return h, born, fmt.Errorf("%q is not the name of a body", name)
+	return h, born, fmt.Errorf("invalid body name %q", name)
 }
 
 // putBody stores bytes outside of their row and returns their name. They are durable, but no row names them
@@ -150,18 +150,17 @@ func (s *Store) sweepBodies(ctx context.Context, old time.Time) error {
 
 // deleteBodies deletes those of some bodies that no row names.
 func (s *Store) deleteBodies(ctx context.Context, op string, names []string) error {
-	rows, err := s.pool.Query(ctx, s.sql(`SELECT x FROM unnest($1::text[]) x WHERE x <> '' AND NOT EXISTS (SELECT FROM {}objects
-		WHERE body = x)
-		AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`), names)
-	if err != nil {
-		return err
+	var name string
+	var unnamed []string
+	err := querier{s, s.pool}.Query(ctx, `SELECT x FROM unnest($1::text[]) x WHERE x <> ''
+		AND NOT EXISTS (SELECT FROM {}objects WHERE body = x) AND NOT EXISTS (SELECT FROM {}commits WHERE body = x)`, []any{names}, []any{&name}, func() error {
+		unnamed = append(unnamed, name)
+		return nil
+	})
+	if err == nil {
+		_, err = s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed)
 	}
-	unnamed, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	if _, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {}bodies WHERE name = ANY($1::text[])`), unnamed); err != nil ||
-		s.options.Bucket == nil {
+	if err != nil || s.options.Bucket == nil {
 		return err
 	}
 	for _, name := range unnamed {

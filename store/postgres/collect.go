@@ -12,9 +12,9 @@ import (
 // minAge is the age below which a collection keeps every object: as long as a batch may take to its commit.
 const minAge = time.Hour
 
-// Collect implements [segno.Collector]. It keeps what the heads and tips of threads reach, all their nodes
-// that were not amended, pins, operations and workspaces, and the checkpoints of the policy. Without a Trace
-// it drops no object.
+// Collect implements [segno.Collector]. It keeps the commits and objects that the heads and tips of threads
+// reach, all their nodes that were not amended, pins, operations and workspaces, and the checkpoints of the
+// policy. Without a Trace it drops no object.
 //
 // It reads and traces beside other writers, then locks them out for a moment. If they brought nothing that
 // must be traced, it deletes the rest; otherwise it traces that and locks them out again. It deletes bodies
@@ -36,24 +36,16 @@ func (s *Store) Erase(ctx context.Context, p segno.CollectPolicy) (segno.Collect
 
 func (s *Store) collect(ctx context.Context, op string, p *segno.CollectPolicy, erase bool,
 	deleteBodies func(*collection) error) (segno.Collection, error) {
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return segno.Collection{}, err
-	}
-	defer s.calls.End()
 	now := s.options.now()
-	x := &collection{s: s, Graph: sqlstore.NewGraph(&s.records, graphQueries, s.Objects(), p, erase),
-		old: now.Add(-minAge).Unix(), start: now.Unix()}
-	err := x.run(ctx, p)
-	if err == nil && !p.DryRun {
-		err = deleteBodies(x)
-	}
-	return x.Collection, s.fail(ctx, op, s.name, err)
-}
-
-var graphQueries = sqlstore.GraphQueries{
-	Pointers: `SELECT head, tip FROM {}threads WHERE NOT hidden AND changed > $1
-		UNION ALL SELECT c.id, c.id FROM {}pins p JOIN {}commits c ON c.n = p.n`,
-	Operations: `SELECT id, workspace, record FROM {}operations WHERE n > $1`,
+	x := &collection{s: s, Graph: sqlstore.NewGraph(s.common, p, erase), old: now.Add(-minAge).Unix(), start: now.Unix()}
+	err := s.once(ctx, op, s.name, func(ctx context.Context) error {
+		err := x.run(ctx, p)
+		if err == nil && !p.DryRun {
+			err = deleteBodies(x)
+		}
+		return err
+	})
+	return x.Collection, err
 }
 
 // collection is a run of Collect or Erase.
@@ -114,8 +106,8 @@ func (x *collection) run(ctx context.Context, p *segno.CollectPolicy) error {
 		}
 	}
 	x.Collection = segno.Collection{}
-	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers brought something new each time").
-		WithHint("try again when there is less going on")
+	return segno.Errorf(segno.KindBusy, "collect", x.s.name, "other writers added data during each attempt").
+		WithHint("try again when fewer processes write")
 }
 
 // exclusively runs f while no other process commits or keeps objects. Commits with a number up to last are
@@ -135,15 +127,12 @@ func (s *Store) exclusively(ctx context.Context, f func(tx pgx.Tx, last int64) e
 
 func (x *collection) readObjects(ctx context.Context) error {
 	x.objects = map[segno.Hash]stored{}
+	var name []byte
+	var o stored
 	return querier{x.s, x.s.pool}.Query(ctx, `SELECT o.name, o.born <= $1, coalesce(octet_length(o.data), octet_length(b.data), o.size)::bigint
-		FROM {}objects o LEFT JOIN {}bodies b ON b.name = o.body`, []any{x.old}, func(r sqlstore.Row) error {
-		var name []byte
-		var o stored
-		err := r.Scan(&name, &o.isOld, &o.bytes)
-		if err == nil {
-			x.objects[segno.Hash(name)] = o
-		}
-		return err
+		FROM {}objects o LEFT JOIN {}bodies b ON b.name = o.body`, []any{x.old}, []any{&name, &o.isOld, &o.bytes}, func() error {
+		x.objects[segno.Hash(name)] = o
+		return nil
 	})
 }
 
@@ -151,20 +140,15 @@ func (x *collection) readObjects(ctx context.Context) error {
 // erasure deletes.
 func (x *collection) count() (nodes []*sqlstore.GraphNode, old, young [][]byte) {
 	x.Collection = segno.Collection{Kept: len(x.objects)}
-	nodes = x.Unreachable()
-	for _, n := range nodes {
-		if n.Checkpoint != nil {
-			x.Checkpoints++
-		}
-	}
+	nodes, x.Checkpoints = x.Unreachable()
 	for name, o := range x.objects {
 		switch {
-		case o.isOld && !x.Reaches(name):
-			old = append(old, name[:])
-		case !o.isOld && x.Erases(name):
-			young = append(young, name[:])
-		default:
+		case !x.Drops(name, o.isOld):
 			continue
+		case o.isOld:
+			old = append(old, name[:])
+		default:
+			young = append(young, name[:])
 		}
 		x.Objects, x.Kept, x.Bytes = x.Objects+1, x.Kept-1, x.Bytes+o.bytes
 	}
@@ -182,7 +166,7 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 			terms, termNumbers = append(terms, term), append(termNumbers, n.Row)
 		}
 	}
-	if x.Erasure() != nil {
+	if x.Erasure != nil {
 		if err := x.erase(ctx, tx, numbers); err != nil {
 			return err
 		}
@@ -206,20 +190,16 @@ func (x *collection) delete(ctx context.Context, tx pgx.Tx) error {
 // deleteObjects deletes objects, but not those that were kept again since a time.
 func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byte, since int64) error {
 	isDeleted := make(map[segno.Hash]bool, len(names))
-	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[])
-		AND born <= $2 RETURNING name, coalesce(body, '')`,
-		[]any{names, since}, func(r sqlstore.Row) error {
-			var name []byte
-			var body string
-			if err := r.Scan(&name, &body); err != nil {
-				return err
-			}
-			isDeleted[segno.Hash(name)] = true
-			if x.Erasure() != nil {
-				x.bodies = append(x.bodies, body)
-			}
-			return nil
-		})
+	var name []byte
+	var body string
+	err := querier{x.s, tx}.Query(ctx, `DELETE FROM {}objects WHERE name = ANY($1::bytea[]) AND born <= $2
+		RETURNING name, coalesce(body, '')`, []any{names, since}, []any{&name, &body}, func() error {
+		isDeleted[segno.Hash(name)] = true
+		if x.Erasure != nil {
+			x.bodies = append(x.bodies, body)
+		}
+		return nil
+	})
 	for _, name := range names {
 		if !isDeleted[segno.Hash(name)] {
 			x.Objects, x.Kept, x.Bytes = x.Objects-1, x.Kept+1, x.Bytes-x.objects[segno.Hash(name)].bytes
@@ -228,33 +208,28 @@ func (x *collection) deleteObjects(ctx context.Context, tx pgx.Tx, names [][]byt
 	return err
 }
 
-// erase deletes what deleted threads leave besides nodes, and notes the bodies of nodes that are about to be
+// erase deletes the records of deleted threads except for their nodes, and notes the bodies of nodes that are about to be
 // deleted. The id of a thread remains.
 func (x *collection) erase(ctx context.Context, tx pgx.Tx, nodes []int64) error {
+	var body string
 	err := querier{x.s, tx}.Query(ctx, `SELECT body FROM {}commits WHERE n = ANY($1::bigint[]) AND body IS NOT NULL`, []any{nodes},
-		func(r sqlstore.Row) error {
-			var body string
-			err := r.Scan(&body)
+		[]any{&body}, func() error {
 			x.bodies = append(x.bodies, body)
-			return err
+			return nil
 		})
 	if err != nil {
 		return err
 	}
 	var changes []change
-	for _, id := range x.Erasure().Threads {
-		rec, err := x.s.records.ErasedThread(id)
-		if err != nil {
-			return err
-		}
+	for _, id := range x.Erasure.Threads {
 		changes = append(changes, change{`UPDATE {}threads SET record = $1, link = NULL, session = NULL, owner = NULL, expires = NULL
 			WHERE id = $2 AND hidden`,
-			[]any{rec, []byte(id)}})
+			[]any{x.s.records.ErasedThread(id), []byte(id)}})
 	}
 	return x.s.execAll(ctx, tx, append(changes,
 		change{`DELETE FROM {}links WHERE thread IN (SELECT n FROM {}threads WHERE hidden)`, nil},
-		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Operations)}},
-		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure().Workspaces)}}))
+		change{`DELETE FROM {}operations WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Operations)}},
+		change{`UPDATE {}workspaces SET state = NULL WHERE id = ANY($1::bytea[])`, []any{idList(x.Erasure.Workspaces)}}))
 }
 
 // change is a statement and its arguments.

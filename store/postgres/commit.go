@@ -18,27 +18,25 @@ type encodedCommit struct {
 	body     string // the name of the entries' body; Encoded.Entries is nil then
 	link     []byte
 	headLink []byte // the same link, sealed to the thread's row
-	session  []byte // the hash by which the link's session is found
+	session  []byte // the hash that finds the link's session
 	staged   []stagedObject
 	needs    [][]byte   // stored names of the objects that must exist, sorted
-	expired  segno.Hash // a staged object whose body may have been deleted
+	expired  segno.Hash // a staged object; its body may have been deleted
 }
 
 // Commit implements [segno.Store].
 func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, err error) {
-	const op = "commit"
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return head, err
-	}
-	defer s.calls.End()
-	w, err := s.encode(ctx, c)
+	err = s.once(ctx, "commit", string(c.ID), func(ctx context.Context) error {
+		w, err := s.encode(ctx, c)
+		if err == nil {
+			head, err = s.execute(ctx, w)
+		}
+		return err
+	})
 	if err == nil {
-		head, err = s.execute(ctx, w)
+		s.watch.Notify(c.Thread)
 	}
-	if err == nil {
-		s.watch.notifier.Notify(c.Thread)
-	}
-	return head, s.fail(ctx, op, string(c.ID), err)
+	return head, err
 }
 
 // encode hashes, encodes and compresses, and writes the body of large entries.
@@ -122,7 +120,7 @@ type notSentError struct{ error }
 func (e notSentError) Unwrap() error     { return e.error }
 func (e notSentError) SafeToRetry() bool { return true }
 
-// headRow is the head of a thread as a row holds it. isDeleted is nil if there is no such row.
+// headRow is the head of a thread as a row holds it. isDeleted is nil if the row does not exist.
 type headRow struct {
 	isDeleted       *bool
 	head, tip, link []byte
@@ -141,8 +139,8 @@ func (s *Store) decodeHead(thread segno.ThreadID, h *headRow) (segno.Head, error
 		Seq: *h.seq, Turn: int(*h.turn), Epoch: uint64(*h.epoch), Link: link}, err
 }
 
-// obstacles reads in one query all that may keep a commit from being applied: its thread, the commit with
-// the same id and that commit's thread, and which of the nodes, objects, pins and operations are missing.
+// obstacles reads in one query all reasons for which a commit may not be applied: its thread, the commit with
+// the same id and that commit's thread, and the nodes, objects, pins and operations that are missing.
 const obstacles = `SELECT
 	t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.session,
 	u.hidden, d.digest, coalesce(d.head, d.id), coalesce(d.tip, d.id), d.seq, coalesce(d.high, d.turn), coalesce(d.epoch, 0), l.record,

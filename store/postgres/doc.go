@@ -33,8 +33,8 @@
 // With [Options.Key] each record is sealed to its place: the record of a thread to the thread's id, those of a
 // commit to its thread and its parent, an object to its name. A record opens in no other row and in no other store,
 // so a node proves which commit it follows. Sessions, terms, paths and the names of objects, by which queries find
-// rows, are keyed hashes. A separate table has the mark of the key, a salt and a check value. The version is one
-// that a segno that does not know seals refuses. Other columns, such as seq, are neither encrypted nor sealed.
+// rows, are keyed hashes. A separate table has the mark of the key, a salt and a check value. A segno without support for
+// seals refuses the version. Other columns, such as seq, are neither encrypted nor sealed.
 //
 // # Damage
 //

@@ -125,7 +125,7 @@ func isNotExecuted(err error) bool {
 
 // errRetry means that the reason why a commit was not applied is gone. The commit is retried; the
 // caller sees this error only if other writers were first until the end of [Options.Patience].
-var errRetry = errors.New("other writers were faster each time")
+var errRetry = errors.New("too many conflicts with other writers")
 
 // withRetry repeats f while its error is transient, until [Options.Patience] or ctx ends. f must be safe to
 // repeat.

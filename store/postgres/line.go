@@ -40,28 +40,20 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 	if w.Last < 0 {
 		return nil, segno.Errorf(segno.KindInvalid, op, string(at), "the window is negative")
 	}
-	if err := s.calls.Begin(ctx, op); err != nil {
-		return nil, err
-	}
-	defer s.calls.End()
 	var nodes []sqlstore.Node
-	err := s.withRetry(ctx, func(ctx context.Context) (err error) {
-		nodes, err = s.readLine(ctx, at, w)
+	err := s.call(ctx, op, string(at), func(ctx context.Context) (err error) {
+		if nodes, err = s.readLine(ctx, at, w); err == nil && w.Entries {
+			err = s.readBodies(ctx, nodes)
+		}
 		return err
 	})
 	if err == nil && len(nodes) == 0 {
 		err = s.missingCommit(ctx, op, at)
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes, true)
-	}
-	if err == nil && w.Entries {
-		err = s.readBodies(ctx, nodes)
+		err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
-		return nil, s.fail(ctx, op, string(at), err)
-	}
-	if err := s.records.Open(nodes); err != nil {
 		return nil, err
 	}
 	return s.records.Decode(nodes, w.Entries, false)
@@ -71,8 +63,8 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 // its head, the commit was lost.
 func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID) error {
 	var isHead bool
-	err := s.row(ctx, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1) AND NOT hidden)`,
-		[]any{[]byte(at)}, &isHead)
+	err := sqlstore.ReadRow(ctx, database{s}, op, string(at), `SELECT EXISTS (SELECT FROM {}threads WHERE (head = $1 OR tip = $1)
+		AND NOT hidden)`, []any{[]byte(at)}, &isHead)
 	switch {
 	case err != nil:
 		return err
@@ -85,12 +77,9 @@ func (s *Store) missingCommit(ctx context.Context, op string, at segno.CommitID)
 func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window) (nodes []sqlstore.Node, err error) {
 	var id, thread, parent []byte
 	var last segno.ThreadID // few threads have many nodes: their ids are shared
-	return nodes, querier{s, s.pool}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, func(r sqlstore.Row) error {
-		var n sqlstore.Node
-		if err := r.Scan(&id, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread,
-			&parent, &n.IsRoot); err != nil {
-			return err
-		}
+	var n sqlstore.Node
+	err = querier{s, s.pool}.Query(ctx, loadLine, []any{[]byte(at), w.Last, w.Entries}, []any{&id, &n.Depth, &n.Seq,
+		&n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Body, &thread, &parent, &n.IsRoot}, func() error {
 		if string(last) != string(thread) {
 			last = segno.ThreadID(thread)
 		}
@@ -98,6 +87,7 @@ func (s *Store) readLine(ctx context.Context, at segno.CommitID, w segno.Window)
 		nodes = append(nodes, n)
 		return nil
 	})
+	return nodes, err
 }
 
 // readBodies reads the entries that are bodies, a few at a time.

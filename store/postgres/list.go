@@ -2,14 +2,13 @@ package postgres
 
 import (
 	"context"
-	"iter"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/phase"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// hashOf returns the hash by which an index finds a name of any length.
+// hashOf returns the hash that stands for a name of any length in an index.
 func hashOf(name string) []byte {
 	h := segno.HashOf([]byte(name))
 	return h[:16]
@@ -23,32 +22,28 @@ func hashOrNull(name string) []byte {
 	return hashOf(name)
 }
 
-// Checkpoints implements [segno.Store].
-func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
-	return sqlstore.Pages(&q, sqlstore.MaxPage, func(before int64, count int) (found []segno.Checkpoint, next int64, err error) {
-		query, args := s.checkpointQuery(&q, before, count)
-		rows, err := sqlstore.List(ctx, database{s}, "list checkpoints", string(q.Thread), query, args,
-			func(r sqlstore.Row) (sqlstore.CheckpointRow, error) {
-				var row sqlstore.CheckpointRow
-				return row, row.Scan(r)
-			})
-		if err != nil {
-			return nil, 0, err
-		}
-		for i := range rows {
-			c, err := s.records.QueriedCheckpoint(&rows[i], &q)
-			if err != nil {
-				return nil, 0, err
-			}
-			if q.Matches(c) {
-				found = append(found, *c)
-			}
-		}
-		if len(rows) == count {
-			next = rows[count-1].Position
-		}
-		return found, next, nil
-	})
+// dialect returns the queries of this database.
+func (s *Store) dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		Checkpoints: s.checkpointQuery,
+		FirstPage:   sqlstore.MaxPage,
+		Threads:     s.threadQuery,
+		InPhase: func(p segno.Phase, after segno.ThreadID, count int) (string, []any) {
+			return `SELECT id, record, head, seq, true FROM {}threads WHERE phase = $1 AND id > $2 AND NOT hidden ORDER BY id LIMIT $3`,
+				[]any{int16(p), []byte(after), count}
+		},
+		Remember:   s.rememberPhase,
+		Workspaces: workspaceQuery, InodeBits: 1,
+		Seqs: func(ids []segno.ThreadID) (string, []any) {
+			return `SELECT id, seq FROM {}threads WHERE id = ANY($1) AND NOT hidden`, []any{idList(ids)}
+		},
+		Chain: `SELECT l.record, c.id FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
+			WHERE l.thread = (SELECT n FROM {}threads WHERE id = ?1 AND NOT hidden) ORDER BY l.seq`,
+		Pointers: `SELECT head, tip FROM {}threads WHERE NOT hidden AND changed > ?1
+			UNION ALL SELECT c.id, c.id FROM {}pins p JOIN {}commits c ON c.n = p.n`,
+		Operations: `SELECT id, workspace, record FROM {}operations WHERE n > ?1`,
+		Log:        `SELECT id, record, true FROM {}operations WHERE workspace = ?1 ORDER BY n DESC`,
+	}
 }
 
 // checkpointQuery returns the query for a page. It starts with the rarest condition, in the order of the
@@ -73,20 +68,14 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 	return `SELECT ` + order + `, c.id, c.seq, t.id, p.id, c.checkpoint, pin.name, CASE WHEN c.parent IS NOT NULL AND p.n IS NULL
 			OR c.seq > 1 AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq - 1) IS NULL
 			OR c.seq < t.seq AND (SELECT x.n FROM {}commits x WHERE x.thread = c.thread AND x.seq = c.seq + 1) IS NULL
-			THEN 'a commit beside it is missing' END
+			THEN 'a commit beside it is missing' END, false, NULL::bytea, 0, 0
 		FROM ` + from + ` JOIN {}threads t ON t.n = c.thread
 			LEFT JOIN {}commits p ON p.n = c.parent LEFT JOIN {}pins pin ON pin.n = c.n
 		WHERE ` + where.String() + ` ORDER BY ` + order + ` DESC LIMIT ` + limit, where.Args
 }
 
-// Threads implements [segno.Store].
-func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	if err := phase.Check(&q); err != nil {
-		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
-	}
-	if q.Phase != segno.PhaseUnknown {
-		return phase.Threads(ctx, s, phaseIndex{s}, q)
-	}
+// threadQuery is the query Threads of [sqlstore.Dialect].
+func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	var where sqlstore.Where
 	where.And("NOT t.hidden")
 	if q.ParentThread != "" {
@@ -102,35 +91,17 @@ func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segn
 		where.And("t.n IN (SELECT thread FROM {}links WHERE session = %s)", hashOf(s.records.Sealer.Name("session", string(q.Session))))
 	}
 	where.Prefix(database{s}, "t.id", q.IDPrefix)
-	query := `SELECT t.id, t.record FROM {}threads t WHERE ` + where.String() + ` ORDER BY t.changed DESC`
+	query := `SELECT t.id, t.record, true, false, NULL::bytea, 0, 0 FROM {}threads t WHERE ` + where.String() + ` ORDER BY t.changed DESC`
 	if q.Limit > 0 {
 		query += ` LIMIT ` + where.Arg(q.Limit)
 	}
-	return sqlstore.Yield(func() ([]segno.Thread, error) {
-		return sqlstore.List(ctx, database{s}, "list threads", "", query, where.Args, func(r sqlstore.Row) (segno.Thread, error) {
-			var id sqlstore.Text
-			var rec []byte
-			if err := r.Scan(&id, &rec); err != nil {
-				return segno.Thread{}, err
-			}
-			return s.records.Thread(segno.ThreadID(id), rec)
-		})
-	})
+	return query, where.Args
 }
 
-// phaseIndex implements [phase.Index].
-type phaseIndex struct{ s *Store }
-
-func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, count int) ([]phase.Found, error) {
-	return x.s.records.InPhase(ctx, database{x.s}, []segno.Phase{segno.PhaseUnknown, p}, count, func(p segno.Phase) (string, []any) {
-		return `SELECT id, record, head, seq, true FROM {}threads WHERE phase = $1 AND id > $2 AND NOT hidden ORDER BY id LIMIT $3`,
-			[]any{int16(p), []byte(after), count}
-	})
-}
-
-// Remember implements [phase.Index]. It does nothing on a standby, which cannot be written.
-func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
-	_, err := database{x.s}.Change(ctx, "list threads", string(f.Thread.ID), `UPDATE {}threads SET phase = $1 WHERE id = $2 AND seq = $3`,
+// rememberPhase records the phase of a thread that has not changed since. It does nothing on a standby, which
+// cannot be written.
+func (s *Store) rememberPhase(ctx context.Context, f phase.Found, p segno.Phase) error {
+	_, err := database{s}.Change(ctx, "list threads", string(f.Thread.ID), `UPDATE {}threads SET phase = $1 WHERE id = $2 AND seq = $3`,
 		int16(p), []byte(f.Thread.ID), f.Seq)
 	if segno.KindOf(err) == segno.KindRefused {
 		return nil
@@ -138,21 +109,8 @@ func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) 
 	return err
 }
 
-// Chain implements [segno.Chains].
-func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
-	return sqlstore.Yield(func() ([]segno.Link, error) {
-		head, err := s.Head(ctx, thread)
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, c.id
-			FROM {}links l JOIN {}commits c ON c.thread = l.thread AND c.seq = l.seq
-			WHERE l.thread = (SELECT n FROM {}threads WHERE id = $1 AND NOT hidden) ORDER BY l.seq`)
-	})
-}
-
-// findWorkspaces is the query of [sqlstore.WorkspaceQueries].
-func findWorkspaces(paths [][]byte, device, inode int64) (string, []any) {
+// workspaceQuery is the query Workspaces of [sqlstore.Dialect].
+func workspaceQuery(paths [][]byte, device, inode int64) (string, []any) {
 	hashes := make([][]byte, len(paths))
 	for i, p := range paths {
 		h := segno.HashOf(p)

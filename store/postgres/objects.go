@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/ledger"
+	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -25,17 +26,17 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 	var data []byte
 	var body *string
 	stored := o.s.records.ObjectName(name)
-	err := o.s.row(ctx, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`, []any{stored[:]}, &size, &data, &body)
+	err := sqlstore.ReadRow(ctx, database{o.s}, op, name.String(), `SELECT size, data, body FROM {}objects WHERE name = $1`,
+		[]any{stored[:]}, &size, &data, &body)
 	if err != nil {
 		return nil, err
 	}
 	if body != nil {
-		if err := o.s.calls.Begin(ctx, op); err != nil {
+		if err := o.s.once(ctx, op, name.String(), func(ctx context.Context) (err error) {
+			data, err = o.s.getBody(ctx, op, name.String(), *body)
+			return err
+		}); err != nil {
 			return nil, err
-		}
-		defer o.s.calls.End()
-		if data, err = o.s.getBody(ctx, op, name.String(), *body); err != nil {
-			return nil, o.s.fail(ctx, op, name.String(), err)
 		}
 	}
 	return o.s.records.DecodeObject(stored, name, size, data)
@@ -44,7 +45,8 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 // Has implements [segno.Objects].
 func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) {
 	stored := o.s.records.ObjectName(name)
-	err = o.s.row(ctx, "look for object", name.String(), `SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{stored[:]}, &ok)
+	err = sqlstore.ReadRow(ctx, database{o.s}, "look for object", name.String(),
+		`SELECT EXISTS (SELECT FROM {}objects WHERE name = $1)`, []any{stored[:]}, &ok)
 	return ok, err
 }
 
@@ -57,30 +59,23 @@ type sink struct{ objects }
 
 // Encode implements [ledger.Sink]: a large object becomes a body.
 func (k sink) Encode(ctx context.Context, name segno.Hash, data []byte) (o segno.Object, err error) {
-	const op = "put object"
-	if err := k.s.calls.Begin(ctx, op); err != nil {
-		return o, err
-	}
-	defer k.s.calls.End()
 	stored := k.s.records.ObjectName(name)
 	o = segno.Object{Name: name, Size: int64(len(data)), Data: k.s.records.EncodeObject([]byte{stagedInline}, stored, data,
 		k.s.records.Compressor.Small)}
-	if len(o.Data) > maxInRow {
-		var body string
-		body, err = k.s.putBody(ctx, stored, o.Data[1:])
-		o.Data = append([]byte{stagedBody}, body...)
+	if len(o.Data) <= maxInRow {
+		return o, nil
 	}
-	return o, k.s.fail(ctx, op, name.String(), err)
+	err = k.s.once(ctx, "put object", name.String(), func(ctx context.Context) error {
+		body, err := k.s.putBody(ctx, stored, o.Data[1:])
+		o.Data = append([]byte{stagedBody}, body...)
+		return err
+	})
+	return o, err
 }
 
 // Spill implements [ledger.Sink]. Small objects go to the table of bodies, because a bucket is slow for
 // many small objects.
 func (k sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, error) {
-	const op = "put object"
-	if err := k.s.calls.Begin(ctx, op); err != nil {
-		return nil, err
-	}
-	defer k.s.calls.End()
 	now := k.s.options.now()
 	var names []string
 	var datas [][]byte
@@ -92,16 +87,12 @@ func (k sink) Spill(ctx context.Context, all []segno.Object) ([]segno.Object, er
 		names, datas = append(names, name), append(datas, all[i].Data[1:])
 		all[i].Data = append([]byte{stagedBody}, name...)
 	}
-	return all, k.s.fail(ctx, op, "", k.s.putRowBodies(ctx, names, datas, now))
+	return all, k.s.once(ctx, "put object", "", func(ctx context.Context) error { return k.s.putRowBodies(ctx, names, datas, now) })
 }
 
 // Finish implements [ledger.Sink].
 func (k sink) Finish(ctx context.Context) ([]string, error) {
-	err := k.s.calls.Begin(ctx, "stage objects")
-	if err == nil {
-		k.s.calls.End()
-	}
-	return nil, err
+	return nil, k.s.once(ctx, "stage objects", "", func(context.Context) error { return nil })
 }
 
 // Drop implements [ledger.Sink].
@@ -110,10 +101,6 @@ func (k sink) Drop() error { return nil }
 // Keep implements [segno.Objects]. The age of the objects that the batch found in the store starts again.
 func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	const op = "keep objects"
-	if err := o.s.calls.Begin(ctx, op); err != nil {
-		return err
-	}
-	defer o.s.calls.End()
 	now := o.s.options.now()
 	brought, expired, err := o.s.stagedObjects(staged)
 	if err != nil || staged.IsZero() {
@@ -131,28 +118,27 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		}
 	}
 	slices.SortFunc(found, bytes.Compare)
-	return o.s.fail(ctx, op, "", o.s.withRetry(ctx, func(ctx context.Context) error {
+	return o.s.call(ctx, op, "", func(ctx context.Context) error {
 		return o.s.keep(o.s.writeContext(ctx), brought, found, now.Unix())
-	}))
+	})
 }
 
 func (s *Store) keep(ctx context.Context, brought []stagedObject, found [][]byte, born int64) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		// The rows are locked first: a collection may be about to delete them.
-		rows, err := tx.Query(ctx, s.sql(`SELECT name FROM {}objects WHERE name = ANY($1::bytea[]) ORDER BY name FOR UPDATE`), found)
+		var name []byte
+		present := map[string]bool{}
+		err := querier{s, tx}.Query(ctx, `SELECT name FROM {}objects WHERE name = ANY($1::bytea[]) ORDER BY name FOR UPDATE`, []any{found},
+			[]any{&name}, func() error {
+				present[string(name)] = true
+				return nil
+			})
+		if missing := slices.IndexFunc(found, func(x []byte) bool { return !present[string(x)] }); err == nil && missing >= 0 {
+			err = segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", found[missing]),
+				"the object was collected after the batch found it").WithHint("run the command again")
+		}
 		if err != nil {
 			return err
-		}
-		present, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-		if err != nil {
-			return err
-		}
-		for _, name := range found {
-			if !slices.ContainsFunc(present, func(x []byte) bool { return bytes.Equal(x, name) }) {
-				return segno.Errorf(segno.KindNotFound, "keep objects", fmt.Sprintf("%x", name),
-					"the object was collected after the batch found it").
-					WithHint("run the command again")
-			}
 		}
 		if _, err := tx.Exec(ctx, s.sql(`UPDATE {}objects SET born = $1 WHERE name = ANY($2::bytea[]) AND born < $1`), born,
 			found); err != nil {
@@ -180,8 +166,8 @@ const (
 	stagedBody   = 1 // the name of a body follows
 )
 
-// stagedObjects returns the new objects of a batch, sorted by name. expired is one whose body may have been
-// deleted, because it was staged too long ago.
+// stagedObjects returns the new objects of a batch, sorted by name. expired is an object that was
+// staged so long ago that its body may have been deleted.
 func (s *Store) stagedObjects(staged segno.Staged) (brought []stagedObject, expired segno.Hash, err error) {
 	const op = "read staged objects"
 	if len(staged.Packs) > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// listener records which statements a store sends.
+// listener records the statements that a store sends.
 type listener struct {
 	mu    sync.Mutex
 	heard map[string]int // and how many parameters they have
@@ -75,7 +75,7 @@ func TestNoTableIsScanned(t *testing.T) {
 	}
 }
 
-// callAll makes all calls whose time must not depend on the size of the store.
+// callAll makes all calls that must not take longer in a larger store.
 func callAll(t *testing.T, s *Store) {
 	t.Helper()
 	head, err := s.Head(t.Context(), "thread")
@@ -91,7 +91,7 @@ func callAll(t *testing.T, s *Store) {
 	c.Link = &segno.Link{Session: "s"}
 	c.Operation = &segno.Operation{ID: "op", Workspace: "w"}
 	for range 2 {
-		if head, err = s.Commit(t.Context(), c); err != nil {
+		if _, err = s.Commit(t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // another kind than [segno.KindNotFound]. Under SEGNO_SOAK all rows are changed.
 func TestNoDamageIsSilent(t *testing.T) {
 	s := openStore(t, Options{})
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	step := 5
 	if os.Getenv("SEGNO_SOAK") != "" {
 		step = 1
@@ -50,7 +50,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 // so Load returns KindNotFound for it; but the list of the thread and its state, or its chain, are damaged.
 func TestALostRowIsNotSilent(t *testing.T) {
 	s := openStore(t, Options{})
-	storetest.NewTrial(t, s)
+	storetest.NewDamageTrial(t, s)
 	const thread = "thread 0"
 	for _, x := range []struct {
 		table string

@@ -20,7 +20,7 @@ import (
 // [segno.Workspaces], [segno.Leaser], [segno.Collector], [segno.Eraser] and [segno.Watcher]. All methods
 // may be called at once, by many processes on many machines.
 type Store struct {
-	*workspaces
+	*common
 
 	options  Options
 	name     string // host, database and schema, for errors; never the password
@@ -30,11 +30,11 @@ type Store struct {
 	ownsPool bool
 	records  sqlstore.Records
 	isSealed bool // as the database records
-	watch    *watch
+	watch    sqlstore.Watch
 	calls    sqlstore.Calls
 }
 
-type workspaces = sqlstore.Workspaces
+type common = sqlstore.Common
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -88,7 +88,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, record.CheckKey(o.Key)
 }
 
-// now returns the time by which objects age.
+// now returns the time for the age of objects.
 func (o *Options) now() time.Time {
 	if o.Clock == nil {
 		return time.Now()
@@ -144,8 +144,9 @@ func newStore(config *pgxpool.Config, o Options) *Store {
 	s := &Store{options: o, schema: pgx.Identifier{o.Schema}.Sanitize(),
 		name:    fmt.Sprintf("%s:%d/%s, schema %s", at.Host, at.Port, at.Database, o.Schema),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "restore the record from a backup of the database"}}
-	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces, InodeBits: 1})
-	s.watch = s.newWatch()
+	// Waiting callers poll. A transaction with NOTIFY would take a lock at its commit that all others with NOTIFY
+	// wait for (PreCommit_Notify in PostgreSQL's async.c).
+	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s
 }
 
@@ -158,7 +159,7 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	return s, nil
 }
 
-// cancelQuery makes the server cancel a statement whose context ends, and waits for the server's answer.
+// cancelQuery makes the server cancel a statement when its context ends, and waits for the server's answer.
 // The server may still execute a statement that the client only stops waiting for.
 func cancelQuery(c *pgconn.PgConn) ctxwatch.Handler {
 	return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
@@ -175,7 +176,7 @@ func (s *Store) writeContext(ctx context.Context) context.Context {
 // Close waits for the calls under way, ends those that wait for a commit, and closes the connections of
 // [Open]. A second Close does nothing.
 func (s *Store) Close() error {
-	if s.calls.Close(s.watch.notifier.NotifyAll) {
+	if s.calls.Close(s.watch.NotifyAll) {
 		s.closePool()
 	}
 	return nil
@@ -200,61 +201,44 @@ type querier struct {
 	}
 }
 
-func (q querier) Query(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
+func (q querier) Query(ctx context.Context, query string, args, dest []any, each func() error) error {
 	rows, err := q.on.Query(ctx, q.s.sql(query), args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := each(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
-}
-
-// database implements [sqlstore.Database]. It retries what a lost connection interrupted.
-type database struct{ s *Store }
-
-func (d database) ID(id string) any { return []byte(id) }
-
-func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
-	if err := d.s.calls.Begin(ctx, op); err != nil {
-		return err
-	}
-	defer d.s.calls.End()
-	return d.s.fail(ctx, op, name, d.s.withRetry(ctx, func(ctx context.Context) error {
-		return f(ctx, querier{d.s, d.s.pool})
-	}))
-}
-
-// Change implements [sqlstore.Database]. changed may also be true if the answer of the server was lost.
-func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
-	if err := d.s.calls.Begin(ctx, op); err != nil {
-		return false, err
-	}
-	defer d.s.calls.End()
-	err = d.s.withRetry(ctx, func(ctx context.Context) error {
-		tag, err := d.s.pool.Exec(d.s.writeContext(ctx), d.s.sql(query), args...)
-		changed = changed || tag.RowsAffected() > 0 || err != nil && !isNotExecuted(err)
-		return err
-	})
-	return changed, d.s.fail(ctx, op, name, err)
-}
-
-// row reads one row. The error is [segno.KindNotFound] if there is none.
-func (s *Store) row(ctx context.Context, op, name, query string, args []any, dest ...any) error {
-	found := false
-	err := database{s}.Read(ctx, op, name, func(ctx context.Context, q sqlstore.Querier) error {
-		found = false
-		return q.Query(ctx, query, args, func(r sqlstore.Row) error {
-			found = true
-			return r.Scan(dest...)
-		})
-	})
-	if err == nil && !found {
-		err = notFound(op, name)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, dest, each)
 	}
 	return err
 }
+
+// once calls f, which Close waits for, and gives its error a kind.
+func (s *Store) once(ctx context.Context, op, name string, f func(context.Context) error) error {
+	if err := s.calls.Begin(ctx, op); err != nil {
+		return err
+	}
+	defer s.calls.End()
+	return s.fail(ctx, op, name, f(ctx))
+}
+
+// call is once that calls f again if a lost connection interrupted it.
+func (s *Store) call(ctx context.Context, op, name string, f func(context.Context) error) error {
+	return s.once(ctx, op, name, func(ctx context.Context) error { return s.withRetry(ctx, f) })
+}
+
+// database implements [sqlstore.Database].
+type database struct{ *Store }
+
+func (database) ID(id string) any { return []byte(id) }
+
+func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
+	return d.call(ctx, op, name, func(ctx context.Context) error { return f(ctx, querier{d.Store, d.pool}) })
+}
+
+func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
+	err = d.call(ctx, op, name, func(ctx context.Context) error {
+		tag, err := d.pool.Exec(d.writeContext(ctx), d.sql(query), args...)
+		changed = tag.RowsAffected() > 0
+		return err
+	})
+	return changed, err
+}
+
+func (database) Missed(_ context.Context, op, _, id string) error { return notFound(op, id) }

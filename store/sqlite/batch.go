@@ -23,7 +23,7 @@ type sink struct {
 	s     *Store
 	plain plainPacks
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	bytes int64      // of the objects so far
 	pack  *packWriter
 	known map[segno.Hash]struct{} // the stored names of all objects, see learnNames; nil until then

@@ -15,7 +15,6 @@ const cacheSize = 8 << 20
 // exists. All methods may be called at once.
 type cache struct {
 	mu    sync.Mutex
-	size  int
 	lines []cachedLine // the most recently used is the last
 }
 
@@ -42,27 +41,19 @@ func (c *cache) get(line int64) []sqlstore.Node {
 
 // put replaces the cached nodes of a line, and evicts the lines that were not used for the longest time.
 func (c *cache) put(line int64, nodes []sqlstore.Node) {
-	added := cachedLine{line: line, nodes: nodes, size: memorySize(nodes)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.evict(func(l cachedLine) bool { return l.line == line })
-	if added.size > cacheSize {
+	c.lines = slices.DeleteFunc(c.lines, func(l cachedLine) bool { return l.line == line })
+	size := memorySize(nodes)
+	if size > cacheSize {
 		return
 	}
-	c.evict(func(cachedLine) bool { return c.size+added.size > cacheSize })
-	c.lines = append(c.lines, added)
-	c.size += added.size
-}
-
-// evict removes the lines for which remove returns true; it asks for the oldest first.
-func (c *cache) evict(remove func(cachedLine) bool) {
-	c.lines = slices.DeleteFunc(c.lines, func(l cachedLine) bool {
-		if !remove(l) {
-			return false
-		}
-		c.size -= l.size
-		return true
-	})
+	c.lines = append(c.lines, cachedLine{line: line, nodes: nodes, size: size})
+	keep := len(c.lines)
+	for free := cacheSize; keep > 0 && c.lines[keep-1].size <= free; keep-- {
+		free -= c.lines[keep-1].size
+	}
+	c.lines = slices.Delete(c.lines, 0, keep)
 }
 
 // memorySize returns about how many bytes nodes occupy.

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// twoStores is two Stores on one database, in which random commits lengthen, branch, move, delete and collect
+// twoStores is two Stores on one database. Random commits lengthen, branch, move, delete and collect
 // lines.
 type twoStores struct {
 	*testing.T
@@ -225,8 +225,8 @@ func TestCacheIsBounded(t *testing.T) {
 	c.put(1, nodes(cacheSize/4))
 	for line := range int64(20) {
 		c.put(100+line, nodes(cacheSize/4))
-		if c.size > cacheSize {
-			t.Fatalf("%d bytes are kept", c.size)
+		if len(c.lines) > 4 {
+			t.Fatalf("%d lines are kept, each of a quarter of the size", len(c.lines))
 		}
 		if c.get(1) == nil {
 			t.Fatalf("the line that is used was dropped for the %d.", line)

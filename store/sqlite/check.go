@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -21,7 +22,6 @@ type checker struct {
 	ctx         context.Context // of the caller, which may cancel it
 	queryCtx    context.Context // of the queries
 	report      func(error) bool
-	isStopped   bool
 	objects     map[segno.Hash]bool // stored names
 	checkpoints []*segno.Checkpoint
 }
@@ -29,23 +29,27 @@ type checker struct {
 // errStopped ends a check that the caller has stopped.
 var errStopped = errors.New("the check was stopped")
 
-// found reports damage.
-func (k *checker) found(err error) error {
+// verdict reports err, if it is not nil, as damage.
+func (k *checker) verdict(err error) error {
+	if err == nil {
+		return nil
+	}
 	k.Damaged++
 	if !k.report(err) {
-		k.isStopped = true
 		return errStopped
 	}
 	return nil
 }
 
-// each calls do for the rows of a query until it fails or the caller cancels.
-func (k *checker) each(query string, do func(sqlstore.Row) error) error {
-	return k.c.rows(k.queryCtx, query, nil, func(r sqlstore.Row) error {
-		if err := do(r); err != nil {
-			return err
+// each scans each row of a query into dest and calls do, which returns the damage of the row. It ends if the caller
+// cancels.
+func (k *checker) each(query string, dest []any, do func() error) error {
+	return k.c.Query(k.queryCtx, query, nil, dest, func() error {
+		damage := do()
+		if segno.KindOf(damage) == segno.KindCancelled {
+			return damage
 		}
-		return k.ctx.Err()
+		return cmp.Or(k.verdict(damage), k.ctx.Err())
 	})
 }
 
@@ -69,7 +73,7 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 		}
 		return k.checkReferences(p)
 	})
-	if k.isStopped {
+	if errors.Is(err, errStopped) {
 		err = nil
 	}
 	return k.Checked, err
@@ -77,33 +81,28 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 
 // checkDatabase makes SQLite check its pages and indexes.
 func (k *checker) checkDatabase() error {
-	return k.each("PRAGMA integrity_check", func(r sqlstore.Row) error {
-		var result string
-		if err := r.Scan(&result); err != nil || result == "ok" {
-			return err
+	var result string
+	return k.each("PRAGMA integrity_check", []any{&result}, func() error {
+		if result == "ok" {
+			return nil
 		}
-		return k.found(corrupt("check database", filepath.Base(k.s.file), errors.New(result)))
+		return corrupt("check database", filepath.Base(k.s.file), errors.New(result))
 	})
 }
 
 func (k *checker) checkThreads() error {
+	var id segno.ThreadID
+	var rec sql.RawBytes
+	var isComplete bool
 	return k.each(`SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
 			AND (t.link = 0 OR EXISTS (SELECT 1 FROM links l WHERE l.n = t.link AND l.thread = t.n))
-		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, func(r sqlstore.Row) error {
-		var id segno.ThreadID
-		var rec sql.RawBytes
-		var isComplete bool
-		if err := r.Scan(&id, &rec, &isComplete); err != nil {
-			return err
-		}
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, []any{&id, &rec, &isComplete}, func() error {
 		k.Threads++
-		if _, err := k.s.records.Thread(id, rec); err != nil {
-			return k.found(err)
+		_, err := k.s.records.Thread(id, rec)
+		if err == nil && !isComplete {
+			err = corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing"))
 		}
-		if !isComplete {
-			return k.found(corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing")))
-		}
-		return nil
+		return err
 	})
 }
 
@@ -112,46 +111,34 @@ func (k *checker) checkPhases() error {
 	if !k.s.hasPhases {
 		return nil
 	}
+	var id string
 	return k.each(`SELECT t.id FROM threads t WHERE NOT t.hidden AND
-		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`,
-		func(r sqlstore.Row) error {
-			var id string
-			if err := r.Scan(&id); err != nil {
-				return err
-			}
-			return k.found(corrupt("check thread", id, errors.New("its phase is missing")))
-		})
+		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, []any{&id},
+		func() error { return corrupt("check thread", id, errors.New("its phase is missing")) })
 }
 
 // checkCommits decodes every node and verifies its place: one deeper than its parent, on the parent's line or
 // the first of a new one, and later in its thread.
 func (k *checker) checkCommits() error {
+	nodes := make([]sqlstore.Node, 1)
+	n := &nodes[0]
+	var isPlaced bool
 	return k.each(`SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
 			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
 			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n)
 				AND (c.thread <> p.thread OR c.seq > p.seq), 0) END
 		FROM commits c JOIN threads t ON t.n = c.thread LEFT JOIN commits p ON p.n = c.parent
-		WHERE c.line IS NOT NULL ORDER BY c.n`, func(r sqlstore.Row) error {
-		nodes := make([]sqlstore.Node, 1)
-		n := &nodes[0]
-		var isPlaced bool
-		if err := r.Scan(&n.ID, &n.Seq, &n.Thread, &n.Parent, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries],
-			&isPlaced); err != nil {
-			return err
-		}
-		var line *segno.Line
-		err := k.s.records.Open(nodes)
-		if err == nil {
-			line, err = k.s.records.Decode(nodes, true, false)
-		}
+		WHERE c.line IS NOT NULL ORDER BY c.n`, []any{&n.ID, &n.Seq, &n.Thread, &n.Parent, &n.Records[sqlstore.Checkpoint],
+		&n.Records[sqlstore.Entries], &isPlaced}, func() error {
+		line, err := k.s.records.DecodeOne(*n)
 		if err == nil && !isPlaced {
-			err = errors.New("it does not follow its parent")
+			err = errors.New("its parent is not the commit before it")
 		}
 		if err != nil {
-			return k.found(corrupt("check commit", string(n.ID), err))
+			return corrupt("check commit", string(n.ID), err)
 		}
-		if c := line.Commits[0].Checkpoint; c != nil {
+		if c := line.Checkpoint; c != nil {
 			k.Checkpoints++
 			k.checkpoints = append(k.checkpoints, c)
 		}
@@ -161,50 +148,33 @@ func (k *checker) checkCommits() error {
 
 // checkRecords decodes the records of links, operations, workspaces and pins.
 func (k *checker) checkRecords() error {
+	var id, workspace string
+	var n int64
+	var rec sql.RawBytes
 	records := &k.s.records
-	for _, check := range []struct {
-		query  string // id, number, workspace, record
-		decode func(id string, n int64, workspace segno.WorkspaceID, rec []byte) error
-	}{
-		{`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`, func(id string, n int64, _ segno.WorkspaceID,
-			rec []byte) error {
+	for query, decode := range map[string]func() error{
+		`SELECT t.id, l.n, '', l.record FROM links l JOIN threads t ON t.n = l.thread`: func() error {
 			_, err := k.s.decodeLink(segno.ThreadID(id), n, rec)
 			return err
-		}},
-		{`SELECT id, 0, workspace, record FROM operations`, func(id string, _ int64, workspace segno.WorkspaceID, rec []byte) error {
-			_, err := records.Operation(segno.OperationID(id), workspace, rec)
+		},
+		`SELECT id, 0, workspace, record FROM operations`: func() error {
+			_, err := records.Operation(segno.OperationID(id), segno.WorkspaceID(workspace), rec)
 			return err
-		}},
-		{`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID,
-			rec []byte) error {
+		},
+		`SELECT id, 0, '', record FROM workspaces WHERE record IS NOT NULL`: func() error {
 			_, err := records.Workspace(segno.WorkspaceID(id), rec, nil)
 			return err
-		}},
-		{`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`, func(id string, _ int64, _ segno.WorkspaceID,
-			rec []byte) error {
+		},
+		`SELECT id, 0, '', state FROM workspaces WHERE state IS NOT NULL`: func() error {
 			_, err := records.State(segno.WorkspaceID(id), rec)
 			return err
-		}},
-		{`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`, func(id string, _ int64, _ segno.WorkspaceID,
-			rec []byte) error {
+		},
+		`SELECT c.id, 0, '', p.name FROM pins p JOIN commits c ON c.n = p.n`: func() error {
 			_, err := records.Pin(segno.CommitID(id), rec)
 			return err
-		}},
+		},
 	} {
-		err := k.each(check.query, func(r sqlstore.Row) error {
-			var id string
-			var workspace segno.WorkspaceID
-			var n int64
-			var rec sql.RawBytes
-			if err := r.Scan(&id, &n, &workspace, &rec); err != nil {
-				return err
-			}
-			if err := check.decode(id, n, workspace, rec); err != nil {
-				return k.found(err)
-			}
-			return nil
-		})
-		if err != nil {
+		if err := k.each(query, []any{&id, &n, &workspace, &rec}, decode); err != nil {
 			return err
 		}
 	}
@@ -213,36 +183,26 @@ func (k *checker) checkRecords() error {
 
 // checkPacks reads the index of every pack.
 func (k *checker) checkPacks() error {
-	return k.each(`SELECT name, objects FROM packs`, func(r sqlstore.Row) error {
-		var name string
-		var objects int
-		if err := r.Scan(&name, &objects); err != nil {
-			return err
-		}
+	var name string
+	var objects int
+	return k.each(`SELECT name, objects FROM packs`, []any{&name, &objects}, func() error {
 		x, err := k.s.packs.index("check pack", name)
-		if err == nil && len(x.entries) != objects {
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound:
+			err = corrupt("check pack", name, errors.New("the file is missing"))
+		case err == nil && len(x.entries) != objects:
 			err = corrupt("check pack", name, fmt.Errorf("it lists %d objects instead of %d", len(x.entries), objects))
 		}
-		if segno.KindOf(err) == segno.KindNotFound {
-			err = corrupt("check pack", name, errors.New("the file is missing"))
-		}
-		if err != nil {
-			return k.found(err)
-		}
-		return nil
+		return err
 	})
 }
 
 // checkObjects reads and hashes every object.
 func (k *checker) checkObjects() error {
-	return k.each(`SELECT o.name, `+objectColumns, func(r sqlstore.Row) error {
-		var raw, data sql.RawBytes
-		var at objectRow
-		if err := r.Scan(&raw, &at.size, &at.pack, &at.at, &at.length, &at.packName, &data); err != nil {
-			return err
-		}
+	var raw sql.RawBytes
+	var at objectRow
+	return k.each(`SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
 		name := segno.Hash(raw)
-		at.data = data
 		k.Objects++
 		k.Bytes += at.size
 		k.objects[name] = true
@@ -261,7 +221,7 @@ func (k *checker) checkObjects() error {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = corrupt("check object", name.String(), fmt.Errorf("pack %s is missing", at.packName))
 		}
-		return k.found(fail("check object", name.String(), err))
+		return fail("check object", name.String(), err)
 	})
 }
 
@@ -282,27 +242,27 @@ func (k *checker) checkReferences(p segno.CheckPolicy) error {
 		return true
 	}
 	for _, c := range k.checkpoints {
-		if err := k.ctx.Err(); err != nil {
-			return err
-		}
+		name := string(c.ID)
 		missing = nil
 		if p.Trace != nil {
-			if err := p.Trace(k.ctx, k.s.Objects(), *c, visit); err != nil {
-				if segno.KindOf(err) == segno.KindCancelled {
-					return err
-				}
-				if err := k.found(segno.NewError(segno.KindCorrupt, "check checkpoint", string(c.ID), err)); err != nil {
-					return err
-				}
+			err := p.Trace(k.ctx, k.s.Objects(), *c, visit)
+			if segno.KindOf(err) == segno.KindCancelled {
+				return err
+			}
+			if err := k.verdict(corrupt("check checkpoint", name, err)); err != nil {
+				return err
 			}
 		}
 		for _, h := range c.Refs() {
 			visit(h)
 		}
 		for _, h := range missing {
-			if err := k.found(corrupt("check checkpoint", string(c.ID), fmt.Errorf("object %s is missing", h))); err != nil {
+			if err := k.verdict(corrupt("check checkpoint", name, fmt.Errorf("object %s is missing", h))); err != nil {
 				return err
 			}
+		}
+		if err := k.ctx.Err(); err != nil {
+			return err
 		}
 	}
 	return nil

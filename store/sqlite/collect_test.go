@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -280,5 +281,52 @@ func TestCollectFaults(t *testing.T) {
 		if !faults.Fired() {
 			return
 		}
+	}
+}
+
+// TestEraseRemovesACopyInAnotherPack stages the same object in two batches at once, so that two packs have it. The
+// database refers to one of them.
+func TestEraseRemovesACopyInAnotherPack(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	secret, other := bulk(testRand(1)), bulk(testRand(2))
+	var batches []segno.Batch
+	for _, objects := range [][][]byte{{secret}, {secret, other}} {
+		b := s.Objects().Batch()
+		for _, data := range objects {
+			if _, err := b.Put(t.Context(), data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		batches = append(batches, b)
+	}
+	for i, data := range [][]byte{secret, other} {
+		staged, err := batches[i].Stage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread := segno.ThreadID([]string{"erased", "kept"}[i])
+		if _, err := s.Commit(t.Context(), segno.Commit{ID: segno.CommitID(thread), Thread: thread, Create: &segno.Thread{ID: thread},
+			Staged: staged, Checkpoint: &segno.Checkpoint{State: &segno.Document{Type: "x", Data: segno.HashOf(data)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Delete(t.Context(), "erased"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Erase(t.Context(), segno.CollectPolicy{Trace: traceState}); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := filepath.Glob(filepath.Join(s.packs.dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range packs {
+		if bytes.Contains(readFile(t, pack), secret[:1000]) {
+			t.Errorf("%s has the erased object", filepath.Base(pack))
+		}
+	}
+	if got, err := s.Objects().Get(t.Context(), segno.HashOf(other)); err != nil || !bytes.Equal(got, other) {
+		t.Errorf("the object of the other thread: %d bytes, %v", len(got), err)
 	}
 }

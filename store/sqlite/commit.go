@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,23 +25,22 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	if err != nil {
 		return head, fail(op, string(c.ID), err)
 	}
-	err = s.write(ctx, op, string(c.Thread), func(ctx context.Context, tx *conn) (err error) {
-		t := &commitTx{Commit: encoded, s: s, tx: tx, ctx: ctx, staged: staged}
+	err = s.write(ctx, op, string(c.Thread), func(tx *tx) (err error) {
+		t := &commitTx{tx: tx, Commit: encoded, s: s, staged: staged}
 		head, err = t.apply()
 		return err
 	})
 	if err == nil {
-		s.watch.notifier.Notify(c.Thread)
+		s.watch.Notify(c.Thread)
 	}
 	return head, err
 }
 
 // commitTx is the transaction of a commit. It implements [ledger.Reader].
 type commitTx struct {
+	*tx
 	*sqlstore.Commit
 	s      *Store
-	tx     *conn
-	ctx    context.Context // of the transaction
 	staged staging
 
 	number   int64 // of this commit
@@ -65,25 +65,23 @@ type threadRow struct {
 
 // apply applies the commit, or returns the result of the same commit if it was applied before.
 //
-// The order is that of package ledger: first the commit's id, then the head of the thread, and last everything
-// else that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
+// The order is that of package ledger: first the commit's id, then the head of the thread, and last the other
+// records that the commit names. The objects of the commit are adopted before Admit, because Admit looks for the
 // objects that the commit names, and a pack of the commit may bring them. If Admit refuses the commit, the
 // transaction is rolled back, and the objects with it.
 func (t *commitTx) apply() (segno.Head, error) {
-	if err := t.readPlace(); err != nil {
-		return segno.Head{}, err
-	}
+	t.readPlace()
 	if t.exists {
 		return t.repeat()
 	}
-	before, err := t.s.readThreadRow(t.ctx, t.tx, t.Thread)
+	before, err := t.readThreadRow()
 	if err != nil {
 		return segno.Head{}, err
 	}
 	if err := ledger.AdmitHead(&before.Thread, &t.Commit.Commit); err != nil {
 		return segno.Head{}, err
 	}
-	if err := t.s.adopt(t.ctx, t.tx, t.staged); err != nil {
+	if err := t.s.insertStaged(t.tx, t.staged); err != nil {
 		return segno.Head{}, err
 	}
 	if err := ledger.Admit(&before.Thread, &t.Commit.Commit, t); err != nil {
@@ -91,24 +89,29 @@ func (t *commitTx) apply() (segno.Head, error) {
 	}
 	after := &threadRow{Thread: ledger.Next(&before.Thread, &t.Commit.Commit, t.parent.turn), n: before.n, link: before.link,
 		head: t.numberOf(before.head, before.Head.Head, t.target().Head), tip: t.numberOf(before.tip, before.Tip, t.target().Tip)}
-	for _, write := range []func(before, after *threadRow) error{
-		t.insertThread, t.writeLinks, t.insertCommit, t.writePhase, t.writeRecords} {
-		if err := write(before, after); err != nil {
-			return segno.Head{}, err
-		}
+	if t.Create != nil {
+		l := sqlstore.LeaseRow{Thread: t.Thread}
+		after.n = t.insert(`INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
+			VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace), database{t.s}.LeaseOwner(&l),
+			t.Encoded.Thread)
 	}
+	if err := t.writeLinks(before, after); err != nil {
+		return segno.Head{}, err
+	}
+	t.insertCommit(after)
+	t.writePhase(before, after)
+	t.writeRecords()
 	return after.Head, nil
 }
 
-// readPlace reads in one query what a commit needs to know of the other commits.
-func (t *commitTx) readPlace() error {
+// readPlace reads in one query the numbers and places of the other commits that a commit needs.
+func (t *commitTx) readPlace() {
 	p := &t.parent
-	_, err := t.tx.row(t.ctx, `SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
+	t.row(`SELECT (SELECT coalesce(max(n), 0) + 1 FROM commits), EXISTS (SELECT 1 FROM commits WHERE id = ?1),
 			coalesce(p.n, 0), iif(p.n IS NULL, 0, p.line), iif(p.n IS NULL, 0, p.depth),
 			iif(p.n IS NULL, 0, p.turn), EXISTS (SELECT 1 FROM commits c WHERE c.line = p.line AND c.depth = p.depth + 1)
 		FROM (SELECT 1) LEFT JOIN commits p ON p.id = ?2 AND p.line IS NOT NULL`, []any{string(t.ID), string(t.Parent)},
 		&t.number, &t.exists, &p.n, &p.line, &p.depth, &p.turn, &t.hasChild)
-	return err
 }
 
 // repeat returns the result of the commit that has the same id, if it is the same commit. A writer repeats a
@@ -119,39 +122,24 @@ func (t *commitTx) repeat() (h segno.Head, err error) {
 	var digest []byte
 	var isDeleted *bool
 	h.Thread = t.Thread
-	_, err = t.tx.row(t.ctx, `SELECT c.digest, c.head, c.tip, c.seq, c.high, c.epoch, c.link, t.hidden
+	t.row(`SELECT c.digest, c.head, c.tip, c.seq, c.high, c.epoch, c.link, t.hidden
 		FROM commits c LEFT JOIN threads t ON t.n = c.thread WHERE c.id = ?`, []any{string(t.ID)},
 		&digest, &head, &tip, &h.Seq, &h.Turn, &h.Epoch, &link, &isDeleted)
-	if err == nil {
-		err = ledger.Repeat(&t.Commit.Commit, isDeleted == nil || *isDeleted, bytes.Equal(digest, t.Digest))
-	}
-	if err == nil {
-		h.Head, err = t.idOf(head)
-	}
-	if err == nil {
-		h.Tip, err = t.idOf(tip)
-	}
-	if err != nil || link == 0 {
+	if err := ledger.Repeat(&t.Commit.Commit, isDeleted == nil || *isDeleted, bytes.Equal(digest, t.Digest)); err != nil {
 		return h, err
 	}
-	var rec []byte
-	if _, err = t.tx.row(t.ctx, `SELECT record FROM links WHERE n = ?`, []any{link}, &rec); err == nil {
+	for to, n := range map[*segno.CommitID]int64{&h.Head: head, &h.Tip: tip} {
+		if n != 0 && !t.row(`SELECT id FROM commits WHERE n = ?`, []any{n}, to) {
+			return h, corrupt("read commit", fmt.Sprint(n), errors.New("the record is missing"))
+		}
+	}
+	if link != 0 {
+		var rec []byte
+		t.row(`SELECT record FROM links WHERE n = ?`, []any{link}, &rec)
 		h.Link, err = t.s.decodeLink(t.Thread, link, rec)
+		h.Link.End = segno.Link{}.End // the link had not ended at that commit
 	}
-	h.Link.End = segno.Link{}.End // the link had not ended at that commit
 	return h, err
-}
-
-// idOf returns the id of the commit with a number, "" for 0.
-func (t *commitTx) idOf(n int64) (id segno.CommitID, err error) {
-	if n == 0 {
-		return "", nil
-	}
-	found, err := t.tx.row(t.ctx, `SELECT id FROM commits WHERE n = ?`, []any{n}, &id)
-	if err == nil && !found {
-		err = corrupt("read commit", fmt.Sprint(n), errors.New("the record is missing"))
-	}
-	return id, err
 }
 
 // HasNode implements [ledger.Reader]. It keeps the commit's number for numberOf.
@@ -160,9 +148,8 @@ func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
 		return true, nil
 	}
 	var n int64
-	found, err := t.tx.row(t.ctx, `SELECT n FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(id)}, &n)
-	if err != nil || !found {
-		return false, errors.Join(err, missedRow(t.ctx, t.tx, "find commit", "commits", string(id)))
+	if !t.row(`SELECT n FROM commits WHERE id = ? AND line IS NOT NULL`, []any{string(id)}, &n) {
+		return false, cmp.Or(t.err, missedRow(t.ctx, t.c, "find commit", "commits", string(id)))
 	}
 	if t.targets == nil {
 		t.targets = map[segno.CommitID]int64{}
@@ -171,24 +158,21 @@ func (t *commitTx) HasNode(id segno.CommitID) (bool, error) {
 	return true, nil
 }
 
-// HasCheckpoint implements [ledger.Reader]. A commit may pin its own checkpoint.
+// HasCheckpoint implements [ledger.Reader].
 func (t *commitTx) HasCheckpoint(id segno.CommitID) (bool, error) {
-	if id == t.ID {
-		return t.Checkpoint != nil, nil
-	}
 	var one int
-	return t.tx.row(t.ctx, `SELECT 1 FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(id)}, &one)
+	return t.row(`SELECT 1 FROM commits WHERE id = ? AND checkpoint IS NOT NULL`, []any{string(id)}, &one), t.err
 }
 
 // HasOperation implements [ledger.Reader].
 func (t *commitTx) HasOperation(id segno.OperationID) (bool, error) {
 	var one int
-	return t.tx.row(t.ctx, `SELECT 1 FROM operations WHERE id = ?`, []any{string(id)}, &one)
+	return t.row(`SELECT 1 FROM operations WHERE id = ?`, []any{string(id)}, &one), t.err
 }
 
 // MissingObject implements [ledger.Reader]. The objects of the commit were adopted before.
 func (t *commitTx) MissingObject(names []segno.Hash) (segno.Hash, error) {
-	name, err := t.s.missingObject(t.ctx, t.tx, names)
+	name, err := t.s.missingObject(t.ctx, t.c, names)
 	if err == nil && !name.IsZero() && slices.Contains(t.staged.reused, name) {
 		err = errCollected("commit", name)
 	}
@@ -220,47 +204,27 @@ func (t *commitTx) numberOf(before int64, at, target segno.CommitID) int64 {
 	return t.targets[target]
 }
 
-// readThreadRow reads the thread of a commit.
-func (s *Store) readThreadRow(ctx context.Context, c *conn, id segno.ThreadID) (*threadRow, error) {
-	t := &threadRow{Thread: ledger.Thread{Head: segno.Head{Thread: id}}}
-	lease := leaseRow{thread: id}
+// readThreadRow reads the thread of the commit.
+func (t *commitTx) readThreadRow() (*threadRow, error) {
+	row := &threadRow{Thread: ledger.Thread{Head: segno.Head{Thread: t.Thread}}}
+	lease := sqlstore.LeaseRow{Thread: t.Thread}
 	var link []byte
-	found, err := c.row(ctx, `SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
+	if !t.row(`SELECT t.n, t.hidden, t.head, t.tip, t.seq, t.turn, t.epoch, t.link,
 			coalesce(h.id, ''), coalesce(p.id, ''), l.record, t.owner, t.expires,
 			coalesce((SELECT x.phase FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id), 0)
 		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
-		WHERE t.id = ?`, []any{string(id)},
-		&t.n, &t.Deleted, &t.head, &t.tip, &t.Seq, &t.Turn, &t.Epoch, &t.link, &t.Head.Head, &t.Head.Tip, &link, &lease.owner,
-		&lease.expires, &t.Phase)
-	if err != nil {
-		return nil, err
+		WHERE t.id = ?`, []any{string(t.Thread)},
+		&row.n, &row.Deleted, &row.head, &row.tip, &row.Seq, &row.Turn, &row.Epoch, &row.link, &row.Head.Head, &row.Head.Tip, &link,
+		&lease.Owner, &lease.Expires, &row.Phase) {
+		return row, cmp.Or(t.err, missedRow(t.ctx, t.c, "commit", "threads", string(t.Thread)))
 	}
-	if !found {
-		return t, missedRow(ctx, c, "commit", "threads", string(id))
+	row.Exists = true
+	lease.Hidden, lease.Epoch = row.Deleted, row.Epoch
+	err := database{t.s}.VerifyLease("read thread", &lease)
+	if err == nil && row.link != 0 {
+		row.Link, err = t.s.decodeLink(t.Thread, row.link, link)
 	}
-	t.Exists = true
-	lease.hidden, lease.epoch = t.Deleted, t.Epoch
-	if err := lease.verify("read thread", s.records.Sealer != nil); err != nil {
-		return nil, err
-	}
-	if t.link != 0 {
-		t.Link, err = s.decodeLink(id, t.link, link)
-	}
-	return t, err
-}
-
-// insertThread inserts the row of a new thread.
-func (t *commitTx) insertThread(_, after *threadRow) error {
-	if t.Create == nil {
-		return nil
-	}
-	r, err := t.tx.exec(t.ctx, `INSERT INTO threads (id, hidden, head, tip, seq, turn, epoch, link, changed, workspace, owner, expires, record)
-		VALUES (?, 0, 0, 0, 0, 0, 0, 0, 0, ?, ?, 0, ?)`, string(t.Thread), string(t.Create.Workspace),
-		(&leaseRow{thread: t.Thread}).column(), t.Encoded.Thread)
-	if err == nil {
-		after.n, err = r.LastInsertId()
-	}
-	return err
+	return row, err
 }
 
 // writeLinks adds the commit's link to the chain and ends the link of the head session.
@@ -269,31 +233,22 @@ func (t *commitTx) writeLinks(before, after *threadRow) error {
 		return nil
 	}
 	if ended, ends := ledger.EndLink(before.Link, &t.Commit.Commit); ends && before.link != 0 {
-		rec, err := record.EncodeLink(&ended)
-		if err != nil {
-			return err
-		}
-		if _, err := t.tx.exec(t.ctx, `UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, rec),
-			before.link); err != nil {
-			return err
-		}
+		t.exec(`UPDATE links SET record = ? WHERE n = ?`, t.s.sealLink(t.Thread, before.link, record.EncodeLink(&ended)), before.link)
 	}
 	// The number must be known before the insertion, because the record is sealed to it.
 	var n int64
-	if _, err := t.tx.row(t.ctx, `SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n); err != nil {
-		return err
-	}
+	t.row(`SELECT coalesce(max(n), 0) + 1 FROM links`, nil, &n)
 	if !t.Link.Detached {
 		after.link = n
 	}
-	_, err := t.tx.exec(t.ctx, `INSERT INTO links (n, thread, session, record) VALUES (?, ?, ?, ?)`,
+	t.exec(`INSERT INTO links (n, thread, session, record) VALUES (?, ?, ?, ?)`,
 		n, after.n, t.s.records.Sealer.Name("session", string(t.Link.Session)), t.s.sealLink(t.Thread, n, t.Encoded.Link))
-	return err
+	return nil
 }
 
 // insertCommit writes the commit's row, its terms and the thread's new head. A node continues the line of its
 // parent if the parent is the last node of that line. Otherwise the node starts a new line.
-func (t *commitTx) insertCommit(_, after *threadRow) error {
+func (t *commitTx) insertCommit(after *threadRow) {
 	var line, depth any // NULL for a commit that is not a node
 	switch {
 	case !t.IsNode():
@@ -304,27 +259,20 @@ func (t *commitTx) insertCommit(_, after *threadRow) error {
 	default:
 		line, depth = t.parent.line, t.parent.depth+1
 	}
-	_, err := t.tx.exec(t.ctx, `INSERT INTO commits
+	t.exec(`INSERT INTO commits
 			(n, id, thread, seq, parent, line, depth, turn, high, head, tip, epoch, link, digest, checkpoint, entries)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.number, string(t.ID), after.n, after.Seq, t.parent.n, line, depth, ledger.Turn(&t.Commit.Commit, t.parent.turn), after.Turn,
-		after.head, after.tip,
-		int64(after.Epoch), after.link, t.Digest, blob(t.Encoded.Checkpoint), blob(t.Encoded.Entries))
-	if err != nil {
-		return err
-	}
+		after.head, after.tip, int64(after.Epoch), after.link, t.Digest, blob(t.Encoded.Checkpoint), blob(t.Encoded.Entries))
 	terms := t.Terms
 	if t.Create != nil && t.Create.ParentThread != "" {
 		terms = append(terms, t.s.records.Sealer.Term(parentField, string(t.Create.ParentThread)))
 	}
 	for _, term := range terms {
-		if _, err := t.tx.exec(t.ctx, `INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, t.number); err != nil {
-			return err
-		}
+		t.exec(`INSERT OR IGNORE INTO terms (term, n) VALUES (?, ?)`, term, t.number)
 	}
-	_, err = t.tx.exec(t.ctx, `UPDATE threads SET head = ?, tip = ?, seq = ?, turn = ?, link = ?, changed = ? WHERE n = ?`,
+	t.exec(`UPDATE threads SET head = ?, tip = ?, seq = ?, turn = ?, link = ?, changed = ? WHERE n = ?`,
 		after.head, after.tip, after.Seq, after.Turn, after.link, t.number, after.n)
-	return err
 }
 
 // blob returns NULL for a nil slice.
@@ -336,44 +284,39 @@ func blob(p []byte) any {
 }
 
 // writePhase records the phase of the thread. Most commits do not change it.
-func (t *commitTx) writePhase(before, after *threadRow) error {
+func (t *commitTx) writePhase(before, after *threadRow) {
 	recorded := before.Phase
 	if t.s.hasTriggers {
 		recorded = segno.PhaseUnknown // a trigger wrote it
 	}
-	if after.Phase == recorded && t.Create == nil {
-		return nil
+	if after.Phase != recorded || t.Create != nil {
+		t.changePhase(after.n, t.Thread, recorded, after.Phase)
 	}
-	return changePhase(t.ctx, t.tx, after.n, t.Thread, recorded, after.Phase)
 }
 
-func changePhase(ctx context.Context, tx *conn, n int64, thread segno.ThreadID, before, after segno.Phase) error {
-	if _, err := tx.exec(ctx, `DELETE FROM phases WHERE phase = ? AND id = ?`, before, string(thread)); err != nil {
-		return err
-	}
-	_, err := tx.exec(ctx, `INSERT OR REPLACE INTO phases (phase, id, thread) VALUES (?, ?, ?)`, after, string(thread), n)
-	return err
+func (t *tx) changePhase(n int64, thread segno.ThreadID, before, after segno.Phase) {
+	t.exec(`DELETE FROM phases WHERE phase = ? AND id = ?`, before, string(thread))
+	t.exec(`INSERT OR REPLACE INTO phases (phase, id, thread) VALUES (?, ?, ?)`, after, string(thread), n)
 }
 
 // writeRecords writes the pin, the state of the workspace and the operation.
-func (t *commitTx) writeRecords(_, _ *threadRow) (err error) {
-	if p := t.Pin; p != nil && p.Name == "" {
-		_, err = t.tx.exec(t.ctx, `DELETE FROM pins WHERE n = (SELECT n FROM commits WHERE id = ?)`, string(p.Checkpoint))
-	} else if p != nil {
+func (t *commitTx) writeRecords() {
+	switch p := t.Pin; {
+	case p == nil:
+	case p.Name == "":
+		t.exec(`DELETE FROM pins WHERE n = (SELECT n FROM commits WHERE id = ?)`, string(p.Checkpoint))
+	default:
 		var name any = p.Name
 		if t.s.records.Sealer != nil {
 			name = t.Encoded.Pin
 		}
-		_, err = t.tx.exec(t.ctx, `INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`,
-			string(p.Checkpoint), name)
+		t.exec(`INSERT OR REPLACE INTO pins (n, name) VALUES ((SELECT n FROM commits WHERE id = ?), ?)`, string(p.Checkpoint), name)
 	}
-	if err == nil && t.Workspace != nil {
-		_, err = t.tx.exec(t.ctx, `INSERT INTO workspaces (id, state) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state`,
-			string(t.Workspace.Workspace), t.Encoded.State)
+	if w := t.Workspace; w != nil {
+		t.exec(`INSERT INTO workspaces (id, state) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state`,
+			string(w.Workspace), t.Encoded.State)
 	}
-	if err == nil && t.Operation != nil {
-		_, err = t.tx.exec(t.ctx, `INSERT INTO operations (id, workspace, record) VALUES (?, ?, ?)`,
-			string(t.Operation.ID), string(t.Operation.Workspace), t.Encoded.Operation)
+	if o := t.Operation; o != nil {
+		t.exec(`INSERT INTO operations (id, workspace, record) VALUES (?, ?, ?)`, string(o.ID), string(o.Workspace), t.Encoded.Operation)
 	}
-	return err
 }

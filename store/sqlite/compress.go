@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -18,7 +19,7 @@ const plainPackSize = 4 << 20
 // writes to a different pack, so that none waits for the disk writes of another. The zero value is ready to
 // use.
 type plainPacks struct {
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	all       []*packWriter
 	idle      []*packWriter // not full, and not in use
 	finishing int           // packs that are finished in the background
@@ -26,43 +27,19 @@ type plainPacks struct {
 	group     sync.WaitGroup
 }
 
-// add appends an object, which has the name stored in the database.
+// add appends an object, which has the name stored in the database. A full pack is finished in the background. If
+// the disk is far behind, all callers wait until a pack is finished.
 func (p *plainPacks) add(s *Store, stored segno.Hash, data []byte) error {
+	const maxFinishing = 32 // each has an open file
 	encoded := append(append(make([]byte, 0, 1+len(data)), byte(record.Plain)), data...)
 	encoded = s.records.Sealer.Seal(encoded, "object", string(stored[:]))
-	pack, err := p.acquire(s)
+	pack, err := p.take(s)
+	if err == nil {
+		err = pack.add(stored, int64(len(data)), encoded)
+	}
 	if err != nil {
 		return err
 	}
-	if err := pack.add(stored, int64(len(data)), encoded); err != nil {
-		return err
-	}
-	return p.release(pack)
-}
-
-// acquire returns a pack for one goroutine to append to.
-func (p *plainPacks) acquire(s *Store) (*packWriter, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return nil, p.err
-	}
-	if n := len(p.idle); n > 0 {
-		pack := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return pack, nil
-	}
-	pack, err := s.createPack(newPackName() + plainSuffix)
-	if err == nil {
-		p.all = append(p.all, pack)
-	}
-	return pack, err
-}
-
-// release returns a pack after use. A full pack is finished in the background. If the disk is far behind, the
-// caller finishes it.
-func (p *plainPacks) release(pack *packWriter) error {
-	const maxFinishing = 32 // each has an open file
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -76,7 +53,24 @@ func (p *plainPacks) release(pack *packWriter) error {
 	return nil
 }
 
-// finishLocked finishes a pack in the background. Its error is that of the next acquire, or of finish.
+// take returns a pack that no other goroutine appends to.
+func (p *plainPacks) take(s *Store) (pack *packWriter, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err != nil {
+		return nil, p.err
+	}
+	if n := len(p.idle); n > 0 {
+		pack, p.idle = p.idle[n-1], p.idle[:n-1]
+		return pack, nil
+	}
+	if pack, err = s.createPack(newPackName() + plainSuffix); err == nil {
+		p.all = append(p.all, pack)
+	}
+	return pack, err
+}
+
+// finishLocked finishes a pack in the background. The next take, or finish, returns its error.
 func (p *plainPacks) finishLocked(pack *packWriter) {
 	p.finishing++
 	p.group.Go(func() {
@@ -91,7 +85,7 @@ func (p *plainPacks) finishLocked(pack *packWriter) {
 // finish makes all packs durable and returns their names. No add may be under way.
 func (p *plainPacks) finish() (names []string, err error) {
 	p.mu.Lock()
-	for _, pack := range p.idle { // at most as many as goroutines that used the batch
+	for _, pack := range p.idle {
 		p.finishLocked(pack)
 	}
 	p.idle = nil
@@ -124,9 +118,9 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 		n    int64
 		name string
 	}
+	var p pack
 	plain, err := sqlstore.List(ctx, database{s}, op, "", `SELECT n, name FROM packs WHERE name LIKE '%`+plainSuffix+`' AND born <= ?
-		ORDER BY n`,
-		[]any{s.options.Clock().Add(-minAge).Unix()}, func(r sqlstore.Row) (p pack, err error) { return p, r.Scan(&p.n, &p.name) })
+		ORDER BY n`, []any{s.options.Clock().Add(-minAge).Unix()}, []any{&p.n, &p.name}, func() (pack, error) { return p, nil })
 	if err != nil {
 		return err
 	}
@@ -144,27 +138,24 @@ func (s *Store) CompressPacks(ctx context.Context, max int) error {
 
 // compressPack replaces a plain pack and reports whether it moved an object.
 func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved bool, err error) {
-	const op = "compress packs"
-	x, err := s.packs.index(op, name)
+	x, err := s.packs.index("compress packs", name)
 	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
 		return false, nil // Check reports it
 	}
+	var used []storedObject
 	if err == nil {
-		err = s.removeUnused(ctx, n, x)
+		used, err = s.usedObjects(ctx, n, x)
 	}
-	if err != nil {
+	var to *packWriter
+	if err == nil {
+		to, err = s.repack(ctx, name, used, true)
+	}
+	if err != nil || to == nil {
 		return false, err
 	}
-	to, err := s.createPack(packID(name) + "-" + newPackName())
-	if err != nil {
-		return false, err
-	}
-	err = s.copyCompressed(ctx, to, n, x)
-	if err != nil || len(to.entries) == 0 {
-		return false, errors.Join(err, to.remove())
-	}
-	err = s.write(ctx, op, name, func(ctx context.Context, tx *conn) error {
-		return applyMoves(ctx, tx, []packMove{{from: n, to: to}}, s.options.Clock().Unix())
+	err = s.write(ctx, "compress packs", name, func(tx *tx) error {
+		applyMoves(tx, []packMove{{from: n, to: to}}, s.options.Clock().Unix())
+		return nil
 	})
 	if segno.KindOf(err) == segno.KindBusy {
 		return false, errors.Join(err, to.remove()) // the transaction did not begin
@@ -176,10 +167,9 @@ func (s *Store) compressPack(ctx context.Context, n int64, name string) (moved b
 	return true, s.sweepPacks(ctx, time.Time{}, map[string]bool{name: true, to.name: true})
 }
 
-// removeUnused removes from the index of pack n the objects for which the database no longer uses it.
-func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex) error {
-	return s.read(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
-		used := x.entries[:0]
+// usedObjects returns the objects for which the database uses pack n, which has the index x.
+func (s *Store) usedObjects(ctx context.Context, n int64, x *packIndex) (used []storedObject, err error) {
+	err = s.readApart(ctx, "compress packs", x.name, func(ctx context.Context, c *conn) error {
 		for _, e := range x.entries {
 			var one int
 			found, err := c.row(ctx, `SELECT 1 FROM objects WHERE name = ? AND pack = ?`, []any{e.name[:], n}, &one)
@@ -187,28 +177,58 @@ func (s *Store) removeUnused(ctx context.Context, n int64, x *packIndex) error {
 				return err
 			}
 			if found {
-				used = append(used, e)
+				used = append(used, storedObject{e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column()}})
 			}
 		}
-		x.entries = used
 		return nil
 	})
+	return used, err
 }
 
-// copyCompressed writes the objects of pack n, which has the index x, to another pack.
-func (s *Store) copyCompressed(ctx context.Context, to *packWriter, n int64, x *packIndex) error {
-	for i := range x.entries {
-		if err := ctx.Err(); err != nil {
-			return err
+// repack compresses objects of a pack into a new pack. The result is nil if there are none. A damaged object remains
+// in its pack, for Check to find, if skipDamaged is true; otherwise repack fails, so that no copy of damaged bytes
+// gets the checksum of a new pack.
+func (s *Store) repack(ctx context.Context, name string, objects []storedObject, skipDamaged bool) (*packWriter, error) {
+	to, err := s.createPack(packID(name) + "-" + newPackName())
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		o.packName = name
+		data, fetchErr := s.fetch(o.name, o.name, o.objectRow)
+		if fetchErr != nil && skipDamaged {
+			continue
 		}
-		e := &x.entries[i]
-		data, err := s.fetch(e.name, e.name, objectRow{size: e.size, pack: n, at: e.at, length: e.column(), packName: x.name})
+		if err = cmp.Or(fetchErr, ctx.Err()); err == nil {
+			err = to.add(o.name, o.size, s.records.EncodeObject(nil, o.name, data, s.records.Compressor.Small))
+		}
 		if err != nil {
-			continue // Check reports it
-		}
-		if err := to.add(e.name, e.size, s.records.EncodeObject(nil, e.name, data, s.records.Compressor.Small)); err != nil {
-			return err
+			break
 		}
 	}
-	return to.finish()
+	if err == nil && len(to.entries) > 0 {
+		if err = to.finish(); err == nil {
+			return to, nil
+		}
+	}
+	return nil, errors.Join(err, to.remove())
+}
+
+// packMove is a pack whose used objects were written to a new pack.
+type packMove struct {
+	from int64
+	to   *packWriter
+}
+
+// applyMoves makes objects refer to their new packs. An object that something began to use after its pack was
+// rewritten remains in the old pack, and then the old pack remains too.
+func applyMoves(tx *tx, moves []packMove, now int64) {
+	for _, m := range moves {
+		n := insertPack(tx, m.to.name, now, len(m.to.entries))
+		for i := range m.to.entries {
+			e := &m.to.entries[i]
+			tx.exec(`UPDATE objects SET pack = ?, at = ?, length = ? WHERE name = ? AND pack = ?`, n, e.at, e.column(), e.name[:], m.from)
+		}
+		tx.exec(`DELETE FROM packs WHERE n IN (?, ?) AND NOT EXISTS (SELECT 1 FROM objects o WHERE o.pack = packs.n)`, m.from, n)
+	}
 }

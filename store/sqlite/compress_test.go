@@ -174,7 +174,7 @@ func TestAbandonedPlainPacksAreRemoved(t *testing.T) {
 	}
 }
 
-// TestCommitStagedBeforeCompression commits a batch whose packs were compressed after it was staged, as at the
+// TestCommitStagedBeforeCompression commits a batch after its packs were compressed, as at the
 // end of a long turn.
 func TestCommitStagedBeforeCompression(t *testing.T) {
 	dir := t.TempDir()
@@ -191,7 +191,7 @@ func TestCommitStagedBeforeCompression(t *testing.T) {
 	if err := s.CompressPacks(t.Context(), -1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.write(t.Context(), "test", "", func(ctx context.Context, tx *conn) error { return s.adopt(ctx, tx, before) }); err != nil {
+	if err := s.write(t.Context(), "test", "", func(tx *tx) error { return s.insertStaged(tx, before) }); err != nil {
 		t.Fatal(err)
 	}
 	var needs []segno.Hash

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +16,8 @@ import (
 type conn struct {
 	sql        *sql.Conn
 	statements map[string]*sql.Stmt
+
+	polledVersion int64 // see hasChanged
 }
 
 // statement returns a query's prepared statement. The number of different queries is small, so statements stay
@@ -45,15 +49,15 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 		return false, err
 	}
 	err = st.QueryRowContext(ctx, args...).Scan(dest...)
-	if err == sql.ErrNoRows {
+	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// rows calls each for every row. The row is valid until each returns.
-func (c *conn) rows(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
-	st, err := c.statement(ctx, query)
+// Query implements [sqlstore.Querier].
+func (c *conn) Query(ctx context.Context, query string, args, dest []any, each func() error) error {
+	st, err := c.statement(ctx, strings.ReplaceAll(query, "{}", ""))
 	if err != nil {
 		return err
 	}
@@ -61,18 +65,16 @@ func (c *conn) rows(ctx context.Context, query string, args []any, each func(sql
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // rows.Err returns its error
 	for rows.Next() {
-		if err := each(rows); err != nil {
+		if err := rows.Scan(dest...); err != nil {
+			return err
+		}
+		if err := each(); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
-}
-
-// Query implements [sqlstore.Querier].
-func (c *conn) Query(ctx context.Context, query string, args []any, each func(sqlstore.Row) error) error {
-	return c.rows(ctx, strings.ReplaceAll(query, "{}", ""), args, each)
 }
 
 // connect opens a connection.
@@ -86,8 +88,7 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 		_, err = raw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d; PRAGMA synchronous=FULL", s.options.BusyTimeout.Milliseconds()))
 	}
 	if err != nil {
-		c.close()
-		return nil, err
+		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
 }
@@ -95,7 +96,7 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 // close closes the statements and the connection.
 func (c *conn) close() error {
 	for _, st := range c.statements {
-		st.Close() // an error does not matter: the connection is closed next
+		_ = st.Close() // the connection is closed next
 	}
 	return c.sql.Close()
 }
@@ -103,8 +104,8 @@ func (c *conn) close() error {
 const (
 	// maxReaders is how many connections a store opens for reading, in addition to the writer.
 	maxReaders = 4
-	// maxConns counts all connections: one is that of the changeWatcher.
-	maxConns = maxReaders + 2
+	// maxConns counts all connections.
+	maxConns = maxReaders + 1
 )
 
 // read calls f with a connection outside of a transaction: each statement of f sees the newest commit. A
@@ -136,15 +137,12 @@ func (s *Store) readOn(ctx context.Context, op, name string, writer chan *conn, 
 // free reading connection, then the writer's, and then opens another, up to maxReaders. It may take
 // the connection from writer, if that is not nil.
 func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, pool chan *conn, err error) {
-	select {
-	case c := <-s.readers:
-		return c, s.readers, nil
-	default:
-	}
-	select {
-	case c := <-writer:
-		return c, writer, nil
-	default:
+	for _, pool := range []chan *conn{s.readers, writer} {
+		select {
+		case c := <-pool:
+			return c, pool, nil
+		default:
+		}
 	}
 	if s.opened.Add(1) <= maxReaders {
 		c, err := s.connect(context.WithoutCancel(ctx))
@@ -168,12 +166,12 @@ func (s *Store) acquireReader(ctx context.Context, writer chan *conn) (c *conn, 
 // write calls f in a transaction that holds the write lock, and commits it if f succeeds. The changes are on
 // disk when write returns nil. The end of ctx ends the wait for the lock, and prevents the commit if it comes
 // before that.
-func (s *Store) write(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error) error {
 	return s.withWriter(ctx, op, name, func(ctx context.Context, c *conn) error { return c.transaction(ctx, f) })
 }
 
 // withWriter calls f with the writing connection. A process has only one, so its writers wait for each other on
-// the channel, where their contexts can end the wait, and not in SQLite's busy handler, which polls.
+// the channel, where their contexts can end the wait. SQLite's busy handler would poll.
 func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
 	if s.options.ReadOnly {
 		return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")
@@ -191,48 +189,88 @@ func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx cont
 	}
 }
 
+// tx is a transaction that holds the write lock. It executes statements until one fails. The methods do nothing
+// after that, and write returns the error.
+type tx struct {
+	c   *conn
+	ctx context.Context // does not end: a statement that is interrupted ends the transaction
+	err error
+}
+
+// exec executes a statement and returns the number of rows that it changed.
+func (t *tx) exec(query string, args ...any) (changed int64) {
+	if r := t.run(query, args); r != nil {
+		changed, t.err = r.RowsAffected()
+	}
+	return changed
+}
+
+// insert executes a statement and returns the number of the row that it inserted.
+func (t *tx) insert(query string, args ...any) (n int64) {
+	if r := t.run(query, args); r != nil {
+		n, t.err = r.LastInsertId()
+	}
+	return n
+}
+
+func (t *tx) run(query string, args []any) (r sql.Result) {
+	if t.err == nil {
+		r, t.err = t.c.exec(t.ctx, query, args...)
+	}
+	if t.err != nil {
+		return nil
+	}
+	return r
+}
+
+// row scans the first row of a query into dest and reports whether there was one.
+func (t *tx) row(query string, args []any, dest ...any) (found bool) {
+	if t.err == nil {
+		found, t.err = t.c.row(t.ctx, query, args, dest...)
+	}
+	return found
+}
+
 // transaction calls f between BEGIN IMMEDIATE, which takes the write lock, and COMMIT, which makes the changes
-// durable. An error of f rolls the transaction back.
-func (c *conn) transaction(ctx context.Context, f func(ctx context.Context, c *conn) error) (err error) {
-	queryCtx := context.WithoutCancel(ctx) // a statement that is interrupted ends the transaction
+// durable. An error of f or of a statement rolls the transaction back.
+func (c *conn) transaction(ctx context.Context, f func(*tx) error) (err error) {
+	t := &tx{c: c, ctx: context.WithoutCancel(ctx)}
 	defer func() {
 		if err != nil {
-			_, _ = c.exec(queryCtx, "ROLLBACK") // it fails where SQLite has rolled back itself
+			_, _ = c.exec(t.ctx, "ROLLBACK") // it fails where SQLite has rolled back itself
 		}
 	}()
 	if _, err := c.exec(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
-	if err := f(queryCtx, c); err != nil {
+	err = f(t)
+	if err := cmp.Or(t.err, err, ctx.Err()); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if _, err := c.exec(queryCtx, "COMMIT"); err != nil {
+	if _, err := c.exec(t.ctx, "COMMIT"); err != nil {
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
 }
 
 // database implements [sqlstore.Database].
-type database struct{ s *Store }
+type database struct{ *Store }
 
-func (d database) ID(id string) any { return id }
+func (database) ID(id string) any { return id }
 
 func (d database) Read(ctx context.Context, op, name string, f func(context.Context, sqlstore.Querier) error) error {
-	return d.s.read(ctx, op, name, func(ctx context.Context, c *conn) error { return f(ctx, c) })
+	return d.read(ctx, op, name, func(ctx context.Context, c *conn) error { return f(ctx, c) })
 }
 
 func (d database) Change(ctx context.Context, op, name, query string, args ...any) (changed bool, err error) {
-	err = d.s.write(ctx, op, name, func(ctx context.Context, tx *conn) error {
-		result, err := tx.exec(ctx, strings.ReplaceAll(query, "{}", ""), args...)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		changed = n > 0
-		return err
+	err = d.write(ctx, op, name, func(tx *tx) error {
+		changed = tx.exec(strings.ReplaceAll(query, "{}", ""), args...) > 0
+		return nil
 	})
 	return changed, err
+}
+
+func (d database) Missed(ctx context.Context, op, table, id string) error {
+	err := d.read(ctx, op, id, func(ctx context.Context, c *conn) error { return missedRow(ctx, c, op, table, id) })
+	return cmp.Or(err, notFound(op, id))
 }

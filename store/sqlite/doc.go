@@ -15,19 +15,19 @@
 // commit to its thread and its parent, a link to its number, an object to its name. A record opens in no other
 // row and in no other store, so a node proves which commit it follows. Sessions, terms, paths and the names of
 // objects, by which queries find rows, are keyed hashes. A separate table has the mark of the key, a salt and a
-// check value. The user_version is one that a segno that does not know seals refuses. Other columns, such as seq,
+// check value. A segno without support for seals refuses the user_version. Other columns, such as seq,
 // are neither encrypted nor sealed.
 //
 // # Damage
 //
 // SQLite has no checksums of its pages. Records have their own, and the name of an object is its hash. When the
-// store reads a row, it compares the other columns with a second copy or a checksum: see verify.go and thread.go.
+// store reads a row, it compares the other columns with a second copy or a checksum: see verify.go.
 // A difference is [segno.KindCorrupt]. If an index lacks a key, the store searches the rows before it returns
 // [segno.KindNotFound]. These damages look like a state that an undamaged store may have:
 //
-//   - The database and its log were replaced by an older copy.
-//   - The end of the log was damaged or cut off, as after a power failure. The last commits are lost, and only
-//     those. The store detects that a whole log is missing as long as the file FILE-shm exists, which is until the
+//   - The database and its WAL were replaced by an older copy.
+//   - The end of the WAL was damaged or cut off, as after a power failure. The last commits are lost, and only
+//     those. The store detects that a whole WAL is missing as long as the file FILE-shm exists, which is until the
 //     last process closes the store.
 //   - A term or a pin is missing: a list of checkpoints by session, key or pin lacks that checkpoint. Lists of
 //     threads and of their checkpoints are not affected.
@@ -38,8 +38,8 @@
 // # Packs
 //
 // A pack is written once, synced once, its directory after it, and never changed. It becomes part of the store
-// in the transaction of the commit that names it. Before that nothing refers to it, and after an hour a
-// collection may remove it. A pack is
+// in the transaction of the commit that names it. Before that nothing refers to it. [Store.Collect], which segno gc
+// calls, removes a pack without references once it is an hour old; nothing else removes or reports it. A pack is
 //
 //	"segnopk1"  born                        8 bytes each
 //	records     name  encoding  size  length  stored bytes
@@ -56,9 +56,9 @@
 //
 // Encoding 0 is the bytes themselves, 1 a zstd frame, 2 an S2 block, 3 sealed bytes, which begin with the encoding
 // inside the seal. Records of the database and the first 4 MiB of a batch are zstd at its fastest level, with a
-// dictionary of text that agents write (dictionary.go). The rest of a longer batch is S2, up to 32 MiB: on the
+// dictionary of text that agents write (internal/record/dictionary.go). The rest of a longer batch is S2, up to 32 MiB: on the
 // 15,000 files and 232 MB of the Go tree S2 takes 0.36 s of one core and leaves 44 %, zstd takes 1.0 s and leaves
-// 33 %, and reading and hashing take 0.3 s to 0.5 s. The rest of a still longer batch, such as most of a large first
-// snapshot, is stored plain, in packs of about 4 MiB that are named ID-plain. [Store.CompressPacks] replaces such a
+// 33 %, and reading and hashing take 0.3 s to 0.5 s. The rest of a still longer batch, for example of a large first
+// snapshot, is stored plain, in packs of about 4 MiB that are named ID-plain. [Store.CompressPacks] replaces a plain
 // pack by one named ID-RANDOM once it is an hour old. An object that does not get an eighth shorter remains plain.
 package sqlite

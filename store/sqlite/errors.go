@@ -65,23 +65,18 @@ func kindOf(err error) segno.Kind {
 	case errors.Is(err, record.ErrDamaged):
 		return segno.KindCorrupt
 	case errors.As(err, &db):
-		return kindOfCode(db.Code() & primaryCode)
+		switch db.Code() & primaryCode {
+		case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+			return segno.KindBusy
+		case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+			return segno.KindCorrupt
+		case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
+			return segno.KindIO
+		case sqlite3.SQLITE_INTERRUPT:
+			return segno.KindCancelled
+		}
 	case errors.As(err, &path), errors.As(err, &errno):
 		return segno.KindIO
-	}
-	return segno.KindInternal
-}
-
-func kindOfCode(code int) segno.Kind {
-	switch code {
-	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return segno.KindBusy
-	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return segno.KindCorrupt
-	case sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM:
-		return segno.KindIO
-	case sqlite3.SQLITE_INTERRUPT:
-		return segno.KindCancelled
 	}
 	return segno.KindInternal
 }

@@ -64,18 +64,16 @@ func (s *Store) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*s
 		err = notFound(op, string(at))
 	}
 	if err == nil {
-		nodes, err = s.records.Arrange(at, w.Last, nodes, false)
-	}
-	if err == nil {
-		err = s.records.Open(nodes)
+		err = s.records.Arrange(at, w.Last, nodes)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if cacheAs != 0 {
+	line, err := s.records.Decode(nodes, w.Entries, isWhole)
+	if err == nil && cacheAs != 0 {
 		s.lines.put(cacheAs, nodes)
 	}
-	return s.records.Decode(nodes, w.Entries, isWhole)
+	return line, err
 }
 
 // readWhole reads a whole line: from the cache as far as it goes, and the rest from the database. The cache is
@@ -107,14 +105,11 @@ func (s *Store) readWhole(ctx, queryCtx context.Context, c *conn, at segno.Commi
 
 // nodes reads the rows of a query for nodes.
 func (c *conn) nodes(ctx, queryCtx context.Context, query string, args ...any) (found []sqlstore.Node, err error) {
-	err = c.rows(queryCtx, query, args, func(r sqlstore.Row) error {
-		var n sqlstore.Node
-		var parent int64
-		var isID *bool
-		if err := r.Scan(&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint], &n.Records[sqlstore.Entries], &n.Thread,
-			&parent, &n.Parent, &isID); err != nil {
-			return err
-		}
+	var n sqlstore.Node
+	var parent int64
+	var isID *bool
+	err = c.Query(queryCtx, query, args, []any{&n.Row, &n.ID, &n.Depth, &n.Seq, &n.Records[sqlstore.Checkpoint],
+		&n.Records[sqlstore.Entries], &n.Thread, &parent, &n.Parent, &isID}, func() error {
 		if isID == nil || !*isID {
 			return corrupt("load", string(n.ID), sqlstore.ErrID)
 		}

@@ -2,8 +2,8 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"iter"
 	"strconv"
 	"strings"
 
@@ -12,88 +12,37 @@ import (
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
-// firstPage is how many checkpoints a query without a limit reads first. Many callers stop at one of the
-// newest.
-const firstPage = 4
-
-// Checkpoints implements [segno.Store].
-func (s *Store) Checkpoints(ctx context.Context, q segno.CheckpointQuery) iter.Seq2[segno.Checkpoint, error] {
-	newest := int64(0) // of the numbers that verifySeqs has not verified
-	return sqlstore.Pages(&q, firstPage, func(before int64, count int) ([]segno.Checkpoint, int64, error) {
-		found, next, err := s.checkpointPage(ctx, &q, before, count)
-		if err == nil && q.Thread != "" && len(found) > 0 {
-			newest, err = s.verifySeqs(ctx, q.Thread, found, newest, next == 0)
-		}
-		return found, next, err
-	})
+// dialect returns the queries and checks of this database.
+func (s *Store) dialect() sqlstore.Dialect {
+	return sqlstore.Dialect{
+		Checkpoints: s.checkpointQuery,
+		FirstPage:   4, // many callers stop at one of the newest
+		VerifyPage:  s.verifyPages,
+		Threads:     s.threadQuery, VerifyThreads: s.verifyThreads,
+		InPhase: s.phaseQuery, Remember: s.rememberPhase,
+		Workspaces: workspaceQuery,
+		HasChanged: hasChanged,
+		Seqs: func(ids []segno.ThreadID) (string, []any) {
+			list, _ := json.Marshal(ids) // strings have an encoding
+			return `SELECT id, seq FROM threads WHERE id IN (SELECT value FROM json_each(?1)) AND NOT hidden`, []any{string(list)}
+		},
+		Chain: `SELECT l.record, l.n FROM links l WHERE l.thread = (SELECT n FROM threads WHERE id = ?1 AND NOT hidden)
+			ORDER BY l.n`,
+		Pointers: `SELECT h.id, p.id FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip
+			WHERE NOT t.hidden AND t.changed > ?1
+			UNION ALL SELECT c.id, c.id FROM pins x JOIN commits c ON c.n = x.n`,
+		Operations: `SELECT id, workspace, record FROM operations WHERE ?1 >= 0`,
+		Log:        operationLog,
+	}
 }
 
-// verifySeqs looks for gaps in the numbers of a thread's commits: from the oldest of a page to newest, the
-// oldest of the page before it, and at the end of the list from the thread's first. Numbers are never freed.
-// verifySeqs returns the oldest number of the page.
-func (s *Store) verifySeqs(ctx context.Context, thread segno.ThreadID, page []segno.Checkpoint, newest int64,
-	isLast bool) (oldest int64, err error) {
-	const op = "list checkpoints"
-	oldest = page[len(page)-1].Seq
-	if isLast {
-		oldest = 1
-	}
-	newest = max(page[0].Seq, newest)
-	var n int64
-	err = s.read(ctx, op, string(thread), func(ctx context.Context, c *conn) error {
-		_, err := c.row(ctx, `SELECT count(*) FROM commits INDEXED BY commits_seq
-			WHERE thread = (SELECT n FROM threads WHERE id = ?) AND seq BETWEEN ? AND ?`, []any{string(thread), oldest, newest}, &n)
-		return err
-	})
-	if err == nil && n != newest-oldest+1 {
-		err = corrupt(op, string(thread), fmt.Errorf("of the commits %d to %d there are %d", oldest, newest, n))
-	}
-	return oldest, err
-}
-
-// checkpointPage returns up to count checkpoints before a position, and the position to continue from.
-func (s *Store) checkpointPage(ctx context.Context, q *segno.CheckpointQuery, before int64, count int) (found []segno.Checkpoint,
-	next int64, err error) {
-	const op = "list checkpoints"
-	query, args := s.checkpointQuery(q, before, count)
-	rows := 0
-	err = s.read(ctx, op, string(q.Thread), func(queryCtx context.Context, c *conn) error {
-		var listed []segno.Node
-		err := c.Query(queryCtx, query, args, func(r sqlstore.Row) error {
-			var row sqlstore.CheckpointRow
-			var l leaseRow
-			if err := row.Scan(r, &l.hidden, &l.owner, &l.expires, &l.epoch); err != nil {
-				return err
-			}
-			rows, next = rows+1, row.Position
-			if l.hidden {
-				l.thread = row.Node.Thread
-				return l.verify(op, s.records.Sealer != nil)
-			}
-			listed = append(listed, row.Node)
-			cp, err := s.records.QueriedCheckpoint(&row, q)
-			if err == nil && q.Matches(cp) {
-				found = append(found, *cp)
-			}
-			if err == nil {
-				err = ctx.Err()
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return verifyParents(queryCtx, c, listed)
-	})
-	if err == nil && rows == 0 && q.Thread != "" {
-		if _, err = s.Head(ctx, q.Thread); segno.KindOf(err) == segno.KindNotFound {
-			err = nil
-		}
-	}
-	if rows < count {
-		next = 0
-	}
-	return found, next, err
+// hasChanged implements HasChanged of [sqlstore.Dialect]. SQLite changes the number at each commit of another
+// connection. Commits of this process notify the waiting callers themselves.
+func hasChanged(ctx context.Context, q sqlstore.Querier) (bool, error) {
+	c := q.(*conn)
+	before := c.polledVersion
+	_, err := c.row(ctx, "PRAGMA data_version", nil, &c.polledVersion)
+	return c.polledVersion != before, err
 }
 
 // checkpointQuery returns the query for a page. It starts with the rarest condition; the CROSS JOINs keep
@@ -125,54 +74,6 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 		WHERE %s ORDER BY %s DESC LIMIT %s`, sqlstore.ErrID, errPlace, from, where.String(), order, limit), where.Args
 }
 
-// Threads implements [segno.Store].
-func (s *Store) Threads(ctx context.Context, q segno.ThreadQuery) iter.Seq2[segno.Thread, error] {
-	if err := phase.Check(&q); err != nil {
-		return func(yield func(segno.Thread, error) bool) { yield(segno.Thread{}, err) }
-	}
-	if q.Phase != segno.PhaseUnknown {
-		return phase.Threads(ctx, s, phaseIndex{s}, q)
-	}
-	return sqlstore.Yield(func() ([]segno.Thread, error) {
-		if err := s.verifyDeleted(ctx); err != nil {
-			return nil, err
-		}
-		query, args := s.threadQuery(&q)
-		all, err := sqlstore.List(ctx, database{s}, "list threads", "", query, args, s.scanThread)
-		if err != nil {
-			return nil, err
-		}
-		var found []segno.Thread
-		for i := range all {
-			if q.Matches(&all[i]) && (q.Limit == 0 || len(found) < q.Limit) {
-				found = append(found, all[i])
-			}
-		}
-		if len(found) == 0 && q.Session != "" {
-			err = s.missedSession(ctx, q.Session)
-		}
-		return found, err
-	})
-}
-
-// scanThread scans a row of threadQuery and verifies it.
-func (s *Store) scanThread(r sqlstore.Row) (segno.Thread, error) {
-	const op = "list threads"
-	var rec []byte
-	var isSound *bool
-	var l leaseRow
-	if err := r.Scan(&l.thread, &rec, &l.owner, &l.expires, &l.epoch, &isSound); err != nil {
-		return segno.Thread{}, err
-	}
-	if isSound == nil || !*isSound {
-		return segno.Thread{}, corrupt(op, string(l.thread), sqlstore.ErrID)
-	}
-	if err := l.verify(op, s.records.Sealer != nil); err != nil {
-		return segno.Thread{}, err
-	}
-	return s.records.Thread(l.thread, rec)
-}
-
 // parentField is the field of the term that the first commit of a child thread has.
 const parentField = "of"
 
@@ -194,8 +95,8 @@ func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 		where.And("t.n IN (SELECT thread FROM links WHERE session = %s)", s.records.Sealer.Name("session", string(q.Session)))
 	}
 	where.Prefix(database{s}, "t.id", q.IDPrefix)
-	query := `SELECT t.id, t.record, t.owner, t.expires, t.epoch, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
-			AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq)
+	query := `SELECT t.id, t.record, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n AND t.hidden = 0
+			AND t.changed = (SELECT m.n FROM commits m WHERE m.thread = t.n AND m.seq = t.seq), t.hidden, t.owner, t.expires, t.epoch
 		FROM ` + from + ` WHERE ` + where.String() + ` ORDER BY t.changed DESC`
 	if q.Limit > 0 && !q.TopLevel && q.ParentThread == "" {
 		query += " LIMIT " + where.Arg(q.Limit)
@@ -203,51 +104,32 @@ func (s *Store) threadQuery(q *segno.ThreadQuery) (string, []any) {
 	return query, where.Args
 }
 
-// phaseIndex implements [phase.Index].
-type phaseIndex struct{ s *Store }
-
-func (x phaseIndex) InPhase(ctx context.Context, p segno.Phase, after segno.ThreadID, count int) ([]phase.Found, error) {
+// phaseQuery is the query InPhase of [sqlstore.Dialect]. In a store without phases, all are unknown.
+func (s *Store) phaseQuery(p segno.Phase, after segno.ThreadID, count int) (string, []any) {
 	const columns = `SELECT t.id, t.record, coalesce(h.id, ''), t.seq, (SELECT y.n FROM threads y WHERE y.id = t.id) = t.n`
 	const heads = ` LEFT JOIN commits h ON h.n = t.head `
-	phases := []segno.Phase{segno.PhaseUnknown, p}
-	if !x.s.hasPhases {
-		phases = phases[:1]
-	}
-	return x.s.records.InPhase(ctx, database{x.s}, phases, count, func(p segno.Phase) (string, []any) {
-		if !x.s.hasPhases {
-			return columns + ` FROM threads t` + heads + `WHERE NOT t.hidden AND t.id > ? ORDER BY t.id LIMIT ?`, []any{string(after),
-				count}
-		}
+	switch {
+	case s.hasPhases:
 		return columns + ` AND x.id = t.id AND NOT t.hidden FROM phases x JOIN threads t ON t.n = x.thread` + heads +
 			`WHERE x.phase = ? AND x.id > ? ORDER BY x.id LIMIT ?`, []any{p, string(after), count}
-	})
+	case p == segno.PhaseUnknown:
+		return columns + ` FROM threads t` + heads + `WHERE NOT t.hidden AND t.id > ? ORDER BY t.id LIMIT ?`, []any{string(after), count}
+	}
+	return "", nil
 }
 
-// Remember implements [phase.Index].
-func (x phaseIndex) Remember(ctx context.Context, f phase.Found, p segno.Phase) error {
-	if x.s.options.ReadOnly || !x.s.hasPhases {
+// rememberPhase records the phase of a thread that has not changed since.
+func (s *Store) rememberPhase(ctx context.Context, f phase.Found, p segno.Phase) error {
+	if s.options.ReadOnly || !s.hasPhases {
 		return nil
 	}
 	id := string(f.Thread.ID)
-	return x.s.write(ctx, "list threads", id, func(ctx context.Context, tx *conn) error {
+	return s.write(ctx, "list threads", id, func(tx *tx) error {
 		var n int64
-		found, err := tx.row(ctx, `SELECT n FROM threads WHERE id = ? AND seq = ? AND NOT hidden`, []any{id, f.Seq}, &n)
-		if err != nil || !found {
-			return err
+		if tx.row(`SELECT n FROM threads WHERE id = ? AND seq = ? AND NOT hidden`, []any{id, f.Seq}, &n) {
+			tx.changePhase(n, f.Thread.ID, segno.PhaseUnknown, p)
 		}
-		return changePhase(ctx, tx, n, f.Thread.ID, segno.PhaseUnknown, p)
-	})
-}
-
-// Chain implements [segno.Chains].
-func (s *Store) Chain(ctx context.Context, thread segno.ThreadID) iter.Seq2[segno.Link, error] {
-	return sqlstore.Yield(func() ([]segno.Link, error) {
-		head, err := s.Head(ctx, thread)
-		if err != nil {
-			return nil, err
-		}
-		return s.records.Chain(ctx, database{s}, head, `SELECT l.record, l.n FROM links l
-			WHERE l.thread = (SELECT n FROM threads WHERE id = ? AND NOT hidden) ORDER BY l.n`)
+		return nil
 	})
 }
 
@@ -263,8 +145,8 @@ func (s *Store) decodeLink(thread segno.ThreadID, n int64, rec []byte) (segno.Li
 	return s.records.Link(thread, rec, "link", string(thread), strconv.FormatInt(n, 10))
 }
 
-// findWorkspaces is the query of [sqlstore.WorkspaceQueries].
-func findWorkspaces(paths [][]byte, device, inode int64) (string, []any) {
+// workspaceQuery is the query Workspaces of [sqlstore.Dialect].
+func workspaceQuery(paths [][]byte, device, inode int64) (string, []any) {
 	var args []any
 	var where []string
 	if len(paths) > 0 {
@@ -283,3 +165,10 @@ func findWorkspaces(paths [][]byte, device, inode int64) (string, []any) {
 	return `SELECT id, record, state, (SELECT x.rowid FROM workspaces x WHERE x.id = w.id) IS w.rowid FROM workspaces w
 		WHERE record IS NOT NULL AND (` + strings.Join(where, " OR ") + `) ORDER BY length(path) DESC, id`, args
 }
+
+// operationLog is the query Log of [sqlstore.Dialect]. It reads the rows and the index, and an operation that only
+// one of them has is damage.
+const operationLog = `SELECT id, record, workspace = ?1 AND x.n IS NOT NULL
+	FROM operations o NOT INDEXED
+		LEFT JOIN (SELECT n FROM operations INDEXED BY operations_workspace WHERE workspace = ?1) x ON x.n = o.n
+	WHERE workspace = ?1 OR x.n IS NOT NULL ORDER BY o.n DESC`

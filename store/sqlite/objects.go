@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -32,6 +33,11 @@ type objectRow struct {
 const objectColumns = `o.size, o.pack, o.at, o.length, coalesce(p.name, ''), s.data
 	FROM objects o LEFT JOIN packs p ON p.n = o.pack LEFT JOIN small s ON o.pack = 0 AND s.n = o.at`
 
+// dest returns the destinations of objectColumns.
+func (o *objectRow) dest() []any {
+	return []any{&o.size, &o.pack, &o.at, &o.length, &o.packName, &o.data}
+}
+
 // The column length of an object in a pack is its stored length and, in the lowest bits, its encoding.
 const (
 	encodingBits = 3
@@ -54,52 +60,32 @@ func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
 // readObject reads the object with the name stored in the database; name is for errors. The row and the pack
 // file are read one after the other, outside of a transaction. If the file is missing, a collection may have
 // moved the object and removed the file between the two, so readObject reads the row once more.
-func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) ([]byte, error) {
+func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) (data []byte, err error) {
 	const op = "read object"
-	var missing error
 	for range 2 {
-		at, err := s.findObject(ctx, op, stored, name)
-		if err != nil {
+		var at objectRow
+		if err := s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
+			found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, at.dest()...)
+			if err == nil && !found {
+				err = cmp.Or(missedObject(ctx, c, op, stored, name), notFound(op, name.String()))
+			}
+			return err
+		}); err != nil {
 			return nil, err
 		}
-		data, err := s.fetch(stored, name, at)
-		if !errors.Is(err, fs.ErrNotExist) {
+		if data, err = s.fetch(stored, name, at); !errors.Is(err, fs.ErrNotExist) {
 			return data, fail(op, name.String(), err)
 		}
-		missing = err // a collection may have moved the object to another pack meanwhile
 	}
-	return nil, corrupt(op, name.String(), missing)
-}
-
-func (s *Store) findObject(ctx context.Context, op string, stored, name segno.Hash) (at objectRow, err error) {
-	err = s.read(ctx, op, name.String(), func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT `+objectColumns+` WHERE o.name = ?`, []any{stored[:]}, &at.size, &at.pack, &at.at, &at.length,
-			&at.packName, &at.data)
-		if err == nil && !found {
-			if err = missedObject(ctx, c, op, stored, name); err == nil {
-				err = notFound(op, name.String())
-			}
-		}
-		return err
-	})
-	return at, err
+	return nil, corrupt(op, name.String(), err)
 }
 
 // fetch reads and decodes an object.
 func (s *Store) fetch(stored, name segno.Hash, at objectRow) ([]byte, error) {
-	if at.pack != 0 {
-		bytes, err := s.fetchPacked(name, at)
-		if err != nil {
-			return nil, err
-		}
-		at.data = bytes
-	}
-	return s.records.DecodeObject(stored, name, at.size, at.data)
-}
-
-// fetchPacked reads an object from its pack: its encoding and its encoded bytes.
-func (s *Store) fetchPacked(name segno.Hash, at objectRow) ([]byte, error) {
-	if at.packName == "" {
+	switch {
+	case at.pack == 0:
+		return s.records.DecodeObject(stored, name, at.size, at.data)
+	case at.packName == "":
 		return nil, corrupt("read object", name.String(), fmt.Errorf("pack %d has no record", at.pack))
 	}
 	bytes := make([]byte, 1+at.length>>encodingBits)
@@ -108,10 +94,13 @@ func (s *Store) fetchPacked(name segno.Hash, at objectRow) ([]byte, error) {
 		_, err := file.ReadAt(bytes[1:], at.at)
 		return err
 	})
-	if errors.Is(err, io.EOF) {
-		err = corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.packName))
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.packName))
+	case err != nil:
+		return nil, err
 	}
-	return bytes, err
+	return s.records.DecodeObject(stored, name, at.size, bytes)
 }
 
 // Has implements [segno.Objects].
@@ -127,16 +116,13 @@ func (o objects) Has(ctx context.Context, name segno.Hash) (ok bool, err error) 
 // missingObject returns the first of names that the store does not hold, or the zero hash.
 func (s *Store) missingObject(ctx context.Context, c *conn, names []segno.Hash) (missing segno.Hash, err error) {
 	for _, name := range names {
-		if ok, err := hasStored(ctx, c, s.records.ObjectName(name)); err != nil || !ok {
+		stored := s.records.ObjectName(name)
+		var one int
+		if found, err := c.row(ctx, `SELECT 1 FROM objects WHERE name = ?`, []any{stored[:]}, &one); err != nil || !found {
 			return name, err
 		}
 	}
 	return missing, nil
-}
-
-func hasStored(ctx context.Context, c *conn, stored segno.Hash) (bool, error) {
-	var one int
-	return c.row(ctx, `SELECT 1 FROM objects WHERE name = ?`, []any{stored[:]}, &one)
 }
 
 func errCollected(op string, name segno.Hash) error {
@@ -154,8 +140,8 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 	if err != nil {
 		return fail(op, "", err)
 	}
-	return o.s.write(ctx, op, "", func(ctx context.Context, tx *conn) error {
-		missing, err := o.s.missingObject(ctx, tx, in.reused)
+	return o.s.write(ctx, op, "", func(tx *tx) error {
+		missing, err := o.s.missingObject(tx.ctx, tx.c, in.reused)
 		if err == nil && !missing.IsZero() {
 			err = errCollected(op, missing)
 		}
@@ -165,11 +151,9 @@ func (o objects) Keep(ctx context.Context, staged segno.Staged) error {
 		now := o.s.options.Clock().Unix()
 		for _, name := range in.reused {
 			stored := o.s.records.ObjectName(name)
-			if _, err := tx.exec(ctx, `UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, stored[:]); err != nil {
-				return err
-			}
+			tx.exec(`UPDATE objects SET born = ?1 WHERE name = ?2 AND born < ?1`, now, stored[:])
 		}
-		return o.s.adopt(ctx, tx, in)
+		return o.s.insertStaged(tx, in)
 	})
 }
 
@@ -196,8 +180,12 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 		}
 		x, err := s.packs.index("commit", name)
 		if segno.KindOf(err) == segno.KindNotFound {
-			if name, err = s.packReplacement(ctx, name); err == nil {
-				x, err = s.packs.index("commit", name)
+			var replacement string
+			id := packID(name)
+			query := `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`
+			err = sqlstore.ReadRow(ctx, database{s}, "commit", "pack "+name, query, []any{id + "-", id + ".", name}, &replacement)
+			if err == nil {
+				x, err = s.packs.index("commit", replacement)
 			}
 		}
 		if err != nil {
@@ -208,58 +196,39 @@ func (s *Store) openStaged(ctx context.Context, staged segno.Staged) (in staging
 	return in, nil
 }
 
-// adopt makes the new objects of a batch part of the store.
-func (s *Store) adopt(ctx context.Context, tx *conn, in staging) error {
+// insertStaged makes the new objects of a batch part of the store.
+func (s *Store) insertStaged(tx *tx, in staging) error {
 	now := s.options.Clock().Unix()
 	for _, o := range in.small {
-		if err := adoptSmall(ctx, tx, o, s.records.ObjectName(o.Name), now); err != nil {
-			return err
+		stored := s.records.ObjectName(o.Name)
+		var one int
+		if tx.row(`SELECT 1 FROM objects WHERE name = ?`, []any{stored[:]}, &one) {
+			continue // another commit brought the same object since the batch looked for it
 		}
+		at := tx.insert(`INSERT INTO small (data) VALUES (?)`, o.Data)
+		tx.exec(`INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`, stored[:], o.Size, now, at, len(o.Data))
 	}
 	for _, x := range in.packs {
-		if err := s.adoptPack(ctx, tx, x, now); err != nil {
+		if err := s.referToPack(tx, x, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// adoptSmall inserts an object that is not in a pack. Another commit may have brought the same object since the
-// batch looked for it.
-func adoptSmall(ctx context.Context, tx *conn, o segno.Object, stored segno.Hash, now int64) error {
-	ok, err := hasStored(ctx, tx, stored)
-	if err != nil || ok {
-		return err
-	}
-	r, err := tx.exec(ctx, `INSERT INTO small (data) VALUES (?)`, o.Data)
-	if err != nil {
-		return err
-	}
-	at, err := r.LastInsertId()
-	if err != nil {
-		return err
-	}
-	_, err = tx.exec(ctx, `INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, 0, ?, ?)`,
-		stored[:], o.Size, now, at, len(o.Data))
-	return err
-}
-
-// adoptPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
-// adopted before is left as it is, and so is its replacement. The file of a new pack must still exist: a
+// referToPack makes the objects of a pack part of the store. A pack that a commit or Keep of the same staging
+// referred to before is left as it is, and so is its replacement. The file of a new pack must still exist: a
 // collection removes old files under the write lock, which the caller holds.
-func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64) error {
+func (s *Store) referToPack(tx *tx, x *packIndex, now int64) error {
 	var n int64
-	if found, err := tx.row(ctx, `SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
-		[]any{x.name, packID(x.name) + "-", packID(x.name) + "."}, &n); err != nil || found {
-		return err
+	if tx.row(`SELECT n FROM packs WHERE name = ? OR name >= ? AND name < ?`,
+		[]any{x.name, packID(x.name) + "-", packID(x.name) + "."}, &n) {
+		return nil
 	}
 	if _, err := os.Lstat(filepath.Join(s.packs.dir, x.name+packSuffix)); errors.Is(err, fs.ErrNotExist) {
 		return notFound("commit", "pack "+x.name)
 	}
-	n, err := insertPack(ctx, tx, x.name, x.born.Unix(), len(x.entries))
-	if err != nil {
-		return err
-	}
+	n = insertPack(tx, x.name, x.born.Unix(), len(x.entries))
 	const columns, atOnce = `(?, ?, ?, ?, ?, ?)`, 64 // rows in a statement: most of the time of a row is the call
 	for entries := x.entries; len(entries) > 0; {
 		rows := 1
@@ -271,44 +240,19 @@ func (s *Store) adoptPack(ctx context.Context, tx *conn, x *packIndex, now int64
 			e := &entries[i]
 			args = append(args, e.name[:], e.size, now, n, e.at, e.column())
 		}
-		if _, err := tx.exec(ctx, `INSERT OR IGNORE INTO objects (name, size, born, pack, at, length)
-			VALUES `+columns+strings.Repeat(", "+columns, rows-1), args...); err != nil {
-			return err
-		}
+		tx.exec(`INSERT OR IGNORE INTO objects (name, size, born, pack, at, length)
+			VALUES `+columns+strings.Repeat(", "+columns, rows-1), args...)
 		entries = entries[rows:]
 	}
 	return nil
 }
 
-func insertPack(ctx context.Context, tx *conn, name string, born int64, objects int) (int64, error) {
-	r, err := tx.exec(ctx, `INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, name, born, objects)
-	if err != nil {
-		return 0, err
-	}
-	return r.LastInsertId()
-}
-
-// packReplacement returns the name of the pack that replaced another pack.
-func (s *Store) packReplacement(ctx context.Context, name string) (replacement string, err error) {
-	id := packID(name)
-	err = s.read(ctx, "commit", name, func(ctx context.Context, c *conn) error {
-		found, err := c.row(ctx, `SELECT name FROM packs WHERE name >= ? AND name < ? AND name <> ?`, []any{id + "-", id + ".", name},
-			&replacement)
-		if err == nil && !found {
-			err = notFound("commit", "pack "+name)
-		}
-		return err
-	})
-	return replacement, err
+func insertPack(tx *tx, name string, born int64, objects int) (n int64) {
+	return tx.insert(`INSERT INTO packs (name, born, objects) VALUES (?, ?, ?)`, name, born, objects)
 }
 
 // storedNames calls each with the stored name of every object.
 func storedNames(ctx context.Context, c *conn, each func(stored []byte) error) error {
 	var raw sql.RawBytes // valid until the next row
-	return c.rows(ctx, `SELECT name FROM objects`, nil, func(r sqlstore.Row) error {
-		if err := r.Scan(&raw); err != nil {
-			return err
-		}
-		return each(raw)
-	})
+	return c.Query(ctx, `SELECT name FROM objects`, nil, []any{&raw}, func() error { return each(raw) })
 }

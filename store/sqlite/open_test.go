@@ -74,7 +74,7 @@ func seedPack(t *testing.T, s *Store) []segno.Hash {
 	return names
 }
 
-// TestOpenPaths opens stores in directories whose names contain characters with a meaning in URIs.
+// TestOpenPaths opens stores in directories that have characters with a meaning in URIs in their names.
 func TestOpenPaths(t *testing.T) {
 	for _, name := range []string{"a?b", "a#b", "a%20b", "a b", "é", "\xff", "file:x", "a&mode=ro", "100%"} {
 		dir := filepath.Join(t.TempDir(), name)

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
@@ -22,7 +23,7 @@ import (
 // The pack format is in the package comment.
 const (
 	packMagic  = "segnopk1"
-	packHead   = len(packMagic) + 8
+	packHeader = len(packMagic) + 8
 	packTail   = 8 + 8 + sha256.Size + len(packMagic)
 	packSuffix = ".pack"
 	packBuffer = 256 << 10
@@ -49,9 +50,10 @@ type packWriter struct {
 	dir     string
 	name    string
 	file    vfs.File
-	buf     []byte
-	at      int64 // bytes so far, with those in buf
-	begun   int64 // bytes that the kernel has begun to write to the disk
+	buf     *bufio.Writer // writes to the packWriter itself
+	at      int64         // bytes so far, with those in buf
+	written int64         // bytes in the file
+	begun   int64         // bytes that the kernel has begun to write to the disk
 	entries []packEntry
 }
 
@@ -68,25 +70,22 @@ func packID(name string) string {
 	return id
 }
 
-// createPack starts a pack of the store.
+// createPack starts a pack, and creates the directory of packs if it is missing.
 func (s *Store) createPack(name string) (*packWriter, error) {
 	return createPack(s.options.FS, s.packs.dir, name, s.options.Clock())
 }
 
-// createPack starts a pack in dir, which it creates if it is missing.
 func createPack(fsys vfs.FS, dir, name string, now time.Time) (*packWriter, error) {
 	if err := makeDurable(fsys, dir); err != nil {
 		return nil, err
 	}
-	p := &packWriter{fs: fsys, dir: dir, name: name, buf: make([]byte, 0, packBuffer)}
+	p := &packWriter{fs: fsys, dir: dir, name: name}
+	p.buf = bufio.NewWriterSize(p, packBuffer)
 	var err error
 	if p.file, err = fsys.OpenFile(p.path(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, err
 	}
-	head := binary.LittleEndian.AppendUint64([]byte(packMagic), uint64(now.Unix()))
-	if err := p.write(head); err != nil {
-		return nil, errors.Join(err, p.remove())
-	}
+	p.append(binary.LittleEndian.AppendUint64([]byte(packMagic), uint64(now.Unix())))
 	return p, nil
 }
 
@@ -103,42 +102,23 @@ func makeDurable(fsys vfs.FS, dir string) error {
 
 func (p *packWriter) path() string { return filepath.Join(p.dir, p.name+packSuffix) }
 
-// write appends to the buffer and writes full buffers to the file. Data that is as long as the buffer is written
-// directly if the buffer is empty.
-func (p *packWriter) write(data []byte) error {
+// append appends to the buffer, which keeps the first error of the file.
+func (p *packWriter) append(data []byte) {
 	p.at += int64(len(data))
-	for len(data) > 0 {
-		if len(p.buf) == 0 && len(data) >= packBuffer {
-			_, err := p.file.Write(data)
-			p.startWriteBack(p.at)
-			return err
-		}
-		n := min(len(data), packBuffer-len(p.buf))
-		p.buf, data = append(p.buf, data[:n]...), data[n:]
-		if len(p.buf) == packBuffer {
-			if err := p.flush(); err != nil {
-				return err
-			}
-			p.startWriteBack(p.at - int64(len(data)))
-		}
-	}
-	return nil
+	_, _ = p.buf.Write(data) // add and finish return the error
 }
 
-func (p *packWriter) flush() error {
-	_, err := p.file.Write(p.buf)
-	p.buf = p.buf[:0]
-	return err
-}
-
-// startWriteBack makes the kernel write the bytes up to end to the disk, now and then, so that the sync at the
-// end has less to do.
-func (p *packWriter) startWriteBack(end int64) {
+// Write writes full buffers to the file. Now and then it makes the kernel write to the disk, so that the sync at
+// the end has less to do.
+func (p *packWriter) Write(data []byte) (int, error) {
 	const stretch = 8 << 20
-	if end-p.begun >= stretch {
-		vfs.WriteBack(p.file, p.begun, end-p.begun)
-		p.begun = end
+	n, err := p.file.Write(data)
+	p.written += int64(n)
+	if p.written-p.begun >= stretch {
+		vfs.WriteBack(p.file, p.begun, p.written-p.begun)
+		p.begun = p.written
 	}
+	return n, err
 }
 
 // add appends a record. encoded is the encoding of the object and its encoded bytes.
@@ -148,11 +128,11 @@ func (p *packWriter) add(name segno.Hash, size int64, encoded []byte) error {
 	head = append(head, byte(e))
 	head = binary.AppendUvarint(head, uint64(size))
 	head = binary.AppendUvarint(head, uint64(len(encoded)))
-	if err := p.write(head); err != nil {
-		return err
-	}
+	p.append(head)
 	p.entries = append(p.entries, packEntry{name: name, size: size, at: p.at, length: int64(len(encoded)), Encoding: e})
-	return p.write(encoded)
+	p.append(encoded)
+	_, err := p.buf.Write(nil)
+	return err
 }
 
 // finish writes the index and makes the pack and its directory entry durable.
@@ -170,19 +150,17 @@ func (p *packWriter) finish() error {
 	tail := binary.LittleEndian.AppendUint64(nil, uint64(p.at))
 	tail = binary.LittleEndian.AppendUint64(tail, uint64(len(p.entries)))
 	tail = append(append(tail, sum[:]...), packMagic...)
-	for _, data := range [][]byte{index, tail} {
-		if err := p.write(data); err != nil {
-			return err
-		}
-	}
-	if err := p.flush(); err != nil {
-		return err
-	}
+	p.append(index)
+	p.append(tail)
+	err := p.buf.Flush()
 	p.buf = nil
-	if err := p.file.Sync(); err != nil {
-		return err
+	if err == nil {
+		err = p.file.Sync()
 	}
-	if err := p.file.Close(); err != nil {
+	if err == nil {
+		err = p.file.Close()
+	}
+	if err != nil {
 		return err
 	}
 	p.file = nil
@@ -206,24 +184,37 @@ type packIndex struct {
 	entries []packEntry
 }
 
+// readPackHead returns when a pack was started.
+func readPackHead(f io.ReaderAt) (born time.Time, err error) {
+	head := make([]byte, packHeader)
+	if _, err := f.ReadAt(head, 0); err != nil {
+		return born, err
+	}
+	if string(head[:len(packMagic)]) != packMagic {
+		return born, errPack
+	}
+	return time.Unix(int64(binary.LittleEndian.Uint64(head[len(packMagic):])), 0), nil
+}
+
 // readPackIndex reads the index of a pack. The error is errPack for a pack that was not finished or is damaged.
 func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
-	if size < int64(packHead+packTail) {
+	if size < int64(packHeader+packTail) {
 		return nil, errPack
 	}
-	head, tail := make([]byte, packHead), make([]byte, packTail)
-	if _, err := f.ReadAt(head, 0); err != nil {
+	born, err := readPackHead(f)
+	if err != nil {
 		return nil, err
 	}
+	tail := make([]byte, packTail)
 	if _, err := f.ReadAt(tail, size-int64(packTail)); err != nil {
 		return nil, err
 	}
-	if string(head[:len(packMagic)]) != packMagic || string(tail[packTail-len(packMagic):]) != packMagic {
+	if string(tail[packTail-len(packMagic):]) != packMagic {
 		return nil, errPack
 	}
 	at, count := binary.LittleEndian.Uint64(tail), binary.LittleEndian.Uint64(tail[8:])
 	end := uint64(size - int64(packTail))
-	if at < uint64(packHead) || at > end || count > maxRecords {
+	if at < uint64(packHeader) || at > end || count > maxRecords {
 		return nil, errPack
 	}
 	index := make([]byte, end-at)
@@ -233,8 +224,7 @@ func readPackIndex(f io.ReaderAt, size int64) (*packIndex, error) {
 	if sum := sha256.Sum256(index); !bytes.Equal(sum[:], tail[16:16+sha256.Size]) {
 		return nil, errPack
 	}
-	x := &packIndex{size: size, born: time.Unix(int64(binary.LittleEndian.Uint64(head[len(packMagic):])), 0)}
-	var err error
+	x := &packIndex{size: size, born: born}
 	x.entries, err = parsePackIndex(index, int(count), int64(at))
 	return x, err
 }
@@ -260,7 +250,7 @@ func parsePackIndex(index []byte, count int, end int64) ([]packEntry, error) {
 			}
 			*v, index = int64(x), index[n:]
 		}
-		if e.at < int64(packHead) || e.at+e.length > end {
+		if e.at < int64(packHeader) || e.at+e.length > end {
 			return nil, errPack
 		}
 		entries = append(entries, e)

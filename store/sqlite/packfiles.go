@@ -41,7 +41,7 @@ func (p *packFiles) use(name string, f func(file *os.File) error) error {
 // was stored outside of the database.
 func (p *packFiles) get(name string) (*os.File, error) {
 	if name != filepath.Base(name) || name == "" || name == "." || name == ".." {
-		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "not a name of a pack")
+		return nil, segno.Errorf(segno.KindInvalid, "open pack", name, "invalid pack name")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -56,7 +56,7 @@ func (p *packFiles) get(name string) (*os.File, error) {
 		if len(p.open) < maxOpenPacks {
 			break
 		}
-		p.closeLocked(other)
+		_ = p.closeLocked(other) // it was only read: nothing is lost
 	}
 	p.open[name] = file
 	return file, nil
@@ -65,30 +65,28 @@ func (p *packFiles) get(name string) (*os.File, error) {
 func (p *packFiles) closeLocked(name string) error {
 	file := p.open[name]
 	delete(p.open, name)
-	if file == nil {
-		return nil
-	}
 	return file.Close()
 }
 
-// forget closes a pack that was deleted.
+// forget closes a pack that was deleted, if it is open.
 func (p *packFiles) forget(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_ = p.closeLocked(name) // it was only read: nothing is lost
+	if p.open[name] != nil {
+		_ = p.closeLocked(name)
+	}
 }
 
-func (p *packFiles) close() error {
+func (p *packFiles) close() (err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var errs []error
 	for name := range p.open {
-		errs = append(errs, p.closeLocked(name))
+		err = errors.Join(err, p.closeLocked(name))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
-// index reads the index of a pack. The error is [segno.KindNotFound] if there is no such pack, and
+// index reads the index of a pack. The error is [segno.KindNotFound] if the pack does not exist, and
 // [segno.KindCorrupt] if the pack was not finished or is damaged.
 func (p *packFiles) index(op, name string) (x *packIndex, err error) {
 	err = p.use(name, func(file *os.File) error {

@@ -36,7 +36,7 @@ func TestPhasesOfAnOlderStore(t *testing.T) {
 }
 
 // TestPhasesBesideAnOlderProcess continues to commit with a process that opened a store of version 1 before
-// another process upgraded it. Each thread has one phase, and never that of an older commit.
+// another process upgraded it. Each thread has one phase, and never the phase of an older commit.
 func TestPhasesBesideAnOlderProcess(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "v1"))); err != nil {
@@ -71,6 +71,9 @@ func TestPhasesBesideAnOlderProcess(t *testing.T) {
 			if err := rows.Scan(&found[len(found)-1]); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
 		}
 		return found
 	}

@@ -24,8 +24,8 @@ const sealSchema = `CREATE TABLE seal (mark BLOB NOT NULL)`
 const applicationID = 0x73676e6f
 
 // pageSize is the size of the pages of a new database; an existing database keeps its own. A step of 2 KB
-// needs a row of about 1,100 bytes: three such rows leave a quarter of a page of 4 KB empty. In small pages
-// such a row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
+// needs a row of about 1,100 bytes: three of them leave a quarter of a page of 4 KB empty. In small pages
+// this row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
 // bytes, which has a page for itself. A commit writes each page that it changes to the log, six or more, so
 // small pages also make the log smaller.
 const pageSize = 1 << 10
@@ -107,7 +107,7 @@ CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NO
 `
 
 // phaseTriggers are in databases that were upgraded from version 1. A process with an older segno may have
-// such a database open and does not know phases: the triggers make the phase of a thread unknown when that
+// one open and does not know phases: the triggers make the phase of a thread unknown when that
 // process commits. A process of this version sets the phase after its commit fired them.
 const phaseTriggers = `
 CREATE TRIGGER phases_create AFTER INSERT ON threads BEGIN
@@ -171,22 +171,18 @@ func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed b
 	if _, err := c.row(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger')", nil, &s.hasTriggers); err != nil {
 		return err
 	}
-	return s.unlock(ctx, c, isSealed)
+	return s.unlock(ctx, c, isSealed, false)
 }
 
 // addPhases upgrades version 1 to version 2. All phases are unknown until a query needs them.
-func addPhases(ctx context.Context, c *conn) error {
-	version, isSealed, err := c.version(ctx)
+func addPhases(tx *tx) error {
+	version, isSealed, err := tx.c.version(tx.ctx)
 	if err != nil || version != 1 {
 		return err // another process was first
 	}
-	version = schemaVersion
-	if isSealed {
-		version |= sealedVersion
-	}
-	_, err = c.sql.ExecContext(ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
+	_, err = tx.c.sql.ExecContext(tx.ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
 		FROM threads WHERE NOT hidden;
-		PRAGMA user_version=%d;`, version))
+		PRAGMA user_version=%d;`, versionOf(isSealed)))
 	return err
 }
 
@@ -197,8 +193,8 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
 		return err
 	}
-	if err := c.transaction(ctx, func(ctx context.Context, c *conn) error {
-		_, err := s.isEmpty(ctx, c)
+	if err := c.transaction(ctx, func(tx *tx) error {
+		_, err := s.isEmpty(tx.ctx, c)
 		return err
 	}); err != nil {
 		return err
@@ -206,7 +202,8 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 	if _, err := c.sql.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err != nil {
 		return err
 	}
-	return c.transaction(ctx, func(ctx context.Context, c *conn) error {
+	return c.transaction(ctx, func(tx *tx) error {
+		ctx := tx.ctx
 		isEmpty, err := s.isEmpty(ctx, c)
 		if err != nil {
 			return err
@@ -214,16 +211,23 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 		s.hasPhases = true
 		if !isEmpty {
 			_, isSealed, err := c.version(ctx)
-			return errors.Join(err, s.unlock(ctx, c, isSealed))
+			return errors.Join(err, s.unlock(ctx, c, isSealed, false))
 		}
-		version, err := s.createSeal(ctx, c)
-		if err != nil {
+		if err := s.unlock(ctx, c, false, true); err != nil {
 			return err
 		}
 		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;",
-			applicationID, version))
+			applicationID, versionOf(s.records.Sealer != nil)))
 		return err
 	})
+}
+
+// versionOf returns the user_version of a store that this package writes.
+func versionOf(isSealed bool) int {
+	if isSealed {
+		return schemaVersion | sealedVersion
+	}
+	return schemaVersion
 }
 
 // isEmpty reports whether the schema may be created. It is false if another process created it meanwhile; a
@@ -243,34 +247,29 @@ func (s *Store) isEmpty(ctx context.Context, c *conn) (bool, error) {
 	return true, s.checkOrphanedPacks()
 }
 
-// unlock verifies that [Options.Key] is the key of an existing store.
-func (s *Store) unlock(ctx context.Context, c *conn, isSealed bool) (err error) {
+// unlock verifies that [Options.Key] is the key of an existing store. In a new store it writes the mark of the key.
+func (s *Store) unlock(ctx context.Context, c *conn, isSealed, isNew bool) error {
 	var mark record.Mark
 	if isSealed {
 		found, err := c.row(ctx, `SELECT mark FROM seal`, nil, (*[]byte)(&mark))
-		if err != nil && kindOf(err) != segno.KindInternal { // that kind means that there is no such table
+		if err != nil && kindOf(err) != segno.KindInternal { // that kind means that the table does not exist
 			return err
 		}
 		if !found {
 			return corrupt("open store", s.dir, errors.New("the mark of its key is missing"))
 		}
 	}
-	s.records.Sealer, _, err = record.Unlock(s.dir, s.options.Key, mark, false)
-	return err
-}
-
-// createSeal writes the mark of the key, if there is one, to a new store, and returns its version.
-func (s *Store) createSeal(ctx context.Context, c *conn) (version int, err error) {
-	sealer, mark, err := record.Unlock(s.dir, s.options.Key, nil, true)
-	if err != nil || sealer == nil {
-		return schemaVersion, err
-	}
-	if _, err := c.sql.ExecContext(ctx, sealSchema); err != nil {
-		return 0, err
-	}
-	if _, err := c.sql.ExecContext(ctx, `INSERT INTO seal (mark) VALUES (?)`, []byte(mark)); err != nil {
-		return 0, err
+	sealer, newMark, err := record.Unlock(s.dir, s.options.Key, mark, isNew)
+	if err != nil {
+		return err
 	}
 	s.records.Sealer = sealer
-	return schemaVersion | sealedVersion, nil
+	if sealer == nil || !isNew {
+		return nil
+	}
+	if _, err := c.sql.ExecContext(ctx, sealSchema); err != nil {
+		return err
+	}
+	_, err = c.sql.ExecContext(ctx, `INSERT INTO seal (mark) VALUES (?)`, []byte(newMark))
+	return err
 }

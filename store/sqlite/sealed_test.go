@@ -109,7 +109,7 @@ func seedSealed(t *testing.T, s *Store) {
 				Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: i + 1, Prompt: strings.Repeat("a prompt ", 20),
 					State: &segno.Document{Type: "x", Data: segno.HashOf([]byte("object of " + what))}},
 				Link:      &segno.Link{Agent: "claude", Session: segno.SessionID("a session of " + what), Note: "a note"},
-				Pin:       &segno.Pin{Checkpoint: id(what), Name: "a pin"},
+				Pin:       &segno.Pin{Checkpoint: head.Head, Name: "a pin"},
 				Operation: &segno.Operation{ID: segno.OperationID(id("op " + what)), Workspace: "w", Thread: thread},
 				Workspace: &segno.WorkspaceState{Workspace: segno.WorkspaceID(thread), Thread: thread}}
 			if head, err = s.Commit(t.Context(), c); err != nil {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -28,7 +29,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	}
 }
 
-// TestNoDamageToThreadsIsSilent flips bits in the page of the threads, whose rows have more unencrypted
+// TestNoDamageToThreadsIsSilent flips bits in the page of the threads: their rows have more unencrypted
 // columns than others: each bit under SEGNO_SOAK.
 func TestNoDamageToThreadsIsSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
@@ -46,11 +47,11 @@ func TestNoDamageToThreadsIsSilent(t *testing.T) {
 }
 
 // trialDatabase creates a store for a trial and returns its database.
-func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
+func trialDatabase(t *testing.T) (*storetest.DamageTrial, []byte) {
 	t.Helper()
 	dir := t.TempDir()
 	s := openIn(t, dir, Options{})
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func trialDatabase(t *testing.T) (*storetest.Trial, []byte) {
 }
 
 // readDamaged opens and reads a damaged database.
-func readDamaged(t *testing.T, trial *storetest.Trial, data []byte, what string) {
+func readDamaged(t *testing.T, trial *storetest.DamageTrial, data []byte, what string) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, databaseName), data)
@@ -93,16 +94,31 @@ func damage(data []byte, n int) (_ []byte, what string) {
 	return data[:at], fmt.Sprintf("the end from byte %d of page %d", at%page, at/page+1)
 }
 
-// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace.
+// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace: in its row, in the index of the ids, and
+// in the row and the index of an operation on the workspace.
 func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 	trial, whole := trialDatabase(t)
-	const row = "workspace/work"
-	if bytes.Count(whole, []byte(row)) != 1 {
-		t.Fatalf("the database has %q %d times", row, bytes.Count(whole, []byte(row)))
+	file := filepath.Join(t.TempDir(), databaseName)
+	writeFile(t, file, whole)
+	db, err := sql.Open("sqlite", file)
+	if err != nil {
+		t.Fatal(err)
 	}
-	data := slices.Clone(whole)
-	data[bytes.Index(whole, []byte(row))] ^= 2
-	readDamaged(t, trial, data, "the workspace's id")
+	defer db.Close()
+	for _, table := range []string{"workspaces", "sqlite_autoindex_workspaces_1", "operations", "operations_workspace"} {
+		var root int
+		if err := db.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_master WHERE name = ?", table).Scan(&root); err != nil {
+			t.Fatal(err)
+		}
+		data := slices.Clone(whole)
+		page := data[(root-1)*pageSize : root*pageSize]
+		at := bytes.Index(page, []byte("workspace"))
+		if at < 0 {
+			t.Fatalf("the page of %s does not have the id", table)
+		}
+		page[at] ^= 2
+		readDamaged(t, trial, data, table)
+	}
 }
 
 // TestALostLogIsNotSilent opens the files of a killed process without the log.
@@ -110,7 +126,7 @@ func TestALostLogIsNotSilent(t *testing.T) {
 	from, dir := t.TempDir(), t.TempDir()
 	s := openIn(t, from, Options{})
 	defer s.Close()
-	trial := storetest.NewTrial(t, s)
+	trial := storetest.NewDamageTrial(t, s)
 	for _, end := range []string{"", "-shm", "-wal"} {
 		writeFile(t, filepath.Join(dir, databaseName+end), readFile(t, filepath.Join(from, databaseName+end)))
 	}

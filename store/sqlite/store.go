@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/dalsegno/segno/internal/vfs"
+	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -24,7 +25,7 @@ import (
 // [segno.Leaser], [segno.Collector], [segno.Eraser], [segno.Checker] and [segno.Watcher]. All methods may be
 // called at once, by many processes on the same file.
 type Store struct {
-	*workspaces
+	*common
 
 	dir     string
 	file    string // the database
@@ -34,7 +35,7 @@ type Store struct {
 	records sqlstore.Records
 	packs   *packFiles
 	lines   cache
-	watch   *watch
+	watch   sqlstore.Watch
 	calls   sqlstore.Calls
 
 	hasPhases   bool // false for a store of version 1 that was opened read-only
@@ -45,7 +46,7 @@ type Store struct {
 	opened  atomic.Int32
 }
 
-type workspaces = sqlstore.Workspaces
+type common = sqlstore.Common
 
 var (
 	_ segno.Store      = (*Store)(nil)
@@ -156,8 +157,7 @@ func newStore(file string, o Options) (*Store, error) {
 	s := &Store{dir: filepath.Dir(file), file: file, options: o.withDefaults(), packs: newPackFiles(packs),
 		records: sqlstore.Records{Compressor: record.NewSqueezer(), CorruptHint: "run 'segno check' to list all damage"},
 		writer:  make(chan *conn, 1), readers: make(chan *conn, maxReaders)}
-	s.workspaces = sqlstore.NewWorkspaces(database{s}, &s.records, sqlstore.WorkspaceQueries{Find: findWorkspaces})
-	s.watch = s.newWatch()
+	s.common = sqlstore.NewCommon(s, database{s}, &s.records, &s.watch, s.dialect())
 	return s, record.CheckKey(o.Key)
 }
 
@@ -166,11 +166,11 @@ func (s *Store) start(ctx context.Context) (*Store, error) {
 	c, err := s.connect(ctx)
 	if err == nil {
 		if err = s.retryWhileBusy(ctx, c, s.ensureSchema); err != nil {
-			c.close()
+			_ = c.close() // nothing was written
 		}
 	}
 	if err != nil {
-		s.closeDB()
+		_ = s.closeDB()
 		return nil, fail("open store", s.dir, err)
 	}
 	s.writer <- c
@@ -215,7 +215,7 @@ func (s *Store) checkOrphanedPacks() error {
 		return nil
 	}
 	base := filepath.Base(s.file)
-	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is gone and %d packs are left", base, len(names)).
+	return segno.Errorf(segno.KindCorrupt, "open store", s.dir, "%s is missing, but there are %d packs", base, len(names)).
 		WithHint("put " + base + " back from a backup, or move the directory aside to start with an empty store")
 }
 
@@ -225,7 +225,7 @@ func (s *Store) dataSource() string {
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
 	}
-	if s.options.ReadOnly && !(canWrite(s.dir) && canWrite(s.file)) {
+	if s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
 		// SQLite creates files beside a database in WAL mode, also to read it. They protect the
 		// log, so without a log they are not needed.
 		query.Set("mode", "ro")
@@ -259,14 +259,14 @@ func (s *Store) retryWhileBusy(ctx context.Context, c *conn, f func(context.Cont
 // Close waits for the calls under way, ends those that wait for a commit, and closes the store. Batches that
 // were not staged are lost. A second Close does nothing.
 func (s *Store) Close() error {
-	if !s.calls.Close(s.watch.notifier.NotifyAll) {
+	if !s.calls.Close(s.watch.NotifyAll) {
 		return nil
 	}
 	var errs []error
 	for n := s.opened.Load(); n > 0; n-- {
 		errs = append(errs, (<-s.readers).close())
 	}
-	errs = append(errs, (<-s.writer).close(), s.watch.close(), s.closeDB(), s.packs.close())
+	errs = append(errs, (<-s.writer).close(), s.closeDB(), s.packs.close())
 	return fail("close store", s.dir, errors.Join(errs...))
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
 // SQLite has no checksums of its pages, so a flipped bit in a key or a pointer reads as another value. Records
@@ -20,11 +19,11 @@ import (
 
 var (
 	errKey   = errors.New("its key in the index is damaged")
-	errHead  = errors.New("its head is not the one that its newest commit made")
-	errPlace = errors.New("its place on the line is damaged") // a commit does not follow the commit that its row names
+	errHead  = errors.New("its head differs from the result of its newest commit")
+	errPlace = errors.New("its position on the line is damaged") // a commit does not follow the commit that its row names
 )
 
-// missedRow is called for an id that the index of a table does not have. It looks for the id in the rows, and
+// missedRow checks an id that the caller did not find in the index of a table. It looks for the id in the rows, and
 // then once more in the index, because another process may have added the row meanwhile.
 func missedRow(ctx context.Context, c *conn, op, table, id string) error {
 	var inRows, inIndex bool
@@ -37,7 +36,7 @@ func missedRow(ctx context.Context, c *conn, op, table, id string) error {
 	return corrupt(op, id, errKey)
 }
 
-// missedNode is called for a commit whose line came out empty. If the commit's row holds a node, the row's
+// missedNode checks a commit to which Load found no line. If the commit's row holds a node, the row's
 // reference to its line or its thread is damaged.
 func missedNode(ctx context.Context, c *conn, op, id string) error {
 	if err := missedRow(ctx, c, op, "commits", id); err != nil {
@@ -50,6 +49,43 @@ func missedNode(ctx context.Context, c *conn, op, id string) error {
 		err = corrupt(op, id, errPlace)
 	}
 	return err
+}
+
+// verifyPages returns a function that verifies the pages of a list of checkpoints. Numbers of commits are never
+// freed: the function looks for gaps in those of a thread, from the oldest of a page to the oldest of the page
+// before it, and at the end of the list from the thread's first.
+func (s *Store) verifyPages(ctx context.Context, q *segno.CheckpointQuery) func(page []segno.Node, isLast bool) error {
+	const op = "list checkpoints"
+	name := string(q.Thread)
+	newest := int64(0) // of the numbers that were not verified
+	return func(page []segno.Node, isLast bool) error {
+		if len(page) == 0 && q.Thread != "" {
+			if _, err := s.Head(ctx, q.Thread); segno.KindOf(err) != segno.KindNotFound {
+				return err
+			}
+		}
+		if len(page) == 0 {
+			return nil
+		}
+		return s.read(ctx, op, name, func(ctx context.Context, c *conn) error {
+			if err := verifyParents(ctx, c, page); err != nil || q.Thread == "" {
+				return err
+			}
+			oldest := page[len(page)-1].Seq
+			if isLast {
+				oldest = 1
+			}
+			newest = max(page[0].Seq, newest)
+			var n int64
+			_, err := c.row(ctx, `SELECT count(*) FROM commits INDEXED BY commits_seq
+				WHERE thread = (SELECT n FROM threads WHERE id = ?) AND seq BETWEEN ? AND ?`, []any{name, oldest, newest}, &n)
+			if err == nil && n != newest-oldest+1 {
+				err = corrupt(op, name, fmt.Errorf("of the commits %d to %d, %d exist", oldest, newest, n))
+			}
+			newest = oldest
+			return err
+		})
+	}
 }
 
 // verifyParents compares the ids of parents with the index. The ids of listed commits were compared before.
@@ -76,23 +112,26 @@ func verifyParents(ctx context.Context, c *conn, listed []segno.Node) error {
 	return nil
 }
 
-// missedSession is called for a session of which no thread was found. It looks for the session in the rows of
-// the links, and for links whose thread is missing.
-func (s *Store) missedSession(ctx context.Context, session segno.SessionID) error {
+// verifyThreads verifies the rows of deleted threads, because a list of threads does not contain them. If no thread
+// has a session, it looks for the session in the rows of the links, and for links without a thread.
+func (s *Store) verifyThreads(ctx context.Context, q *segno.ThreadQuery, isEmpty bool) error {
 	const op = "list threads"
 	return s.read(ctx, op, "", func(ctx context.Context, c *conn) error {
+		if err := s.verifyDeleted(ctx, c); err != nil || !isEmpty || q.Session == "" {
+			return err
+		}
 		var isDamaged bool
 		_, err := c.row(ctx, `SELECT EXISTS (SELECT 1 FROM links l NOT INDEXED WHERE l.session = ?1
 			AND (l.thread NOT IN (SELECT n FROM threads) OR NOT EXISTS (SELECT 1 FROM links x WHERE x.session = ?1)))`,
-			[]any{s.records.Sealer.Name("session", string(session))}, &isDamaged)
+			[]any{s.records.Sealer.Name("session", string(q.Session))}, &isDamaged)
 		if err == nil && isDamaged {
-			err = corrupt(op, string(session), errKey)
+			err = corrupt(op, string(q.Session), errKey)
 		}
 		return err
 	})
 }
 
-// missedObject is called for an object that the table does not have. The table is ordered by name and has no
+// missedObject checks an object that the caller did not find in the table. The table is ordered by name and has no
 // second copy of it, so missedObject reads all names: a name that differs from the wanted one in one byte, or
 // that is out of order, is damaged.
 func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Hash) error {
@@ -115,15 +154,12 @@ func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Ha
 	})
 }
 
-// checkSchema compares the schema with that of this package: a damaged condition of an index would hide rows.
+// checkSchema compares the schema with the schema of this package: a damaged condition of an index would hide rows.
 func checkSchema(ctx context.Context, c *conn, schema string) error {
 	parts := 0
-	err := c.rows(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil,
-		func(r sqlstore.Row) error {
-			var name, text string
-			if err := r.Scan(&name, &text); err != nil {
-				return err
-			}
+	var name, text string
+	err := c.Query(ctx, `SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'`, nil,
+		[]any{&name, &text}, func() error {
 			if text == sealSchema || strings.Contains(phaseTriggers, text+";") {
 				return nil
 			}
@@ -139,12 +175,12 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 	return err
 }
 
-// checkSize detects a database file whose last page was cut off in its middle: SQLite reads the lost part as
+// checkSize detects that the last page of a database file is incomplete: SQLite reads the lost part as
 // zeros. SQLite itself refuses a file that lacks whole pages. checkSize does not open the file: when a process
 // closes any descriptor of a file, POSIX drops all locks of that process on it, and other connections of the
 // process rely on their locks.
 func checkSize(ctx context.Context, c *conn, file string) error {
-	// The newest pages of a database with a log are in the log.
+	// The newest pages of a database with a WAL are in the WAL.
 	if log, err := os.Stat(file + "-wal"); err == nil && log.Size() > 0 {
 		return nil
 	}
@@ -164,8 +200,8 @@ func checkSize(ctx context.Context, c *conn, file string) error {
 // fileLooks is how often a check looks at a file that another process may be changing.
 const fileLooks = 3
 
-// checkLog detects that the log was lost. SQLite creates the log before the file with the index of the log,
-// and removes it after that file. So an index without a log remains if the log was lost while the store was
+// checkLog detects that the WAL was lost. SQLite creates the WAL before the file with the index of the WAL,
+// and removes it after that file. So an index without a WAL remains if the WAL was lost while the store was
 // open, or after its last process was killed. checkLog looks several times, because another process may be
 // closing the store.
 func checkLog(file string) error {
@@ -184,52 +220,4 @@ func checkLog(file string) error {
 	base := filepath.Base(file)
 	return segno.Errorf(segno.KindCorrupt, "open store", file, "its log %s-wal is missing", base).
 		WithHint("put the log back; or remove " + base + "-shm to open the store without its newest commits")
-}
-
-// headQuery reads a head together with the values that it is compared with, because another process may commit
-// between two queries.
-const headQuery = `SELECT t.hidden, t.seq, t.turn, t.epoch, t.link, coalesce(h.id, ''), coalesce(p.id, ''), l.record, t.owner, t.expires,
-		t.seq = 0 OR m.head = t.head AND m.tip = t.tip AND m.high = t.turn AND m.link = t.link
-			AND NOT EXISTS (SELECT 1 FROM commits y WHERE y.thread = t.n AND y.seq > t.seq),
-		(SELECT z.id FROM threads z NOT INDEXED WHERE z.n = t.n) = ?1
-			AND (t.head = 0 OR (SELECT x.n FROM commits x WHERE x.id = h.id) = t.head) AND (t.tip = 0 OR (SELECT x.n FROM commits x
-				WHERE x.id = p.id) = t.tip)
-	FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip LEFT JOIN links l ON l.n = t.link
-		LEFT JOIN commits m ON m.thread = t.n AND m.seq = t.seq
-	WHERE t.id = ?1`
-
-// verifiedHead reads and verifies the head of a thread that is not deleted.
-func (s *Store) verifiedHead(ctx context.Context, c *conn, id segno.ThreadID) (h segno.Head, err error) {
-	const op = "read head"
-	var isNewest, isID *bool
-	var link int64
-	var rec []byte
-	l := leaseRow{thread: id}
-	h.Thread = id
-	found, err := c.row(ctx, headQuery, []any{string(id)},
-		&l.hidden, &h.Seq, &h.Turn, &h.Epoch, &link, &h.Head, &h.Tip, &rec, &l.owner, &l.expires, &isNewest, &isID)
-	l.epoch = h.Epoch
-	switch {
-	case err == nil && !found:
-		if err = missedRow(ctx, c, op, "threads", string(id)); err == nil {
-			err = notFound(op, string(id))
-		}
-	case err != nil:
-	case isNewest == nil || !*isNewest:
-		err = corrupt(op, string(id), errHead)
-	case isID == nil || !*isID:
-		err = corrupt(op, string(id), sqlstore.ErrID)
-	default:
-		err = l.verify(op, s.records.Sealer != nil)
-	}
-	if err == nil && link != 0 {
-		h.Link, err = s.decodeLink(id, link, rec)
-	}
-	if err == nil && l.hidden {
-		err = notFound(op, string(id))
-	}
-	if err != nil {
-		return segno.Head{}, err
-	}
-	return h, nil
 }

@@ -148,8 +148,7 @@ func testHostileIDs(f *fixture) {
 			f.same("the checkpoint", joined(f.find(q)), id)
 		}
 		if hasWorkspaces {
-			rec, err := ws.Workspace(f.Context(), workspace)
-			f.ok(err)
+			rec := returned(ws.Workspace(f.Context(), workspace)).ok(f)
 			f.same("the commit of the workspace", rec.State.By, head.Head)
 			operations := all(f, ws.Operations(f.Context(), workspace))
 			f.same("the operations", []any{len(operations), string(operations[0].ID)}, []any{1, id})

@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
 	"context"
 	"encoding/json"
@@ -9,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // collectErr collects with the policy and the trace of the tests.
@@ -23,9 +22,7 @@ func (f *fixture) collectErr(p segno.CollectPolicy) (segno.Collection, error) {
 func (f *fixture) collect(p segno.CollectPolicy) segno.Collection {
 	f.Helper()
 	f.advance(2 * time.Hour)
-	done, err := f.collectErr(p)
-	f.ok(err)
-	return done
+	return returned(f.collectErr(p)).ok(f)
 }
 
 // dropped collects and fails the test unless this many checkpoints and objects are dropped.
@@ -63,15 +60,13 @@ var collectTests = []test{
 		f.keep("young", noise(2<<20))
 		staged := f.stage("staged", noise(2<<20)+"!")
 		f.advance(59 * time.Minute)
-		done, err := f.collectErr(segno.CollectPolicy{})
-		f.ok(err)
+		done := returned(f.collectErr(segno.CollectPolicy{})).ok(f)
 		f.same("dropped after 59 minutes", done.Objects, 0)
 		f.present("young", noise(2<<20))
 		f.ok(f.store.Objects().Keep(f.Context(), staged))
 		f.keep("young")
 		f.advance(2 * time.Minute)
-		done, err = f.collectErr(segno.CollectPolicy{})
-		f.ok(err)
+		done = returned(f.collectErr(segno.CollectPolicy{})).ok(f)
 		f.same("dropped after 61 minutes", done.Objects, 1)
 		f.missing(noise(2 << 20))
 		f.present("young", "staged", noise(2<<20)+"!")
@@ -89,8 +84,7 @@ var collectTests = []test{
 		f.same("the collection", f.collect(p), counted)
 		f.missing("unreachable")
 		f.present(tree("before"), "before")
-		done, err := f.store.(segno.Collector).Collect(f.Context(), segno.CollectPolicy{})
-		f.ok(err)
+		done := returned(f.store.(segno.Collector).Collect(f.Context(), segno.CollectPolicy{})).ok(f)
 		f.same("dropped without Trace", done.Objects, 0)
 		f.present(tree("before"), "before")
 	}},
@@ -179,9 +173,7 @@ func testAmended(f *fixture) {
 // foldAt returns the state at a commit.
 func (f *fixture) foldAt(id segno.CommitID) *segno.State {
 	f.Helper()
-	s, err := segno.Fold(&segno.Line{Commits: f.load(id)})
-	f.ok(err)
-	return s
+	return returned(segno.Fold(&segno.Line{Commits: f.load(id)})).ok(f)
 }
 
 // states returns a hash of the state at every checkpoint in the store.
@@ -189,8 +181,7 @@ func (f *fixture) states() map[segno.CommitID]segno.Hash {
 	f.Helper()
 	all := map[segno.CommitID]segno.Hash{}
 	for _, id := range f.find(segno.CheckpointQuery{}) {
-		data, err := json.Marshal(f.foldAt(id))
-		f.ok(err)
+		data := returned(json.Marshal(f.foldAt(id))).ok(f)
 		all[id] = segno.HashOf(data)
 	}
 	return all
@@ -232,8 +223,7 @@ func testStatesStay(f *fixture) {
 // retain collects with a retention.
 func (f *fixture) retain(r timeline.Retention) int {
 	f.Helper()
-	lines, err := r.Lines(f.Context(), f.store, f.now())
-	f.ok(err)
+	lines := returned(r.Lines(f.Context(), f.store, f.now())).ok(f)
 	done, err := f.collectErr(segno.CollectPolicy{Retain: lines})
 	f.ok(err)
 	return done.Checkpoints

@@ -146,6 +146,9 @@ var commitTests = []test{
 		f.commit(f.pin(head, line[1], ""))
 		f.same("what is left", f.find(segno.CheckpointQuery{Pinned: true, Thread: head.Thread}), []segno.CommitID{line[2]})
 		f.kind(f.commitErr(f.pin(head, "missing", "x")), segno.KindNotFound)
+		own := f.pin(head, "own", "x")
+		own.ID, own.Parent, own.Checkpoint = "own", head.Head, &segno.Checkpoint{Kind: segno.CheckpointTurn}
+		f.kind(f.commitErr(own), segno.KindNotFound)
 		f.same("the head", f.head(head.Thread).Head, head.Head)
 	}},
 	{"a context that ends during a commit", "a commit is complete or not there, whenever its context ends", func(f *fixture) {

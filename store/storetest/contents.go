@@ -58,8 +58,7 @@ var contentTests = []test{
 	{"a loaded value is a copy", "changing a value that was passed in, returned or loaded does not change the stored value", testCopies},
 	{"saved by another program", "a checkpoint that another program received as JSON can be saved", func(f *fixture) {
 		s := f.save(f.rich(f.address()))
-		data, err := json.Marshal(s)
-		f.ok(err)
+		data := returned(json.Marshal(s)).ok(f)
 		var received saver.Snapshot
 		f.ok(json.Unmarshal(data, &received))
 		saved := f.save(with(received, "more"))
@@ -99,8 +98,7 @@ func overwrite(s saver.Snapshot) {
 func testCopies(f *fixture) {
 	a := f.address()
 	given := f.rich(a)
-	data, err := json.Marshal(given)
-	f.ok(err)
+	data := returned(json.Marshal(given)).ok(f)
 	var want saver.Snapshot
 	f.ok(json.Unmarshal(data, &want))
 	got := f.save(given)

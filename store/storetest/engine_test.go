@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
 	"encoding/json"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/saver"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // These tests are about the root package's own code on a store: it behaves the same on every store.

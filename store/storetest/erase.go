@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
 	"bytes"
 	"context"
@@ -10,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // secret is text that no other value in the store contains. The noise hardly compresses, so that a store
@@ -61,8 +60,7 @@ func (f *fixture) purge(id segno.ThreadID) {
 func (f *fixture) erase(p segno.CollectPolicy) string {
 	f.Helper()
 	p.Trace = trace
-	done, err := f.store.(segno.Eraser).Erase(f.Context(), p)
-	f.ok(err)
+	done := returned(f.store.(segno.Eraser).Erase(f.Context(), p)).ok(f)
 	return fmt.Sprint(done.Checkpoints, done.Objects)
 }
 
@@ -202,8 +200,7 @@ func testWritersMeanwhile(f *fixture) {
 		users, files = f.head(users.Thread), f.head(files.Thread)
 		heads, contents = append(heads, files.Head), append(contents, shared, tree(shared))
 		if hasWorkspaces {
-			rec, err := workspaces.Workspace(f.Context(), workspace)
-			f.ok(err)
+			rec := returned(workspaces.Workspace(f.Context(), workspace)).ok(f)
 			f.same("the thread of the workspace", rec.State.Thread, files.Thread)
 		}
 	}

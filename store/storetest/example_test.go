@@ -82,7 +82,7 @@ func (m *mapSaver) Save(ctx context.Context, s saver.Snapshot) (saver.Snapshot, 
 		return s, err
 	}
 	m.saves++
-	s.ID, s.Step, s.Kept, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), len(s.Messages), nil
+	s.ID, s.Step, s.Decisions = segno.CommitID(segno.NewID()), max(s.Step, before.Step+1), nil
 	s.Created, s.Updated = before.Created, m.now()
 	next.Snapshot, next.order = copied(s), m.saves
 	m.records[s.ThreadKey] = next

@@ -117,6 +117,21 @@ func (f *fixture) ok(err error) {
 	}
 }
 
+// outcome is what a call returned.
+type outcome[T any] struct {
+	value T
+	err   error
+}
+
+func returned[T any](value T, err error) outcome[T] { return outcome[T]{value, err} }
+
+// ok fails the test if the call returned an error, and returns its value.
+func (r outcome[T]) ok(f *fixture) T {
+	f.Helper()
+	f.ok(r.err)
+	return r.value
+}
+
 // kind fails the test unless err is of the kind want.
 func (f *fixture) kind(err error, want segno.Kind) {
 	f.Helper()
@@ -161,9 +176,7 @@ func lastErr[T any](list iter.Seq2[T, error]) (last error) {
 // all reads a list that must not fail.
 func all[T any](f *fixture, list iter.Seq2[T, error]) []T {
 	f.Helper()
-	found, err := readList(list)
-	f.ok(err)
-	return found
+	return returned(readList(list)).ok(f)
 }
 
 // readList reads a list to its end or to its first error.
@@ -220,9 +233,7 @@ func allocated(do func()) uint64 {
 // commit commits c.
 func (f *fixture) commit(c segno.Commit) segno.Head {
 	f.Helper()
-	head, err := f.store.Commit(f.Context(), c)
-	f.ok(err)
-	return head
+	return returned(f.store.Commit(f.Context(), c)).ok(f)
 }
 
 func (f *fixture) commitErr(c segno.Commit) error { return errOf(f.store.Commit(f.Context(), c)) }
@@ -243,8 +254,7 @@ func (f *fixture) base(id segno.ThreadID, parent segno.CommitID) segno.Commit {
 // turn is a commit of a turn after a head.
 func (f *fixture) turn(head segno.Head) segno.Commit {
 	id := f.id("turn")
-	body, err := json.Marshal("the message of " + id)
-	f.ok(err)
+	body := returned(json.Marshal("the message of " + id)).ok(f)
 	at := epoch.Add(time.Duration(f.n) * time.Second)
 	return segno.Commit{ID: segno.CommitID(id), Thread: head.Thread, Parent: head.Head, Expect: head.Head, Epoch: head.Epoch,
 		Entries:    []segno.Entry{{Kind: segno.EntryMessage, Turn: head.Turn + 1, Time: epoch, Name: "user", Body: body}},
@@ -305,16 +315,13 @@ func (f *fixture) pin(head segno.Head, id segno.CommitID, name string) segno.Com
 
 func (f *fixture) head(thread segno.ThreadID) segno.Head {
 	f.Helper()
-	head, err := f.store.Head(f.Context(), thread)
-	f.ok(err)
-	return head
+	return returned(f.store.Head(f.Context(), thread)).ok(f)
 }
 
 // load loads a whole line with its entries.
 func (f *fixture) load(id segno.CommitID) []segno.Node {
 	f.Helper()
-	line, err := f.store.Load(f.Context(), id, segno.Window{Entries: true})
-	f.ok(err)
+	line := returned(f.store.Load(f.Context(), id, segno.Window{Entries: true})).ok(f)
 	return line.Commits
 }
 
@@ -325,8 +332,7 @@ func (f *fixture) loadErr(id segno.CommitID) error {
 // line returns the ids of the last commits of a line; 0 is all.
 func (f *fixture) line(id segno.CommitID, last int) (ids []segno.CommitID) {
 	f.Helper()
-	line, err := f.store.Load(f.Context(), id, segno.Window{Last: last})
-	f.ok(err)
+	line := returned(f.store.Load(f.Context(), id, segno.Window{Last: last})).ok(f)
 	for _, n := range line.Commits {
 		ids = append(ids, n.ID)
 	}
@@ -374,9 +380,7 @@ func (f *fixture) stage(data ...string) segno.Staged {
 	for _, d := range data {
 		f.ok(errOf(b.Put(f.Context(), []byte(d))))
 	}
-	staged, err := b.Stage(f.Context())
-	f.ok(err)
-	return staged
+	return returned(b.Stage(f.Context())).ok(f)
 }
 
 // keep stores objects that no commit refers to.
@@ -387,17 +391,14 @@ func (f *fixture) keep(data ...string) {
 
 func (f *fixture) has(data string) bool {
 	f.Helper()
-	ok, err := f.store.Objects().Has(f.Context(), hash(data))
-	f.ok(err)
-	return ok
+	return returned(f.store.Objects().Has(f.Context(), hash(data))).ok(f)
 }
 
 // present fails the test unless the store has these objects.
 func (f *fixture) present(data ...string) {
 	f.Helper()
 	for _, d := range data {
-		got, err := f.store.Objects().Get(f.Context(), hash(d))
-		f.ok(err)
+		got := returned(f.store.Objects().Get(f.Context(), hash(d))).ok(f)
 		if !f.has(d) || string(got) != d {
 			f.Fatalf("an object of %d bytes is missing or different", len(d))
 		}

@@ -21,8 +21,7 @@ var workspaceTests = []test{
 			Moved: []string{"/old", "/older\xff"}}
 		for range 2 {
 			f.ok(w.PutWorkspace(f.Context(), rec))
-			got, err := w.Workspace(f.Context(), "w")
-			f.ok(err)
+			got := returned(w.Workspace(f.Context(), "w")).ok(f)
 			want := rec
 			want.State = *c.Workspace
 			f.same("the record", got, want)
@@ -81,9 +80,7 @@ func (f *fixture) lease(thread segno.ThreadID, owner string) segno.Lease {
 // acquire takes the lease of a thread for a minute.
 func (f *fixture) acquire(thread segno.ThreadID, owner string) segno.Lease {
 	f.Helper()
-	got, err := f.store.(segno.Leaser).Acquire(f.Context(), f.lease(thread, owner))
-	f.ok(err)
-	return got
+	return returned(f.store.(segno.Leaser).Acquire(f.Context(), f.lease(thread, owner))).ok(f)
 }
 
 func (f *fixture) acquireErr(l segno.Lease) error {
@@ -93,9 +90,7 @@ func (f *fixture) acquireErr(l segno.Lease) error {
 // leaseIs fails the test unless the lease of a thread is want.
 func (f *fixture) leaseIs(thread segno.ThreadID, want segno.Lease) {
 	f.Helper()
-	got, err := f.store.(segno.Leaser).LeaseOf(f.Context(), thread)
-	f.ok(err)
-	f.same("the lease", got, want)
+	f.same("the lease", returned(f.store.(segno.Leaser).LeaseOf(f.Context(), thread)).ok(f), want)
 }
 
 // newer fails the test unless b has a higher epoch than a.
@@ -126,8 +121,7 @@ var leaseTests = []test{
 		f.kind(f.acquireErr(f.lease(head.Thread, "two")), segno.KindBusy)
 		renewal := one
 		renewal.Expires = renewal.Expires.Add(time.Minute)
-		renewed, err := l.Acquire(f.Context(), renewal)
-		f.ok(err)
+		renewed := returned(l.Acquire(f.Context(), renewal)).ok(f)
 		f.same("the renewed lease", renewed, renewal)
 		f.leaseIs(head.Thread, renewal)
 		f.turns(f.head(head.Thread), 1)
@@ -145,8 +139,7 @@ var leaseTests = []test{
 		want := f.acquire(head.Thread, "one")
 		f.leaseIs(head.Thread, want)
 		f.leaseIs(other.Thread, segno.Lease{})
-		found, err := l.LeaseOf(f.Context(), head.Thread)
-		f.ok(err)
+		found := returned(l.LeaseOf(f.Context(), head.Thread)).ok(f)
 		f.ok(l.Release(f.Context(), found))
 		f.leaseIs(head.Thread, segno.Lease{})
 		f.kind(errOf(l.LeaseOf(f.Context(), "missing")), segno.KindNotFound)
@@ -161,9 +154,7 @@ var otherLeaseTests = []test{
 	{"a second store sees a lease", "a lease is in force for every opening of the store", func(f *fixture) {
 		other, head := f.secondStore().(segno.Leaser), f.newThread()
 		want := f.acquire(head.Thread, "one")
-		got, err := other.LeaseOf(f.Context(), head.Thread)
-		f.ok(err)
-		f.same("the lease in the other store", got, want)
+		f.same("the lease in the other store", returned(other.LeaseOf(f.Context(), head.Thread)).ok(f), want)
 		f.ok(other.Release(f.Context(), want))
 		f.leaseIs(head.Thread, segno.Lease{})
 	}},

@@ -1,7 +1,5 @@
 package storetest
 
-import "github.com/dalsegno/segno/timeline"
-
 import (
 	"context"
 	"errors"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // calls returns a call of every method of the store.

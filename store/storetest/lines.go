@@ -18,8 +18,7 @@ var lineTests = []test{
 		want.ID, want.Thread, want.Parent, want.Seq = c.ID, c.Thread, c.Parent, 2
 		f.same("the newest", n[1], segno.Node{ID: c.ID, Thread: c.Thread, Parent: c.Parent, Seq: 2, Checkpoint: &want, Entries: c.Entries})
 		f.same("the parent of the root", n[0].Parent, segno.CommitID(""))
-		line, err := f.store.Load(f.Context(), c.ID, segno.Window{})
-		f.ok(err)
+		line := returned(f.store.Load(f.Context(), c.ID, segno.Window{})).ok(f)
 		f.same("entries that the window omits", line.Commits[1].Entries, []segno.Entry(nil))
 		f.kind(f.loadErr("missing"), segno.KindNotFound)
 		f.kind(f.loadErr(""), segno.KindNotFound)

@@ -12,6 +12,31 @@ import (
 
 type pairs = map[string]string
 
+// listTests are about queries of checkpoints and threads.
+var listTests = []test{
+	{"invalid queries", "a negative limit or cursor, and a cursor without a thread, are refused", func(f *fixture) {
+		for _, q := range []segno.CheckpointQuery{{Before: 3}, {Limit: -1}, {Thread: "t", Before: -1}} {
+			f.kind(lastErr(f.store.Checkpoints(f.Context(), q)), segno.KindInvalid)
+		}
+	}},
+	{"listing while committing", "a caller may commit while it lists", func(f *fixture) {
+		head := f.turns(f.newThread(), 300)
+		want := f.line(head.Head, 0)
+		slices.Reverse(want)
+		var got []segno.CommitID
+		for c, err := range f.store.Checkpoints(f.Context(), segno.CheckpointQuery{Thread: head.Thread}) {
+			f.ok(err)
+			got = append(got, c.ID)
+			if len(got)%50 == 1 {
+				head = f.turns(head, 1)
+			}
+		}
+		f.same("the list", got, want)
+	}},
+	{"any query of checkpoints", "random queries of checkpoints return what a model returns", testAnyCheckpointQuery},
+	{"any query of threads", "random queries of threads return what a model returns", testAnyThreadQuery},
+}
+
 // listModel fills a store and has the expected content of its lists, newest first.
 type listModel struct {
 	*fixture

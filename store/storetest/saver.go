@@ -73,9 +73,7 @@ func part(a saver.ThreadKey, namespace string) saver.ThreadKey {
 
 func (f *fixture) save(s saver.Snapshot) saver.Snapshot {
 	f.Helper()
-	s, err := f.saver.Save(f.Context(), s)
-	f.ok(err)
-	return s
+	return returned(f.saver.Save(f.Context(), s)).ok(f)
 }
 
 func (f *fixture) saveErr(s saver.Snapshot) error { return errOf(f.saver.Save(f.Context(), s)) }
@@ -89,9 +87,7 @@ func (f *fixture) begin(a saver.ThreadKey, texts ...string) saver.Snapshot {
 // latest loads a thread.
 func (f *fixture) latest(a saver.ThreadKey) saver.Snapshot {
 	f.Helper()
-	s, err := f.saver.Load(f.Context(), a)
-	f.ok(err)
-	return s
+	return returned(f.saver.Load(f.Context(), a)).ok(f)
 }
 
 func (f *fixture) remove(a saver.ThreadKey) {
@@ -108,9 +104,7 @@ func (f *fixture) notFound(a saver.ThreadKey) {
 
 func (f *fixture) exists(a saver.ThreadKey, want bool) {
 	f.Helper()
-	got, err := f.saver.Exists(f.Context(), a)
-	f.ok(err)
-	f.same(fmt.Sprintf("Exists(%q)", a), got, want)
+	f.same(fmt.Sprintf("Exists(%q)", a), returned(f.saver.Exists(f.Context(), a)).ok(f), want)
 }
 
 // infos returns what List returns.
@@ -207,7 +201,7 @@ func texts(s saver.Snapshot) (found []string) {
 func (f *fixture) equal(what string, got, want saver.Snapshot) {
 	f.Helper()
 	for _, s := range []*saver.Snapshot{&got, &want} {
-		s.Kept, s.Decisions = 0, nil
+		s.Decisions = nil
 		s.Messages, s.Interrupts = append([]json.RawMessage{}, s.Messages...), append([]segno.Interrupt{}, s.Interrupts...)
 		if s.State == nil {
 			s.State = values()

@@ -156,8 +156,7 @@ func (s *sealedFixture) unchanged(key []byte, do func()) {
 		f.same("the data", in.read(f.Context(), f.store), want)
 		f.check()
 		if x, ok := f.store.(segno.Collector); ok {
-			done, err := x.Collect(f.Context(), segno.CollectPolicy{Trace: trace})
-			f.ok(err)
+			done := returned(x.Collect(f.Context(), segno.CollectPolicy{Trace: trace})).ok(f)
 			f.same("dropped and kept", []int{done.Checkpoints, done.Objects, done.Kept}, []int{0, 0, len(in.objects)})
 			f.same("the data after a collection", in.read(f.Context(), f.store), want)
 			f.check()
@@ -217,8 +216,7 @@ func testNoKnownHash(s *sealedFixture) {
 			known[fmt.Sprint("object ", i)] = name
 		}
 		c := f.turn(f.head("thread"))
-		digest, err := c.Digest()
-		f.ok(err)
+		digest := returned(c.Digest()).ok(f)
 		known["a commit"] = digest
 		f.commit(c)
 	})

@@ -23,9 +23,7 @@ func (f *fixture) append(a saver.ThreadKey, entries ...segno.Entry) segno.Commit
 // fold returns the state at the head of a thread.
 func (f *fixture) fold(a saver.ThreadKey) *segno.State {
 	f.Helper()
-	s, err := segno.Fold(&segno.Line{Commits: f.load(f.head(a.ID()).Head)})
-	f.ok(err)
-	return s
+	return returned(segno.Fold(&segno.Line{Commits: f.load(f.head(a.ID()).Head)})).ok(f)
 }
 
 func intent(id, tool, body string) segno.Entry {
@@ -51,15 +49,13 @@ var stateTests = []test{
 		f.commit(f.append(a, three)) // the same commit twice
 		f.same("unknown intents", f.fold(a).Unknown, []segno.Entry{one, two, three})
 		if t, ok := f.saver.(Traveler); ok {
-			before, err := t.At(f.Context(), a, s.ID)
-			f.ok(err)
+			before := returned(t.At(f.Context(), a, s.ID)).ok(f)
 			f.equal("the checkpoint before", before, s)
 		}
 		s = f.save(with(f.latest(a), "more"))
 		f.append(a, result("2", "charge"))
 		f.same("unknown intents after a result", f.fold(a).Unknown, []segno.Entry{one, three})
-		then, err := segno.Fold(&segno.Line{Commits: f.load(s.ID)})
-		f.ok(err)
+		then := returned(segno.Fold(&segno.Line{Commits: f.load(s.ID)})).ok(f)
 		f.same("unknown intents at the save before", then.Unknown, []segno.Entry{one, two, three})
 		c := f.step(f.head(a.ID()), result("1", "send_email"), result("3", "charge"))
 		f.commit(c)

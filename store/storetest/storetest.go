@@ -9,7 +9,7 @@
 // assertion. A subtest that needs an interface or an option that is missing does not run; with -v
 // Test logs the names of those subtests.
 //
-// The groups are ownership and lease (one of several concurrent writers succeeds), commit, line, list, ids,
+// The groups are ownership and lease (one of several concurrent writers succeeds), ledger and commit, line, list, ids,
 // values, objects, errors, close, reopen, scale (costs in bytes and allocations), watch and wait (the same
 // tests with and without [segno.Watcher]), workspace, collect, retention and erase for a store, and saver,
 // interrupt, history, travel, fork, state and reopen for a saver.
@@ -18,7 +18,7 @@
 // are larger.
 //
 // Each store's own tests must cover what this suite cannot see: a kill at any moment leaves the old
-// or the new state, damaged data is [segno.KindCorrupt] (see [Trial]), and files of every released
+// or the new state, damaged data is [segno.KindCorrupt] (see [DamageTrial]), and files of every released
 // version open. [TestSealed] has more rules for stores that encrypt their data.
 package storetest
 
@@ -30,9 +30,12 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/ledgertest"
 )
 
-// Options give the tests access to a store beyond the segno.Store interface. All are optional.
+// Options give the tests access to a store beyond the segno.Store interface. All are optional. A store
+// on a server sets Clock, Reopen, Another and Raw, and Size if it can count bytes. A store in files sets
+// Full, too. A store in memory sets Clock and Raw.
 type Options struct {
 	// Reopen closes s and opens the same store again. It is nil for a store in memory.
 	Reopen func(t *testing.T, s segno.Store) segno.Store
@@ -91,6 +94,22 @@ func TestSome(t *testing.T, n int, open func(t *testing.T) segno.Store, o Option
 		groups[g].tests = slices.DeleteFunc(slices.Clone(groups[g].tests), func(test) bool { i++; return i%n != 0 })
 	}
 	run(t, groups, func(t *testing.T) *fixture { return newFixture(t, open(t), o) })
+	if n == 1 {
+		t.Run("ledger", func(t *testing.T) { testLedger(t, open) })
+	}
+}
+
+// testLedger runs the table of cases that every store and internal/ledger have in common: when a commit is
+// admitted, and what becomes of its thread.
+func testLedger(t *testing.T, open func(t *testing.T) segno.Store) {
+	first := open(t)
+	_, keepsOperations := first.(segno.Workspaces)
+	first.Close()
+	ledgertest.Run(t, func(t *testing.T) ledgertest.Store {
+		s := open(t)
+		t.Cleanup(func() { s.Close() })
+		return s
+	}, keepsOperations)
 }
 
 // storeGroups returns the subtests of a store.

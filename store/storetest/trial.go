@@ -13,19 +13,19 @@ import (
 	"github.com/dalsegno/segno/saver"
 )
 
-// Trial has the content of a store for a test that damages the stored data and reads it: each read must
+// DamageTrial has the content of a store for a test that damages the stored data and reads it: each read must
 // return the data that was written, or an error.
-type Trial struct {
+type DamageTrial struct {
 	inventory
 	want []string
 }
 
-// NewTrial fills a store: three threads with saved states, a deleted thread, and in the first thread
+// NewDamageTrial fills a store: three threads with saved states, a deleted thread, and in the first thread
 // objects, a pin, and a link, an operation and a lease if the store has them.
-func NewTrial(t testing.TB, s segno.Store) *Trial {
+func NewDamageTrial(t testing.TB, s segno.Store) *DamageTrial {
 	t.Helper()
 	f := &fixture{tester: t, store: s, saver: saver.New(s)}
-	tr := &Trial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
+	tr := &DamageTrial{inventory: inventory{workspace: "workspace", path: "/work", sessions: []segno.SessionID{"session"},
 		queries: []segno.CheckpointQuery{{Key: "turn key"}}}}
 	random := rand.New(rand.NewPCG(7, 7))
 	for n := range 3 {
@@ -68,7 +68,7 @@ func NewTrial(t testing.TB, s segno.Store) *Trial {
 
 // Silent reads everything and describes the first result that is neither the data written nor an error;
 // "" if there is none. KindNotFound does not count as an error.
-func (tr *Trial) Silent(ctx context.Context, s segno.Store) string {
+func (tr *DamageTrial) Silent(ctx context.Context, s segno.Store) string {
 	for i, got := range tr.read(ctx, s) {
 		if got != tr.want[i] && (!strings.Contains(got, errorMark) || strings.Contains(got, segno.KindNotFound.String())) {
 			return fmt.Sprintf("read %.150q; want %.150q", got, tr.want[i])

@@ -129,8 +129,7 @@ var objectTests = []test{
 			staged, dropped := f.store.Objects().Batch(), f.store.Objects().Batch()
 			f.ok(errOf(staged.Put(f.Context(), []byte(data))))
 			f.ok(errOf(dropped.Put(f.Context(), []byte("dropped"+data))))
-			s, err := staged.Stage(f.Context())
-			f.ok(err)
+			s := returned(staged.Stage(f.Context())).ok(f)
 			f.ok(dropped.Close())
 			for _, b := range []segno.Batch{staged, dropped} {
 				f.kind(errOf(b.Put(f.Context(), []byte("late"))), segno.KindInvalid)
@@ -154,8 +153,7 @@ var objectTests = []test{
 		if len(c.Staged.Packs) > 0 && sum > 1<<20 {
 			f.Fatalf("%d bytes are inline beside %d packs", sum, len(c.Staged.Packs))
 		}
-		data, err := json.Marshal(c)
-		f.ok(err)
+		data := returned(json.Marshal(c)).ok(f)
 		var later segno.Commit
 		f.ok(json.Unmarshal(data, &later))
 		first := f.commit(later)
@@ -211,15 +209,13 @@ func testRoundTrip(f *fixture) {
 	}
 	group.Wait()
 	f.missing(data...)
-	staged, err := b.Stage(f.Context())
-	f.ok(err)
+	staged := returned(b.Stage(f.Context())).ok(f)
 	f.missing(data...)
 	f.ok(f.store.Objects().Keep(f.Context(), staged))
 	for i := range staged.Objects {
 		clear(staged.Objects[i].Data)
 	}
-	got, err := f.store.Objects().Get(f.Context(), hash("x"))
-	f.ok(err)
+	got := returned(f.store.Objects().Get(f.Context(), hash("x"))).ok(f)
 	clear(got)
 	f.present(data...)
 }

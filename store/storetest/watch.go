@@ -126,9 +126,7 @@ var otherWatchTests = []test{
 		other, head := f.secondStore(), f.newThread()
 		for range 3 {
 			waits := []<-chan woken{f.beginWait(f.store, head), f.beginWait(other, head)}
-			var err error
-			head, err = other.Commit(f.Context(), f.turn(head))
-			f.ok(err)
+			head = returned(other.Commit(f.Context(), f.turn(head))).ok(f)
 			for _, got := range waits {
 				f.same("the head", <-got, woken{Head: head})
 			}

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding"
@@ -21,7 +22,7 @@ const maxAttempts = 3
 
 var errRewritten = errors.New("the transcript was rewritten while it was read")
 
-// Capture stores what the transcript has beyond prev and the session's
+// Capture stores the bytes of the transcript after prev, and the session's
 // sidecars. It reads the new bytes only, unless the file was rewritten, the user
 // went back to an older record, or prev is nil or its log is gone. Bytes after the last
 // newline are left for the next capture. The position's Digest is the state of the running
@@ -29,7 +30,10 @@ var errRewritten = errors.New("the transcript was rewritten while it was read")
 // [segno.KindNotFound] if there is no transcript and [segno.KindBusy] if it kept
 // changing other than by growing.
 func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
-	t := &capture{c: c, op: "capture session", src: src, prev: prev, batch: b, isKnown: known}
+	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, batch: b, isKnown: known}
+	if prev != nil {
+		t.prev = *prev
+	}
 	err := t.run(ctx)
 	return t.out, err
 }
@@ -40,7 +44,7 @@ func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno
 // be read, if src has less than half of the bytes that would have to be read for it, or
 // if too many logs of the chain already leave out lines. Errors are those of Capture.
 func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno.Position, o segno.Objects, b segno.Batch) (segno.Position, error) {
-	t := &capture{c: c, op: "read session that was cut", src: src, batch: b, of: &of, objects: o}
+	t := &capture{c: c, op: "read session that was cut", src: src, isFirst: true, batch: b, of: &of, objects: o}
 	err := t.run(ctx)
 	return t.out.Position, err
 }
@@ -50,12 +54,13 @@ type capture struct {
 	c       *Transcripts
 	op      string
 	src     segno.Source
-	prev    *segno.Position
+	prev    segno.Position // the position of the capture before
+	isFirst bool           // there is none
 	batch   segno.Batch
 	isKnown func(string) bool // nil knows nothing
 	file    *os.File
 
-	of      *segno.Position // what the session was cut from, nil if that does not matter
+	of      *segno.Position // the session was cut from it; nil for Capture
 	objects segno.Objects   // with of's bytes
 
 	from  int64 // where the new bytes begin
@@ -108,14 +113,11 @@ func (t *capture) try(ctx context.Context) error {
 	return t.finish(ctx)
 }
 
-// findNew decides where the new bytes begin. The first log of a file begins at 0; so does
-// one whose predecessor is not in the store any more.
+// findNew decides where the new bytes begin. The first log of a file begins at 0. So does
+// a log if the store has lost the log before it.
 func (t *capture) findNew(ctx context.Context) error {
 	t.from, t.hash = 0, sha256.New()
-	if t.prev == nil {
-		return nil
-	}
-	h, ok := resumeHash(t.file, t.prev)
+	h, ok := resumeHash(t.file, &t.prev)
 	if !ok || t.prev.Offset == 0 {
 		return nil
 	}
@@ -128,8 +130,8 @@ func (t *capture) findNew(ctx context.Context) error {
 
 // readGraph reads the whole lines between two offsets.
 func (t *capture) readGraph(ctx context.Context, from, to int64) error {
-	t.graph = newTurnGraph(t.src.Path)
-	t.graph.isWhole = from == 0
+	t.graph = newGraph(t.src.Path)
+	t.graph.readTurns, t.graph.isWhole = true, from == 0
 	n, err := t.graph.read(ctx, newLineReader(io.NewSectionReader(t.file, from, to-from), from))
 	t.to = from + n
 	return err
@@ -145,7 +147,7 @@ func (t *capture) store(ctx context.Context) error {
 	case t.of != nil:
 		at, err = t.derive(ctx, w, sum)
 	case t.from > 0:
-		w.log, w.size = t.prev.Log, t.from
+		w.node = logNode{prev: t.prev.Log, size: t.from}
 	}
 	if err != nil {
 		return err
@@ -170,7 +172,7 @@ func (t *capture) store(ctx context.Context) error {
 
 // storeTo stores the next bytes of r, up to p's offset, and completes p.
 func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
-	for left := p.Offset - w.end(); left > 0; {
+	for left := p.Offset - w.node.size; left > 0; {
 		piece := block[:min(int64(len(block)), left)]
 		if _, err := io.ReadFull(r, piece); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errRewritten
@@ -182,24 +184,17 @@ func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block 
 		}
 		left -= int64(len(piece))
 	}
-	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, t.graph.version
-	if p.Version == "" && t.prev != nil {
-		p.Version = t.prev.Version
-	}
+	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, cmp.Or(t.graph.version, t.prev.Version)
 	t.hash.Sum(p.SHA256[:0])
 	p.Log, err = w.close(ctx)
 	return err
 }
 
-// dir returns the directory the session runs in: the first one that is known whose slug is
-// the name of the file's directory, else the first one that is known.
+// dir returns the directory the session runs in. Of the known directories it prefers one
+// with a slug that is the name of the file's directory.
 func (t *capture) dir() string {
 	slug, first := filepath.Base(filepath.Dir(t.src.Path)), ""
-	candidates := []string{t.src.Dir, t.graph.dir}
-	if t.prev != nil {
-		candidates = append(candidates, t.prev.Dir)
-	}
-	for _, dir := range append(candidates, t.graph.cwdText()) {
+	for _, dir := range []string{t.src.Dir, t.graph.dir, t.prev.Dir, t.graph.cwdText()} {
 		switch {
 		case dir == "":
 		case Slug(dir) == slug:
@@ -213,11 +208,7 @@ func (t *capture) dir() string {
 
 // finish adds the sidecars and the damage.
 func (t *capture) finish(ctx context.Context) error {
-	var before segno.Hash
-	if t.prev != nil {
-		before = t.prev.Sidecars
-	}
-	name, skipped, err := t.c.captureSidecars(ctx, t.src, before, t.batch)
+	name, skipped, err := t.c.captureSidecars(ctx, t.src, t.prev.Sidecars, t.batch)
 	if err != nil {
 		return err
 	}
@@ -225,14 +216,16 @@ func (t *capture) finish(ctx context.Context) error {
 	for i := range t.out.Earlier {
 		t.out.Earlier[i].Position.Sidecars = name
 	}
-	lines := 0
-	if len(t.graph.damage) > 0 && t.from > 0 {
-		if lines, err = countLines(ctx, io.NewSectionReader(t.file, 0, t.from)); err != nil {
+	l := newLineReader(io.NewSectionReader(t.file, 0, t.from), 0)
+	if len(t.graph.damage) > 0 {
+		for range l.all() { // counts the lines before the new bytes
+		}
+		if _, err := l.end(); err != nil {
 			return err
 		}
 	}
 	for _, d := range t.graph.damage {
-		t.out.Damage = append(t.out.Damage, segno.Damage{Line: lines + d.line, Offset: d.offset, Why: d.why})
+		t.out.Damage = append(t.out.Damage, segno.Damage{Line: l.number + d.line, Offset: d.offset, Why: d.why})
 	}
 	for _, s := range skipped {
 		if len(t.out.Damage) < maxDamage {
@@ -242,21 +235,11 @@ func (t *capture) finish(ctx context.Context) error {
 	return nil
 }
 
-func countLines(ctx context.Context, r io.Reader) (int, error) {
-	l := newLineReader(r, 0)
-	for range l.all() {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-	}
-	_, err := l.end()
-	return l.number, err
-}
-
 // tailSize is how much before an offset a digest checks.
 const tailSize = 4 << 10
 
-// digest returns what a later capture needs to continue at offset.
+// digest returns the state of h and a hash of the bytes before offset. A later capture
+// continues with them.
 func digest(f io.ReaderAt, h hash.Hash, offset int64) ([]byte, error) {
 	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
 	if err != nil {

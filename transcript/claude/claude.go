@@ -6,50 +6,22 @@
 // A session is one file of JSON lines, projects/SLUG/SESSION.jsonl, where SLUG is made of
 // the working directory (see [Slug]). User, assistant, attachment and system records form
 // a tree by uuid and parentUuid; file order is not causal order. The agent finds the head
-// of the tree when it loads the file and walks up from there to the root: the records on
-// that path are what the model sees. A cut therefore keeps lines byte for byte, selects
+// of the tree when it loads the file and walks up from there to the root: the model sees
+// the records on that path. A cut therefore keeps lines byte for byte, selects
 // them by ancestry, and applies the agent's own rules to check where the result ends.
 //
 // Sidecars are the session's other files: transcripts of subagents, large tool results,
-// the task list, backups of files and what hooks exported. They are captured and copied
+// the task list, backups of files and exports of hooks. They are captured and copied
 // with the transcript.
 //
 // # Objects
 //
-// A capture stores the new bytes of the transcript as chunks of at most 1 MiB and
-// one object, the log, that lists them and names the log before it:
-//
-//	segno-log 1
-//	prev 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-//	size 20480
-//	chunk 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752 4096
-//
-// The first log has no prev line. size counts all bytes up to this log's end. The log of a
-// session that was cut from another one derives from that session's log:
-//
-//	segno-log 1
-//	prev 60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752
-//	session 5d41402a-bc4b-4a76-b971-9d911017c592
-//	keep 1 40
-//	keep 44 52
-//	size 18230
-//	chunk 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae 143
-//
-// Here the bytes of prev are changed before they count: in lines that are JSON objects,
-// the value of every top-level sessionId that is a string is replaced, and only the lines
-// named by keep lines remain, all of them if there is no keep line. Lines are counted from
-// 1, and size counts the result. A log may derive from a derived log, but at most 16 logs
-// of one chain may leave out lines.
-//
-// Sidecars are listed in one object, sorted by path. A line has the mode, the size, the
-// modification time in nanoseconds (0 if the file must be read again), how and under which
-// name the content is stored, and the quoted path:
-//
-//	segno-sidecars 1
-//	600 117 1763712223765000000 blob 2c26b46b… "tasks/1.json"
-//
-// A blob is one object; content over 1 MiB is a log. Both encodings are
-// canonical: an object that does not encode back to the same bytes is corrupt.
+// A capture stores the new bytes of the transcript as chunks of at most 1 MiB and one object,
+// the log, that lists them and names the log before it. The log of a session that was cut from
+// another one derives from the log of that session: it names the lines to keep and the new
+// session id. At most 16 logs of one chain may leave out lines. Sidecars are listed in one
+// object. docs/format.md specifies these objects. Their encodings are canonical: an object that
+// does not encode back to the same bytes is corrupt.
 package claude
 
 import (

@@ -48,8 +48,8 @@ func TestTurnAfterCompactFirst(t *testing.T) {
 	}
 }
 
-// A prompt whose parent is not in the file continues the line of its session: a lost or
-// damaged line of the file must not cut off the turns before it.
+// If the parent of a prompt is not in the file, the prompt continues the line of its session:
+// a lost or damaged line of the file must not cut off the turns before it.
 func TestPromptWhoseParentIsMissing(t *testing.T) {
 	d := newFixture(t, 2)
 	before := d.capture(t, nil, nil).Position

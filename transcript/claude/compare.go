@@ -27,7 +27,7 @@ func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.
 // EndsAt reports whether the agent, resuming src, would continue from p: the
 // file begins with p's bytes, no record behind them is part of the
 // conversation, and the agent's own rules lead to p.Leaf. It returns false for a file with
-// a torn last line, because the agent would lose what it writes next, and for a file that
+// a torn last line, because the agent would lose the next record that it writes, and for a file that
 // does not exist.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	return c.compare(ctx, src, func(f *os.File) (bool, error) { return endsAt(ctx, f, &p) })
@@ -52,7 +52,7 @@ func endsAt(ctx context.Context, f *os.File, p *segno.Position) (bool, error) {
 	a := newReadAhead(ctx, io.LimitReader(f, p.Offset))
 	defer a.close()
 	g := newGraph(f.Name())
-	n, err := g.read(ctx, a.lines())
+	n, err := g.read(ctx, newLineReader(a, 0))
 	if err != nil {
 		return false, err
 	}

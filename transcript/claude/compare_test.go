@@ -115,7 +115,7 @@ func TestBeginsWithOfNoDigest(t *testing.T) {
 	}
 }
 
-// The position may be that of an older turn.
+// The position may end an older turn.
 func TestBeginsWithOfAnOlderPosition(t *testing.T) {
 	d := newFixture(t, 2)
 	p := d.capture(t, nil, nil).Position

@@ -12,13 +12,13 @@ func (t *capture) readConversation() (ok bool) {
 	g := t.graph
 	t.out = segno.Captured{}
 	t.out.Position.Offset = t.to
-	if t.out.Position.Leaf, ok = g.leaf(t.prevLeaf()); !ok {
+	if t.out.Position.Leaf, ok = g.leaf(t.prev.Leaf); !ok {
 		return false
 	}
 	path, exit := g.path(t.out.Position.Leaf)
 	turns := g.turnsOf(path)
 	shared := len(path)
-	if t.prev == nil {
+	if t.isFirst {
 		shared = t.findOrigin(path)
 		if t.of == nil {
 			t.addEarlier(path, turns, shared)
@@ -30,19 +30,12 @@ func (t *capture) readConversation() (ok bool) {
 	prompt := &g.nodes[turns[0].prompt]
 	t.out.Prompt, t.out.Key, t.out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
 	t.out.Follows, ok = t.findFollowed(path[turns[0].to:], exit)
-	if !ok && g.isWhole && t.prev != nil {
+	if !ok && g.isWhole {
 		// The record above the prompt is not in the file. The session's own line is
 		// the likelier one, and it loses no turn.
 		t.out.Follows = t.prev.Leaf
 	}
 	return ok || g.isWhole
-}
-
-func (t *capture) prevLeaf() string {
-	if t.prev == nil {
-		return ""
-	}
-	return t.prev.Leaf
 }
 
 // findOrigin returns the index in path, which runs from the newest record back, from which
@@ -85,9 +78,6 @@ func (t *capture) addEarlier(path []int, turns []turn, shared int) {
 
 // isCaptured reports whether an earlier capture had a turn, given newest record first.
 func (t *capture) isCaptured(records []int) bool {
-	if t.prev == nil {
-		return false
-	}
 	prompt := records[len(records)-1]
 	return t.graph.nodes[prompt].from < t.from || slices.ContainsFunc(records, func(i int) bool {
 		return t.graph.nodes[i].uuid == t.prev.Leaf
@@ -99,7 +89,7 @@ func (t *capture) isCaptured(records []int) bool {
 // continues, so the parent of the next prompt is an older record of the turn than its leaf.
 func (t *capture) lastCapturedTurn() map[int]bool {
 	records := map[int]bool{}
-	path, _ := t.graph.path(t.prevLeaf())
+	path, _ := t.graph.path(t.prev.Leaf)
 	for _, i := range path {
 		records[i] = true
 		if part := t.graph.nodes[i].part; part != nil && part.role == rolePrompt {
@@ -113,7 +103,7 @@ func (t *capture) lastCapturedTurn() map[int]bool {
 // above it.
 func (t *capture) findFollowed(above []int, exit string) (leaf string, ok bool) {
 	captured := t.lastCapturedTurn()
-	before := t.prevLeaf()
+	before := t.prev.Leaf
 	for _, i := range above {
 		uuid := t.graph.nodes[i].uuid
 		if captured[i] {

@@ -2,6 +2,7 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -54,16 +55,16 @@ type cut struct {
 
 func (k *cut) writeTranscript(ctx context.Context) error {
 	from, err := k.copyAll(ctx)
-	if err != nil {
-		return err
+	if err == nil {
+		err = k.selectLine(ctx, from)
 	}
-	if err := k.selectLine(ctx, from); err != nil {
-		return err
+	if err == nil && k.to.Yield {
+		err = k.setTime()
 	}
-	return k.setTime()
+	return err
 }
 
-// check refuses what cannot be cut, and decides where the files are.
+// check returns an error if the position cannot be cut, and sets the paths of the files.
 func (k *cut) check() error {
 	invalid := func(why string) error {
 		return segno.Errorf(segno.KindInvalid, opCut, string(k.p.Session), "%s", why)
@@ -72,19 +73,15 @@ func (k *cut) check() error {
 	case k.p.Leaf == "":
 		return invalid("the conversation is empty, so there is nothing to resume")
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
-		return invalid("the position names no bytes")
+		return invalid("the position has no bytes")
 	}
-	if err := checkSession(opCut, k.p.Session); err != nil {
+	if err := cmp.Or(checkSession(opCut, k.p.Session), checkNewSession(opCut, k.to.Session)); err != nil {
 		return err
 	}
-	if err := checkNewSession(opCut, k.to.Session); err != nil {
-		return err
-	}
-	path, err := k.c.path(k.to.Session, k.to.Dir)
-	if err != nil {
+	var err error
+	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
 		return invalid(err.Error())
 	}
-	k.path = path
 	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && k.p.Path == "" {
 		k.p.Path = paths[0]
 	}
@@ -93,7 +90,7 @@ func (k *cut) check() error {
 		return err
 	}
 	for _, other := range existing {
-		if other != path || k.to.Session == k.p.Session {
+		if other != k.path || k.to.Session == k.p.Session {
 			return k.conflict(other, fs.ErrExist)
 		}
 	}
@@ -104,11 +101,11 @@ func (k *cut) check() error {
 // reads their graph on the way.
 func (k *cut) copyAll(ctx context.Context) (copySource, error) {
 	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "neither the agent's files nor the store have its bytes"))
-	for _, from := range k.c.copies(&k.p, k.objects) {
+	for _, from := range k.c.copies(opCut, &k.p, k.objects) {
 		k.graph = newGraph(k.path)
 		k.graph.isWhole = true
 		var r record
-		readErr, writeErr := k.eachLine(ctx, from, func(l line) error {
+		readErr, writeErr := from.eachLine(ctx, func(l line) error {
 			k.graph.parse(&r, l)
 			return r.writeAs(k.out, k.to.Session)
 		})
@@ -129,34 +126,6 @@ func (k *cut) copyAll(ctx context.Context) (copySource, error) {
 	return copySource{}, err
 }
 
-// eachLine calls do for each of p's lines in a copy. It returns the error of do separately,
-// because after another error the caller may try another copy.
-func (k *cut) eachLine(ctx context.Context, from copySource, do func(line) error) (readErr, doErr error) {
-	in, err := from.open(ctx)
-	if err != nil {
-		return err, nil
-	}
-	defer in.Close()
-	a := newReadAhead(ctx, io.LimitReader(in, k.p.Offset))
-	defer a.close()
-	l := a.lines()
-	for at := range l.all() {
-		if err := do(at); err != nil {
-			return nil, err
-		}
-	}
-	torn, err := l.end()
-	switch {
-	case err != nil:
-		return err, nil
-	case !a.is(&k.p):
-		return segno.NewError(segno.KindCorrupt, opCut, from.name, errStale), nil
-	case torn > 0:
-		return segno.Errorf(segno.KindCorrupt, opCut, from.name, "the position is in the middle of a line"), nil
-	}
-	return nil, nil
-}
-
 // selectLine makes sure that the agent will continue from p.Leaf. If it would continue all
 // lines from elsewhere, only the line to p.Leaf is kept. If that does not suffice, a record
 // is added that points there.
@@ -166,16 +135,15 @@ func (k *cut) selectLine(ctx context.Context, from copySource) error {
 		return segno.Errorf(segno.KindCorrupt, opCut, string(k.p.Session), "record %s is missing%s", k.p.Leaf, k.graph.firstDamage())
 	}
 	v := k.graph.load()
-	if head := v.continuesFrom(leaf); head != none && !v.gone[leaf] {
-		return v.checkChain(head)
+	head := v.continuesFrom(leaf)
+	if v.gone[leaf] {
+		head = none
 	}
-	if err := k.writeLine(ctx, from, leaf); err != nil {
-		return err
-	}
-	v = k.graph.load()
-	head := v.continuesFrom(k.graph.index(k.p.Leaf))
-	if head == none {
-		if err := k.writePointer(); err != nil {
+	for _, write := range []func() error{func() error { return k.writeLine(ctx, from, leaf) }, k.writePointer} {
+		if head != none {
+			break
+		}
+		if err := write(); err != nil {
 			return err
 		}
 		v = k.graph.load()
@@ -239,11 +207,8 @@ func (v *loaded) losesMessage(chain []int, lost int) bool {
 	return false
 }
 
-// setTime makes the new transcript older than its source if the target wants that.
+// setTime makes the new transcript older than its source.
 func (k *cut) setTime() error {
-	if !k.to.Yield {
-		return nil
-	}
 	paths, _ := k.c.files(k.p.Session)
 	for _, path := range append(paths, k.p.Path) {
 		fi, err := os.Stat(path)
@@ -297,7 +262,7 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 }
 
 // writeLine writes the transcript again with only the records that the line to leaf needs,
-// and replaces the graph by that of those records.
+// and replaces the graph by the graph of those records.
 func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 	keep := k.graph.ancestry(leaf)
 	messages, err := k.messages(ctx, from)
@@ -329,7 +294,7 @@ func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 // copy has other bytes by now.
 func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, line) error) error {
 	var r record
-	readErr, doErr := k.eachLine(ctx, from, func(l line) error {
+	readErr, doErr := from.eachLine(ctx, func(l line) error {
 		if r.parse(l.bytes) != nil {
 			return nil
 		}
@@ -338,13 +303,11 @@ func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, 
 	if errors.Is(readErr, errStale) {
 		return segno.NewError(segno.KindBusy, opCut, from.name, errRewritten)
 	}
-	if readErr != nil {
-		return readErr
-	}
-	return doErr
+	return cmp.Or(readErr, doErr)
 }
 
-// message is what a record's message shows of its place among others.
+// message connects a record with other records: with the blocks of the same answer, or with
+// the calls of tools.
 type message struct {
 	id             string // of the agent's answer; each of its blocks is a separate record
 	hasToolResults bool

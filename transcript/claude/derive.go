@@ -2,26 +2,16 @@ package claude
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"errors"
 	"hash"
 	"io"
-
-	"github.com/dalsegno/segno"
+	"slices"
 )
 
 // maxRanges is the number of separate ranges of lines that a log keeps of another one at
 // most.
 const maxRanges = 4096
-
-// overlap is what a transcript has in common with the one it was cut from.
-type overlap struct {
-	keep  []lineRange // the lines of that one it has
-	lines int         // how many lines that one has
-	end   int64       // where the transcript's own bytes begin
-	hash  hash.Hash   // of the bytes up to end
-}
 
 // derive makes w derive from the log the session was cut from, as far as both transcripts
 // are the same, and returns where the session's own bytes begin. It adds the bytes before
@@ -34,97 +24,52 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 	if err != nil {
 		return 0, ctx.Err()
 	}
-	for _, from := range t.c.copies(t.of, t.objects) {
-		sum.Reset()
-		m, err := t.compare(ctx, from, sum)
+	for _, from := range t.c.copies(t.op, t.of, t.objects) {
+		node, lines, err := t.compare(ctx, from, sum)
 		if err != nil {
 			continue
 		}
-		if len(m.keep) == 0 {
+		filters, stored := logs.cost()
+		if slices.Equal(node.keep, []lineRange{{1, lines}}) {
+			node.keep = nil
+		} else if len(node.keep) == 0 || len(node.keep) > maxRanges || filters == maxFilters || stored > 2*t.to+blockSize {
 			break
 		}
-		if m.keep[0] == (lineRange{1, m.lines}) {
-			m.keep = nil
-		} else if len(m.keep) > maxRanges || logs.filters() == maxFilters || logs.stored() > 2*t.to+blockSize {
-			break
-		}
-		w.log, w.size, w.session, w.keep = t.of.Log, m.end, t.src.Session, m.keep
-		t.hash = m.hash
-		return m.end, nil
+		w.node = node
+		return node.size, nil
 	}
 	sum.Reset()
+	t.hash.Reset()
 	return 0, ctx.Err()
 }
 
-// compare looks for the lines of a transcript in a copy of the one it was cut
-// from, in order, and adds those it finds to sum. The error is errStale if the copy is not
-// what the position names.
-func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32) (*overlap, error) {
-	in, err := from.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	a := newReadAhead(ctx, io.LimitReader(in, t.of.Offset))
-	defer a.close()
-	m := &overlap{hash: sha256.New()}
-	other, own := a.lines(), newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
-	both := io.MultiWriter(m.hash, sum)
+// compare looks for the lines of a transcript, in order, in a copy of the one it was cut
+// from. It returns a log of the lines that it finds, and how many lines the copy has. t.hash
+// and sum are then of the bytes of the log.
+func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32) (node logNode, lines int, err error) {
+	sum.Reset()
+	t.hash.Reset()
+	node = logNode{prev: t.of.Log, session: t.src.Session}
+	both := io.MultiWriter(t.hash, sum)
+	own := newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
+	ownLine, more := own.next()
 	var r record
 	var rewritten bytes.Buffer // a line of the other transcript with the session id of the cut
-	ownLine, more := own.next()
-	for l := range other.all() {
-		if m.lines++; !more {
-			continue
+	readErr, err := from.eachLine(ctx, func(l line) error {
+		if lines++; !more {
+			return nil
 		}
 		rewritten.Reset()
 		_ = r.parse(l.bytes) // a line that is not a record has no session ids
-		if err := r.writeAs(&rewritten, t.src.Session); err != nil {
-			return nil, err
-		}
+		err := r.writeAs(&rewritten, t.src.Session)
 		if bytes.Equal(rewritten.Bytes(), ownLine.bytes) {
 			_, _ = both.Write(ownLine.bytes) // hashes return no error
-			m.keep = appendLine(m.keep, m.lines)
-			m.end = ownLine.offset + int64(len(ownLine.bytes))
+			node.keep = appendLine(node.keep, lines)
+			node.size = ownLine.offset + int64(len(ownLine.bytes))
 			ownLine, more = own.next()
 		}
-	}
-	if torn, err := other.end(); torn > 0 || err != nil {
-		return nil, errors.Join(errStale, err)
-	}
-	if !a.is(t.of) {
-		return nil, errStale
-	}
-	_, err = own.end()
-	return m, err
-}
-
-var errStale = errors.New("the bytes are not those of the position")
-
-// copySource is a place that may have a position's bytes.
-type copySource struct {
-	name string // of the file
-	open func(ctx context.Context) (io.ReadCloser, error)
-}
-
-// copies returns the places to try for a position's bytes: the agent's files,
-// then the objects.
-func (c *Transcripts) copies(p *segno.Position, o segno.Objects) []copySource {
-	var out []copySource
-	paths, _ := c.files(p.Session)
-	if p.Path != "" {
-		paths = append([]string{p.Path}, paths...)
-	}
-	for i, path := range paths {
-		if i == 0 || path != p.Path {
-			out = append(out, copySource{path, func(context.Context) (io.ReadCloser, error) { return openRegular(path) }})
-		}
-	}
-	if p.Log.IsZero() || o == nil {
-		return out
-	}
-	return append(out, copySource{"stored transcript", func(ctx context.Context) (io.ReadCloser, error) {
-		r, err := openLog(ctx, o, p.Log, p.Offset)
-		return io.NopCloser(r), err
-	}})
+		return err
+	})
+	_, ownErr := own.end()
+	return node, lines, cmp.Or(readErr, err, ownErr)
 }

@@ -46,8 +46,8 @@ func checkCutsOfCuts(t *testing.T, s *sessionWriter, c *claude.Transcripts, o *m
 	}
 }
 
-// captureCut returns the position of a cut, and compares it with that of an unrelated
-// session with the same bytes.
+// captureCut returns the position of a cut, and compares it with the position of an
+// unrelated session with the same bytes.
 func captureCut(t *testing.T, c *claude.Transcripts, o *memoryObjects, src segno.Source, of segno.Position) segno.Position {
 	t.Helper()
 	ctx := context.Background()

@@ -40,7 +40,7 @@ type preserved struct {
 	anchor     string
 	uuids      []string
 	all        []string
-	head, tail string // what older versions write instead of uuids
+	head, tail string // written by older versions instead of uuids
 }
 
 // graph is the conversation in a piece of a transcript.
@@ -53,7 +53,7 @@ type graph struct {
 	pointer      pointer
 	pointerIsNew bool // pointer comes after newest
 
-	readTurns bool
+	readTurns bool // the nodes have the parts of turns
 	isWhole   bool // the graph has the whole transcript
 
 	slug    string // of the directory the transcript is in
@@ -85,13 +85,6 @@ const maxDamage = 10
 // newGraph returns an empty graph of the transcript at path.
 func newGraph(path string) *graph {
 	return &graph{byUUID: map[string]int{}, skip: map[string]string{}, newest: none, slug: filepath.Base(filepath.Dir(path))}
-}
-
-// newTurnGraph returns an empty graph that also reads what each record says.
-func newTurnGraph(path string) *graph {
-	g := newGraph(path)
-	g.readTurns = true
-	return g
 }
 
 // read adds every whole line of l and returns how many bytes they are.

@@ -39,16 +39,16 @@ func (k *installer) install(ctx context.Context, session segno.SessionID, from c
 	if err := k.mkdir(filepath.Dir(k.path)); err != nil {
 		return err
 	}
-	if k.out, err = createOutput(k.c.fs, k.path); err != nil {
-		return err
+	var list []sidecar
+	if k.out, err = createOutput(k.c.fs, k.path); err == nil {
+		err = from.writeTranscript(ctx)
 	}
-	if err := from.writeTranscript(ctx); err != nil {
-		return err
+	if err == nil {
+		err = k.out.sync()
 	}
-	if err := k.out.sync(); err != nil {
-		return err
+	if err == nil {
+		list, err = from.sidecars(ctx)
 	}
-	list, err := from.sidecars(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,10 +83,10 @@ func (k *installer) writeSidecar(name string, in io.Reader) error {
 		return err
 	}
 	defer out.close()
-	if _, err := io.Copy(out, in); err != nil {
-		return err
+	if _, err = io.Copy(out, in); err == nil {
+		err = out.sync()
 	}
-	if err := out.sync(); err != nil {
+	if err != nil {
 		return err
 	}
 	_, before := os.Lstat(name)

@@ -1,9 +1,10 @@
 package claude
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"hash"
 	"io"
 	"iter"
@@ -15,34 +16,18 @@ import (
 // largest object a transcript is stored in.
 const blockSize = 1 << 20
 
-// lineReader reads whole lines, however long. It buffers one block or one line,
-// whichever is longer.
+// lineReader reads whole lines, however long.
 type lineReader struct {
-	blocks  blockReader
-	block   []byte // the unread part of the newest block
-	partial []byte // a line that began in an earlier block
+	in      *bufio.Reader
+	partial []byte // a line that does not fit into the buffer of in, or the torn last one
 	offset  int64
 	number  int
 	err     error
 }
 
-// blockReader returns the next bytes of a file, valid until the next call.
-type blockReader interface{ next() ([]byte, error) }
-
-// bufferedBlocks reads one block after another into the same buffer.
-type bufferedBlocks struct {
-	r   io.Reader
-	buf []byte
-}
-
-func (b *bufferedBlocks) next() ([]byte, error) {
-	n, err := b.r.Read(b.buf)
-	return b.buf[:n], err
-}
-
-// newLineReader reads r, whose first byte is at offset in its file.
+// newLineReader reads r. Its first byte is at offset in its file.
 func newLineReader(r io.Reader, offset int64) *lineReader {
-	return &lineReader{blocks: &bufferedBlocks{r, make([]byte, 64<<10)}, offset: offset}
+	return &lineReader{in: bufio.NewReaderSize(r, 64<<10), offset: offset}
 }
 
 // line is one whole line with its newline. Its bytes are valid until the next line is read.
@@ -56,26 +41,26 @@ type line struct {
 // error; see [lineReader.end].
 func (l *lineReader) next() (line, bool) {
 	l.partial = l.partial[:0]
-	for {
-		if i := bytes.IndexByte(l.block, '\n') + 1; i > 0 {
-			text := l.block[:i:i]
-			if len(l.partial) > 0 {
-				l.partial = append(l.partial, text...)
-				text = l.partial
-			}
-			l.block = l.block[i:]
-			l.number++
-			out := line{text, l.offset, l.number}
-			l.offset += int64(len(text))
-			return out, true
+	for l.err == nil {
+		var text []byte
+		if text, l.err = l.in.ReadSlice('\n'); l.err == nil && len(l.partial) == 0 {
+			return l.take(text), true
 		}
-		l.partial = append(l.partial, l.block...)
-		l.block = nil
-		if l.err != nil {
-			return line{}, false
+		l.partial = append(l.partial, text...)
+		if l.err == nil {
+			return l.take(l.partial), true
 		}
-		l.block, l.err = l.blocks.next()
+		if errors.Is(l.err, bufio.ErrBufferFull) {
+			l.err = nil
+		}
 	}
+	return line{}, false
+}
+
+func (l *lineReader) take(text []byte) line {
+	l.number++
+	l.offset += int64(len(text))
+	return line{text, l.offset - int64(len(text)), l.number}
 }
 
 // all yields the lines up to the end or an error; see [lineReader.end].
@@ -89,20 +74,21 @@ func (l *lineReader) all() iter.Seq[line] {
 // end returns the error that ended the reading, nil for the end of the file,
 // and how many bytes follow the last newline.
 func (l *lineReader) end() (torn int, err error) {
-	if l.err != nil && l.err != io.EOF {
-		return len(l.partial), l.err
+	if l.err == io.EOF { //nolint:errorlint // an error of a store may wrap the EOF of a connection
+		return len(l.partial), nil
 	}
-	return len(l.partial), nil
+	return len(l.partial), l.err
 }
 
-// readAhead is a blockReader that reads and hashes in a goroutine, a few blocks in front
-// of its user.
+// readAhead is a reader that reads and hashes in a goroutine, a few blocks in front of its
+// user.
 type readAhead struct {
 	full  chan block
 	free  chan []byte
 	stop  context.CancelFunc
 	done  chan struct{}
-	inUse []byte // the buffer of the block that next returned
+	now   block  // that is being read
+	rest  []byte // of now
 	hash  hash.Hash
 	total int64
 }
@@ -147,18 +133,22 @@ func (a *readAhead) run(ctx context.Context, r io.Reader) {
 	}
 }
 
-func (a *readAhead) next() ([]byte, error) {
-	if a.inUse != nil {
-		a.free <- a.inUse
+func (a *readAhead) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 && a.now.err == nil {
+		if a.now.buf != nil {
+			a.free <- a.now.buf
+		}
+		a.now = <-a.full
+		a.rest = a.now.buf[:a.now.n]
 	}
-	b := <-a.full
-	a.inUse = b.buf
-	return b.buf[:b.n], b.err
+	n := copy(p, a.rest)
+	if a.rest = a.rest[n:]; len(a.rest) > 0 {
+		return n, nil
+	}
+	return n, a.now.err
 }
 
-func (a *readAhead) lines() *lineReader { return &lineReader{blocks: a} }
-
-// is reports whether the bytes read are those before p's offset. It stops the reading.
+// is reports whether the bytes read are the bytes before p's offset. It stops the reading.
 func (a *readAhead) is(p *segno.Position) bool {
 	a.close()
 	return a.total == p.Offset && segno.Hash(a.hash.Sum(nil)) == p.SHA256

@@ -1,6 +1,9 @@
 package claude
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // maxGap is how far back in time, in milliseconds, the agent looks for a
 // record to use instead of a missing parent.
@@ -109,7 +112,7 @@ func (v *loaded) dropBefore(boundary int, keep []int) {
 
 // ancestors yields i and the records above it, up to a root or to a record that was
 // yielded before. It yields nothing for none.
-func (v *loaded) ancestors(i int) func(yield func(int) bool) {
+func (v *loaded) ancestors(i int) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for at, steps := i, 0; at != none && steps <= len(v.nodes); at, steps = v.parent[at], steps+1 {
 			if !yield(at) {
@@ -130,7 +133,7 @@ func (v *loaded) head() int {
 	explicit := p.isExplicit && to != none && !v.nodes[to].isSidechain
 	if v.lastPreserved == none || explicit {
 		start := to
-		if to != none && !p.isExplicit && newest != none && v.descends(newest, to) {
+		if to != none && !p.isExplicit && slices.Contains(slices.Collect(v.ancestors(newest)), to) {
 			start = newest
 		}
 		if v.lastPreserved == none && start == none {
@@ -209,16 +212,6 @@ func (v *loaded) message(i int) int {
 	return none
 }
 
-// descends reports whether i is ancestor or below it.
-func (v *loaded) descends(i, ancestor int) bool {
-	for at := range v.ancestors(i) {
-		if at == ancestor {
-			return true
-		}
-	}
-	return false
-}
-
 // continuesFrom returns the head if it is the message at or above the record leaf, else none.
 func (v *loaded) continuesFrom(leaf int) int {
 	if head := v.head(); head == v.message(leaf) {
@@ -229,8 +222,8 @@ func (v *loaded) continuesFrom(leaf int) int {
 
 // chain walks from head to the root as the agent does. For a parent that is
 // missing it takes the nearest earlier record within [maxGap]. gaps are the
-// records whose parent is missing, and lost the first of them for which there is no such
-// record, or none.
+// records without their parent. lost is the first gap without a nearest earlier record,
+// or none.
 func (v *loaded) chain(head int) (chain, gaps []int, lost int) {
 	seen := make([]bool, len(v.nodes))
 	for i := head; i != none; {

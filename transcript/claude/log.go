@@ -20,7 +20,7 @@ type chunk struct {
 // logNode is one log object: the chunks of one capture, and the log before it.
 type logNode struct {
 	prev    segno.Hash      // zero for the first
-	session segno.SessionID // whose id the bytes of prev get; "" leaves them as they are
+	session segno.SessionID // replaces the ids in the bytes of prev; "" leaves them
 	keep    []lineRange     // the lines of prev that count; nil for all
 	size    int64           // of all bytes up to and including its own
 	chunks  []chunk
@@ -68,9 +68,9 @@ func (n logNode) own() (sum int64) {
 	return sum
 }
 
-// decodeLog decodes what encode returned. The error has [segno.KindCorrupt], or
-// [segno.KindNewer] for a version this program does not know. The comparison with
-// encode rejects what the lines below read too leniently.
+// decodeLog is the inverse of encode. The error has [segno.KindCorrupt], or
+// [segno.KindNewer] for a version this program does not know. The lines below read
+// leniently; the comparison with encode rejects every other form.
 func decodeLog(data []byte) (logNode, error) {
 	const op = "read log"
 	var n logNode
@@ -105,7 +105,7 @@ func decodeLog(data []byte) (logNode, error) {
 		}
 	}
 	if !n.isConsistent() || !bytes.Equal(n.encode(), data) {
-		return n, segno.Errorf(segno.KindCorrupt, op, "", "it contradicts itself")
+		return n, segno.Errorf(segno.KindCorrupt, op, "", "its fields are inconsistent")
 	}
 	return n, nil
 }
@@ -157,13 +157,8 @@ func splitRows(data []byte, head string) ([]string, error) {
 
 // logWriter appends bytes to a log.
 type logWriter struct {
-	batch  segno.Batch
-	log    segno.Hash // the newest object
-	size   int64      // of all bytes up to its end
-	chunks []chunk    // the bytes behind it
-
-	session segno.SessionID // whose id the bytes of log get; "" leaves them as they are
-	keep    []lineRange     // the lines of log that count; nil for all
+	batch segno.Batch
+	node  logNode // the next log; its size counts all bytes so far
 }
 
 // put stores one block.
@@ -172,25 +167,22 @@ func (w *logWriter) put(ctx context.Context, block []byte) error {
 	if err != nil {
 		return fmt.Errorf("store transcript: %w", err)
 	}
-	w.chunks = append(w.chunks, chunk{name, int64(len(block))})
+	w.node.chunks = append(w.node.chunks, chunk{name, int64(len(block))})
+	w.node.size += int64(len(block))
 	return nil
 }
-
-// end is the number of bytes written so far, those of earlier logs included.
-func (w *logWriter) end() int64 { return w.size + logNode{chunks: w.chunks}.own() }
 
 // close stores a log of the blocks and returns its name, zero if there are no bytes. The
 // blocks of the next log may follow.
 func (w *logWriter) close(ctx context.Context) (segno.Hash, error) {
-	if len(w.chunks) == 0 && w.session == "" {
-		return w.log, nil
+	if len(w.node.chunks) == 0 && w.node.session == "" {
+		return w.node.prev, nil
 	}
-	n := logNode{prev: w.log, session: w.session, keep: w.keep, chunks: w.chunks, size: w.end()}
-	name, err := w.batch.Put(ctx, n.encode())
+	name, err := w.batch.Put(ctx, w.node.encode())
 	if err != nil {
 		return segno.Hash{}, fmt.Errorf("store transcript: %w", err)
 	}
-	*w = logWriter{batch: w.batch, log: name, size: n.size}
+	w.node = logNode{prev: name, size: w.node.size}
 	return name, nil
 }
 
@@ -219,7 +211,7 @@ func readLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) 
 		name, size = n.prev, n.size-n.own()
 		known = n.session == "" // ids of other sessions may be longer
 	}
-	if out.filters() > maxFilters {
+	if filters, _ := out.cost(); filters > maxFilters {
 		return nil, segno.Errorf(segno.KindCorrupt, "read log", "", "more than %d logs leave out lines of the log before them", maxFilters)
 	}
 	return out, nil
@@ -233,22 +225,15 @@ func getLog(ctx context.Context, o segno.Objects, name segno.Hash) (logNode, err
 	return decodeLog(data)
 }
 
-// filters is the number of logs that leave out lines.
-func (l logChain) filters() (n int) {
+// cost returns how many logs leave out lines, and the number of bytes in all chunks.
+func (l logChain) cost() (filters int, stored int64) {
 	for _, node := range l {
 		if node.keep != nil {
-			n++
+			filters++
 		}
+		stored += node.own()
 	}
-	return n
-}
-
-// stored is the number of bytes in all chunks.
-func (l logChain) stored() (sum int64) {
-	for _, node := range l {
-		sum += node.own()
-	}
-	return sum
+	return filters, stored
 }
 
 // traceLog calls visit for the objects of a log, newest first.
@@ -285,7 +270,8 @@ func openLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) 
 		}
 		if n.session != "" || n.keep != nil {
 			tail = &chunkReader{ctx: ctx, objects: o}
-			r = io.MultiReader(newLineFilter(r, n.keep, n.session), tail)
+			lines := &lineFilter{in: newLineReader(r, 0), all: n.keep == nil, keep: n.keep, session: n.session}
+			r = io.MultiReader(lines, tail)
 		}
 		tail.chunks = append(tail.chunks, n.chunks...)
 	}
@@ -330,7 +316,7 @@ func (r *sizedReader) Read(p []byte) (int, error) {
 	n, err := r.r.Read(p)
 	r.left -= int64(n)
 	if r.left < 0 || err == io.EOF && r.left != 0 {
-		return 0, segno.Errorf(segno.KindCorrupt, opReadLog, "", "its length is not the one that it lists")
+		return 0, segno.Errorf(segno.KindCorrupt, opReadLog, "", "its length differs from the length in the log")
 	}
 	return n, err
 }
@@ -346,11 +332,6 @@ type lineFilter struct {
 	rest   []byte // of the current line
 	buf    bytes.Buffer
 	record record
-}
-
-// newLineFilter returns a reader of the lines keep, nil for all.
-func newLineFilter(r io.Reader, keep []lineRange, session segno.SessionID) *lineFilter {
-	return &lineFilter{in: newLineReader(r, 0), all: keep == nil, keep: keep, session: session}
 }
 
 func (f *lineFilter) Read(p []byte) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 
 	"github.com/dalsegno/segno/internal/vfs"
@@ -23,7 +24,7 @@ type output struct {
 	file   vfs.File
 	buf    []byte
 	spare  []byte
-	result chan error // of the write in progress; nil if there is none
+	wait   func() error // waits for the write in progress
 	size   int64
 	synced int64  // bytes that the kernel was asked to write to the disk
 	sum    uint32 // CRC-32C of the bytes written
@@ -41,7 +42,7 @@ func createOutput(fsys vfs.FS, name string) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{fs: fsys, temp: temp, name: name, file: f}, nil
+	return &output{fs: fsys, temp: temp, name: name, file: f, wait: func() error { return nil }}, nil
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -60,7 +61,7 @@ func (o *output) startWrite() error {
 		return err
 	}
 	full, result := o.buf, make(chan error, 1)
-	o.buf, o.spare, o.result = o.spare[:0], full, result
+	o.buf, o.spare, o.wait = o.spare[:0], full, sync.OnceValue(func() error { return <-result })
 	go func() {
 		o.sum = crc32.Update(o.sum, castagnoli(), full)
 		_, err := o.file.Write(full)
@@ -72,16 +73,6 @@ func (o *output) startWrite() error {
 		result <- err
 	}()
 	return nil
-}
-
-// wait waits for the write in progress.
-func (o *output) wait() error {
-	if o.result == nil {
-		return nil
-	}
-	err := <-o.result
-	o.result = nil
-	return err
 }
 
 // restart discards the bytes written so far.
@@ -133,17 +124,18 @@ func (o *output) compare(f io.ReaderAt) error {
 // it, publish succeeds, so that an interrupted operation can be repeated.
 func (o *output) publish() error {
 	err := o.fs.Link(o.temp, o.name)
-	switch {
-	case hasNoLinks(err):
-		if _, err := os.Lstat(o.name); err == nil {
-			return o.acceptExisting()
+	if hasNoLinks(err) {
+		if _, statErr := os.Lstat(o.name); statErr != nil {
+			err = o.fs.Rename(o.temp, o.name)
+			o.isGone = err == nil
+			return err
 		}
-		err := o.fs.Rename(o.temp, o.name)
-		o.isGone = err == nil
-		return err
-	case errors.Is(err, fs.ErrExist):
-		return o.acceptExisting()
-	case err != nil:
+		err = fs.ErrExist
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = o.compareExisting()
+	}
+	if err != nil {
 		return err
 	}
 	return o.removeTemp()
@@ -155,8 +147,8 @@ func (o *output) removeTemp() error {
 	return err
 }
 
-// acceptExisting accepts the file that has the name if it has the same bytes.
-func (o *output) acceptExisting() error {
+// compareExisting returns [fs.ErrExist] unless the file that has the name has the same bytes.
+func (o *output) compareExisting() error {
 	f, err := openRegular(o.name)
 	if err != nil {
 		return err
@@ -165,7 +157,7 @@ func (o *output) acceptExisting() error {
 	if o.compare(f) != nil {
 		return fmt.Errorf("%s: %w", o.name, fs.ErrExist)
 	}
-	return o.removeTemp()
+	return nil
 }
 
 // hasNoLinks reports whether an error of Link means that the file system has no hard links.

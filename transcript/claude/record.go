@@ -30,23 +30,9 @@ func (k kind) isMessage() bool { return k == kindUser || k == kindAssistant }
 // inConversation reports whether records of the kind make up the conversation.
 func (k kind) inConversation() bool { return k >= kindUser && k <= kindSystem }
 
-func kindOf(typ []byte) kind {
-	switch string(typ) {
-	case "user":
-		return kindUser
-	case "assistant":
-		return kindAssistant
-	case "attachment":
-		return kindAttachment
-	case "system":
-		return kindSystem
-	case "progress":
-		return kindProgress
-	case "last-prompt":
-		return kindLastPrompt
-	}
-	return kindOther
-}
+// kinds are the kinds by the type of a record.
+var kinds = map[string]kind{"user": kindUser, "assistant": kindAssistant, "attachment": kindAttachment, "system": kindSystem,
+	"progress": kindProgress, "last-prompt": kindLastPrompt}
 
 // record is one line, decoded as far as its top-level keys. Byte slices point into the
 // line. They are the undecoded text between quotes, or a whole undecoded value.
@@ -81,7 +67,7 @@ type syntaxError int
 
 func (e syntaxError) Error() string { return fmt.Sprintf("not JSON from byte %d on", int(e)) }
 
-// parse reads a line into r, whose slices then point into line. The line may end
+// parse reads a line into r. The slices of r then point into line. The line may end
 // in a newline and begin with a byte order mark. After an error r has the line only.
 func (r *record) parse(line []byte) error {
 	*r = record{line: line, sessions: r.sessions[:0]}
@@ -95,18 +81,33 @@ func (r *record) parse(line []byte) error {
 		*r = record{line: line, sessions: r.sessions[:0]}
 		return syntaxError(end)
 	}
-	r.kind = kindOf(r.typ)
+	r.kind = kinds[string(r.typ)]
 	return nil
+}
+
+// textFields are the fields that have the text of a string, by its key.
+var textFields = map[string]func(r *record) *[]byte{
+	"type":              func(r *record) *[]byte { return &r.typ },
+	"subtype":           func(r *record) *[]byte { return &r.subtype },
+	"uuid":              func(r *record) *[]byte { return &r.uuid },
+	"parentUuid":        func(r *record) *[]byte { return &r.parent },
+	"logicalParentUuid": func(r *record) *[]byte { return &r.logical },
+	"timestamp":         func(r *record) *[]byte { return &r.timestamp },
+	"promptId":          func(r *record) *[]byte { return &r.promptID },
+	"version":           func(r *record) *[]byte { return &r.version },
+	"cwd":               func(r *record) *[]byte { return &r.cwd },
+	"relocatedCwd":      func(r *record) *[]byte { return &r.cwd },
 }
 
 // set keeps a value if its key is one that matters. Of several values with one key the
 // last counts.
 func (r *record) set(key []byte, at jsonscan.Span) {
 	value := at.Of(r.line)
-	if text := r.textField(key); text != nil {
-		*text = jsonscan.RawText(value)
+	if field, ok := textFields[string(key)]; ok {
+		*field(r) = jsonscan.RawText(value)
 		return
 	}
+	isTrue := string(value) == "true"
 	switch string(key) {
 	case "leafUuid":
 		r.leaf = value
@@ -115,13 +116,13 @@ func (r *record) set(key []byte, at jsonscan.Span) {
 	case "forkedFrom":
 		r.forkedFrom = value
 	case "isSidechain":
-		r.isSidechain = string(value) == "true"
+		r.isSidechain = isTrue
 	case "isMeta":
-		r.isMeta = string(value) == "true"
+		r.isMeta = isTrue
 	case "isCompactSummary":
-		r.isSummary = string(value) == "true"
+		r.isSummary = isTrue
 	case "explicit":
-		r.isExplicit = string(value) == "true"
+		r.isExplicit = isTrue
 	case "permissionMode":
 		r.isSubmitted = true
 	case "sessionId":
@@ -129,31 +130,6 @@ func (r *record) set(key []byte, at jsonscan.Span) {
 			r.sessions = append(r.sessions, jsonscan.Span{From: at.From + 1, To: at.To - 1})
 		}
 	}
-}
-
-// textField returns the field for the string with a key, nil if there is none.
-func (r *record) textField(key []byte) *[]byte {
-	switch string(key) {
-	case "type":
-		return &r.typ
-	case "subtype":
-		return &r.subtype
-	case "uuid":
-		return &r.uuid
-	case "parentUuid":
-		return &r.parent
-	case "logicalParentUuid":
-		return &r.logical
-	case "timestamp":
-		return &r.timestamp
-	case "promptId":
-		return &r.promptID
-	case "version":
-		return &r.version
-	case "cwd", "relocatedCwd":
-		return &r.cwd
-	}
-	return nil
 }
 
 // field returns the value of another top-level key, nil if there is none.
@@ -231,7 +207,7 @@ func hasToolResult(content []byte) (found bool) {
 	return found
 }
 
-// turnPart is what a record says, as far as the division into turns depends on it.
+// turnPart is the content of a record on which the division into turns depends.
 type turnPart struct {
 	role   role
 	text   string // of a prompt, as the user typed it
@@ -239,7 +215,7 @@ type turnPart struct {
 	source string // the record's uuid in the session it was copied from
 }
 
-// role is what a record does in a turn.
+// role is the function of a record in a turn.
 type role uint8
 
 const (
@@ -250,7 +226,7 @@ const (
 	roleNotice       // words that the program wrote as the agent's: an error, "No response requested."
 )
 
-// turnPartOf returns what r says, nil for nothing.
+// turnPartOf returns the part of r, nil if the division does not depend on r.
 func turnPartOf(r *record) *turnPart {
 	out := &turnPart{key: jsonscan.Unescape(r.promptID), source: jsonscan.Text(field(r.forkedFrom, "messageUuid"))}
 	switch {
@@ -295,7 +271,7 @@ func beginsWithTag(words string) bool {
 	return len(words) > 1 && words[0] == '<' && words[1] >= 'a' && words[1] <= 'z'
 }
 
-// typedCommand turns the tags of a slash command into what the user typed.
+// typedCommand turns the tags of a slash command into the text that the user typed.
 func typedCommand(words string) string {
 	name := element(words, "command-name")
 	if name == "" {

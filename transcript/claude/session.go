@@ -19,25 +19,25 @@ import (
 	"github.com/google/uuid"
 )
 
+const alphanumerics = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
 // maxSession is the length of the longest session id that Find accepts.
 const maxSession = 128
 
 // checkSession returns an error unless a session id may become a part of a path.
 func checkSession(op string, id segno.SessionID) error {
-	why := ""
+	invalid := func(why string) error { return segno.Errorf(segno.KindInvalid, op, "", "the session id %s", why) }
 	switch {
 	case id == "":
-		why = "the session id is empty"
+		return invalid("is empty")
 	case id[0] == '-':
-		why = "the session id begins like an option of a command"
+		return invalid("begins with a dash, like a command-line option")
 	case len(id) > maxSession:
-		why = "the session id is too long"
-	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
-		why = "the session id has other characters than letters, digits, - and _"
-	default:
-		return nil
+		return invalid("is too long")
+	case strings.Trim(string(id), "-_"+alphanumerics) != "":
+		return invalid("contains characters other than letters, digits, - and _")
 	}
-	return segno.Errorf(segno.KindInvalid, op, "", "%s", why)
+	return nil
 }
 
 // checkNewSession returns an error unless id can be the id of a new session. The agent
@@ -61,13 +61,13 @@ func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.
 		return segno.Source{}, err
 	}
 	paths, err := c.files(session)
-	if err != nil {
-		return segno.Source{}, ioError(op, string(session), err)
+	if err == nil && len(paths) == 0 {
+		err = segno.NewError(segno.KindNotFound, op, string(session), nil)
 	}
-	if len(paths) == 0 {
-		return segno.Source{}, segno.NewError(segno.KindNotFound, op, string(session), nil)
+	var dir string
+	if err == nil {
+		dir, err = readDir(ctx, paths[0])
 	}
-	dir, err := readDir(ctx, paths[0])
 	if err != nil {
 		return segno.Source{}, ioError(op, string(session), err)
 	}
@@ -102,7 +102,7 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 
 // readDir returns the directory that the session at path runs in. Each record has the
 // directory the agent was in at that time, which may be a subdirectory. The newest
-// directory whose slug is the name of the file's directory counts, else the newest one.
+// directory with a slug that is the name of the file's directory counts, else the newest one.
 // The end of the file is searched first.
 func readDir(ctx context.Context, path string) (string, error) {
 	f, err := openRegular(path)
@@ -221,10 +221,9 @@ func Slug(dir string) string {
 	sum := int32(0)
 	for _, unit := range utf16.Encode([]rune(dir)) {
 		sum = sum*31 + int32(unit)
-		switch {
-		case unit >= 'a' && unit <= 'z', unit >= 'A' && unit <= 'Z', unit >= '0' && unit <= '9':
+		if strings.ContainsRune(alphanumerics, rune(unit)) {
 			out = append(out, byte(unit))
-		default:
+		} else {
 			out = append(out, '-')
 		}
 	}
@@ -238,12 +237,9 @@ func Slug(dir string) string {
 // running processes. alive is false if there is none, or if the registered process is gone
 // and another process has its number.
 func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid int, alive bool) {
-	names, err := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
-	if err != nil || session == "" {
-		return 0, false
-	}
+	names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
 	for _, name := range names {
-		if ctx.Err() != nil {
+		if session == "" || ctx.Err() != nil {
 			break
 		}
 		var entry struct {

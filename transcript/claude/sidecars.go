@@ -143,32 +143,23 @@ func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sid
 	if c.now().Sub(time.Unix(0, s.mtime)) < racyAge {
 		s.mtime = 0
 	}
-	w := &logWriter{batch: b}
-	block := make([]byte, min(blockSize, s.size+1))
-	for s.size = 0; s.size <= maxSidecar; {
-		n, err := io.ReadFull(f, block)
-		if n > 0 || s.size == 0 {
-			if err := w.put(ctx, block[:n]); err != nil {
-				return err
-			}
-			s.size += int64(n)
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			break
-		}
-		if err != nil {
-			return fmt.Errorf("read sidecar: %w", err)
-		}
-		if len(block) < blockSize { // the file grew since it was listed
-			block = make([]byte, blockSize)
-		}
+	data, err := io.ReadAll(io.LimitReader(f, maxSidecar+1))
+	if err != nil {
+		return fmt.Errorf("read sidecar: %w", err)
 	}
+	s.size = int64(len(data))
 	if s.size > maxSidecar {
 		return fmt.Errorf("sidecar %s grew too large: %w", s.path, fs.ErrNotExist)
 	}
-	if s.isLog = len(w.chunks) > 1; !s.isLog {
-		s.name = w.chunks[0].name
-		return nil
+	if s.isLog = len(data) > blockSize; !s.isLog {
+		s.name, err = b.Put(ctx, data)
+		return err
+	}
+	w := &logWriter{batch: b}
+	for block := range slices.Chunk(data, blockSize) {
+		if err := w.put(ctx, block); err != nil {
+			return err
+		}
 	}
 	s.name, err = w.close(ctx)
 	return err
@@ -198,7 +189,7 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 	return decodeSidecars(data)
 }
 
-// decodeSidecars decodes what encodeSidecars returned. Errors are those of
+// decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
 // [decodeLog]. No path of the result leads out of its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
@@ -248,8 +239,8 @@ func decodeSidecar(row string) (s sidecar, err error) {
 	return s, nil
 }
 
-// Trace calls visit for each object p reaches. visit returns false for an object whose
-// references it already knows.
+// Trace calls visit for each object p reaches. visit returns false if it
+// already knows the references of an object.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
 	if err := traceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
 		return err

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// tailLength is how far from its end a transcript is searched for what ended a turn and
-// for its queue. Both are the last records that the agent writes.
+// tailLength is how much of the end of a transcript is searched for the end of a turn and
+// for the queue. Both are the last records that the agent writes.
 const tailLength = 1 << 20
 
 // readTail calls visit for the records between offset and the end of an open transcript,
@@ -36,11 +36,10 @@ func readTail(f *os.File, offset int64, visit func(*record) bool) (int64, error)
 
 // tailOffset is where the tail of an open transcript begins.
 func tailOffset(f *os.File) int64 {
-	fi, err := f.Stat()
-	if err != nil {
-		return 0
+	if fi, err := f.Stat(); err == nil {
+		return max(0, fi.Size()-tailLength)
 	}
-	return max(0, fi.Size()-tailLength)
+	return 0
 }
 
 // poll calls check until it returns true or an error, or until ctx ends.
@@ -187,7 +186,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 // turnSearch finds the end of a turn in the records of a tail.
 type turnSearch struct {
 	key      segno.TurnKey // "" for the newest prompt that waited in the agent's queue
-	isQueued bool          // key is that of a prompt in the queue
+	isQueued bool          // key belongs to a prompt in the queue
 	isFound  bool          // the turn's prompt was found
 	end      turnEnd
 }

@@ -15,7 +15,7 @@ import (
 
 func TestAdoptedTurns(t *testing.T) {
 	d := newFixture(t, 0)
-	d.attach("hook_success") // what a SessionStart hook said
+	d.attach("hook_success") // the output of a SessionStart hook
 	d.prompt("one")
 	key := fmt.Sprintf("p-%d", d.ids-1)
 	d.tools(3)

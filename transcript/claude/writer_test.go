@@ -119,7 +119,7 @@ func (s *sessionWriter) result(parent, tool, text string) string {
 }
 
 // tools adds an answer with n tool calls and their results. Only the last result
-// is an ancestor of what follows.
+// is an ancestor of the records after it.
 func (s *sessionWriter) tools(n int) {
 	message := "msg-" + s.uuid()
 	if s.pick(2) == 0 {

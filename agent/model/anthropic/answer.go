@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
 )
@@ -36,7 +37,7 @@ type answerBlock struct {
 func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
 	var e event
 	if err := endpoint.Decode(received.Data, &e); err != nil {
-		return c, fmt.Errorf("%w: %w: %s", endpoint.ErrTruncated, err, received.Data)
+		return c, err
 	}
 	switch e.Type = cmp.Or(e.Type, received.Type); e.Type {
 	case "error":
@@ -99,7 +100,7 @@ func (b *answerBlock) thinking() (json.RawMessage, error) {
 	if b.Signature != "" {
 		fields["signature"] = b.Signature
 	}
-	return endpoint.JSON(fields)
+	return segno.Encode(fields)
 }
 
 // Complete implements [endpoint.Answer].
@@ -207,8 +208,8 @@ func (a *answer) Refusal(body []byte, status int) *endpoint.StatusError {
 	return e
 }
 
-// refusesThinking reports whether the API refused a request because of the thinking in it,
-// which depends on all earlier messages, or because of thinking that is missing.
+// refusesThinking reports whether the API refused a request because of thinking that is in it
+// or that is missing. Thinking depends on all earlier messages.
 func refusesThinking(err error) bool {
 	var refused *endpoint.StatusError
 	if !errors.As(err, &refused) || refused.Status != http.StatusBadRequest {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/agent"
+
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 func TestAnAnswerIsStreamed(t *testing.T) {
@@ -20,7 +22,7 @@ func TestAnAnswerIsStreamed(t *testing.T) {
 		`{"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":" three"}}`,
 		`{"type":"content_block_stop","index":1}`))
 	m := s.model()
-	pieces, reply, err := ask(t, m, hello)
+	pieces, reply, err := modelrig.Ask(t, m, modelrig.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +47,7 @@ func TestCallsAreAssembled(t *testing.T) {
 		`{"type":"content_block_stop","index":0}`,
 		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"ls","input":{}}}`,
 		`{"type":"content_block_stop","index":1}`))
-	_, reply, err := ask(t, s.model(), hello)
+	_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +66,14 @@ func TestReasonsToStop(t *testing.T) {
 		"pause_turn": agent.StopLength, "model_context_window_exceeded": agent.StopLength,
 	} {
 		s := newServer(t, whole(reason, text("so")...))
-		_, reply, err := ask(t, s.model(), hello)
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 		if err != nil || reply.Stop != want {
 			t.Errorf("%s: %+v, %v", reason, reply, err)
 		}
 	}
 }
 
-func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
+func TestTruncatedCallIsDropped(t *testing.T) {
 	whileCalling := []string{
 		`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"I delete"}}`,
 		`{"type":"content_block_stop","index":0}`,
@@ -84,7 +86,7 @@ func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
 		"block not ended": newServer(t, whole("max_tokens", whileCalling...)),
 		"nothing of it":   newServer(t, whole("max_tokens", whileCalling[:3]...)),
 	} {
-		_, reply, err := ask(t, s.model(), hello)
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -93,7 +95,7 @@ func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
 		}
 	}
 	s := newServer(t, whole("tool_use", append(whileCalling[:4:4], stopped)...))
-	if _, _, err := ask(t, s.model(), hello); !passing(t, err) {
+	if _, _, err := modelrig.Ask(t, s.model(), modelrig.Hello()); !modelrig.IsTransient(err) {
 		t.Errorf("arguments that are not JSON: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package anthropic is an [agent.Model] on Anthropic's Messages API.
 //
-//	anthropic.New("claude-sonnet-4-5")
+//	anthropic.New("claude-sonnet-4-5", anthropic.Options{})
 //
 // The key comes from ANTHROPIC_API_KEY, or a bearer token from ANTHROPIC_AUTH_TOKEN. Both are
 // sent to Anthropic and to ANTHROPIC_BASE_URL only: an address given in code needs a key given
@@ -14,6 +14,7 @@
 package anthropic
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -31,46 +32,38 @@ const (
 	defaultMaxTokens = 16384
 )
 
-// Option configures a model.
-type Option func(*model)
-
-// WithKey sets the API key, in place of the environment's. It is the only key that is sent to
-// an address given with [WithBaseURL] that is not Anthropic's.
-func WithKey(key string) Option { return func(m *model) { m.server.Key = key } }
-
-// WithBaseURL sets the address of the API, in place of Anthropic's or of ANTHROPIC_BASE_URL.
-// Its query is sent with each request.
-func WithBaseURL(address string) Option { return func(m *model) { m.server.Base = address } }
-
-// WithHTTPClient sets the client that sends requests.
-func WithHTTPClient(c *http.Client) Option { return func(m *model) { m.server.Client = c } }
-
-// WithMaxTokens limits an answer, without its thinking budget, if the request has no limit.
-// The default is 16384.
-func WithMaxTokens(n int) Option { return func(m *model) { m.maxTokens = n } }
-
-// WithThinking lets the model think before it answers, in at most budget tokens. The API
-// requires at least 1024. With 0 the model decides, which newer models require.
-func WithThinking(budget int) Option {
-	return func(m *model) { m.thinks, m.budget = true, budget }
+// Options configure a model. The zero value is valid.
+type Options struct {
+	// Key is the API key, in place of the environment's. It is the only key that is sent to a
+	// BaseURL that is not Anthropic's.
+	Key string
+	// BaseURL is the address of the API, in place of Anthropic's or of ANTHROPIC_BASE_URL. Its
+	// query is sent with each request.
+	BaseURL    string
+	HTTPClient *http.Client
+	// MaxTokens limits an answer, without its thinking budget, if the request has no limit; 0
+	// is 16384.
+	MaxTokens int
+	// Thinking lets the model think before it answers, as much as the model decides. Newer
+	// models require that.
+	Thinking bool
+	// ThinkingBudget lets the model think in at most this number of tokens. The API requires at
+	// least 1024.
+	ThinkingBudget int
+	// IdleTimeout limits how long the server may send nothing during an answer. Then the answer
+	// counts as truncated, and the agent retries. 0 is five minutes.
+	IdleTimeout time.Duration
 }
-
-// WithIdleTimeout limits how long the server may send nothing during an answer. Then the
-// answer counts as truncated, and the agent retries. The default is five minutes.
-func WithIdleTimeout(d time.Duration) Option { return func(m *model) { m.server.Idle = d } }
 
 // New returns a model by Anthropic's name for it, such as "claude-sonnet-4-5". Its
 // [agent.Model] name is "anthropic/claude-sonnet-4-5". New sends nothing.
-func New(name string, opts ...Option) agent.Model {
-	m := &model{name: name, maxTokens: defaultMaxTokens, server: endpoint.Server{Vendor: "Anthropic", Host: "api.anthropic.com",
+func New(name string, o Options) agent.Model {
+	m := &model{name: name, Options: o, server: endpoint.Server{Vendor: "Anthropic", Host: "api.anthropic.com",
 		Default: "https://api.anthropic.com", Example: "https://api.anthropic.com", Path: []string{"v1", "messages"},
-		KeyVar: "ANTHROPIC_API_KEY", BaseVar: "ANTHROPIC_BASE_URL"}}
-	for _, o := range opts {
-		o(m)
-	}
-	ownKey := m.server.Key != ""
+		KeyVar: "ANTHROPIC_API_KEY", BaseVar: "ANTHROPIC_BASE_URL", Key: o.Key, Base: o.BaseURL, Client: o.HTTPClient, Idle: o.IdleTimeout}}
+	m.MaxTokens = cmp.Or(m.MaxTokens, defaultMaxTokens)
 	m.server.Connect()
-	if m.server.Trusted && !ownKey {
+	if m.server.Trusted && o.Key == "" {
 		m.server.Token = os.Getenv("ANTHROPIC_AUTH_TOKEN")
 	}
 	m.server.RefuseRedirects()
@@ -78,11 +71,9 @@ func New(name string, opts ...Option) agent.Model {
 }
 
 type model struct {
-	name      string
-	maxTokens int
-	thinks    bool
-	budget    int
-	server    endpoint.Server
+	Options
+	name   string
+	server endpoint.Server
 }
 
 func (m *model) Name() string { return "anthropic/" + m.name }

@@ -14,6 +14,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 // fails answers with an error.
@@ -28,14 +29,7 @@ func fails(status int, kind string, headers ...string) http.HandlerFunc {
 	}
 }
 
-// passing reports whether an error is one that may pass.
-func passing(t *testing.T, err error) bool {
-	t.Helper()
-	var me *agent.ModelError
-	return errors.As(err, &me) && me.Retry
-}
-
-func TestErrorsSayWhetherToTryAgain(t *testing.T) {
+func TestErrorsTellWhetherToRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   agent.ModelError
@@ -53,7 +47,7 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		"in its midst": {events(start, `{"type":"error","error":{"type":"overloaded_error","message":"as scripted"}}`), agent.ModelError{Status: 529, Retry: true}, segno.KindInternal},
 	} {
 		s := newServer(t, c.answer)
-		_, reply, err := ask(t, s.model(), hello)
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 		var me *agent.ModelError
 		if !errors.As(err, &me) || reply != nil {
 			t.Fatalf("%s: %v, %v", name, reply, err)
@@ -64,22 +58,22 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		if !strings.Contains(err.Error(), "as scripted") || strings.Contains(err.Error(), "secret-key") || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: it says %q", name, err)
 		}
-		if n := len(s.requests()); n != 1 {
+		if n := len(s.Requests()); n != 1 {
 			t.Errorf("%s: %d requests, want 1", name, n)
 		}
 	}
 }
 
-func TestADateToWaitFor(t *testing.T) {
+func TestRetryAfterDate(t *testing.T) {
 	s := newServer(t, fails(503, "api_error", "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
-	_, _, err := ask(t, s.model(), hello)
+	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.After < 50*time.Minute || me.After > time.Hour {
 		t.Errorf("%+v", me)
 	}
 }
 
-func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
+func TestTruncatedAnswerIsTransient(t *testing.T) {
 	begun := append([]string{start}, text("half an ans")[:2]...)
 	for name, answer := range map[string]http.HandlerFunc{
 		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
@@ -102,42 +96,42 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 		"blocks out of order": events(start, `{"type":"content_block_stop","index":4}`),
 	} {
 		s := newServer(t, answer)
-		_, reply, err := ask(t, s.model(), hello)
-		if !passing(t, err) || reply != nil {
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+		if !modelrig.IsTransient(err) || reply != nil {
 			t.Errorf("%s: %v, %v", name, reply, err)
 		}
-		if n := len(s.requests()); n != 1 {
+		if n := len(s.Requests()); n != 1 {
 			t.Errorf("%s: %d requests, want 1", name, n)
 		}
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	_, _, err := ask(t, anthropic.New("m", anthropic.WithKey("k"), anthropic.WithBaseURL(gone.URL)), hello)
-	if !passing(t, err) {
+	_, _, err := modelrig.Ask(t, anthropic.New("m", anthropic.Options{Key: "k", BaseURL: gone.URL}), modelrig.Hello())
+	if !modelrig.IsTransient(err) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestNoKeyDoesNotPass(t *testing.T) {
+func TestMissingKeyIsPermanent(t *testing.T) {
 	t.Setenv("ANTHROPIC_API_KEY", "")
 	t.Setenv("ANTHROPIC_AUTH_TOKEN", "")
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	s := newServer(t, whole("end_turn", text("ok")...))
-	_, _, err := ask(t, anthropic.New("m", anthropic.WithBaseURL(s.URL)), hello)
+	_, _, err := modelrig.Ask(t, anthropic.New("m", anthropic.Options{BaseURL: s.URL}), modelrig.Hello())
 	var me *agent.ModelError
-	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "ANTHROPIC_API_KEY") || len(s.requests()) > 0 {
-		t.Errorf("%v, %d requests", err, len(s.requests()))
+	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "ANTHROPIC_API_KEY") || len(s.Requests()) > 0 {
+		t.Errorf("%v, %d requests", err, len(s.Requests()))
 	}
 	if strings.Contains(err.Error(), "\n") {
 		t.Errorf("more than a line: %q", err)
 	}
 }
 
-func TestTheContextEndsAnAnswer(t *testing.T) {
+func TestContextEndsAnswer(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(append([]string{start}, text("half")[:2]...)...)(w, r)
 		<-r.Context().Done()
@@ -146,7 +140,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	defer cancel()
 	var said string
 	var ended error
-	for c, err := range s.model().Generate(ctx, hello) {
+	for c, err := range s.model().Generate(ctx, modelrig.Hello()) {
 		said, ended = said+c.Text, err
 		cancel()
 	}
@@ -156,14 +150,14 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatStopsHangsUp(t *testing.T) {
+func TestBreakClosesConnection(t *testing.T) {
 	gone := make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(append([]string{start}, text("half")[:2]...)...)(w, r)
 		<-r.Context().Done()
 		close(gone)
 	})
-	for range s.model().Generate(t.Context(), hello) {
+	for range s.model().Generate(t.Context(), modelrig.Hello()) {
 		break
 	}
 	<-gone
@@ -177,16 +171,16 @@ func TestARequestRefusedForItsThoughtsIsSentWithoutThem(t *testing.T) {
 	r := agent.Request{Messages: []agent.Message{agent.Text("a"), {Role: agent.Assistant, Model: "anthropic/claude-test", Parts: []agent.Part{
 		{Thinking: &agent.Thinking{Text: "old thought", Data: []byte(`{"type":"thinking","thinking":"old thought","signature":"s"}`)}}, {Text: "b"}}}, agent.Text("c")}}
 	s := newServer(t, bound, whole("end_turn", text("ok")...))
-	_, reply, err := ask(t, s.model(), r)
+	_, reply, err := modelrig.Ask(t, s.model(), r)
 	if err != nil || reply.Message.Text() != "ok" {
 		t.Fatalf("%v, %v", reply, err)
 	}
-	if got := s.requests(); len(got) != 2 || !strings.Contains(got[0], "old thought") || strings.Contains(got[1], "old thought") {
+	if got := s.Requests(); len(got) != 2 || !strings.Contains(got[0], "old thought") || strings.Contains(got[1], "old thought") {
 		t.Errorf("requests: %q", got)
 	}
 	always := newServer(t, bound)
-	if _, _, err := ask(t, always.model(), r); passing(t, err) || len(always.requests()) != 2 {
-		t.Errorf("%v after %d requests", err, len(always.requests()))
+	if _, _, err := modelrig.Ask(t, always.model(), r); modelrig.IsTransient(err) || len(always.Requests()) != 2 {
+		t.Errorf("%v after %d requests", err, len(always.Requests()))
 	}
 }
 
@@ -202,10 +196,10 @@ func TestNoThoughtIsAskedForWhereNoneIsSent(t *testing.T) {
 		messages := calling(agent.Call{ID: "a", Name: "ls"})
 		messages[1].Model = "anthropic/claude-test"
 		messages[1].Parts = append([]agent.Part{{Thinking: &agent.Thinking{Data: []byte(`{"type":"thinking","thinking":"hm","signature":"s"}`)}}}, messages[1].Parts...)
-		if _, _, err := ask(t, s.model(anthropic.WithThinking(2048)), agent.Request{Messages: messages}); err != nil {
+		if _, _, err := modelrig.Ask(t, s.model(anthropic.Options{ThinkingBudget: 2048}), agent.Request{Messages: messages}); err != nil {
 			t.Fatal(err)
 		}
-		if first, second := s.requests()[0], s.requests()[1]; !strings.Contains(first, `"budget_tokens"`) || strings.Contains(second, "thinking") {
+		if first, second := s.Requests()[0], s.Requests()[1]; !strings.Contains(first, `"budget_tokens"`) || strings.Contains(second, "thinking") {
 			t.Errorf("sent %s, then %s", first, second)
 		}
 	}
@@ -222,16 +216,16 @@ func TestAConversation(t *testing.T) {
 	t.Cleanup(stop)
 	hc := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(hc.CloseIdleConnections)
-	m := anthropic.New("claude-test", anthropic.WithBaseURL(url), anthropic.WithKey("k"), anthropic.WithHTTPClient(hc))
+	m := anthropic.New("claude-test", anthropic.Options{BaseURL: url, Key: "k", HTTPClient: hc})
 	r := agent.Request{
 		Messages: []agent.Message{agent.Text(`<<fake [{"error":529,"times":1},{"thinking":"hm","tool":"read","input":{"path":"a"},"text":"reading"},{"drop":true,"text":"half of it","times":1},"done"]>>`)},
 		Tools:    []agent.ToolSpec{{Name: "read", Schema: []byte(`{"type":"object"}`)}},
 	}
 	var errs int
 	for range 6 {
-		_, reply, err := ask(t, m, r)
+		_, reply, err := modelrig.Ask(t, m, r)
 		if err != nil {
-			if !passing(t, err) {
+			if !modelrig.IsTransient(err) {
 				t.Fatal(err)
 			}
 			errs++
@@ -252,26 +246,26 @@ func TestAConversation(t *testing.T) {
 	}
 }
 
-func TestAnAccountWithoutCreditSaysSo(t *testing.T) {
+func TestAccountWithoutCredit(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = w.Write([]byte(`{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}`))
 	})
-	_, _, err := ask(t, s.model(), hello)
-	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "credit") || passing(t, err) {
+	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+	if segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "credit") || modelrig.IsTransient(err) {
 		t.Errorf("it ends with %v, hint %q", err, segno.HintOf(err))
 	}
 }
 
-// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// TestSilentStreamTimesOut has a server send the beginning of an answer and then
 // nothing, with the connection open.
-func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(start, text("hello")[0], text("hello")[1])(w, r)
 		<-r.Context().Done()
 	})
-	said, reply, err := ask(t, s.model(anthropic.WithIdleTimeout(20*time.Millisecond)), hello)
-	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
+	said, reply, err := modelrig.Ask(t, s.model(anthropic.Options{IdleTimeout: 20 * time.Millisecond}), modelrig.Hello())
+	if !modelrig.IsTransient(err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
 		t.Errorf("it ends with %v, %v", reply, err)
 	}
 	if !slices.Contains(said, "hello") {

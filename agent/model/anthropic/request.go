@@ -14,16 +14,13 @@ import (
 
 // request returns the request as the API expects it, with or without thinking.
 func (m *model) request(r agent.Request, thinks bool) *request {
-	p := &request{Model: m.name, MaxTokens: m.maxTokens, Messages: m.conversation(r.Messages, thinks), Stream: true}
-	if r.MaxTokens > 0 {
-		p.MaxTokens = r.MaxTokens
-	}
-	switch {
-	case m.thinks && m.budget == 0:
+	p := &request{Model: m.name, MaxTokens: cmp.Or(r.MaxTokens, m.MaxTokens), Messages: m.conversation(r.Messages, thinks), Stream: true}
+	switch budget := m.ThinkingBudget; {
+	case m.Thinking && budget == 0:
 		p.Thinking = &thinking{Type: "adaptive"}
-	case m.thinks && m.mayThink(r.Messages, thinks):
-		p.Thinking = &thinking{Type: "enabled", Budget: m.budget}
-		p.MaxTokens += m.budget
+	case budget > 0 && m.mayThink(r.Messages, thinks):
+		p.Thinking = &thinking{Type: "enabled", Budget: budget}
+		p.MaxTokens += budget
 	}
 	if r.System != "" {
 		p.System = []*block{{Type: "text", Text: r.System, Cache: ephemeral()}}

@@ -11,13 +11,14 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/anthropic"
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 func TestTheRequestHoldsTheConversation(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
 	thought := `{"type":"thinking","thinking":"a < b","signature":"c2ln"}`
 	hidden := `{"type":"redacted_thinking","data":"xyz"}`
-	_, _, err := ask(t, s.model(), agent.Request{
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{
 		System: "be brief",
 		Messages: []agent.Message{
 			{Role: agent.User, Parts: []agent.Part{
@@ -51,7 +52,7 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, s.requests()[0], `{
+	modelrig.SameJSON(t, s.Requests()[0], `{
 		"model": "claude-test", "max_tokens": 99, "stream": true,
 		"system": [{"type": "text", "text": "be brief", "cache_control": {"type": "ephemeral"}}],
 		"tools": [
@@ -81,10 +82,10 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 				{"type": "text", "text": "go on", "cache_control": {"type": "ephemeral"}}
 			]}
 		]}`)
-	if !strings.Contains(s.requests()[0], `"z":1,"a":`) {
+	if !strings.Contains(s.Requests()[0], `"z":1,"a":`) {
 		t.Error("the arguments' keys changed places, which spoils the prompt cache")
 	}
-	if got := s.headers[0].Get("X-Api-Key"); got != "secret-key" {
+	if got := s.LastHeader().Get("X-Api-Key"); got != "secret-key" {
 		t.Errorf("the key was sent as %q", got)
 	}
 }
@@ -94,7 +95,7 @@ func TestThoughtsOfOtherModelsStayBehind(t *testing.T) {
 	think := func(model, data string) agent.Message {
 		return agent.Message{Role: agent.Assistant, Model: model, Parts: []agent.Part{{Text: "said"}, {Thinking: &agent.Thinking{Text: "secret thought", Data: json.RawMessage(data)}}}}
 	}
-	_, _, err := ask(t, s.model(), agent.Request{Messages: []agent.Message{
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: []agent.Message{
 		agent.Text("a"), think("openai/gpt", `{"any":"thing"}`), agent.Text("b"),
 		think("anthropic/claude-other", `{"type":"thinking","thinking":"secret thought","signature":"s"}`), agent.Text("c"),
 		think("anthropic/claude-test", ``), agent.Text("d"),
@@ -102,12 +103,12 @@ func TestThoughtsOfOtherModelsStayBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.requests()[0]; strings.Contains(got, "secret thought") || strings.Contains(got, "any") {
+	if got := s.Requests()[0]; strings.Contains(got, "secret thought") || strings.Contains(got, "any") {
 		t.Errorf("sent %s", got)
 	}
 }
 
-func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
+func TestBlocksAreReturnedUnchanged(t *testing.T) {
 	blocks := []string{
 		`{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}`,
 		`{"type":"content_block_delta","index":0,"delta":{"type":"thinking_delta","thinking":"is 1 < 2 & \"so\"?"}}`,
@@ -125,7 +126,7 @@ func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
 	}
 	s := newServer(t, whole("tool_use", blocks...), whole("end_turn", text("ok")...))
 	m := s.model()
-	_, reply, err := ask(t, m, hello)
+	_, reply, err := modelrig.Ask(t, m, modelrig.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,13 +139,13 @@ func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "toolu_9", Name: "add", Text: "3"}}}}
-	if _, _, err = ask(t, m, agent.Request{Messages: []agent.Message{hello.Messages[0], kept, result}}); err != nil {
+	if _, _, err = modelrig.Ask(t, m, agent.Request{Messages: []agent.Message{modelrig.Hello().Messages[0], kept, result}}); err != nil {
 		t.Fatal(err)
 	}
 	var sent struct {
 		Messages []struct{ Content []json.RawMessage }
 	}
-	if err := json.Unmarshal([]byte(s.requests()[1]), &sent); err != nil {
+	if err := json.Unmarshal([]byte(s.Requests()[1]), &sent); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -154,7 +155,7 @@ func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
 		`{"type":"tool_use","id":"toolu_9","name":"add","input":{"y":1.0,"x":12345678901234567890}}`,
 	}
 	for i, w := range want {
-		same(t, string(sent.Messages[1].Content[i]), w)
+		modelrig.SameJSON(t, string(sent.Messages[1].Content[i]), w)
 	}
 	if got := string(sent.Messages[1].Content[3]); !strings.Contains(got, `"y":1.0,"x":12345678901234567890`) {
 		t.Errorf("the arguments came back as %s", got)
@@ -163,25 +164,25 @@ func TestWhatIsSaidGoesBackAsItCame(t *testing.T) {
 
 func TestThinkingIsAskedFor(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
-	for _, m := range []agent.Model{s.model(anthropic.WithMaxTokens(500)), s.model(anthropic.WithThinking(2048)), s.model(anthropic.WithThinking(0))} {
-		if _, _, err := ask(t, m, hello); err != nil {
+	for _, m := range []agent.Model{s.model(anthropic.Options{MaxTokens: 500}), s.model(anthropic.Options{ThinkingBudget: 2048}), s.model(anthropic.Options{Thinking: true})} {
+		if _, _, err := modelrig.Ask(t, m, modelrig.Hello()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	messages := `"messages": [{"role": "user", "content": [{"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}]}]`
-	same(t, s.requests()[0], `{"model": "claude-test", "max_tokens": 500, "stream": true, `+messages+`}`)
-	same(t, s.requests()[1], `{"model": "claude-test", "max_tokens": 18432, "stream": true, "thinking": {"type": "enabled", "budget_tokens": 2048}, `+messages+`}`)
-	same(t, s.requests()[2], `{"model": "claude-test", "max_tokens": 16384, "stream": true, "thinking": {"type": "adaptive"}, `+messages+`}`)
+	modelrig.SameJSON(t, s.Requests()[0], `{"model": "claude-test", "max_tokens": 500, "stream": true, `+messages+`}`)
+	modelrig.SameJSON(t, s.Requests()[1], `{"model": "claude-test", "max_tokens": 18432, "stream": true, "thinking": {"type": "enabled", "budget_tokens": 2048}, `+messages+`}`)
+	modelrig.SameJSON(t, s.Requests()[2], `{"model": "claude-test", "max_tokens": 16384, "stream": true, "thinking": {"type": "adaptive"}, `+messages+`}`)
 }
 
 // sent is what a server was sent.
-func sent(t *testing.T, r agent.Request, opts ...anthropic.Option) string {
+func sent(t *testing.T, r agent.Request, opts ...anthropic.Options) string {
 	t.Helper()
 	s := newServer(t, whole("end_turn", text("ok")...))
-	if _, _, err := ask(t, s.model(opts...), r); err != nil {
+	if _, _, err := modelrig.Ask(t, s.model(opts...), r); err != nil {
 		t.Fatal(err)
 	}
-	return s.requests()[0]
+	return s.Requests()[0]
 }
 
 // calling is a conversation with calls that have results.
@@ -239,7 +240,7 @@ func TestCallsNeedTools(t *testing.T) {
 	if got := read(t, sent(t, own)); len(got.Tools) != 1 || got.Choice.Type != "none" {
 		t.Errorf("no calls now: %+v, choice %q", got.Tools, got.Choice.Type)
 	}
-	if got := sent(t, agent.Request{Messages: hello.Messages, NoCalls: true}); strings.Contains(got, "tool") {
+	if got := sent(t, agent.Request{Messages: modelrig.Hello().Messages, NoCalls: true}); strings.Contains(got, "tool") {
 		t.Errorf("no tools at all: %s", got)
 	}
 }
@@ -254,7 +255,7 @@ func TestArgumentsGoBackAsAnObject(t *testing.T) {
 		`{"a":`:             `{"invalid_json":"{\"a\":"}`,
 	} {
 		got := read(t, sent(t, agent.Request{Messages: calling(agent.Call{ID: "a", Name: "ls", Args: json.RawMessage(args)})}))
-		same(t, string(got.Messages[1].Content[0].Input), want)
+		modelrig.SameJSON(t, string(got.Messages[1].Content[0].Input), want)
 	}
 }
 
@@ -279,8 +280,8 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
-	r := agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}}
+func TestOddToolNameIsRestored(t *testing.T) {
+	r := agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}}
 	tools := read(t, sent(t, r)).Tools
 	odd, plain := tools[0].Name, tools[1].Name
 	if odd == "fs.read" || odd == plain {
@@ -291,7 +292,7 @@ func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
 		`{"type":"content_block_stop","index":0}`,
 		`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"b","name":"fs_read","input":{}}}`,
 		`{"type":"content_block_stop","index":1}`))
-	_, reply, err := ask(t, s.model(), r)
+	_, reply, err := modelrig.Ask(t, s.model(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +304,7 @@ func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
 // TestEachStepFindsTheCacheOfTheLast asks for steps with more calls than the cache is
 // looked back for.
 func TestEachStepFindsTheCacheOfTheLast(t *testing.T) {
-	r := agent.Request{System: "be brief", Tools: []agent.ToolSpec{{Name: "ls"}}, Messages: hello.Messages}
+	r := agent.Request{System: "be brief", Tools: []agent.ToolSpec{{Name: "ls"}}, Messages: modelrig.Hello().Messages}
 	var before int // where the last request was marked
 	for step := range 4 {
 		got := read(t, sent(t, r))
@@ -340,30 +341,30 @@ func TestThinkingIsAskedForWhereItMayBe(t *testing.T) {
 		messages [][]agent.Message
 		thinks   bool
 	}{
-		"a turn begins":            {[][]agent.Message{hello.Messages}, true},
-		"in its midst":             {[][]agent.Message{hello.Messages, step(mine, "a", thought)}, true},
-		"later":                    {[][]agent.Message{hello.Messages, step(mine, "a", thought), step(mine, "b")}, true},
-		"another model's":          {[][]agent.Message{hello.Messages, step(other, "a", thought)}, false},
-		"without a thought":        {[][]agent.Message{hello.Messages, step(mine, "a")}, false},
-		"the turn after":           {[][]agent.Message{hello.Messages, step(mine, "a"), hello.Messages, step(mine, "b", thought)}, true},
-		"asked after another's":    {[][]agent.Message{hello.Messages, step(other, "a"), {{Role: agent.Assistant, Model: other, Parts: []agent.Part{{Text: "done"}}}}, hello.Messages}, true},
-		"the turn after a thought": {[][]agent.Message{hello.Messages, step(mine, "a", thought), hello.Messages, step(other, "b")}, false},
+		"a turn begins":            {[][]agent.Message{modelrig.Hello().Messages}, true},
+		"in its midst":             {[][]agent.Message{modelrig.Hello().Messages, step(mine, "a", thought)}, true},
+		"later":                    {[][]agent.Message{modelrig.Hello().Messages, step(mine, "a", thought), step(mine, "b")}, true},
+		"another model's":          {[][]agent.Message{modelrig.Hello().Messages, step(other, "a", thought)}, false},
+		"without a thought":        {[][]agent.Message{modelrig.Hello().Messages, step(mine, "a")}, false},
+		"the turn after":           {[][]agent.Message{modelrig.Hello().Messages, step(mine, "a"), modelrig.Hello().Messages, step(mine, "b", thought)}, true},
+		"asked after another's":    {[][]agent.Message{modelrig.Hello().Messages, step(other, "a"), {{Role: agent.Assistant, Model: other, Parts: []agent.Part{{Text: "done"}}}}, modelrig.Hello().Messages}, true},
+		"the turn after a thought": {[][]agent.Message{modelrig.Hello().Messages, step(mine, "a", thought), modelrig.Hello().Messages, step(other, "b")}, false},
 	} {
 		r := agent.Request{Messages: slices.Concat(c.messages...), Tools: []agent.ToolSpec{{Name: "ls"}}, MaxTokens: 100}
-		got := read(t, sent(t, r, anthropic.WithThinking(2048)))
+		got := read(t, sent(t, r, anthropic.Options{ThinkingBudget: 2048}))
 		if thinks := got.Think.Type == "enabled"; thinks != c.thinks || thinks != (got.Most == 2148) {
 			t.Errorf("%s: thinking is %q, %d tokens", name, got.Think.Type, got.Most)
 		}
-		if got := read(t, sent(t, r, anthropic.WithThinking(0))); got.Think.Type != "adaptive" {
+		if got := read(t, sent(t, r, anthropic.Options{Thinking: true})); got.Think.Type != "adaptive" {
 			t.Errorf("%s: a model that decides itself was asked for %q", name, got.Think.Type)
 		}
 	}
 }
 
-func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+func TestInvalidSchemaIsReported(t *testing.T) {
 	s := newServer(t, whole("end_turn", text("ok")...))
-	_, _, err := ask(t, s.model(), agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
-	if passing(t, err) || segno.KindOf(err) != segno.KindInvalid || len(s.requests()) > 0 {
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
+	if modelrig.IsTransient(err) || segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {
 		t.Errorf("%T %v of kind %v", err, err, segno.KindOf(err))
 	}
 }

@@ -1,16 +1,67 @@
 package offline
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 )
 
-// command is a parsed command. The verb determines the meaning of a, b and c.
+// verb is a kind of command.
+type verb struct {
+	name    string
+	usage   string         // its arguments in the help text
+	tool    string         // the tool that it calls, "" if the model answers with text
+	form    *regexp.Regexp // of its arguments
+	keys    []string       // names of the arguments in the call
+	escapes bool           // the arguments may contain escapes, such as \n
+}
+
+var (
+	anyForm  = regexp.MustCompile(`^(.*)$`)
+	someForm = regexp.MustCompile(`^(\S.*)$`)
+	pairForm = regexp.MustCompile(`^([^:]*[^:\s])\s*:(.*)$`)
+)
+
+// verbs are in the order of the help text.
+var verbs = []verb{
+	{"write", "F: text", "write_file", pairForm, []string{"path", "content"}, true},
+	{"append", "F: text", "append_file", pairForm, []string{"path", "content"}, true},
+	{"edit", "F: old -> new", "edit_file", regexp.MustCompile(`^([^:]*[^:\s])\s*:\s*(\S.*?)\s-> (.*)$`), []string{"path", "old", "new"}, true},
+	{"read", "F", "read_file", someForm, []string{"path"}, false},
+	{"ls", "D", "ls", anyForm, []string{"path"}, false},
+	{"glob", "P", "glob", someForm, []string{"pattern"}, false},
+	{"grep", "P in D", "grep", regexp.MustCompile(`^(?:(\S.*) in (\S.*)|(\S.*))$`), []string{"pattern", "path"}, false},
+	{"run", "CMD", "execute", someForm, []string{"command"}, false},
+	{"todo", "X", "write_todos", someForm, nil, false},
+	{"done", "X", "write_todos", someForm, nil, false},
+	{"task", "NAME: prompt", "task", regexp.MustCompile(`^([^:]*[^:\s])\s*:\s*(\S.*)$`), []string{"agent", "prompt"}, true},
+	{"call", "TOOL {json}", "", regexp.MustCompile(`^(\S+)\s+({.*})?\s*$`), nil, false},
+	{"remember", "X is Y", "", regexp.MustCompile(`^(\S.*?) is (\s*\S.*)$`), nil, false},
+	{"recall", "X", "", regexp.MustCompile(`^(.*?[^?\s])[?\s]*$`), nil, false},
+	{"say", "T", "", someForm, nil, true},
+	{"think", "T", "", someForm, nil, true},
+	{"count", "", "", regexp.MustCompile(`^\s*$`), nil, false},
+	{"summarize", "", "", anyForm, nil, false},
+}
+
+// verbNamed returns the verb with a name, or nil.
+func verbNamed(name string) *verb {
+	if name == "summarise" {
+		name = "summarize"
+	}
+	if i := slices.IndexFunc(verbs, func(v verb) bool { return v.name == name }); i >= 0 {
+		return &verbs[i]
+	}
+	return nil
+}
+
+// command is a parsed command.
 type command struct {
-	verb    string
-	a, b, c string
+	*verb
+	args [3]string
 }
 
 // separator separates the commands of a line.
@@ -32,7 +83,8 @@ func parseLine(line string) (cmds []command, unknown string) {
 // follows it, as in "run a ; b", or it is inside the JSON of a call.
 func pieces(line string) (all []string) {
 	for _, p := range strings.Split(line, separator) {
-		if n := len(all) - 1; n >= 0 && (!isVerb(verbOf(p)) || openCall(all[n])) {
+		name, _ := cutVerb(p)
+		if n := len(all) - 1; n >= 0 && (verbNamed(name) == nil || isOpenCall(all[n])) {
 			all[n] += separator + p
 			continue
 		}
@@ -42,7 +94,7 @@ func pieces(line string) (all []string) {
 }
 
 // cutVerb returns the first word in lower case, and the rest.
-func cutVerb(piece string) (verb, rest string) {
+func cutVerb(piece string) (name, rest string) {
 	piece = strings.TrimSpace(piece)
 	end := strings.IndexFunc(piece, unicode.IsSpace)
 	if end < 0 {
@@ -51,105 +103,67 @@ func cutVerb(piece string) (verb, rest string) {
 	return strings.ToLower(piece[:end]), strings.TrimSpace(piece[end:])
 }
 
-func isVerb(word string) bool { _, ok := verbs[word]; return ok }
-
-func verbOf(piece string) string {
-	verb, _ := cutVerb(piece)
-	return verb
+// isOpenCall reports whether piece is a call with incomplete JSON.
+func isOpenCall(piece string) bool {
+	name, rest := cutVerb(piece)
+	_, args, found := strings.Cut(rest, "{")
+	return name == "call" && found && !json.Valid([]byte("{"+args))
 }
-
-// openCall reports whether piece is a call with incomplete JSON.
-func openCall(piece string) bool {
-	if verbOf(piece) != "call" {
-		return false
-	}
-	_, args, found := strings.Cut(piece, "{")
-	return found && !json.Valid([]byte("{"+args))
-}
-
-// verbs are the verbs of commands, with the tool that each needs.
-var verbs = map[string]string{"write": "write_file", "append": "append_file", "edit": "edit_file", "read": "read_file", "ls": "ls", "glob": "glob",
-	"grep": "grep", "run": "execute", "todo": "write_todos", "done": "write_todos", "task": "task", "call": "", "remember": "", "recall": "",
-	"say": "", "think": "", "count": "", "summarize": "", "summarise": ""}
-
-// usages are the commands in the order of the help text.
-var usages = [...]string{"write F: text", "append F: text", "edit F: old -> new", "read F", "ls D", "glob P", "grep P in D", "run CMD", "todo X", "done X",
-	"task NAME: prompt", "call TOOL {json}", "remember X is Y", "recall X", "say T", "think T", "count", "summarize"}
 
 // parse parses one command.
-func parse(piece string) (command, bool) {
-	verb, rest := cutVerb(piece)
-	c := command{verb: verb, a: rest}
-	switch c.verb {
-	case "ls":
-		return c, true
-	case "count":
-		return c, rest == ""
-	case "summarize", "summarise":
-		return command{verb: "summarize"}, true
-	case "read", "glob", "run", "todo", "done":
-		return c, rest != ""
-	case "recall":
-		c.a = strings.TrimRight(rest, "?")
-		return c, c.a != ""
-	case "say", "think":
-		c.a = unescape(rest)
-		return c, rest != ""
+func parse(piece string) (c command, ok bool) {
+	name, rest := cutVerb(piece)
+	if c.verb = verbNamed(name); c.verb == nil {
+		return c, false
 	}
-	return parsePair(c)
-}
-
-// parsePair parses a command with several arguments.
-func parsePair(c command) (command, bool) {
-	switch c.verb {
-	case "grep":
-		if i := strings.LastIndex(c.a, " in "); i > 0 {
-			c.a, c.b = strings.TrimSpace(c.a[:i]), strings.TrimSpace(c.a[i+len(" in "):])
+	groups := c.form.FindStringSubmatch(rest + " ")
+	if groups == nil {
+		return c, false
+	}
+	n := 0
+	for _, arg := range groups[1:] {
+		if arg = strings.TrimSpace(arg); arg == "" {
+			continue
 		}
-		return c, c.a != ""
-	case "write", "append", "task":
-		name, text, found := strings.Cut(c.a, ":")
-		c.a, c.b = strings.TrimSpace(name), unescape(strings.TrimSpace(text))
-		return c, found && c.a != "" && (c.verb != "task" || c.b != "")
-	case "edit":
-		return parseEdit(c)
-	case "call":
-		return parseCall(c)
-	case "remember":
-		subject, value, found := strings.Cut(c.a, " is ")
-		c.a, c.b = strings.TrimSpace(subject), strings.TrimSpace(value)
-		return c, found && c.a != "" && c.b != ""
-	}
-	return command{}, false
-}
-
-func parseEdit(c command) (command, bool) {
-	name, change, found := strings.Cut(c.a, ":")
-	before, after, arrow := strings.Cut(change+" ", " -> ")
-	c.a = strings.TrimSpace(name)
-	c.b, c.c = unescape(strings.TrimSpace(before)), unescape(strings.TrimSpace(after))
-	return c, found && arrow && c.a != "" && c.b != ""
-}
-
-func parseCall(c command) (command, bool) {
-	tool, args, _ := strings.Cut(c.a, " ")
-	c.a, c.b = tool, strings.TrimSpace(args)
-	if c.b == "" {
-		c.b = "{}"
-	}
-	return c, tool != "" && strings.HasPrefix(c.b, "{") && json.Valid([]byte(c.b))
-}
-
-var escape = regexp.MustCompile(`\\[nt\\]`)
-
-func unescape(text string) string {
-	return escape.ReplaceAllStringFunc(text, func(e string) string {
-		switch e {
-		case `\n`:
-			return "\n"
-		case `\t`:
-			return "\t"
+		if c.escapes {
+			arg = escapes.Replace(arg)
 		}
-		return `\`
-	})
+		c.args[n] = arg
+		n++
+	}
+	if c.name == "call" {
+		c.args[1] = cmp.Or(c.args[1], "{}")
+		return c, json.Valid([]byte(c.args[1]))
+	}
+	return c, true
+}
+
+var escapes = strings.NewReplacer(`\n`, "\n", `\t`, "\t", `\\`, `\`)
+
+// callArgs returns the arguments of a command's call.
+func (c command) callArgs() json.RawMessage {
+	if c.name == "call" {
+		return json.RawMessage(c.args[1])
+	}
+	args := map[string]any{}
+	for i, key := range c.keys {
+		if c.args[i] != "" || key != "path" { // without a path the tool uses the root
+			args[key] = c.args[i]
+		}
+	}
+	if c.name == "append" {
+		args["append"] = true
+	}
+	return encode(args)
+}
+
+// encode returns v as JSON with sorted keys.
+func encode(v any) json.RawMessage {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("offline: internal error: " + err.Error())
+	}
+	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
 }

@@ -23,12 +23,7 @@ type modelContext struct {
 
 func newContext(r agent.Request) *modelContext {
 	v := &modelContext{system: r.System, messages: r.Messages, tools: toolsOf(r.Tools)}
-	last := -1
-	for i := range r.Messages {
-		if r.Messages[i].Role == agent.User {
-			last = i
-		}
-	}
+	last := lastUser(r.Messages)
 	if last < 0 {
 		return v
 	}
@@ -78,23 +73,14 @@ func (v *modelContext) facts() (all []fact) {
 	for line := range v.lines {
 		for _, piece := range pieces(line) {
 			c, ok := parse(piece)
-			if !ok || c.verb != "remember" {
+			if !ok || c.name != "remember" {
 				continue
 			}
-			all = slices.DeleteFunc(all, func(f fact) bool { return strings.EqualFold(f.what, c.a) })
-			all = append(all, fact{c.a, c.b})
+			all = slices.DeleteFunc(all, func(f fact) bool { return strings.EqualFold(f.what, c.args[0]) })
+			all = append(all, fact{c.args[0], c.args[1]})
 		}
 	}
 	return all
-}
-
-func (v *modelContext) recall(what string) (string, bool) {
-	for _, f := range v.facts() {
-		if strings.EqualFold(f.what, what) {
-			return f.is, true
-		}
-	}
-	return "", false
 }
 
 // callResult is a call and its result.
@@ -155,8 +141,8 @@ type todoArgs struct {
 
 var todoLine = regexp.MustCompile(`^- \[([ x~-])\] (\S+): (.+)$`)
 
-// todos returns the list in the context: that of a summary, changed by each call that did not
-// fail.
+// todos returns the list in the context: the list of a summary, changed by each call that did
+// not fail.
 func (v *modelContext) todos() (list []agent.Todo) {
 	for line := range v.lines {
 		if m := todoLine.FindStringSubmatch(line); m != nil {
@@ -179,11 +165,9 @@ func (v *modelContext) todos() (list []agent.Todo) {
 }
 
 func mergeTodo(list []agent.Todo, t agent.Todo) []agent.Todo {
-	for i := range list {
-		if list[i].ID == t.ID {
-			list[i] = t
-			return list
-		}
+	if i := slices.IndexFunc(list, func(old agent.Todo) bool { return old.ID == t.ID }); i >= 0 {
+		list[i] = t
+		return list
 	}
 	return append(list, t)
 }
@@ -192,12 +176,12 @@ func mergeTodo(list []agent.Todo, t agent.Todo) []agent.Todo {
 func (v *modelContext) todosAfter(cmds []command) json.RawMessage {
 	list := v.todos()
 	for _, c := range cmds {
-		status := "pending"
-		if c.verb == "done" {
+		status, text := "pending", c.args[0]
+		if c.name == "done" {
 			status = "completed"
 		}
 		at := slices.IndexFunc(list, func(t agent.Todo) bool {
-			return c.verb == "done" && (t.ID == c.a || strings.EqualFold(t.Text, c.a))
+			return c.name == "done" && (t.ID == text || strings.EqualFold(t.Text, text))
 		})
 		if at >= 0 {
 			list[at].Status = status
@@ -209,7 +193,7 @@ func (v *modelContext) todosAfter(cmds []command) json.RawMessage {
 				next = max(next, n+1)
 			}
 		}
-		list = append(list, agent.Todo{ID: strconv.Itoa(next), Text: c.a, Status: status})
+		list = append(list, agent.Todo{ID: strconv.Itoa(next), Text: text, Status: status})
 	}
 	return encode(todoArgs{Todos: list, Merge: true})
 }

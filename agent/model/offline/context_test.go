@@ -85,7 +85,7 @@ func TestASummaryStandsInPlaceOfTheContext(t *testing.T) {
 	}
 }
 
-func TestAPromptGoesOnAfterASummaryInItsMidst(t *testing.T) {
+func TestPromptContinuesAfterSummary(t *testing.T) {
 	prompt := "write a: 1\nwrite b: 2\nwrite c: 3\nwrite d: 4\nsay bye"
 	messages := []agent.Message{agent.Text(prompt)}
 	for range 2 {

@@ -33,9 +33,9 @@ func turn(t *testing.T, a *agent.Agent, in agent.Input) (told []string, last age
 			t.Fatal(err)
 		}
 		switch ev.Kind {
-		case agent.EventFileWritten, agent.EventSummarized:
+		case tool.EventFileWritten, agent.EventSummarized:
 			told = append(told, strings.TrimSpace(string(ev.Kind)+" "+ev.Path))
-		case agent.EventExecFinish:
+		case tool.EventExecFinish:
 			told = append(told, fmt.Sprintf("%s %s %d", ev.Kind, ev.Text, *ev.Code))
 		case agent.EventDone:
 			last = ev

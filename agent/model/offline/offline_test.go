@@ -143,7 +143,7 @@ func TestAPromptWithALineItDoesNotUnderstandDoesNothing(t *testing.T) {
 	}
 }
 
-func TestLinesAreStepsAndTheEndSaysWhatCameOfThem(t *testing.T) {
+func TestLinesAreStepsAndTheAnswerListsResults(t *testing.T) {
 	long := strings.Repeat("line\n", 100)
 	prompt := "think hm, well\nsay first\nwrite a.txt: x\nread b ; run go test\nremember who is Ada\ntask w: say hi\nrecall who"
 	messages := run(t, agent.Request{Messages: []agent.Message{agent.Text(prompt)}, Tools: all}, func(c agent.Call) agent.Result {

@@ -63,15 +63,15 @@ func (t tools) has(name string) bool { return t[name] != nil }
 
 // toolFor returns the tool that a command needs, "" if it needs none.
 func (t tools) toolFor(c command) string {
-	switch c.verb {
+	switch c.name {
 	case "append":
 		if w := t["write_file"]; w != nil && strings.Contains(string(w.Schema), `"append"`) {
 			return "write_file"
 		}
 	case "call":
-		return c.a
+		return c.args[0]
 	}
-	return verbs[c.verb]
+	return c.tool
 }
 
 // answerTo returns the answer to a request.
@@ -79,7 +79,7 @@ func answerTo(r agent.Request) *answer {
 	v := newContext(r)
 	a := &answer{}
 	defer a.limit(r.MaxTokens)
-	if verb := verbOf(v.prompt); verb == "summarize" || verb == "summarise" {
+	if verb, _ := cutVerb(v.prompt); verb == "summarize" || verb == "summarise" {
 		a.text = []string{v.summary()} // regardless of the rest of the prompt
 		return a
 	}
@@ -106,9 +106,9 @@ func answerTo(r agent.Request) *answer {
 // help lists the commands that these tools support.
 func (t tools) help() string {
 	var known []string
-	for _, usage := range usages {
-		if tool := t.toolFor(command{verb: verbOf(usage)}); tool == "" || t.has(tool) {
-			known = append(known, usage)
+	for i := range verbs {
+		if tool := t.toolFor(command{verb: &verbs[i]}); tool == "" || t[tool] != nil {
+			known = append(known, strings.TrimSpace(verbs[i].name+" "+verbs[i].usage))
 		}
 	}
 	return "I am a model without a network and follow plain commands, one a line: " + strings.Join(known, "; ") + "."
@@ -120,19 +120,19 @@ func (a *answer) addStep(s step, v *modelContext) {
 	for _, c := range s.cmds {
 		tool := v.tools.toolFor(c)
 		switch {
-		case c.verb == "think":
-			a.thinking = append(a.thinking, c.a)
+		case c.name == "think":
+			a.thinking = append(a.thinking, c.args[0])
 		case tool == "":
 			a.text = append(a.text, v.say(c))
 		case !v.tools.has(tool):
 			a.text = append(a.text, fmt.Sprintf("I have no tool %s.", tool))
-		case tool == "write_todos" && c.verb != "call":
+		case c.tool == "write_todos":
 			todos = append(todos, c) // one call for all, because concurrent calls would race
 			if len(todos) == 1 {
 				a.calls = append(a.calls, agent.Call{Name: tool})
 			}
 		default:
-			a.calls = append(a.calls, agent.Call{Name: tool, Args: c.args()})
+			a.calls = append(a.calls, agent.Call{Name: tool, Args: c.callArgs()})
 		}
 	}
 	for i := range a.calls {
@@ -145,14 +145,16 @@ func (a *answer) addStep(s step, v *modelContext) {
 
 // say answers a command without a tool.
 func (v *modelContext) say(c command) string {
-	switch c.verb {
+	switch c.name {
 	case "remember":
-		return fmt.Sprintf("noted: %s is %s", c.a, c.b)
+		return fmt.Sprintf("noted: %s is %s", c.args[0], c.args[1])
 	case "recall":
-		if is, ok := v.recall(c.a); ok {
-			return fmt.Sprintf("%s is %s", c.a, is)
+		for _, f := range v.facts() {
+			if strings.EqualFold(f.what, c.args[0]) {
+				return fmt.Sprintf("%s is %s", c.args[0], f.is)
+			}
 		}
-		return fmt.Sprintf("I do not know %s.", c.a)
+		return fmt.Sprintf("I do not know %s.", c.args[0])
 	case "count":
 		if n := len(v.messages); n != 1 {
 			return fmt.Sprintf("%d messages", n)
@@ -161,5 +163,5 @@ func (v *modelContext) say(c command) string {
 	case "summarize":
 		return v.summary()
 	}
-	return c.a
+	return c.args[0]
 }

@@ -5,50 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
-
-// args returns the arguments of a command's call.
-func (c command) args() json.RawMessage {
-	args := map[string]any{}
-	set := func(key, value string) {
-		if value != "" {
-			args[key] = value
-		}
-	}
-	switch c.verb {
-	case "write", "append":
-		args["path"], args["content"] = c.a, c.b
-		if c.verb == "append" {
-			args["append"] = true
-		}
-	case "edit":
-		args["path"], args["old"], args["new"] = c.a, c.b, c.c
-	case "read", "ls":
-		set("path", c.a)
-	case "glob", "grep":
-		args["pattern"] = c.a
-		set("path", c.b)
-	case "run":
-		args["command"] = c.a
-	case "task":
-		args["agent"], args["prompt"] = c.a, c.b
-	default:
-		return json.RawMessage(c.b) // call
-	}
-	return encode(args)
-}
-
-// encode returns v as JSON with sorted keys.
-func encode(v any) json.RawMessage {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("offline: internal error: " + err.Error())
-	}
-	return json.RawMessage(strings.TrimSuffix(b.String(), "\n"))
-}
 
 // addOutcomes adds the results of the turn's calls.
 func (a *answer) addOutcomes(v *modelContext) {
@@ -124,20 +81,10 @@ func clip(text string, size int) string {
 	}
 	const mark = " … "
 	head := prefixOf(text, (size-len(mark))*2/3)
-	from := len(text) - (size - len(mark) - len(head))
-	for from < len(text) && !utf8.RuneStart(text[from]) {
-		from++
-	}
-	return head + mark + text[from:]
+	return head + mark + strings.ToValidUTF8(text[len(text)-(size-len(mark)-len(head)):], "")
 }
 
 // prefixOf returns the beginning of text, in whole characters, of at most size bytes.
 func prefixOf(text string, size int) string {
-	if len(text) <= size {
-		return text
-	}
-	for size > 0 && !utf8.RuneStart(text[size]) {
-		size--
-	}
-	return text[:size]
+	return strings.ToValidUTF8(text[:min(size, len(text))], "")
 }

@@ -4,101 +4,86 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
-)
 
-// schema is the part of JSON Schema that exampleOf supports.
-type schema struct {
-	Type       any                `json:"type"`
-	Properties map[string]*schema `json:"properties"`
-	Required   []string           `json:"required"`
-	Items      *schema            `json:"items"`
-	MinItems   int                `json:"minItems"`
-	Enum       []json.RawMessage  `json:"enum"`
-	Const      json.RawMessage    `json:"const"`
-	Minimum    *float64           `json:"minimum"`
-	AnyOf      []*schema          `json:"anyOf"`
-	OneOf      []*schema          `json:"oneOf"`
-	Ref        string             `json:"$ref"`
-	Defs       map[string]*schema `json:"$defs"`
-}
+	"github.com/google/jsonschema-go/jsonschema"
+)
 
 // exampleOf returns an object that matches a schema: strings are text, numbers the minimum, and
 // only required properties are set, or all if none is required.
 func exampleOf(raw json.RawMessage, text string) json.RawMessage {
-	var s schema
-	if json.Unmarshal(raw, &s) != nil {
-		return encode(map[string]any{})
+	var root jsonschema.Schema
+	if json.Unmarshal(raw, &root) != nil {
+		return json.RawMessage("{}")
 	}
-	if s.Properties != nil || s.kind() == "" && s.Ref == "" {
-		s.Type = "object"
+	if root.Properties != nil || root.Ref == "" && typeOf(&root) == "" {
+		root.Type = "object"
 	}
-	return encode(s.value(text, s.Defs, 0))
+	return encode(example{text, root.Defs}.of(&root, 0))
+}
+
+// example has the text and the definitions for an example.
+type example struct {
+	text string
+	defs map[string]*jsonschema.Schema
 }
 
 // maxDepth bounds recursive schemas.
 const maxDepth = 8
 
-// value returns an example that matches the schema.
-func (s *schema) value(text string, defs map[string]*schema, depth int) any {
+// of returns an example that matches a schema.
+func (x example) of(s *jsonschema.Schema, depth int) any {
 	if s == nil || depth > maxDepth {
 		return nil
 	}
-	if def := defs[strings.TrimPrefix(s.Ref, "#/$defs/")]; s.Ref != "" && def != nil {
-		return def.value(text, defs, depth+1)
+	if def := x.defs[strings.TrimPrefix(s.Ref, "#/$defs/")]; s.Ref != "" && def != nil {
+		return x.of(def, depth+1)
 	}
-	switch {
+	switch alternatives := slices.Concat(s.AnyOf, s.OneOf); {
 	case s.Const != nil:
-		return s.Const
+		return *s.Const
 	case len(s.Enum) > 0:
 		return s.Enum[0]
-	case len(s.AnyOf) > 0:
-		return s.AnyOf[0].value(text, defs, depth+1)
-	case len(s.OneOf) > 0:
-		return s.OneOf[0].value(text, defs, depth+1)
+	case len(alternatives) > 0:
+		return x.of(alternatives[0], depth+1)
 	}
-	return s.typedValue(text, defs, depth)
+	return x.ofType(s, depth)
 }
 
-// typedValue returns an example by the schema's type.
-func (s *schema) typedValue(text string, defs map[string]*schema, depth int) any {
-	switch s.kind() {
+// ofType returns an example by the schema's type.
+func (x example) ofType(s *jsonschema.Schema, depth int) any {
+	switch typeOf(s) {
 	case "object":
 		object := map[string]any{}
-		for name, of := range s.Properties {
+		for name, property := range s.Properties {
 			if len(s.Required) == 0 || slices.Contains(s.Required, name) {
-				object[name] = of.value(text, defs, depth+1)
+				object[name] = x.of(property, depth+1)
 			}
 		}
 		return object
 	case "array":
 		list := []any{}
-		for len(list) < min(s.MinItems, 100) {
-			list = append(list, s.Items.value(text, defs, depth+1))
+		for s.MinItems != nil && len(list) < min(*s.MinItems, 100) {
+			list = append(list, x.of(s.Items, depth+1))
 		}
 		return list
 	case "number", "integer":
-		if s.Minimum != nil && *s.Minimum > 0 {
-			return *s.Minimum
+		if s.Minimum != nil {
+			return max(0, *s.Minimum)
 		}
 		return 0
 	case "boolean":
 		return false
 	case "string":
-		return text
+		return x.text
 	}
 	return nil
 }
 
-// kind returns the schema's type; of several, the first that is not null.
-func (s *schema) kind() string {
-	switch t := s.Type.(type) {
-	case string:
-		return t
-	case []any:
-		for _, x := range t {
-			if name, ok := x.(string); ok && name != "null" {
-				return name
-			}
+// typeOf returns a schema's type; of several, the first that is not null.
+func typeOf(s *jsonschema.Schema) string {
+	for _, t := range append([]string{s.Type}, s.Types...) {
+		if t != "" && t != "null" {
+			return t
 		}
 	}
 	if s.Properties != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/endpoint"
 )
@@ -43,7 +44,7 @@ func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
 	}
 	var e chunk
 	if err := endpoint.Decode(received.Data, &e); err != nil {
-		return c, fmt.Errorf("%w: %w: %s", endpoint.ErrTruncated, err, received.Data)
+		return c, err
 	}
 	if len(e.Error) > 0 && string(e.Error) != "null" {
 		return c, a.Refusal(received.Data, 0).DuringStream()
@@ -57,6 +58,9 @@ func (a *answer) Add(received endpoint.Event) (c agent.Chunk, err error) {
 			continue // the request asks for one
 		}
 		d := choice.Delta
+		if choice.Message != nil {
+			d, a.finish = *choice.Message, "stop"
+		}
 		c.Text += d.Content + d.Refusal
 		a.refusal = a.refusal || d.Refusal != ""
 		if d.Reasoning != "" {
@@ -153,7 +157,7 @@ func (c *call) arguments() (args json.RawMessage, valid bool) {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text), true
 	}
-	quoted, _ := endpoint.JSON(text) // a string always encodes
+	quoted, _ := segno.Encode(text) // a string always encodes
 	return quoted, false
 }
 
@@ -170,43 +174,13 @@ func (a *answer) stop(hasCalls bool) agent.Stop {
 	return agent.StopEnd
 }
 
-// Split implements [endpoint.Answer].
+// Split implements [endpoint.Answer]. The document is a chunk with messages in place of deltas.
 func (a *answer) Split(document json.RawMessage) ([]endpoint.Event, bool) {
-	var whole map[string]json.RawMessage
-	var choices []map[string]json.RawMessage
-	_ = json.Unmarshal(document, &whole)
-	_ = json.Unmarshal(whole["choices"], &choices)
-	if len(choices) == 0 || choices[0]["message"] == nil {
+	var whole chunk
+	if endpoint.Decode(document, &whole) != nil || len(whole.Choices) == 0 || whole.Choices[0].Message == nil {
 		return nil, false
 	}
-	for _, choice := range choices {
-		choice["delta"] = withIndexes(choice["message"])
-		delete(choice, "message")
-		if finish := string(choice["finish_reason"]); finish == "" || finish == "null" {
-			choice["finish_reason"] = json.RawMessage(`"stop"`)
-		}
-	}
-	var err error
-	if whole["choices"], err = json.Marshal(choices); err != nil {
-		return nil, false
-	}
-	chunk, err := json.Marshal(whole)
-	return []endpoint.Event{{Data: chunk}, {Data: []byte("[DONE]")}}, err == nil
-}
-
-// withIndexes gives the calls of a message the indexes that those of a stream have.
-func withIndexes(message json.RawMessage) json.RawMessage {
-	var fields map[string]json.RawMessage
-	var calls []map[string]json.RawMessage
-	if json.Unmarshal(message, &fields) != nil || json.Unmarshal(fields["tool_calls"], &calls) != nil {
-		return message
-	}
-	for i, c := range calls {
-		c["index"] = json.RawMessage(strconv.Itoa(i))
-	}
-	fields["tool_calls"], _ = json.Marshal(calls) // valid JSON encodes
-	indexed, _ := json.Marshal(fields)
-	return indexed
+	return []endpoint.Event{{Data: document}, {Data: []byte("[DONE]")}}, true
 }
 
 // errorFields are the fields of an error, which differ between servers.

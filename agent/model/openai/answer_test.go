@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/agent"
+
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 func TestAnAnswerIsStreamed(t *testing.T) {
 	s := newServer(t, whole("stop", `{"content":"One"}`, `{"content":" two"}`, `{"content":null}`, `{"content":" three"}`))
-	pieces, reply, err := ask(t, s.model(), hello)
+	pieces, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func TestCallsAreAssembled(t *testing.T) {
 	} {
 		for _, finish := range []string{"tool_calls", "stop"} {
 			s := newServer(t, whole(finish, c.deltas...))
-			_, reply, err := ask(t, s.model(), hello)
+			_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -93,22 +95,22 @@ func TestCallsAreAssembled(t *testing.T) {
 func TestReasonsToStop(t *testing.T) {
 	for finish, want := range map[string]agent.Stop{"stop": agent.StopEnd, "length": agent.StopLength, "content_filter": agent.StopRefusal} {
 		s := newServer(t, whole(finish, ok))
-		if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Stop != want {
+		if _, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello()); err != nil || reply.Stop != want {
 			t.Errorf("%s: %+v, %v", finish, reply, err)
 		}
 	}
 	s := newServer(t, whole("stop", `{"refusal":"I will"}`, `{"refusal":" not"}`))
-	if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Stop != agent.StopRefusal || reply.Message.Text() != "I will not" {
+	if _, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello()); err != nil || reply.Stop != agent.StopRefusal || reply.Message.Text() != "I will not" {
 		t.Errorf("a refusal: %+v, %v", reply, err)
 	}
 }
 
-func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
+func TestTruncatedCallIsDropped(t *testing.T) {
 	for _, args := range []string{``, `{\"path\":\"/tmp`} {
 		s := newServer(t, whole("length", `{"content":"I delete"}`,
 			`{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`,
 			`{"tool_calls":[{"index":1,"id":"b","function":{"name":"delete","arguments":"`+args+`"}}]}`))
-		_, reply, err := ask(t, s.model(), hello)
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +120,7 @@ func TestACallThatRanIntoTheLimitIsNotMade(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsWholeOnceItSaysWhyItEnds(t *testing.T) {
+func TestAnswerIsCompleteWithFinishReason(t *testing.T) {
 	without := events(delta(ok), `{"id":"c1","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	for name, answer := range map[string]http.HandlerFunc{
 		"no usage, no [DONE]": without,
@@ -128,7 +130,7 @@ func TestAnAnswerIsWholeOnceItSaysWhyItEnds(t *testing.T) {
 		},
 	} {
 		s := newServer(t, answer)
-		if _, reply, err := ask(t, s.model(), hello); err != nil || reply.Message.Text() != "ok" {
+		if _, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello()); err != nil || reply.Message.Text() != "ok" {
 			t.Errorf("%s: %v, %v", name, reply, err)
 		}
 	}

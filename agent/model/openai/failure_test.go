@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/openai"
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 // fails answers with an error.
@@ -32,14 +33,7 @@ func scripted(kind string) string {
 	return `{"error":{"message":"as\n scripted","type":"` + kind + `","param":null,"code":"` + kind + `"}}`
 }
 
-// passing reports whether an error is one that may pass.
-func passing(t *testing.T, err error) bool {
-	t.Helper()
-	var me *agent.ModelError
-	return errors.As(err, &me) && me.Retry
-}
-
-func TestErrorsSayWhetherToTryAgain(t *testing.T) {
+func TestErrorsTellWhetherToRetry(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   agent.ModelError
@@ -60,7 +54,7 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		"midst, limit":    {events(delta(ok), `{"error":{"message":"as scripted","type":"invalid_request_error","code":"context_length_exceeded"}}`), agent.ModelError{Status: 400}, segno.KindInternal},
 	} {
 		s := newServer(t, c.answer)
-		_, reply, err := ask(t, s.model(), hello)
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 		var me *agent.ModelError
 		if !errors.As(err, &me) || reply != nil {
 			t.Fatalf("%s: %v, %v", name, reply, err)
@@ -74,31 +68,31 @@ func TestErrorsSayWhetherToTryAgain(t *testing.T) {
 		if noMoney := strings.Contains(name, "no money"); strings.Contains(segno.HintOf(err), "credit") != noMoney {
 			t.Errorf("%s: the hint is %q", name, segno.HintOf(err))
 		}
-		if n := len(s.requests()); n != 1 {
+		if n := len(s.Requests()); n != 1 {
 			t.Errorf("%s: %d requests, want 1", name, n)
 		}
 	}
 }
 
-func TestAKeyThatIsNotAcceptedIsNotTold(t *testing.T) {
+func TestRejectedKeyIsNotRepeated(t *testing.T) {
 	s := newServer(t, fails(401, `{"error":{"message":"Incorrect API key provided: secret-key","type":"invalid_request_error","code":"invalid_api_key"}}`))
-	_, _, err := ask(t, s.model(), hello)
+	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.Retry || me.Status != 401 || segno.KindOf(err) != segno.KindRefused || strings.Contains(err.Error(), "secret-key") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestADateToWaitFor(t *testing.T) {
+func TestRetryAfterDate(t *testing.T) {
 	s := newServer(t, fails(503, scripted("server_error"), "Retry-After", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)))
-	_, _, err := ask(t, s.model(), hello)
+	_, _, err := modelrig.Ask(t, s.model(), modelrig.Hello())
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.After < 50*time.Minute || me.After > time.Hour {
 		t.Errorf("%+v", me)
 	}
 }
 
-func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
+func TestTruncatedAnswerIsTransient(t *testing.T) {
 	begun := []string{delta(`{"content":"half an ans"}`)}
 	for name, answer := range map[string]http.HandlerFunc{
 		"the connection breaks": func(w http.ResponseWriter, r *http.Request) {
@@ -116,36 +110,36 @@ func TestAnAnswerThatBreaksOffMayPass(t *testing.T) {
 		"it is nonsense":              events("nonsense"),
 	} {
 		s := newServer(t, answer)
-		_, reply, err := ask(t, s.model(), hello)
-		if !passing(t, err) || reply != nil {
+		_, reply, err := modelrig.Ask(t, s.model(), modelrig.Hello())
+		if !modelrig.IsTransient(err) || reply != nil {
 			t.Errorf("%s: %v, %v", name, reply, err)
 		}
-		if n := len(s.requests()); n != 1 {
+		if n := len(s.Requests()); n != 1 {
 			t.Errorf("%s: %d requests, want 1", name, n)
 		}
 	}
 }
 
-func TestNobodyThere(t *testing.T) {
+func TestUnreachableServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	_, _, err := ask(t, openai.New("m", openai.WithKey("k"), openai.WithBaseURL(gone.URL)), hello)
-	if !passing(t, err) {
+	_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: gone.URL}), modelrig.Hello())
+	if !modelrig.IsTransient(err) {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestNoKeyDoesNotPass(t *testing.T) {
+func TestMissingKeyIsPermanent(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	t.Setenv("OPENAI_BASE_URL", "")
-	_, _, err := ask(t, openai.New("m"), hello)
+	_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{}), modelrig.Hello())
 	var me *agent.ModelError
 	if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindRefused || !strings.Contains(segno.HintOf(err), "OPENAI_API_KEY") {
 		t.Errorf("%v", err)
 	}
 }
 
-func TestTheContextEndsAnAnswer(t *testing.T) {
+func TestContextEndsAnswer(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"content":"half"}`))(w, r)
 		<-r.Context().Done()
@@ -154,7 +148,7 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	defer cancel()
 	var said string
 	var ended error
-	for c, err := range s.model().Generate(ctx, hello) {
+	for c, err := range s.model().Generate(ctx, modelrig.Hello()) {
 		said, ended = said+c.Text, err
 		cancel()
 	}
@@ -164,28 +158,28 @@ func TestTheContextEndsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestAConsumerThatStopsHangsUp(t *testing.T) {
+func TestBreakClosesConnection(t *testing.T) {
 	gone := make(chan struct{})
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"content":"half"}`))(w, r)
 		<-r.Context().Done()
 		close(gone)
 	})
-	for range s.model().Generate(t.Context(), hello) {
+	for range s.model().Generate(t.Context(), modelrig.Hello()) {
 		break
 	}
 	<-gone
 }
 
-// TestAnAnswerThatFallsSilentIsGivenUp has a server send the beginning of an answer and then
+// TestSilentStreamTimesOut has a server send the beginning of an answer and then
 // nothing, with the connection open.
-func TestAnAnswerThatFallsSilentIsGivenUp(t *testing.T) {
+func TestSilentStreamTimesOut(t *testing.T) {
 	s := newServer(t, func(w http.ResponseWriter, r *http.Request) {
 		events(delta(`{"role":"assistant","content":"hello"}`))(w, r)
 		<-r.Context().Done()
 	})
-	said, reply, err := ask(t, s.model(openai.WithIdleTimeout(20*time.Millisecond)), hello)
-	if !passing(t, err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
+	said, reply, err := modelrig.Ask(t, s.model(openai.Options{IdleTimeout: 20 * time.Millisecond}), modelrig.Hello())
+	if !modelrig.IsTransient(err) || !strings.Contains(err.Error(), "sent nothing for too long: 20ms") || reply != nil {
 		t.Errorf("it ends with %v, %v", reply, err)
 	}
 	if !slices.Contains(said, "hello") {

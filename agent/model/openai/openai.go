@@ -1,11 +1,11 @@
 // Package openai is an [agent.Model] on the Chat Completions API of OpenAI, Ollama, vLLM,
-// LM Studio, llama.cpp and others. [WithBaseURL] sets the address of a server.
+// LM Studio, llama.cpp and others. [Options] have the address of a server.
 //
-//	openai.New("gpt-5")
-//	openai.New("qwen3", openai.WithBaseURL("http://localhost:11434/v1"))
+//	openai.New("gpt-5", openai.Options{})
+//	openai.New("qwen3", openai.Options{BaseURL: "http://localhost:11434/v1"})
 //
 // The key comes from OPENAI_API_KEY, which is sent to OpenAI and to OPENAI_BASE_URL only. A
-// server at an address given in code receives the key of [WithKey], if it needs one. Answers
+// server at an address given in code receives the key given in code, if it needs one. Answers
 // are streamed. Thinking is returned to the same model until the turn ends.
 package openai
 
@@ -25,39 +25,31 @@ import (
 // request without one.
 const noKey = "none"
 
-// Option configures a model.
-type Option func(*model)
-
-// WithKey sets the API key, in place of the environment's. It is the only key that is sent to
-// an address given with [WithBaseURL] that is not OpenAI's.
-func WithKey(key string) Option { return func(m *model) { m.server.Key = key } }
-
-// WithBaseURL sets the address of the API, in place of OpenAI's or of OPENAI_BASE_URL. Most
-// servers' addresses end in /v1. Its query is sent with each request.
-func WithBaseURL(address string) Option { return func(m *model) { m.server.Base = address } }
-
-// WithHTTPClient sets the client that sends requests.
-func WithHTTPClient(c *http.Client) Option { return func(m *model) { m.server.Client = c } }
-
-// WithMaxTokens limits an answer if the request has no limit. The default is the server's.
-func WithMaxTokens(n int) Option { return func(m *model) { m.maxTokens = n } }
-
-// WithEffort sets the effort of a reasoning model: "low", "medium", "high" or another value
-// that the model knows.
-func WithEffort(effort string) Option { return func(m *model) { m.effort = effort } }
-
-// WithIdleTimeout limits how long the server may send nothing during an answer. Then the
-// answer counts as truncated, and the agent retries. The default is five minutes.
-func WithIdleTimeout(d time.Duration) Option { return func(m *model) { m.server.Idle = d } }
+// Options configure a model. The zero value is valid.
+type Options struct {
+	// Key is the API key, in place of the environment's. It is the only key that is sent to a
+	// BaseURL that is not OpenAI's.
+	Key string
+	// BaseURL is the address of the API, in place of OpenAI's or of OPENAI_BASE_URL. Most
+	// servers' addresses end in /v1. Its query is sent with each request.
+	BaseURL    string
+	HTTPClient *http.Client
+	// MaxTokens limits an answer if the request has no limit; 0 is the server's default.
+	MaxTokens int
+	// Effort is the effort of a reasoning model: "low", "medium", "high" or another value that
+	// the model knows.
+	Effort string
+	// IdleTimeout limits how long the server may send nothing during an answer. Then the answer
+	// counts as truncated, and the agent retries. 0 is five minutes.
+	IdleTimeout time.Duration
+}
 
 // New returns a model by the server's name for it, such as "gpt-5". Its [agent.Model] name is
 // "openai/gpt-5". New sends nothing.
-func New(name string, opts ...Option) agent.Model {
-	m := &model{name: name, server: endpoint.Server{Vendor: "OpenAI", Host: "api.openai.com", Default: "https://api.openai.com/v1",
-		Example: "http://localhost:11434/v1", Path: []string{"chat", "completions"}, KeyVar: "OPENAI_API_KEY", BaseVar: "OPENAI_BASE_URL"}}
-	for _, o := range opts {
-		o(m)
-	}
+func New(name string, o Options) agent.Model {
+	m := &model{name: name, maxTokens: o.MaxTokens, effort: o.Effort, server: endpoint.Server{Vendor: "OpenAI", Host: "api.openai.com",
+		Default: "https://api.openai.com/v1", Example: "http://localhost:11434/v1", Path: []string{"chat", "completions"},
+		KeyVar: "OPENAI_API_KEY", BaseVar: "OPENAI_BASE_URL", Key: o.Key, Base: o.BaseURL, Client: o.HTTPClient, Idle: o.IdleTimeout}}
 	m.server.Connect()
 	if m.server.Key == "" && !m.server.Own {
 		m.server.Key = noKey

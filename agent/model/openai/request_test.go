@@ -2,7 +2,6 @@ package openai_test
 
 import (
 	"encoding/json"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,11 +9,12 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/openai"
+	"github.com/dalsegno/segno/internal/testing/modelrig"
 )
 
 func TestTheRequestHoldsTheConversation(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
-	_, _, err := ask(t, s.model(), agent.Request{
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{
 		System: "be brief",
 		Messages: []agent.Message{
 			agent.Text("old"),
@@ -51,7 +51,7 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same(t, s.requests()[0], `{
+	modelrig.SameJSON(t, s.Requests()[0], `{
 		"model": "test", "max_tokens": 99, "stream": true, "stream_options": {"include_usage": true},
 		"tools": [
 			{"type": "function", "function": {"name": "read", "description": "reads", "parameters": {"type": "object", "properties": {"a": {"type": "string"}}}}},
@@ -84,7 +84,7 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 				{"type": "text", "text": "go on"}
 			]}
 		]}`)
-	if got := s.headers[0].Get("Authorization"); got != "Bearer secret-key" {
+	if got := s.LastHeader().Get("Authorization"); got != "Bearer secret-key" {
 		t.Errorf("the key was sent as %q", got)
 	}
 }
@@ -92,11 +92,11 @@ func TestTheRequestHoldsTheConversation(t *testing.T) {
 func TestALocalServerNeedsNoKey(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "")
 	s := newServer(t, whole("stop", ok))
-	m := openai.New("test", openai.WithBaseURL(s.URL+"/v1"), openai.WithHTTPClient(s.Client()), openai.WithEffort("low"), openai.WithMaxTokens(5))
-	if _, reply, err := ask(t, m, hello); err != nil || reply.Message.Text() != "ok" || m.Name() != "openai/test" {
+	m := openai.New("test", openai.Options{BaseURL: s.URL + "/v1", HTTPClient: s.Client(), Effort: "low", MaxTokens: 5})
+	if _, reply, err := modelrig.Ask(t, m, modelrig.Hello()); err != nil || reply.Message.Text() != "ok" || m.Name() != "openai/test" {
 		t.Fatalf("%v, %v", reply, err)
 	}
-	same(t, s.requests()[0], `{"model": "test", "max_tokens": 5, "reasoning_effort": "low", "stream": true, "stream_options": {"include_usage": true},
+	modelrig.SameJSON(t, s.Requests()[0], `{"model": "test", "max_tokens": 5, "reasoning_effort": "low", "stream": true, "stream_options": {"include_usage": true},
 		"messages": [{"role": "user", "content": "hello"}]}`)
 }
 
@@ -104,48 +104,40 @@ func TestALocalServerNeedsNoKey(t *testing.T) {
 // loopback.
 func TestOpenAIsOwnParameters(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
-	hc := &http.Client{Transport: toLoopback{s}}
-	m := openai.New("test", openai.WithBaseURL("https://api.openai.com/v1"), openai.WithKey("secret-key"), openai.WithHTTPClient(hc), openai.WithMaxTokens(5))
-	r := hello
+	hc := s.Redirect()
+	m := openai.New("test", openai.Options{BaseURL: "https://api.openai.com/v1", Key: "secret-key", HTTPClient: hc, MaxTokens: 5})
+	r := modelrig.Hello()
 	r.Thread = "my thread"
-	if _, _, err := ask(t, m, r); err != nil {
+	if _, _, err := modelrig.Ask(t, m, r); err != nil {
 		t.Fatal(err)
 	}
-	same(t, s.requests()[0], `{"model": "test", "max_completion_tokens": 5, "stream": true, "stream_options": {"include_usage": true},
+	modelrig.SameJSON(t, s.Requests()[0], `{"model": "test", "max_completion_tokens": 5, "stream": true, "stream_options": {"include_usage": true},
 		"prompt_cache_key": "05e1d4ffa66ffa9ea865a86bb6b9b27d",
 		"messages": [{"role": "user", "content": "hello"}]}`)
-}
-
-type toLoopback struct{ s *server }
-
-func (l toLoopback) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	r.URL.Scheme, r.URL.Host = "http", strings.TrimPrefix(l.s.URL, "http://")
-	return l.s.Client().Transport.RoundTrip(r)
 }
 
 func TestThoughtsGoBackInTheirTurnOnly(t *testing.T) {
 	for _, name := range []string{"reasoning_content", "reasoning"} {
 		s := newServer(t, whole("tool_calls", `{"`+name+`":"so 1 <"}`, `{"`+name+`":" 2"}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}}]}`), whole("stop", ok))
 		m := s.model()
-		pieces, reply, err := ask(t, m, hello)
+		pieces, reply, err := modelrig.Ask(t, m, modelrig.Hello())
 		if err != nil || strings.Join(pieces, "") != "~so 1 <~ 2" || reply.Message.Parts[0].Thinking.Text != "so 1 < 2" {
 			t.Fatalf("%s: %q, %+v, %v", name, pieces, reply, err)
 		}
 		result := agent.Message{Role: agent.ToolRole, Parts: []agent.Part{{Result: &agent.Result{Call: "a", Name: "ls", Text: "x"}}}}
-		log := []agent.Message{hello.Messages[0], reply.Message, result}
-		if _, _, err := ask(t, m, agent.Request{Messages: log}); err != nil {
+		log := []agent.Message{modelrig.Hello().Messages[0], reply.Message, result}
+		if _, _, err := modelrig.Ask(t, m, agent.Request{Messages: log}); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := ask(t, m, agent.Request{Messages: append(log, agent.Text("more"))}); err != nil {
+		if _, _, err := modelrig.Ask(t, m, agent.Request{Messages: append(log, agent.Text("more"))}); err != nil {
 			t.Fatal(err)
 		}
-		same(t, s.requests()[1], `{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [
+		modelrig.SameJSON(t, s.Requests()[1], `{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [
 			{"role": "user", "content": "hello"},
 			{"role": "assistant", "`+name+`": "so 1 < 2", "tool_calls": [{"type": "function", "id": "a", "function": {"name": "ls", "arguments": "{}"}}]},
 			{"role": "tool", "tool_call_id": "a", "content": "x"}]}`)
-		if strings.Contains(s.requests()[2], "so 1") {
-			t.Errorf("%s: an old thought was sent: %s", name, s.requests()[2])
+		if strings.Contains(s.Requests()[2], "so 1") {
+			t.Errorf("%s: an old thought was sent: %s", name, s.Requests()[2])
 		}
 	}
 }
@@ -154,10 +146,10 @@ func TestThoughtsGoBackInTheirTurnOnly(t *testing.T) {
 func sent(t *testing.T, r agent.Request) string {
 	t.Helper()
 	s := newServer(t, whole("stop", ok))
-	if _, _, err := ask(t, s.model(), r); err != nil {
+	if _, _, err := modelrig.Ask(t, s.model(), r); err != nil {
 		t.Fatal(err)
 	}
-	return s.requests()[0]
+	return s.Requests()[0]
 }
 
 // calling is a conversation with calls that have results.
@@ -200,7 +192,7 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 	long := strings.Repeat("x", 65)
 	vllm := "chatcmpl-tool-0123456789abcdef0123456789abcdef"
 	s := newServer(t, whole("stop", ok))
-	_, _, err := ask(t, s.model(), agent.Request{Messages: calling(
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: calling(
 		agent.Call{ID: vllm, Name: "multi_tool_use.parallel"}, agent.Call{ID: vllm + "0", Name: "multi_tool_use_parallel"},
 		agent.Call{ID: "functions.read:0", Name: long}, agent.Call{ID: "", Name: long + "y"}, agent.Call{ID: "b", Name: "größe"}, agent.Call{ID: "c", Name: ""})})
 	if err != nil {
@@ -215,7 +207,7 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 			For string `json:"tool_call_id"`
 		}
 	}
-	if err := json.Unmarshal([]byte(s.requests()[0]), &got); err != nil {
+	if err := json.Unmarshal([]byte(s.Requests()[0]), &got); err != nil {
 		t.Fatal(err)
 	}
 	fits := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
@@ -234,9 +226,9 @@ func TestNamesAndIDsThatTheAPIRefusesAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
+func TestOddToolNameIsRestored(t *testing.T) {
 	tools := []agent.ToolSpec{{Name: "fs.read"}, {Name: "fs_read"}}
-	r := agent.Request{Messages: hello.Messages, Tools: tools}
+	r := agent.Request{Messages: modelrig.Hello().Messages, Tools: tools}
 	var got struct {
 		Tools []struct{ Function struct{ Name string } }
 	}
@@ -248,7 +240,7 @@ func TestAToolOfAnOddNameIsCalledByIt(t *testing.T) {
 		t.Fatalf("the tools are called %q and %q", odd, plain)
 	}
 	s := newServer(t, whole("tool_calls", `{"tool_calls":[{"index":0,"id":"a","function":{"name":"`+odd+`","arguments":"{}"}},{"index":1,"id":"b","function":{"name":"fs_read","arguments":"{}"}}]}`))
-	_, reply, err := ask(t, s.model(), r)
+	_, reply, err := modelrig.Ask(t, s.model(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,15 +261,15 @@ func TestNoCallsNow(t *testing.T) {
 	}
 }
 
-func TestAnEmptyAnswerLeavesOneQuestion(t *testing.T) {
-	same(t, sent(t, agent.Request{Messages: []agent.Message{agent.Text("hi"), {Role: agent.Assistant}, agent.Text("again")}}),
+func TestEmptyAnswerJoinsUserMessages(t *testing.T) {
+	modelrig.SameJSON(t, sent(t, agent.Request{Messages: []agent.Message{agent.Text("hi"), {Role: agent.Assistant}, agent.Text("again")}}),
 		`{"model": "test", "stream": true, "stream_options": {"include_usage": true}, "messages": [{"role": "user", "content": "hi\nagain"}]}`)
 }
 
-func TestASchemaThatIsNoneIsSaid(t *testing.T) {
+func TestInvalidSchemaIsReported(t *testing.T) {
 	s := newServer(t, whole("stop", ok))
-	_, _, err := ask(t, s.model(), agent.Request{Messages: hello.Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
-	if passing(t, err) || segno.KindOf(err) != segno.KindInvalid || len(s.requests()) > 0 {
+	_, _, err := modelrig.Ask(t, s.model(), agent.Request{Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "ls", Schema: json.RawMessage(`{bad`)}}})
+	if modelrig.IsTransient(err) || segno.KindOf(err) != segno.KindInvalid || len(s.Requests()) > 0 {
 		t.Errorf("%T %v of kind %v", err, err, segno.KindOf(err))
 	}
 }

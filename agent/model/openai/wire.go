@@ -74,6 +74,7 @@ type chunk struct {
 	Choices []struct {
 		Index        int
 		Delta        delta
+		Message      *delta // of an answer that is not a stream
 		FinishReason string `json:"finish_reason"`
 	}
 	Usage struct {

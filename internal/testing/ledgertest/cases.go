@@ -63,6 +63,8 @@ func cases() []testCase {
 		{name: "a pin of what does not exist", commit: onHead(func(c *segno.Commit) { c.Pin = &segno.Pin{Checkpoint: "wrong", Name: "p"} }), want: segno.KindNotFound},
 		{name: "a pin of a commit without a checkpoint", before: []segno.Commit{plain},
 			commit: segno.Commit{ID: "y", Thread: "t", Expect: "x", Pin: &segno.Pin{Checkpoint: "x", Name: "p"}}, want: segno.KindNotFound},
+		{name: "a pin of the commit's own checkpoint", commit: onHead(func(c *segno.Commit) { c.Checkpoint, c.Pin = turn(3), &segno.Pin{Checkpoint: "x", Name: "p"} }),
+			want: segno.KindNotFound},
 		{name: "a pin of a checkpoint", commit: segno.Commit{ID: "y", Thread: "t", Expect: "t2", Pin: &segno.Pin{Checkpoint: "t1", Name: "p"}},
 			head: head("t2", "t2", 3, 2)},
 		{name: "an operation", commit: logged, head: head("x", "x", 3, 2)},

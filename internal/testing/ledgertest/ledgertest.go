@@ -1,6 +1,6 @@
 // Package ledgertest is the table of cases of commit admission. internal/ledger implements the
 // rules; a store that applies a commit in another way, such as in one statement of SQL, must give
-// the same answers.
+// the same answers. storetest.Test runs the table on every store.
 package ledgertest
 
 import (

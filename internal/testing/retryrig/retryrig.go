@@ -42,8 +42,8 @@ type Server interface {
 	Restart(ctx context.Context) error
 }
 
-// Trial is a test on one store.
-type Trial struct {
+// RetryTrial is a test on one store.
+type RetryTrial struct {
 	Open   string // which opener of [Main] the callers use
 	Where  string
 	Server Server // nil if the store has none
@@ -94,7 +94,7 @@ type order struct {
 }
 
 // Run makes a trial.
-func Run(t *testing.T, trial Trial) {
+func Run(t *testing.T, trial RetryTrial) {
 	t.Helper()
 	o := order{Open: trial.Open, Where: trial.Where, Ledger: filepath.Join(t.TempDir(), "ledger"), Faults: trial.Faults,
 		Kill: trial.Memory == nil, Restart: trial.Server != nil}

@@ -154,7 +154,7 @@ func errorLine(out []byte) string {
 	return last
 }
 
-// Stop ends the server cleanly, waits for its end, and removes the directory that Postgres or Redis
+// Stop ends the server cleanly, waits for its end, and removes the directory that serverrig
 // created. A second call does nothing.
 func (s *Server) Stop() error {
 	if s.stopped {

@@ -9,25 +9,22 @@ import (
 	"github.com/dalsegno/segno/store/kv"
 )
 
-// batchFixture is a fixture whose KV has both optional interfaces.
+// batchFixture is a fixture whose KV has the optional interface.
 type batchFixture struct {
 	*fixture
 	kv.Batcher
-	kv.Getter
 }
 
 func batches(o Options) (all []test) {
 	add := func(name, rule string, run func(f batchFixture)) {
 		all = append(all, test{name, rule, func(f *fixture) {
-			b, batches := f.kv.(kv.Batcher)
-			g, reads := f.kv.(kv.Getter)
-			if batches && reads {
-				run(batchFixture{f, b, g})
+			if b, ok := f.kv.(kv.Batcher); ok {
+				run(batchFixture{f, b})
 			}
 		}})
 	}
 	add("many keys at once", "GetAll returns values in the order of the keys, and nil for a missing key", manyKeys)
-	add("all or none", "the changes of one batch are made together or not at all", allOrNone)
+	add("all or none", "consecutive changes of one group are made together or not at all, and none after a condition that does not hold", allOrNone)
 	add("conditions", "a batch is refused if one condition does not hold: none, any, some, a revision, alone", conditions)
 	add("revisions", "a batch returns the revisions that Get returns", revisions)
 	add("one of K batches", "of K concurrent batches with one condition one is made, completely", batchRace)
@@ -83,11 +80,11 @@ func manyKeys(f batchFixture) {
 
 func allOrNone(f batchFixture) {
 	f.put("t{a}there", "x", kv.RevNone)
-	f.refused(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Do: kv.ActDelete, Key: "t{a}other", If: kv.RevAny},
+	f.refused(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Delete: true, Key: "t{a}other", If: kv.RevAny},
 		kv.Op{Key: "t{a}there", Val: []byte("y"), If: kv.RevNone}, kv.Op{Key: "t{a}2", Val: []byte("2")})
 	f.missing("t{a}1", "t{a}2")
 	f.holds("t{a}there", "x")
-	f.batch(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Do: kv.ActDelete, Key: "t{a}there", If: kv.RevSome},
+	f.batch(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Delete: true, Key: "t{a}there", If: kv.RevSome},
 		kv.Op{Key: "t{b}2", Val: []byte("2")})
 	f.holds("t{a}1", "1")
 	f.holds("t{b}2", "2")
@@ -99,7 +96,7 @@ func allOrNone(f batchFixture) {
 
 func conditions(f batchFixture) {
 	one := f.put("t{a}k", "one", kv.RevNone)
-	check := func(key string, ifRev kv.Rev) kv.Op { return kv.Op{Do: kv.ActCheck, Key: key, If: ifRev} }
+	check := func(key string, ifRev kv.Rev) kv.Op { return kv.Op{Key: key, If: ifRev} }
 	f.batch(check("t{a}k", kv.RevSome), check("t{a}none", kv.RevNone), check("t{b}k", kv.RevAny))
 	f.batch(check("t{a}k", one))
 	f.refused(check("t{a}k", kv.RevNone))
@@ -118,7 +115,7 @@ func conditions(f batchFixture) {
 }
 
 func revisions(f batchFixture) {
-	revs := f.batch(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Do: kv.ActCheck, Key: "t{a}2"}, kv.Op{Key: "t{b}3", Val: []byte("3")})
+	revs := f.batch(kv.Op{Key: "t{a}1", Val: []byte("1")}, kv.Op{Key: "t{a}2"}, kv.Op{Key: "t{b}3", Val: []byte("3")})
 	if got := f.holds("t{a}1", "1"); got != revs[0] {
 		f.Fatalf("the revision is %s; Batch returned %s", got, revs[0])
 	}
@@ -168,9 +165,9 @@ func expire(f batchFixture, o Options) {
 		return kv.Op{Key: key, Val: []byte("x"), If: kv.RevAny, TTL: ttl}
 	}
 	f.batch(put("t{short}1", unit), put("t{short}2", unit), put("t{long}1", 10*unit), put("t{long}2", unit), put("t{ever}1", 0))
-	f.batch(put("t{ever}2", unit), kv.Op{Do: kv.ActCheck, Key: "t{none}1", If: kv.RevAny, TTL: unit})
+	f.batch(put("t{ever}2", unit), kv.Op{Key: "t{none}1", If: kv.RevAny, TTL: unit})
 	f.batch(put("t{renewed}1", unit), put("t{renewed}2", unit))
-	f.batch(kv.Op{Do: kv.ActCheck, Key: "t{renewed}1", If: kv.RevAny, TTL: 10 * unit})
+	f.batch(kv.Op{Key: "t{renewed}1", If: kv.RevAny, TTL: 10 * unit})
 	f.put("t{plain}1", "x", kv.RevNone)
 	o.Pass(f.T, f.kv, unit)
 	f.missing("t{short}1", "t{short}2", "t{none}1")

@@ -54,8 +54,19 @@ func keys() []test {
 			f.ok(f.kv.Delete(f.Context(), "t{a}k", kv.RevAny))
 			f.put("t{a}k", "again", kv.RevNone)
 		}},
+		{"change only what exists", "a Put or a Delete with RevSome changes a key that exists, and is a conflict without one", func(f *fixture) {
+			_, err := f.kv.Put(f.Context(), "t{a}k", []byte("x"), kv.RevSome)
+			f.kind(err, segno.KindConflict)
+			f.kind(f.kv.Delete(f.Context(), "t{a}k", kv.RevSome), segno.KindConflict)
+			f.missing("t{a}k")
+			f.put("t{a}k", "one", kv.RevNone)
+			f.put("t{a}k", "two", kv.RevSome)
+			f.holds("t{a}k", "two")
+			f.ok(f.kv.Delete(f.Context(), "t{a}k", kv.RevSome))
+			f.missing("t{a}k")
+		}},
 		{"values", "a value can be any bytes, up to 600,000", values},
-		{"keys are bytes", "a key can be any bytes up to 1,000; two keys that differ in one byte are different", hostileKeys},
+		{"keys are bytes", "a key is printable ASCII of up to 1,000 bytes; two keys that differ in one byte are different", hostileKeys},
 		{"copies", "changing bytes that were passed in or returned does not change a value", copies},
 		{"an ended context", "a call with an ended context changes nothing and is KindCancelled", endedContext},
 	}
@@ -70,7 +81,7 @@ func values(f *fixture) {
 		key := fmt.Sprintf("v{%d}k", i)
 		f.put(key, val, kv.RevNone)
 		f.holds(key, val)
-		if g, ok := f.kv.(kv.Getter); ok {
+		if g, ok := f.kv.(kv.Batcher); ok {
 			vals, err := g.GetAll(f.Context(), []string{key})
 			f.ok(err)
 			if vals[0] == nil || string(vals[0]) != val {
@@ -173,6 +184,22 @@ func lists() []test {
 				}
 			}
 			f.holds("t{a}00", "y")
+		}},
+		{"a list whose keys are deleted", "a caller may delete each key that a list yields before it reads the next one", func(f *fixture) {
+			const keys = 57
+			for i := range keys {
+				f.put(fmt.Sprintf("t{a}%02d", i), "x", kv.RevNone)
+			}
+			n := 0
+			for item, err := range f.kv.List(f.Context(), "t{a}", "", 0) {
+				f.ok(err)
+				f.ok(f.kv.Delete(f.Context(), item.Key, kv.RevAny))
+				n++
+			}
+			if n != keys {
+				f.Fatalf("the list has %d keys; want %d", n, keys)
+			}
+			f.listed("t{a}", "", 0)
 		}},
 	}
 }

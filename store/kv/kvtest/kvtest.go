@@ -3,7 +3,7 @@
 //
 //	kvtest.Test(t, func(t *testing.T) kv.KV { return open(t) }, kvtest.Options{})
 //
-// The optional interfaces [kv.Getter] and [kv.Batcher] are tested if the KV has both. A store on a KV
+// The optional interface [kv.Batcher] is tested if the KV has it. A store on a KV
 // that passes should pass the tests of store/storetest.
 package kvtest
 

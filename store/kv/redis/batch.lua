@@ -1,6 +1,6 @@
--- Each op is seven arguments: the hash's place in KEYS, the action (0 put, 1 delete,
--- 2 check), the field, the condition ("" none, "*" any, "+" some, else the SHA-1 of
--- the value), whether the field must be alone, a time to live, and the value.
+-- Each op is seven arguments: the hash's place in KEYS, the action (put, delete
+-- or check), the field, the condition ("" none, "*" any, "+" some, else the SHA-1 of
+-- the value), "alone" if the field must be that, a time to live, and the value.
 -- Returns the place of the first op whose condition does not hold, or 0.
 for i = 1, #ARGV, 7 do
   local hash, field, cond = KEYS[tonumber(ARGV[i])], ARGV[i + 2], ARGV[i + 3]
@@ -13,7 +13,7 @@ for i = 1, #ARGV, 7 do
     local val = redis.call("HGET", hash, field)
     ok = val and redis.sha1hex(val) == cond
   end
-  if ok and ARGV[i + 4] == "1" then
+  if ok and ARGV[i + 4] == "alone" then
     ok = redis.call("HLEN", hash) == redis.call("HEXISTS", hash, field)
   end
   if not ok then
@@ -26,9 +26,9 @@ for i = 1, #ARGV, 7 do
   if ttl > 0 then
     left = redis.call("PTTL", hash)
   end
-  if act == "0" then
+  if act == "put" then
     redis.call("HSET", hash, field, ARGV[i + 6])
-  elseif act == "1" then
+  elseif act == "delete" then
     redis.call("HDEL", hash, field)
   end
   if left == -2 or left >= 0 and left < ttl then

@@ -10,8 +10,8 @@
 //
 // # Durability
 //
-// A commit is as durable as the server makes a write. redis.conf decides what is lost when the server
-// is killed or the machine loses power:
+// A commit is as durable as the server makes a write. redis.conf decides which commits a killed
+// server or a power cut loses:
 //
 //	appendonly yes, appendfsync always     nothing: each commit is on disk before it is
 //	                                       acknowledged

@@ -29,7 +29,6 @@ type hashKV struct {
 
 var (
 	_ kv.KV      = (*hashKV)(nil)
-	_ kv.Getter  = (*hashKV)(nil)
 	_ kv.Batcher = (*hashKV)(nil)
 )
 
@@ -37,7 +36,7 @@ var (
 // which must not contain a brace.
 func newKV(client goredis.UniversalClient, prefix string) (*hashKV, error) {
 	if strings.ContainsAny(prefix, "{}") {
-		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix has a brace")
+		return nil, segno.Errorf(segno.KindInvalid, "open store", prefix, "the prefix contains a brace")
 	}
 	_, cluster := client.(*goredis.ClusterClient)
 	return &hashKV{client: client, cluster: cluster, prefix: prefix}, nil
@@ -75,11 +74,11 @@ func (r *hashKV) Put(ctx context.Context, key string, val []byte, ifRev kv.Rev) 
 
 // Delete implements [kv.KV].
 func (r *hashKV) Delete(ctx context.Context, key string, ifRev kv.Rev) error {
-	_, err := r.Batch(ctx, []kv.Op{{Do: kv.ActDelete, Key: key, If: ifRev}})
+	_, err := r.Batch(ctx, []kv.Op{{Delete: true, Key: key, If: ifRev}})
 	return err
 }
 
-// GetAll implements [kv.Getter]: one command per group, in one pipeline.
+// GetAll implements [kv.Batcher]: one command per group, in one pipeline.
 func (r *hashKV) GetAll(ctx context.Context, keys []string) ([][]byte, error) {
 	var hashes []string
 	fields, places := map[string][]string{}, map[string][]int{}
@@ -136,7 +135,7 @@ func (r *hashKV) Batch(ctx context.Context, ops []kv.Op) ([]kv.Rev, error) {
 	}
 	revs := make([]kv.Rev, len(ops))
 	for i, o := range ops {
-		if o.Do == kv.ActPut {
+		if o.Val != nil {
 			revs[i] = revOf(o.Val)
 		}
 	}
@@ -153,11 +152,17 @@ func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 			keys = append(keys, hash)
 			index[hash] = len(keys)
 		}
-		alone := 0
-		if o.Alone {
-			alone = 1
+		act, alone := "check", ""
+		switch {
+		case o.Delete:
+			act = "delete"
+		case o.Val != nil:
+			act = "put"
 		}
-		args = append(args, index[hash], int(o.Do), field, string(o.If), alone, o.TTL.Milliseconds(), o.Val)
+		if o.Alone {
+			alone = "alone"
+		}
+		args = append(args, index[hash], act, field, string(o.If), alone, o.TTL.Milliseconds(), o.Val)
 	}
 	failed, err := batchScript().Run(ctx, r.client, keys, args...).Int()
 	if err != nil {
@@ -188,26 +193,19 @@ func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter
 	}
 }
 
-// list reads all of a group at once if it wants all of it, else the names of the fields and then the
-// values of those that it wants.
+// list reads the names of the fields, and then the values of those that it wants. If it wants all of a
+// group it reads both at once.
 func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
 	groups := []string{kv.Group(prefix)}
 	inGroup := strings.HasSuffix(groups[0], "}")
-	if !inGroup {
-		if groups, err = r.groups(ctx, prefix); err != nil {
-			return nil, nil, err
-		}
+	if inGroup && limit == 0 && after == "" {
+		return r.listGroup(ctx, groups[0], prefix)
 	}
-	wantsAll := inGroup && limit == 0 && after == ""
-	values := map[string]string{}
+	if !inGroup {
+		groups, err = r.groups(ctx, prefix)
+	}
 	for _, group := range groups {
-		var fields []string
-		if wantsAll {
-			values, err = r.client.HGetAll(ctx, r.prefix+group).Result()
-			fields = slices.Collect(maps.Keys(values))
-		} else {
-			fields, err = r.client.HKeys(ctx, r.prefix+group).Result()
-		}
+		fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
 		if err != nil {
 			return nil, nil, fail("list keys", group, err)
 		}
@@ -221,14 +219,21 @@ func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (key
 	if limit > 0 && len(keys) > limit {
 		keys = keys[:limit]
 	}
-	if !wantsAll && len(keys) > 0 {
+	if err == nil && len(keys) > 0 {
 		vals, err = r.GetAll(ctx, keys)
-		return keys, vals, err
 	}
-	for _, key := range keys {
-		vals = append(vals, []byte(values[key[len(groups[0]):]]))
+	return keys, vals, err
+}
+
+// listGroup returns the keys of a group that begin with prefix, in one round trip.
+func (r *hashKV) listGroup(ctx context.Context, group, prefix string) (keys []string, vals [][]byte, err error) {
+	values, err := r.client.HGetAll(ctx, r.prefix+group).Result()
+	for _, field := range slices.Sorted(maps.Keys(values)) {
+		if key := group + field; strings.HasPrefix(key, prefix) {
+			keys, vals = append(keys, key), append(vals, []byte(values[field]))
+		}
 	}
-	return keys, vals, nil
+	return keys, vals, fail("list keys", group, err)
 }
 
 // groups returns the groups that begin with prefix.
@@ -260,7 +265,7 @@ func pattern(text string) string {
 // busy matches the errors of a server that cannot answer yet.
 var busy = regexp.MustCompile(`^(LOADING|BUSY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN) `)
 
-// fail returns an error of the kind that fits what the client or the server reported.
+// fail gives an error of the client or the server a kind.
 func fail(op, key string, err error) error {
 	kind := segno.KindIO
 	switch {

@@ -201,7 +201,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 	before = h.n.Load()
 	load(t, at(), line[200].ID)
-	if n := h.n.Load() - before; n != 3 { // a ping, a look-up, a line
+	if n := h.n.Load() - before; n != 3 { // the seal mark, an index entry, a line
 		t.Fatalf("a line that nobody had seen took %d round trips", n)
 	}
 	before = h.n.Load()

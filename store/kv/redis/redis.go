@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -19,8 +20,8 @@ type Options struct {
 	Clock func() time.Time
 	// Prefix begins each key, so that several stores can share a server; "" is "segno:".
 	Prefix string
-	// Key, if it is not nil, seals all values: 32 random bytes. [kv.Options] lists what a reader learns
-	// without the key. With a key that is not the store's Open returns [segno.KindRefused].
+	// Key, if it is not nil, seals all values: 32 random bytes. [kv.Options] lists the facts that a reader
+	// learns without the key. With a key that is not the store's Open returns [segno.KindRefused].
 	Key []byte
 }
 
@@ -35,13 +36,13 @@ type Store struct {
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	options, err := goredis.ParseURL(url)
 	if err != nil { // the cause may contain a password
-		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is no redis:// or rediss:// URL")
+		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is not a redis:// or rediss:// URL")
 	}
 	options.ContextTimeoutEnabled = true
 	client := goredis.NewClient(options)
 	s, err := OpenClient(ctx, client, o)
 	if err != nil {
-		client.Close()
+		_ = client.Close() // err is the error that matters
 		return nil, err
 	}
 	s.client = client
@@ -69,7 +70,7 @@ func OpenClient(ctx context.Context, client goredis.UniversalClient, o Options) 
 func (s *Store) Close() error {
 	err := s.Store.Close()
 	if s.client != nil {
-		if errClient := s.client.Close(); err == nil && errClient != goredis.ErrClosed {
+		if errClient := s.client.Close(); err == nil && !errors.Is(errClient, goredis.ErrClosed) {
 			err = fail("close store", "", errClient)
 		}
 	}

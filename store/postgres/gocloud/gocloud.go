@@ -44,7 +44,7 @@ func (b bucket) List(ctx context.Context, prefix string) iter.Seq2[string, error
 	return func(yield func(string, error) bool) {
 		for objects := b.Bucket.List(&blob.ListOptions{Prefix: prefix}); ; {
 			o, err := objects.Next(ctx)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			if err != nil {

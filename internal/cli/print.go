@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"github.com/dalsegno/segno"
+)
+
+// printer writes the text of a result and colours it for a terminal. It keeps the first error
+// and writes nothing after it, so the code that prints a result handles no errors.
+type printer struct {
+	paint
+	w   io.Writer
+	err error
+}
+
+func (a *app) printer(w io.Writer) *printer { return &printer{paint: a.paint(w), w: w} }
+
+// linef writes one line.
+func (p *printer) linef(format string, args ...any) { p.write(fmt.Sprintf(format, args...) + "\n") }
+
+func (p *printer) write(text string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, text)
+	}
+}
+
+// fail makes err the error of the result, if there is none yet.
+func (p *printer) fail(err error) { p.err = cmp.Or(p.err, err) }
+
+// print writes the result: v with --json, else the lines that text prints.
+func (a *app) print(v any, text func(p *printer)) error {
+	a.bar.erase()
+	if a.json {
+		enc := encoder(a.Stdout)
+		enc.SetIndent("", "  ")
+		return wrapWriteError(enc.Encode(v))
+	}
+	p := a.printer(a.Stdout)
+	text(p)
+	return wrapWriteError(p.err)
+}
+
+// printLong is print for a result that may be longer than the terminal.
+func (a *app) printLong(v any, text func(p *printer)) error {
+	pager := a.newPager()
+	if pager == nil || a.json {
+		return a.print(v, text)
+	}
+	a.bar.erase()
+	p := a.printer(pager)
+	text(p)
+	return wrapWriteError(pager.close(p.err))
+}
+
+// wrapWriteError gives a failed write of the result the kind of a disk error.
+func wrapWriteError(err error) error {
+	var write *fs.PathError
+	if segno.KindOf(err) == segno.KindInternal && errors.As(err, &write) && write.Op == "write" {
+		return segno.NewError(segno.KindIO, "write result", "", err)
+	}
+	return err
+}
+
+// notef writes a line that is not part of the result to standard error.
+func (a *app) notef(format string, args ...any) {
+	a.bar.erase()
+	fmt.Fprintf(a.Stderr, format+"\n", args...)
+}
+
+// report prints an error: one line, and a hint.
+func (a *app) report(err error) {
+	if err == nil || errors.Is(err, errPrinted) {
+		a.bar.erase()
+		return
+	}
+	text := clean(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "))
+	hint := clean(segno.HintOf(err))
+	if !a.json {
+		a.notef("segno: %s", text)
+		if hint != "" {
+			a.notef("hint: %s", hint)
+		}
+		return
+	}
+	a.bar.erase()
+	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
+	if approval := (*approvalError)(nil); errors.As(err, &approval) {
+		fields["waiting"] = approval.ids
+	}
+	_ = encoder(a.Stderr).Encode(fields)
+}
+
+// terminal reports whether f is a terminal.
+func terminal(f any) bool {
+	file, ok := fileOf(f)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// fileOf returns the file behind a stream or behind a pager.
+func fileOf(f any) (*os.File, bool) {
+	if p, ok := f.(*pager); ok {
+		return p.out, true
+	}
+	file, ok := f.(*os.File)
+	return file, ok
+}
+
+// encoder writes JSON that is safe on a terminal: characters that could control the terminal
+// are escaped, so the document has the same value.
+func encoder(w io.Writer) *json.Encoder {
+	e := json.NewEncoder(escapingWriter{w})
+	e.SetEscapeHTML(false)
+	return e
+}
+
+// escapingWriter escapes within the strings of JSON documents, each of which is one write.
+type escapingWriter struct{ io.Writer }
+
+func (h escapingWriter) Write(p []byte) (int, error) {
+	out := make([]byte, 0, len(p))
+	for rest := p; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == '\n' || !unsafe(r) && (r != utf8.RuneError || n > 1) {
+			out = append(out, rest[:n]...)
+		} else {
+			for _, unit := range utf16.Encode([]rune{r}) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
+		}
+		rest = rest[n:]
+	}
+	if _, err := h.Writer.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// maxPaths is the number of changes that a move lists without --verbose.
+const maxPaths = 20
+
+// writeSummary lists changes. It sums up many changes by directory, unless --verbose is set.
+func (a *app) writeSummary(p *printer, changes []change) {
+	if a.verbose || len(changes) <= maxPaths {
+		p.changes(changes)
+		return
+	}
+	groups := byDirectory(changes, maxPaths)
+	shown := groups[:min(len(groups), maxPaths)]
+	for _, g := range shown {
+		if len(g.changes) == 1 {
+			p.changes(g.changes)
+		} else {
+			p.linef("  %s  %s%s", quotePath(g.dir+"/"), p.files(g.counts()), g.merged())
+		}
+	}
+	rest := ""
+	if n := len(groups) - len(shown); n > 0 {
+		rest = fmt.Sprintf(", also in %d more directories", n)
+	}
+	p.linef("%s", p.dim(fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
+}
+
+// changes lists changes, one on each line.
+func (p *printer) changes(changes []change) {
+	for _, x := range changes {
+		line := fmt.Sprintf("  %s %s", x.Sign, x.name())
+		if x.Merged {
+			line += "  merged"
+		}
+		switch x.Sign {
+		case "+":
+			line = p.added(line)
+		case "-":
+			line = p.gone(line)
+		}
+		p.linef("%s", line)
+	}
+}
+
+// group has the changes below a directory.
+type group struct {
+	dir     string
+	changes []change
+}
+
+// byDirectory groups changes by directory, at the greatest depth that needs at most most groups.
+// If there are more directories at the top, the directories with the most changes come first.
+func byDirectory(changes []change, most int) (groups []group) {
+	for depth := 64; depth > 0; depth-- {
+		groups = nil
+		at := map[string]int{}
+		for _, c := range changes {
+			dir := ancestorDir(c, depth)
+			i, ok := at[dir]
+			if !ok {
+				i = len(groups)
+				at[dir], groups = i, append(groups, group{dir: dir})
+			}
+			if groups[i].changes = append(groups[i].changes, c); depth > 1 && len(groups) > most {
+				break
+			}
+		}
+		if len(groups) <= most {
+			return groups
+		}
+	}
+	slices.SortStableFunc(groups, func(a, b group) int { return len(b.changes) - len(a.changes) })
+	return groups
+}
+
+// ancestorDir returns the first depth parts of the directory of a change.
+func ancestorDir(c change, depth int) string {
+	parts := strings.Split(c.Path, "/")
+	if c.Type != string(segno.EntityDir) {
+		parts = parts[:len(parts)-1]
+	}
+	if len(parts) == 0 {
+		return "."
+	}
+	return strings.Join(parts[:min(len(parts), depth)], "/")
+}
+
+func (g group) counts() string {
+	var n segno.Counts
+	for _, c := range g.changes {
+		switch {
+		case c.Type == string(segno.EntityDir):
+		case c.Sign == "+":
+			n.Added++
+		case c.Sign == "-":
+			n.Deleted++
+		default:
+			n.Modified++
+		}
+	}
+	if n.IsZero() {
+		return "directories only"
+	}
+	return counts(n)
+}
+
+func (g group) merged() string {
+	if n := len(mergedOf(g.changes)); n > 0 {
+		return fmt.Sprintf("  %d merged", n)
+	}
+	return ""
+}
+
+func mergedOf(changes []change) []change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return !c.Merged })
+}

@@ -1,0 +1,253 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// sessionStore is one session in the store and in the session index: its record, and the lease on
+// its thread. It knows nothing of the client and the agent's process.
+type sessionStore struct {
+	proxy  *proxy
+	record sessionRecord
+	lease  segno.Lease // while a turn runs
+
+	inTurn     bool // a turn is under way: its timeline is opened once
+	unrecorded bool // that turn could not be recorded, and the user chose to continue
+	opened     *timeline.Timeline
+	openedRoot os.FileInfo // of the workspace of opened, when it was opened
+
+	story      *preamble.Builder // of the thread up to storyAt; nil if it must be read again
+	storyAt    segno.CommitID
+	forkedFrom string        // of a fork: the directory to which its conversation so far refers
+	history    *replayReader // the turns from before segno, until there is a thread to hold them
+
+	replaced map[segno.SessionID]bool // agent sessions that were replaced within a turn: they may hold half of it
+	unusable map[segno.SessionID]bool // agent sessions that the agent lists but does not have when prompted
+}
+
+// load reads the session's record, once. The index is read lazily: most messages of a
+// session need only its ids. If the index has none, the record describes a session of the
+// agent. A record that cannot be read is an error: else it would be overwritten.
+func (l *sessionStore) load(id segno.SessionID) error {
+	if l.record.Client != "" {
+		return nil
+	}
+	r, err := l.proxy.index.read(id)
+	if segno.KindOf(err) == segno.KindNotFound {
+		r, err = l.foreignRecord(id)
+	}
+	if err != nil {
+		return err
+	}
+	r.Agent = l.proxy.agent.name() // the client may have changed it
+	l.record = r
+	return nil
+}
+
+// foreignRecord is the record of a session that the index does not have.
+func (l *sessionStore) foreignRecord(id segno.SessionID) (r sessionRecord, err error) {
+	r = sessionRecord{Client: id, Upstream: id, Opened: l.proxy.Place.Now(), Foreign: true}
+	t, err := find(l.proxy.store.Threads(l.proxy.ctx, segno.ThreadQuery{Session: id, Limit: 1}), nil)
+	if err != nil {
+		return r, err
+	}
+	if t != nil {
+		r.Thread, r.Title = t.ID, t.Title
+	}
+	r.Dir, err = l.proxy.store.SessionDir(l.proxy.ctx, id)
+	return r, err
+}
+
+// save makes the session's record durable.
+func (l *sessionStore) save() error { return l.proxy.index.write(l.record) }
+
+// touch records that the session was used. An error only affects the next run, and is
+// logged.
+func (l *sessionStore) touch() {
+	l.record.Used = l.proxy.Place.Now()
+	l.proxy.logErr(l.save())
+}
+
+// endTurn forgets the timeline of the turn and that the turn was not recorded.
+func (l *sessionStore) endTurn() {
+	l.inTurn, l.unrecorded, l.opened, l.openedRoot = false, false, nil, nil
+}
+
+// timeline returns the timeline of the workspace at the session's directory. Within a turn
+// it is opened once, or again if another directory has replaced the workspace's.
+func (l *sessionStore) timeline(ctx context.Context) (*timeline.Timeline, error) {
+	if l.openedRoot != nil {
+		if now, err := os.Stat(l.opened.Workspace.Root()); err == nil && os.SameFile(l.openedRoot, now) {
+			return l.opened.WithLease(l.lease), nil
+		}
+	}
+	rec, err := l.proxy.store.RegisterRoot(ctx, l.record.Dir)
+	if err != nil {
+		return nil, err
+	}
+	tl, err := l.proxy.store.Timeline(rec, nil)
+	if err != nil {
+		return nil, err
+	}
+	if l.inTurn {
+		l.opened = tl
+		l.openedRoot, _ = os.Stat(tl.Workspace.Root()) // without it the next use opens it again
+	}
+	return tl.WithLease(l.lease), nil
+}
+
+// needsHistory reports whether the session may have turns that only the agent can show: the
+// proxy did not make the session, and its transcript cannot be read here.
+func (l *sessionStore) needsHistory() bool {
+	return l.record.Thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
+}
+
+// openThread makes the session's thread, with the turns that the agent replayed.
+func (l *sessionStore) openThread(ctx context.Context, title string) error {
+	tl, err := l.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	incomplete := l.needsHistory()
+	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir},
+		Title: title, Name: l.record.Name}
+	if l.history != nil {
+		o.Earlier = l.history.turns
+	}
+	if l.record.Thread, err = tl.AdoptSession(ctx, o); err != nil {
+		return err
+	}
+	l.record.IncompleteHistory, l.history = incomplete, nil
+	if l.record.Title == "" {
+		l.record.Title = timeline.Title(title)
+	}
+	return l.save()
+}
+
+// setThread makes another thread the session's. incomplete is that thread's
+// IncompleteHistory. The present thread gets a record with another client id if it has none,
+// because clients reach threads only by ids.
+func (l *sessionStore) setThread(ctx context.Context, thread segno.ThreadID, title string, incomplete bool) error {
+	records, err := l.proxy.index.all()
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(records, func(r sessionRecord) bool {
+		return r.Thread == l.record.Thread && r.Client != l.record.Client && !r.Deleted
+	}) {
+		head, err := l.proxy.store.Head(ctx, l.record.Thread)
+		if err != nil {
+			return err
+		}
+		kept := l.record
+		kept.Client, kept.Upstream = segno.SessionID(segno.NewID()), head.Link.Session
+		if err := l.proxy.index.write(kept); err != nil {
+			return err
+		}
+	}
+	l.record.Thread, l.record.IncompleteHistory, l.story = thread, incomplete, nil
+	if title != "" {
+		l.record.Title = title
+	}
+	return l.save()
+}
+
+// join records that the thread continues in a session of the agent. It ignores the
+// cancellation of ctx: the agent has the session already, and it must not be forgotten.
+func (l *sessionStore) join(ctx context.Context, link segno.Link) error {
+	if l.unrecorded {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	tl, err := l.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	if err := tl.JoinSession(ctx, l.record.Thread, link); err != nil {
+		return fmt.Errorf("record session: %w", err)
+	}
+	return nil
+}
+
+// joinExisting is join for a session of the thread's chain, unless the thread is in that
+// session already.
+func (l *sessionStore) joinExisting(ctx context.Context, st threadState) error {
+	if st.head.Link.Session == st.link.Session {
+		return nil
+	}
+	link := *st.link
+	link.Start, link.Reason, link.At = l.proxy.Place.Now(), string(segno.VerbSwitch), st.at.ID
+	return l.join(ctx, link)
+}
+
+// newLink is a link to a session that begins at a checkpoint.
+func (l *sessionStore) newLink(up segno.SessionID, reason string, fidelity segno.Fidelity, at segno.CommitID) segno.Link {
+	return segno.Link{Agent: l.record.Agent, Session: up, Dir: l.record.Dir, Start: l.proxy.Place.Now(),
+		Reason: reason, Fidelity: fidelity, At: at}
+}
+
+// closeAbandoned ends the turns that an earlier run left open, as interrupted. It first
+// kills the agents of such runs: they would continue those turns, in sessions that are about
+// to continue here.
+func (l *sessionStore) closeAbandoned(ctx context.Context) error {
+	tl, err := l.timeline(ctx)
+	if err != nil {
+		return err
+	}
+	turns, err := tl.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Owner != "" && ownerGone(t.Owner) && t.Group > 1 && groupLives(t.Group, t.GroupStart) {
+			l.proxy.logf("killing the agent of a run that has ended (process group %d)", t.Group)
+			killGroup(t.Group)
+			waitGroup(ctx, t.Group)
+		}
+	}
+	return tl.CloseAbandonedTurns(ctx)
+}
+
+// readStory brings the story up to a commit. Preambles are made of it, and they must be ready
+// before they are needed: it is read at the end of each turn. readStory reads only the commits
+// behind the story's end, because a turn may have thousands of entries. If the story's end is
+// not among the last commits of the line, the thread has moved, and all is read again.
+func (l *sessionStore) readStory(ctx context.Context, head segno.CommitID) error {
+	if l.story != nil && l.storyAt == head {
+		return nil
+	}
+	window := segno.Window{Entries: true}
+	if l.story != nil {
+		const recent = 8
+		line, err := l.proxy.store.Load(ctx, head, segno.Window{Last: recent})
+		if err != nil {
+			return err
+		}
+		end := slices.IndexFunc(line.Commits, func(n segno.Node) bool { return n.ID == l.storyAt })
+		if end < 0 {
+			l.story = nil
+		} else {
+			window.Last = len(line.Commits) - 1 - end
+		}
+	}
+	line, err := l.proxy.store.Load(ctx, head, window)
+	if err != nil {
+		return err
+	}
+	if l.story == nil {
+		l.story = preamble.FromCommits(line.Commits)
+	} else {
+		for _, n := range line.Commits {
+			l.story.Add(n)
+		}
+	}
+	l.storyAt = head
+	return nil
+}

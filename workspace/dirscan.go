@@ -1,0 +1,222 @@
+package workspace
+
+import "github.com/dalsegno/segno/internal/gitignore"
+
+// dirScan compares one directory with its entries in the index. As long as both have the
+// same names in the same order it allocates nothing.
+type dirScan struct {
+	scan *scan
+	n    *node
+	dir  *dirHandle
+
+	old    []entry
+	next   int     // where in old the next name is expected
+	same   bool    // everything so far is old[:next]
+	out    []entry // the present entries, from the first difference on
+	tagged bool    // it is a cache directory
+
+	reads []int32 // entries to read
+	large []int32 // entries to read unless git ignores them
+	late  []int32 // entries to read if they fit into the budget
+	found []task  // directories below
+}
+
+// visit handles one name of the directory.
+func (l *dirScan) visit(name []byte, st *stat, err error) {
+	if l.tagged {
+		return
+	}
+	if name[0] == '.' && err == nil && !st.is(typeDir) && isTemp(string(name)) {
+		l.addStray(string(name))
+		return
+	}
+	before := l.expect(name)
+	if before != nil && err == nil && l.unchanged(before, st) {
+		if !l.same {
+			l.out = append(l.out, *before)
+		}
+		return
+	}
+	if l.same && before != nil {
+		l.differ(l.next - 1)
+	} else {
+		l.differ(l.next)
+	}
+	e := entry{name: string(name), st: *st}
+	if err != nil {
+		e.protect(whyUnreadable)
+	} else {
+		l.classify(&e, before)
+	}
+	if e.kind != 0 && !l.tagged {
+		l.out = append(l.out, e)
+	}
+}
+
+// expect returns the entry of the index with this name, or nil.
+func (l *dirScan) expect(name []byte) *entry {
+	if l.next < len(l.old) && l.old[l.next].name == string(name) {
+		l.next++
+		return &l.old[l.next-1]
+	}
+	l.differ(l.next)
+	i, ok := l.n.position(string(name))
+	if !ok {
+		return nil
+	}
+	l.next = i + 1
+	return &l.old[i]
+}
+
+// differ records the first difference. From then on, out collects the entries. It
+// starts with the first entries of the index.
+func (l *dirScan) differ(first int) {
+	if l.same {
+		l.same = false
+		l.out = append(make([]entry, 0, len(l.old)+8), l.old[:first]...)
+	}
+}
+
+// addStray records a temporary file of an interrupted Apply, which the snapshot removes.
+// There is one caller at a time, so that no Apply is still writing it.
+func (l *dirScan) addStray(name string) {
+	if !isApplyTemp(name) {
+		return
+	}
+	l.scan.mu.Lock()
+	l.scan.strays = append(l.scan.strays, join(l.n.path, name))
+	l.scan.mu.Unlock()
+}
+
+// unchanged reports whether the entry of the index is still correct. The entry of a
+// directory is if its mode is the same. The directory is scanned in any case, unless the
+// caller knows that it did not change.
+func (l *dirScan) unchanged(before *entry, st *stat) bool {
+	switch before.kind {
+	case kindFile, kindHardLink, kindSymlink:
+		return *st == before.st && !l.scan.reclassify && (!before.held || l.staysHeld(before))
+	case kindDir:
+		if !st.is(typeDir) || st.perm() != before.st.perm() || st.owner() != before.st.owner() {
+			return false
+		}
+		why, held := l.verdict(before.name, st)
+		if why != "" {
+			return false
+		}
+		if before.held != held {
+			before.held = held
+			l.scan.changed.Store(true)
+		}
+		if l.scan.only == nil || l.scan.only[before.child.path] {
+			l.found = append(l.found, task{n: before.child})
+		}
+		return true
+	}
+	if isGitFile(before.name, st) || !l.staysProtected(before, st) {
+		return false
+	}
+	before.st = *st // a fork copies the path as it is now, which may be a file instead of a directory
+	return true
+}
+
+// staysProtected is unchanged for an entry that the index has as protected.
+func (l *dirScan) staysProtected(before *entry, st *stat) bool {
+	at, rules := join(l.n.path, before.name), l.scan.protected
+	switch before.note {
+	case whyUnreadable, whyChanging, whyBudget:
+		return false
+	case whyDeep:
+		return st.is(typeDir)
+	case whyLargeIgnore:
+		return *st == before.st && !l.scan.reclassify && !rules.cover.holds(at, false, whyLargeIgnore)
+	case whyCache:
+		why, _ := l.verdict(before.name, st)
+		return st.is(typeDir) && why == "" && rules.isCache(l.dir, before.name, at) && !rules.holdsCache(at)
+	}
+	if why := special(st); why != "" {
+		return before.note == why
+	}
+	why, _ := rules.protects(l.n.path, before.name, st.is(typeDir), l.dir)
+	return before.note == why
+}
+
+// staysHeld reports whether the cover still holds an unchanged file or symlink.
+func (l *dirScan) staysHeld(before *entry) bool {
+	switch why, held := l.verdict(before.name, &before.st); {
+	case why != "":
+		return false
+	case held:
+		return true
+	case before.name == cacheTag:
+		return l.scan.rules.holdsCache(l.n.path)
+	}
+	return l.scan.rules.cover.holds(join(l.n.path, before.name), false, whyLargeIgnore)
+}
+
+// verdict returns why this entry is protected, or "", and whether it is held.
+func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
+	if why := special(st); why != "" {
+		return why, false
+	}
+	if isGitFile(name, st) {
+		return "", false
+	}
+	return l.scan.rules.protects(l.n.path, name, st.is(typeDir), l.dir)
+}
+
+// classify fills in a new or changed entry; before, which may be nil, is the entry of the
+// index. An entry that vanishes meanwhile keeps kind 0.
+func (l *dirScan) classify(e, before *entry) {
+	why, held := l.verdict(e.name, &e.st)
+	if why != "" {
+		e.protect(why)
+		return
+	}
+	switch e.st.mode & typeMask {
+	case typeDir:
+		if why := l.scan.dir.budget.tooDeep(l.n.path, e.name); why != "" {
+			e.protect(why)
+			return
+		}
+		e.kind = kindDir
+		if before != nil && before.kind == kindDir {
+			e.child = before.child
+		} else {
+			e.child = &node{path: join(l.n.path, e.name), fresh: true}
+			e.child.dirty.Store(true)
+		}
+		l.found = append(l.found, task{n: e.child})
+	case typeSymlink:
+		if !l.scan.readSymlink(l.dir, e) {
+			e.protect(whyUnreadable)
+		}
+	default:
+		l.classifyFile(e, before)
+	}
+	e.held = e.held || held && e.kind != kindProtected
+}
+
+// classifyFile adds a new or changed file to one of the lists of files to read.
+func (l *dirScan) classifyFile(e, before *entry) {
+	rules, path := l.scan.rules, l.n.path
+	if e.name == cacheTag && path != "" && rules.mayTag(path) && l.dir.beginsWith(cacheTag, cacheSignature) {
+		if !rules.holdsCache(path) {
+			l.tagged = true
+			return
+		}
+		e.held = true
+	}
+	e.kind = kindFile
+	switch at := int32(len(l.out)); {
+	case before != nil && before.isFile() && before.st == e.st:
+		held := e.held
+		*e = *before // the rules changed, the file did not
+		e.held = held
+	case e.st.size > maxIgnored && rules.ignore.Match(join(path, e.name), false) != gitignore.Kept:
+		l.large = append(l.large, at)
+	case before != nil && before.note == whyBudget:
+		l.late = append(l.late, at)
+	default:
+		l.reads = append(l.reads, at)
+	}
+}

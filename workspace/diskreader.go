@@ -1,0 +1,218 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"io"
+	"path"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// present is the state of a path right now.
+type present struct {
+	segno.Entity
+	st      stat // zero if there is nothing
+	suspect bool // its content may change while its stat stays
+}
+
+// diskReader finds out the present state of paths. It reads every file: a file that is about
+// to be replaced is never judged by the index.
+type diskReader struct {
+	root    *dirHandle
+	rules   *rules
+	budget  budget
+	clock   clock
+	index   *node             // has which large files git ignores; may be nil
+	guarded map[string]string // directory → why it, or one above it, is protected
+	// listNames, if not nil, lists a directory of a file system on which a lookup may find an
+	// entry by another spelling of its name.
+	listNames func(dir string) ([]string, error)
+	listed    map[string][]string // directory → its names
+}
+
+// newReader returns a reader of the tree at root.
+func (d *Dir) newReader(ctx context.Context, root *dirHandle) (*diskReader, error) {
+	self, err := root.lstat("")
+	if err != nil {
+		return nil, pathError("restore", d.root, err)
+	}
+	r := &diskReader{
+		root: root, budget: d.budget, clock: newClock(root, self), listNames: d.listNames,
+		guarded: make(map[string]string), listed: make(map[string][]string),
+	}
+	if d.listNames == nil && foldsNames {
+		r.listNames = root.names
+	}
+	if x := d.loadIndex(self); x != nil {
+		r.index = x.top
+	}
+	r.rules, err = d.rules(ctx, root)
+	return r, err
+}
+
+// look returns the entity at path p, a file with the hash of its content.
+func (r *diskReader) look(p string) (present, error) {
+	why, err := r.guard(dirOf(p))
+	if err != nil || why != "" {
+		return present{Entity: segno.Entity{Type: segno.EntityProtected, Why: why}}, err
+	}
+	dir, err := r.root.openDir(dirOf(p))
+	if isAbsent(err) {
+		return present{}, nil
+	}
+	if err != nil {
+		return present{}, err
+	}
+	defer dir.close()
+	name := path.Base(p)
+	st, exists, err := dir.find(name)
+	if err != nil || !exists {
+		return present{}, err
+	}
+	if exact, err := r.isExact(p); err != nil || !exact {
+		return present{}, err
+	}
+	out := present{st: st}
+	if why := r.protects(dir, p, &out.st); why != "" {
+		out.Entity = segno.Entity{Type: segno.EntityProtected, Why: why}
+		return out, nil
+	}
+	switch out.st.mode & typeMask {
+	case typeSymlink:
+		target, err := dir.readlink(name)
+		out.Entity = segno.Entity{Type: segno.EntitySymlink, Target: target}
+		return out, err
+	case typeDir:
+		xattrs, err := dirXattrs(dir, name)
+		out.Entity = segno.Entity{Type: segno.EntityDir, Mode: out.st.perm(), Xattrs: xattrs, Owner: out.st.owner()}
+		return out, err
+	}
+	return out, r.hashFile(dir, name, &out)
+}
+
+// protects returns why p, which is in dir, is protected, or "".
+func (r *diskReader) protects(dir *dirHandle, p string, st *stat) string {
+	in, name, isDir := dirOf(p), path.Base(p), st.is(typeDir)
+	if isDir {
+		if why := r.budget.tooDeep(in, name); why != "" {
+			return why
+		}
+	}
+	if why := special(st); why != "" {
+		return why
+	}
+	if why, _ := r.rules.protects(in, name, isDir, dir); why != "" {
+		return why
+	}
+	if isDir && r.rules.isCache(dir, name, p) && !r.rules.holdsCache(p) {
+		return whyCache
+	}
+	if r.index != nil {
+		if e := r.index.lookup(p); e != nil && e.kind == kindProtected && (e.note == whyLargeIgnore || e.note == whyBudget) && e.st == *st {
+			return e.note
+		}
+	}
+	return ""
+}
+
+// guard returns why nothing below dir may be touched, or "".
+func (r *diskReader) guard(dir string) (why string, err error) {
+	if dir == "" {
+		return "", nil
+	}
+	if why, ok := r.guarded[dir]; ok {
+		return why, nil
+	}
+	if why, err = r.guard(dirOf(dir)); why == "" && err == nil {
+		var up *dirHandle
+		if up, err = r.root.openDir(dirOf(dir)); err == nil {
+			if st, ok, _ := up.find(path.Base(dir)); ok && st.is(typeDir) {
+				if why = r.protects(up, dir, &st); why != "" {
+					why = dir + " is protected: " + why
+				}
+			}
+			up.close()
+		} else if isAbsent(err) {
+			err = nil
+		}
+	}
+	if err == nil {
+		r.guarded[dir] = why
+	}
+	return why, err
+}
+
+// forget drops all knowledge about protection and names, because a file that was written may be a
+// marker.
+func (r *diskReader) forget() {
+	clear(r.guarded)
+	clear(r.listed)
+}
+
+// isExact reports whether the components of p are spelled as in their directories. A file
+// system that ignores case finds README also as readme, and one that normalises Unicode finds
+// é in both forms. If a step renames readme to README, README must count as absent: it would
+// seem to be written already, and the removal of readme would remove it.
+func (r *diskReader) isExact(p string) (bool, error) {
+	if r.listNames == nil || p == "" {
+		return true, nil
+	}
+	if exact, err := r.isExact(dirOf(p)); err != nil || !exact {
+		return false, err
+	}
+	names, ok := r.listed[dirOf(p)]
+	if !ok {
+		var err error
+		if names, err = r.listNames(dirOf(p)); err != nil {
+			return false, err
+		}
+		r.listed[dirOf(p)] = names
+	}
+	_, found := slices.BinarySearch(names, path.Base(p))
+	return found, nil
+}
+
+// hashFile reads the file called name. Its stat must still be out.st.
+func (r *diskReader) hashFile(dir *dirHandle, name string, out *present) error {
+	f, err := dir.open(name)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	out.suspect = r.clock.trust(f.fd, &out.st) != trusted
+	sum := sha256.New()
+	if _, err := io.Copy(sum, io.LimitReader(f, maxFile+1)); err != nil {
+		return err
+	}
+	attrs, err := hashXattrs(f.fd)
+	if err != nil {
+		return err
+	}
+	st, err := f.stat()
+	out.Entity = segno.Entity{Type: segno.EntityFile, Mode: out.st.perm(), Size: out.st.size, Xattrs: attrs, Owner: out.st.owner()}
+	if st == out.st { // else it is changing, and equal to nothing
+		out.Hash = segno.Hash(sum.Sum(nil))
+	}
+	return err
+}
+
+// dirXattrs returns the hash of a directory's attributes.
+func dirXattrs(in *dirHandle, name string) (segno.Hash, error) {
+	dir, err := in.openDir(name)
+	if err != nil {
+		return segno.Hash{}, err
+	}
+	defer dir.close()
+	return hashXattrs(dir.fd)
+}
+
+// hashXattrs returns the name of the object with the attributes of an open file; zero for none.
+func hashXattrs(fd int) (segno.Hash, error) {
+	attrs, err := readXattrs(fd)
+	if err != nil || attrs == nil {
+		return segno.Hash{}, err
+	}
+	return segno.HashOf(attrs), nil
+}

@@ -44,7 +44,7 @@ func denied(tier Tier, name string) bool {
 	}
 	around := "/" + folded + "/"
 	return slices.ContainsFunc(deniedPlaces, func(place string) bool {
-		return strings.Contains(around, "/"+fold(place)+"/")
+		return strings.Contains(around, "/"+strings.ToLower(place)+"/")
 	})
 }
 

@@ -35,6 +35,9 @@ func checkName(name string) error {
 		return fmt.Errorf("the name is deeper than %d levels", maxDepth)
 	}
 	for _, r := range name {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '-' <= r && r <= '9' || r == '_' {
+			continue
+		}
 		if err := checkRune(r); err != nil {
 			return err
 		}
@@ -100,8 +103,20 @@ func isDevice(e string) bool {
 // fold maps all names that some file system takes for the same to one: without regard to
 // case, composition and compatibility forms.
 func fold(name string) string {
+	if isASCII(name) {
+		return strings.ToLower(name) // nearly every name: the tables of Unicode are slow
+	}
 	folded := cases.Fold().String(norm.NFKC.String(name))
 	return norm.NFKC.String(folded)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
 
 // A nameSet finds names that some file system takes for the same, and files that are the

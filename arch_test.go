@@ -23,6 +23,8 @@ var allowed = map[string][]string{
 	"internal/vfs":               {},
 	"internal/spool":             {".", "internal/vfs", "timeline"},
 	"internal/testing/faultfs":   {"internal/vfs"},
+	"secret":                     {"internal/vfs"},
+	"archive":                    {".", "internal/vfs", "secret"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {".", "internal/notify", "internal/threadlog"},

@@ -1,0 +1,162 @@
+package archive
+
+import (
+	"bufio"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// assemble writes the archive from the plan and the body, and gives it its name when it is
+// durable.
+func (p *plan) assemble(name string, body io.ReaderAt, o *WriteOptions) (*Manifest, error) {
+	top, err := p.top(o)
+	if err != nil {
+		return nil, err
+	}
+	f, err := createTemp(o.FS, filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	err = sealed(f, o.Recipients, func(w io.Writer) error { return p.writeTo(w, top, body) })
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = publish(o.FS, f.Name(), name)
+	}
+	if err != nil {
+		return nil, errors.Join(err, ignoreMissing(o.FS.Remove(f.Name())))
+	}
+	m := p.manifest
+	return &m, nil
+}
+
+// publish gives a complete file its name, unless another file has it.
+func publish(fsys vfs.FS, temp, name string) error {
+	if err := fsys.Link(temp, name); err != nil {
+		return err
+	}
+	if err := fsys.Remove(temp); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// A small file of the archive is kept in memory.
+type small struct {
+	header header
+	data   []byte
+}
+
+// top makes the files at the top, and the signature, which is the last file.
+func (p *plan) top(o *WriteOptions) ([]small, error) {
+	m := &p.manifest
+	m.Entries = p.entries()
+	var err error
+	if m.Digest, err = m.digest(); err != nil {
+		return nil, err
+	}
+	if err := m.check(); err != nil {
+		return nil, &stateError{err.Error()}
+	}
+	manifest, err := canonical(m)
+	if err != nil {
+		return nil, err
+	}
+	meta := Metadata{Schema: Schema, Created: p.state.Created.UTC(), Agents: []string{}, Caller: p.state.Caller}
+	for i, a := range m.Agents {
+		meta.Agents = append(meta.Agents, a.Name)
+		if i == 0 {
+			meta.SessionFormat = a.SessionFormat
+		} else if a.SessionFormat != meta.SessionFormat {
+			meta.SessionFormat = ""
+		}
+	}
+	metadata, err := canonical(&meta)
+	if err != nil {
+		return nil, err
+	}
+	e := newEncoder(true)
+	var files []small
+	add := func(name string, data []byte) error {
+		packed, method, err := e.encode(data, Workspace)
+		h := header{name: name, method: method, crc: crc32.ChecksumIEEE(data), compressed: int64(len(packed)), size: int64(len(data))}
+		files = append(files, small{h, packed})
+		return err
+	}
+	err = errors.Join(add(metadataName, metadata), add(manifestName, manifest), add(sumsName, checksums(metadata, manifest, m.Entries)))
+	if err == nil && o.Sign != nil {
+		var signature []byte
+		if signature, err = o.Sign(m.Digest); err == nil {
+			err = add(signatureName, signature)
+		}
+	}
+	return files, err
+}
+
+// writeTo writes the whole archive.
+func (p *plan) writeTo(f io.Writer, top []small, body io.ReaderAt) error {
+	w := bufio.NewWriterSize(f, 1<<20)
+	var headers []*header
+	at := int64(0)
+	begin := func(h *header) error {
+		h.offset = at
+		headers = append(headers, h)
+		local := h.local()
+		at += int64(len(local)) + h.compressed
+		_, err := w.Write(local)
+		return err
+	}
+	files := func(list []small) error {
+		for i := range list {
+			if err := begin(&list[i].header); err != nil {
+				return err
+			}
+			if _, err := w.Write(list[i].data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := files(top[:3]); err != nil {
+		return err
+	}
+	for _, i := range p.items {
+		if err := begin(&i.header); err != nil {
+			return err
+		}
+		if _, err := io.Copy(w, io.NewSectionReader(body, i.at, i.header.compressed)); err != nil {
+			return err
+		}
+	}
+	if err := files(top[3:]); err != nil {
+		return err
+	}
+	directory := int64(0)
+	for _, h := range headers {
+		n, err := w.Write(h.central())
+		if err != nil {
+			return err
+		}
+		directory += int64(n)
+	}
+	if _, err := w.Write(endRecords(len(headers), at, directory)); err != nil {
+		return err
+	}
+	return w.Flush()
+}

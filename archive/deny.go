@@ -1,0 +1,70 @@
+package archive
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Credentials and the configuration of an agent's abilities never enter an archive and
+// never leave one. The rules look at folded names. In a workspace they go by place, because
+// a project may have a settings.json of its own; in a session, where no such file belongs,
+// by the bare name.
+
+// credentialNames are files of credentials, wherever they are. A star at the end stands for
+// any rest of a name, one at the beginning for any beginning.
+var credentialNames = strings.Fields(`.credentials.json .claude.json .netrc _netrc .npmrc .pypirc .git-credentials .envrc .env .env.*
+	id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk *.pem *.p12 *.pfx *.key *.ppk *.jks *.keystore *.kdbx .pgpass .my.cnf
+	.htpasswd .dockercfg .boto .s3cfg .vault-token managed-settings.json`)
+
+// exampleNames are among credentialNames by their form, but have no credentials by convention.
+var exampleNames = strings.Fields(`.env.example .env.sample .env.template .env.dist .env.defaults`)
+
+// abilityNames are files that give an agent or a tool abilities, if they are in a session.
+var abilityNames = strings.Fields(`settings.json settings.local.json auth.json config.toml *.config.toml .mcp.json mcp.json hooks.json
+	permissions*.json config.json credentials.json token.json oauth.json`)
+
+// deniedPlaces are paths of files and directories, at any depth, that run code or give
+// abilities when an agent, an editor or git starts there, and homes of credentials.
+var deniedPlaces = strings.Fields(`.ssh .aws .gnupg .azure .kube .config/gcloud .config/gh .docker/config.json .claude/settings.json
+	.claude/settings.local.json .claude/hooks .claude/agents .claude/commands .claude/plugins .claude/skills .claude/.credentials.json
+	.mcp.json .codex .gemini/settings.json .gemini/oauth_creds.json .cursor/mcp.json .cursor/hooks.json .vscode/tasks.json
+	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git/hooks .git/config .git/modules .git/info
+	.devcontainer/devcontainer.json`)
+
+// denied says whether a path in a tier may not be in an archive.
+func denied(tier Tier, name string) bool {
+	folded := fold(name)
+	base := path.Base(folded)
+	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
+		return true
+	}
+	if tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
+		return true
+	}
+	around := "/" + folded + "/"
+	return slices.ContainsFunc(deniedPlaces, func(place string) bool {
+		return strings.Contains(around, "/"+strings.ToLower(place)+"/")
+	})
+}
+
+// matches returns a predicate for patterns that match a folded name.
+func matches(name string) func(pattern string) bool {
+	return func(pattern string) bool {
+		before, after, star := strings.Cut(pattern, "*")
+		if !star {
+			return name == pattern
+		}
+		return len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+	}
+}
+
+// instructionNames are files that agents read as instructions.
+var instructionNames = strings.Fields(`claude.md claude.local.md agents.md agents.override.md gemini.md soul.md .cursorrules .windsurfrules
+	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md`)
+
+// isInstruction says whether an agent that works in the directory will read a file as words
+// that it should follow.
+func isInstruction(name string) bool {
+	return slices.Contains(instructionNames, strings.ToLower(path.Base(name))) || strings.Contains("/"+strings.ToLower(name), "/.cursor/rules/")
+}

@@ -1,0 +1,75 @@
+// Package archive reads and writes .ckpt files. A .ckpt file carries one moment of a run to
+// another place: the world's document, and of each agent the files of its directory and its
+// conversation. All paths in it are relative. It is a zip that unzip and Python open; this
+// comment is the specification of the format ckpt/1.
+//
+// # Content
+//
+//	metadata.json                     what is known beside the state
+//	manifest.json                     the list of everything in the archive
+//	SHA256SUMS                        hashes in the form of sha256sum
+//	world.snapshot                    the world's document, if there is one
+//	agents/NAME/session/…             the agent's conversation
+//	agents/NAME/workspace/…           the files of its directory
+//	state_digest.sig                  a signature, if there is one
+//
+// The files are in this order; those below agents are sorted by the bytes of their paths.
+// There are no entries for directories and links: manifest.json lists links and empty
+// directories. SHA256SUMS has a line for each file but itself and the signature, in order.
+//
+// metadata.json and manifest.json are JSON in the canonical form of RFC 8785. Their fields
+// are those of [Metadata] and [Manifest]. A reader refuses unknown fields, because a later
+// format has another schema.
+//
+// The digest of the state is the SHA-256 of manifest.json without its field state_digest,
+// in canonical form. It covers paths, modes, times, sizes and hashes of content, links, what
+// was left out and the rules of the secret scan. It does not depend on the compression, on
+// the signature or on metadata.json. Archives are compared by it and never by the bytes of
+// the file, which depend on the version of the compressor.
+//
+// # Profile of the zip
+//
+// One archive has one reading. Each header is what the functions of zip.go write from the
+// name, the method, the CRC-32, the two sizes, whether the file is executable, and the sum
+// of the lengths before it; a reader writes all headers again and compares the bytes. So:
+//
+//   - files follow each other without a gap from offset 0, in the order of the directory;
+//     one end record is at the end of the file, without a comment;
+//   - flags are 0x0800 (UTF-8) and nothing else: no encryption, no data descriptors;
+//   - methods are 0 (stored), 8 (deflate) and 93 (zstd); the compressed content fills its
+//     space to the byte; a zstd file is one frame without a dictionary that names its size,
+//     and its window is at most 8 MiB;
+//   - the version needed is 63 for method 93, else 45 with zip64 fields, else 20; made by is
+//     version 63 on Unix, and the mode is 0100644 or 0100755;
+//   - the time is 1 January 1980, 00:00; internal attributes, disk numbers and comments are
+//     zero or empty;
+//   - the extra field is the zip64 one alone, and there only if a size or an offset is
+//     2^32-1 or more: size and compressed size, then the offset in the directory. The zip64
+//     end records are there only if the count is 65535 or more, or the offset or length of
+//     the directory 2^32-1 or more.
+//
+// A writer compresses workspaces with deflate, so that every zip program opens what is meant
+// to be given away, and sessions and worlds with zstd, unless it is asked for deflate
+// throughout. It stores what does not become smaller.
+//
+// # Names
+//
+// A name is valid UTF-8 in normal form C, at most 1,024 bytes, 255 an element and 64 levels.
+// It has no empty element, "." or "..", no control or invisible character, none of \ : * ? "
+// < > |, no dot or space at the end of an element, no ~ before a digit, and no element that
+// Windows takes for a device. No two names are the same after NFKC and case folding, and
+// none is below another. A file with another name is left out and listed.
+//
+// A link's target is relative, and leads to a place in the same workspace, also through
+// other links.
+//
+// # Safety
+//
+// [Write] leaves out credentials and the configuration of an agent's abilities (deny.go)
+// and refuses to write a secret that package secret finds. [Open] checks everything that can
+// be checked without reading the files, before the first byte is written anywhere.
+// [Load] writes into a new directory, which appears when it is complete; it never extracts
+// credentials or abilities, and loads sessions and worlds only of archives that come from
+// here or that the caller trusts. Files named in [Manifest.Instructions] are words of a
+// stranger that an agent will read as instructions.
+package archive

@@ -1,0 +1,308 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Schema names the format that this package writes. A reader of a later version reads this
+// one, too.
+const Schema = "ckpt/1"
+
+// A Tier is one kind of state in an archive.
+type Tier string
+
+const (
+	World     Tier = "world"     // the document of the world
+	Workspace Tier = "workspace" // files of an agent's directory
+	Session   Tier = "session"   // the agent's conversation
+)
+
+// Metadata is metadata.json: what is known about an archive apart from its content. Its
+// fields are not part of the digest.
+type Metadata struct {
+	Schema  string    `json:"schema_version"`
+	Created time.Time `json:"created_at"` // of the checkpoint, not of the archive
+	// SessionFormat is that of the agents' sessions, if all have the same.
+	SessionFormat string   `json:"session_format,omitempty"`
+	Agents        []string `json:"agents"`
+	// Caller is what the program that wrote the archive adds, under its own names.
+	Caller map[string]any `json:"caller,omitempty"`
+}
+
+// Manifest is manifest.json: everything that an archive contains.
+type Manifest struct {
+	Schema string `json:"schema"`
+	// Digest names the state: "sha256:" and the SHA-256 of this document without this field.
+	// Neither compression nor signature nor the time of writing change it.
+	Digest  string        `json:"state_digest,omitempty"`
+	World   *WorldInfo    `json:"world,omitempty"`
+	Agents  []AgentInfo   `json:"agents"`
+	Entries []Entry       `json:"entries"`
+	Dirs    []string      `json:"dirs,omitempty"` // empty directories
+	Links   []Link        `json:"links,omitempty"`
+	Omitted []Omission    `json:"omitted,omitempty"`
+	Cut     *Cut          `json:"cut,omitempty"`
+	Parent  *ParentInfo   `json:"parent,omitempty"`
+	Scan    *SecretReport `json:"scan,omitempty"`
+}
+
+// WorldInfo describes the world's document.
+type WorldInfo struct {
+	Format  string `json:"format,omitempty"`
+	SimTime string `json:"sim_time,omitempty"` // as the document has it
+	Hash    string `json:"world_hash,omitempty"`
+}
+
+// AgentInfo describes one agent.
+type AgentInfo struct {
+	Name          string `json:"name"`
+	Backend       string `json:"backend,omitempty"`        // claude, codex, segno …
+	SessionFormat string `json:"session_format,omitempty"` // claude-code-v1, codex-v1, segno-v1
+	SessionID     string `json:"session_id,omitempty"`
+}
+
+// An Entry is one file.
+type Entry struct {
+	Path   string `json:"path"` // in the archive
+	Tier   Tier   `json:"tier"`
+	Size   int64  `json:"size"`
+	Mode   string `json:"mode"` // "0644" or "0755"
+	SHA256 string `json:"sha256"`
+	// Modified is the file's time in nanoseconds since 1970, as text. It is restored, but a
+	// file with another time has the same content.
+	Modified string `json:"mtime,omitempty"`
+}
+
+// A Link is a symbolic link inside a workspace. It is never an entry of the zip.
+type Link struct {
+	Path   string `json:"path"`
+	Target string `json:"target"` // relative, and inside the workspace
+}
+
+// An Omission is something that belongs to the state and is not in the archive.
+type Omission struct {
+	Path  string `json:"path"`
+	Why   string `json:"why"`
+	Files int    `json:"files,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+	// Findings are fingerprints of the secrets for which it was left out.
+	Findings []string `json:"findings,omitempty"`
+}
+
+// Reasons of an Omission.
+const (
+	OmittedRebuildable = "reconstructable" // a tool can make it again
+	OmittedProtected   = "protected"       // not stored: too large, unreadable, or ruled out
+	OmittedCredential  = "credential"      // a place for credentials or for an agent's abilities
+	OmittedName        = "name"            // other systems cannot have a file of this name
+	OmittedLink        = "link"            // a link that leads out of the workspace
+	OmittedSpecial     = "special"         // neither a file, a directory nor a link
+	OmittedSecret      = "secret-scan"     // the scan found a secret
+	OmittedByRequest   = "by request"      // the user left it out
+)
+
+// Cut says how the parts of an archive belong together in time.
+type Cut struct {
+	// Consistency is quiet if all agents were idle, barrier if they were stopped for the
+	// moment, and crash if the parts may be some milliseconds apart.
+	Consistency    string   `json:"consistency"`
+	WorldSeq       []uint64 `json:"world_seq,omitempty"`
+	ElapsedSeconds int64    `json:"elapsed_seconds,omitempty"`
+	Generation     int      `json:"generation,omitempty"`
+}
+
+// Kinds of consistency.
+const (
+	Quiet   = "quiet"
+	Barrier = "barrier"
+	Crash   = "crash"
+)
+
+// ParentInfo names the archive before this one.
+type ParentInfo struct {
+	Digest string `json:"state_digest"`
+	Kind   string `json:"kind"` // lineage or delta
+}
+
+// SecretReport says what was searched for secrets, and what the user allowed.
+type SecretReport struct {
+	Rules   string   `json:"rules"`             // the digest of the rules
+	Allowed []string `json:"allowed,omitempty"` // fingerprints
+}
+
+// digest returns the digest that m has.
+func (m *Manifest) digest() (string, error) {
+	core := *m
+	core.Digest = ""
+	data, err := canonical(&core)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// parseManifest reads manifest.json and checks its digest.
+func parseManifest(data []byte) (*Manifest, error) {
+	var schema struct {
+		Schema string `json:"schema"`
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
+	if schema.Schema != Schema {
+		return nil, segno.Errorf(segno.KindNewer, "", "", "manifest.json: format %q is not one of those that this version reads (%s)", schema.Schema, Schema)
+	}
+	m := new(Manifest)
+	if err := parseCanonical(data, m); err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
+	want, err := m.digest()
+	if err != nil {
+		return nil, fmt.Errorf("manifest.json: %w", err)
+	}
+	if m.Digest != want {
+		return nil, fmt.Errorf("manifest.json: the state digest is not that of the content")
+	}
+	return m, nil
+}
+
+const (
+	modeFile       = "0644"
+	modeExecutable = "0755"
+)
+
+// check checks that m describes a state that can be loaded.
+func (m *Manifest) check() error {
+	names := newNameSet()
+	agents := newNameSet()
+	for i, a := range m.Agents {
+		if strings.Contains(a.Name, "/") {
+			return fmt.Errorf("agent %q: the name has a slash", a.Name)
+		}
+		if err := errors.Join(checkName(a.Name), agents.add(a.Name)); err != nil {
+			return fmt.Errorf("agent %q: %w", a.Name, err)
+		}
+		if i > 0 && m.Agents[i-1].Name >= a.Name {
+			return errors.New("the agents are not in order")
+		}
+	}
+	total := int64(0)
+	for i, e := range m.Entries {
+		if err := m.checkEntry(i, e); err != nil {
+			return fmt.Errorf("%q: %w", e.Path, err)
+		}
+		if err := m.checkPath(e.Path, e.Tier, names); err != nil {
+			return fmt.Errorf("%q: %w", e.Path, err)
+		}
+		if total += e.Size; total < 0 {
+			return errors.New("the sizes add up to more than 2^63 bytes")
+		}
+	}
+	hasWorld := len(m.Entries) > 0 && m.Entries[0].Path == worldName
+	if (m.World != nil) != hasWorld {
+		return errors.New("there is a world and no document of it, or the reverse")
+	}
+	return m.checkOthers(names)
+}
+
+func (m *Manifest) checkEntry(i int, e Entry) error {
+	if e.Size < 0 {
+		return errors.New("the size is negative")
+	}
+	if e.Mode != modeFile && e.Mode != modeExecutable {
+		return fmt.Errorf("mode %q is neither 0644 nor 0755", e.Mode)
+	}
+	if sum, err := hex.DecodeString(e.SHA256); err != nil || len(sum) != sha256.Size || strings.ToLower(e.SHA256) != e.SHA256 {
+		return errors.New("the hash is not 64 lower-case hex digits")
+	}
+	if _, err := e.modified(); err != nil {
+		return err
+	}
+	// world.snapshot is before agents/…, whatever its letters are.
+	if i > 0 && m.Entries[i-1].Path >= e.Path && m.Entries[i-1].Path != worldName {
+		return errors.New("the files are not in order")
+	}
+	return nil
+}
+
+// modified returns the time of a file, or the zero time if the archive does not have it.
+func (e *Entry) modified() (time.Time, error) {
+	if e.Modified == "" {
+		return time.Time{}, nil
+	}
+	ns, err := strconv.ParseInt(e.Modified, 10, 64)
+	if err != nil || strconv.FormatInt(ns, 10) != e.Modified {
+		return time.Time{}, fmt.Errorf("time %q is not a number of nanoseconds", e.Modified)
+	}
+	return time.Unix(0, ns), nil
+}
+
+// checkPath checks that a path is one of a tier, and that nothing else has it.
+func (m *Manifest) checkPath(name string, tier Tier, names *nameSet) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if tier == World {
+		if name != worldName {
+			return errors.New("the document of the world has another name")
+		}
+		return names.add(name)
+	}
+	agent, gotTier, _, ok := splitPath(name)
+	if !ok || gotTier != tier {
+		return fmt.Errorf("it is not a path of the %s tier", tier)
+	}
+	if !slices.ContainsFunc(m.Agents, func(a AgentInfo) bool { return a.Name == agent }) {
+		return fmt.Errorf("there is no agent %q", agent)
+	}
+	return names.add(name)
+}
+
+// checkOthers checks empty directories and links.
+func (m *Manifest) checkOthers(names *nameSet) error {
+	if len(m.Dirs)+len(m.Links) > maxEntries {
+		return fmt.Errorf("it has more than %d directories and links", maxEntries)
+	}
+	for i, d := range m.Dirs {
+		_, tier, _, _ := splitPath(d)
+		if err := m.checkPath(d, tier, names); err != nil {
+			return fmt.Errorf("directory %q: %w", d, err)
+		}
+		if i > 0 && m.Dirs[i-1] >= d {
+			return errors.New("the directories are not in order")
+		}
+	}
+	for i, l := range m.Links {
+		if err := m.checkPath(l.Path, Workspace, names); err != nil {
+			return fmt.Errorf("link %q: %w", l.Path, err)
+		}
+		if i > 0 && m.Links[i-1].Path >= l.Path {
+			return errors.New("the links are not in order")
+		}
+	}
+	return checkLinks(m.Links)
+}
+
+// splitPath splits agents/<agent>/<tier>/<rest>.
+func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
+	parts := strings.SplitN(name, "/", 4)
+	if len(parts) < 4 || parts[0] != "agents" {
+		return "", "", "", false
+	}
+	switch tier = Tier(parts[2]); tier {
+	case Workspace, Session:
+		return parts[1], tier, parts[3], true
+	}
+	return "", "", "", false
+}

@@ -1,0 +1,186 @@
+package archive
+
+import (
+	"cmp"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/secret"
+)
+
+// A plan is what will be in an archive, before anything is read.
+type plan struct {
+	state    State
+	manifest Manifest
+	items    []*item // in the order of the archive
+	bytes    int64
+}
+
+// An item is a file on its way into the archive. The compressor fills in the header, the
+// hash and the place in the body.
+type item struct {
+	name string
+	tier Tier
+	file File
+
+	header header
+	sum    [32]byte
+	at     int64 // in the body
+}
+
+// newPlan decides what of a state can be in an archive and lists the rest as omitted.
+func newPlan(state State) (*plan, error) {
+	p := &plan{state: state, manifest: Manifest{
+		Schema: Schema, Cut: state.Cut, Parent: state.Parent, Omitted: slices.Clone(state.Omitted),
+	}}
+	if w := state.World; w != nil {
+		info := w.Info
+		p.manifest.World = &info
+		p.items = append(p.items, &item{name: worldName, tier: World, file: w.Document})
+	}
+	agents := slices.SortedFunc(slices.Values(state.Agents), func(a, b AgentState) int { return cmp.Compare(a.Info.Name, b.Info.Name) })
+	for _, a := range agents {
+		if err := checkName(a.Info.Name); err != nil || strings.Contains(a.Info.Name, "/") {
+			return nil, &stateError{fmt.Sprintf("an agent cannot have the name %q", a.Info.Name)}
+		}
+		p.manifest.Agents = append(p.manifest.Agents, a.Info)
+		p.addAgent(a)
+	}
+	if p.manifest.Agents == nil {
+		p.manifest.Agents = []AgentInfo{}
+	}
+	for _, i := range p.items {
+		p.bytes += i.file.Size
+	}
+	if len(p.items) > maxEntries {
+		return nil, &stateError{fmt.Sprintf("it has %d files, more than the %d that an archive can have", len(p.items), maxEntries)}
+	}
+	return p, nil
+}
+
+// addAgent adds an agent's files in the order of their paths. The first of names that some
+// system takes for the same stays.
+func (p *plan) addAgent(a AgentState) {
+	root := "agents/" + a.Info.Name + "/"
+	names := newNameSet()
+	for _, tier := range []struct {
+		tier  Tier
+		files []File
+	}{{Session, a.Session}, {Workspace, a.Workspace}} {
+		files := slices.SortedFunc(slices.Values(tier.files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+		for _, f := range files {
+			name := root + string(tier.tier) + "/" + f.Path
+			if p.admits(name, f.Path, tier.tier, names, f.Size) {
+				p.items = append(p.items, &item{name: name, tier: tier.tier, file: f})
+			}
+		}
+	}
+	slices.SortFunc(p.items, func(a, b *item) int {
+		if (a.tier == World) != (b.tier == World) {
+			return map[bool]int{true: -1, false: 1}[a.tier == World]
+		}
+		return cmp.Compare(a.name, b.name)
+	})
+	for _, d := range slices.Sorted(slices.Values(a.Dirs)) {
+		name := root + string(Workspace) + "/" + d
+		if p.admits(name, d, Workspace, names, 0) {
+			p.manifest.Dirs = append(p.manifest.Dirs, name)
+		}
+	}
+	links := slices.SortedFunc(slices.Values(a.Links), func(a, b Link) int { return cmp.Compare(a.Path, b.Path) })
+	for _, l := range links {
+		name := root + string(Workspace) + "/" + l.Path
+		added := append(slices.Clip(p.manifest.Links), Link{name, l.Target})
+		if checkLinks(added) != nil {
+			p.omit(name, OmittedLink, 0)
+		} else if p.admits(name, l.Path, Workspace, names, 0) {
+			p.manifest.Links = added
+		}
+	}
+}
+
+// admits says whether a file may be in the archive, and lists it as omitted otherwise.
+func (p *plan) admits(name, inTier string, tier Tier, names *nameSet, size int64) bool {
+	switch {
+	case denied(tier, inTier):
+		p.omit(name, OmittedCredential, size)
+	case checkName(name) != nil || names.add(name) != nil:
+		p.omit(name, OmittedName, size)
+	default:
+		return true
+	}
+	return false
+}
+
+func (p *plan) omit(name, why string, size int64) {
+	p.manifest.Omitted = append(p.manifest.Omitted, Omission{Path: printable(name), Why: why, Bytes: size})
+}
+
+// printable is a path as text: canonical JSON has no other bytes.
+func printable(name string) string { return strings.ToValidUTF8(segno.QuotePath(name), "�") }
+
+// judge decides about the secrets that were found.
+func (p *plan) judge(findings []secret.Finding, o *WriteOptions) error {
+	digest := o.Scanner.Digest()
+	report := &SecretReport{Rules: "sha256:" + hex.EncodeToString(digest[:])}
+	var refused []secret.Finding
+	sessions := map[string][]string{} // root of a session → fingerprints
+	for _, f := range findings {
+		if slices.Contains(o.Allow, f.Fingerprint) {
+			report.Allowed = append(report.Allowed, f.Fingerprint)
+			continue
+		}
+		if agent, tier, _, _ := splitPath(f.Path); tier == Session && o.OmitSession {
+			root := path.Join("agents", agent, string(Session))
+			sessions[root] = append(sessions[root], f.Fingerprint)
+			continue
+		}
+		refused = append(refused, f)
+	}
+	if len(refused) > 0 {
+		return &CheckpointSecretError{Findings: refused}
+	}
+	slices.Sort(report.Allowed)
+	report.Allowed = slices.Compact(report.Allowed)
+	p.manifest.Scan = report
+	for root, fingerprints := range sessions {
+		p.omitSession(root, fingerprints)
+	}
+	return nil
+}
+
+// omitSession takes a session out of the plan.
+func (p *plan) omitSession(root string, fingerprints []string) {
+	slices.Sort(fingerprints)
+	o := Omission{Path: root, Why: OmittedSecret, Findings: slices.Compact(fingerprints)}
+	p.items = slices.DeleteFunc(p.items, func(i *item) bool {
+		inside := strings.HasPrefix(i.name, root+"/")
+		if inside {
+			o.Files++
+			o.Bytes += i.file.Size
+		}
+		return inside
+	})
+	p.manifest.Omitted = append(p.manifest.Omitted, o)
+}
+
+// entries lists the items in the manifest.
+func (p *plan) entries() []Entry {
+	list := make([]Entry, 0, len(p.items))
+	for _, i := range p.items {
+		e := Entry{Path: i.name, Tier: i.tier, Size: i.file.Size, Mode: modeFile, SHA256: hex.EncodeToString(i.sum[:])}
+		if i.file.Executable {
+			e.Mode = modeExecutable
+		}
+		if !i.file.Modified.IsZero() {
+			e.Modified = strconv.FormatInt(i.file.Modified.UnixNano(), 10)
+		}
+		list = append(list, e)
+	}
+	return list
+}

@@ -1,0 +1,138 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/agessh"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// An encrypted archive is an archive inside an age file, format age-encryption.org/v1. It
+// can be read at any place without decrypting what is before it.
+
+const ageMagic = "age-encryption.org/v1\n"
+
+// IsSealed says whether a file is encrypted.
+func IsSealed(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, openError(path, err)
+	}
+	defer f.Close()
+	head := make([]byte, len(ageMagic))
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return false, segno.NewError(segno.KindIO, "read archive", path, err)
+	}
+	return string(head[:n]) == ageMagic, nil
+}
+
+// ParseRecipient reads an age recipient (age1…) or a public key of SSH (ssh-ed25519 …,
+// ssh-rsa …).
+func ParseRecipient(text string) (age.Recipient, error) {
+	text = strings.TrimSpace(text)
+	if strings.HasPrefix(text, "ssh-") {
+		return agessh.ParseRecipient(text)
+	}
+	list, err := age.ParseRecipients(strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	if len(list) != 1 {
+		return nil, errors.New("it is not one recipient")
+	}
+	return list[0], nil
+}
+
+// ParseIdentities reads the secret keys of an age key file, or a private key of SSH without
+// a passphrase.
+func ParseIdentities(file []byte) ([]age.Identity, error) {
+	if bytes.Contains(file, []byte("-----BEGIN")) {
+		id, err := agessh.ParseIdentity(file)
+		return []age.Identity{id}, err
+	}
+	return age.ParseIdentities(bytes.NewReader(file))
+}
+
+// OpenSealed opens an encrypted archive. The error has KindRefused if none of the identities
+// can.
+func OpenSealed(path string, identities ...age.Identity) (*Reader, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	r, err := openSealed(f, identities)
+	if err != nil {
+		f.Close()
+		var no *age.NoIdentityMatchError
+		if errors.As(err, &no) {
+			return nil, segno.Errorf(segno.KindRefused, "open archive", path, "it is encrypted for another key").
+				WithHint("name the file of the key with --identity")
+		}
+		return nil, openError(path, err)
+	}
+	r.closer = f
+	return r, nil
+}
+
+func openSealed(f *os.File, identities []age.Identity) (*Reader, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	plain, size, err := age.DecryptReaderAt(f, info.Size(), identities...)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt: %w", err)
+	}
+	return NewReader(plain, size)
+}
+
+// sealed calls write with a writer that encrypts to w, or with w itself if there are no
+// recipients.
+func sealed(w io.Writer, recipients []age.Recipient, write func(io.Writer) error) error {
+	if len(recipients) == 0 {
+		return write(w)
+	}
+	e, err := age.Encrypt(w, recipients...)
+	if err != nil {
+		return err
+	}
+	if err := write(e); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// writeBody writes a temporary file and returns its content for reading. A secret one is
+// encrypted for a key that is in memory only.
+func writeBody(temp vfs.File, secret bool, write func(io.Writer) error) (io.ReaderAt, error) {
+	if !secret {
+		w := bufio.NewWriterSize(temp, 1<<20)
+		if err := write(w); err != nil {
+			return nil, err
+		}
+		return temp, w.Flush()
+	}
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		return nil, err
+	}
+	if err := sealed(temp, []age.Recipient{key.Recipient()}, write); err != nil {
+		return nil, err
+	}
+	info, err := temp.Stat()
+	if err != nil {
+		return nil, err
+	}
+	plain, _, err := age.DecryptReaderAt(temp, info.Size(), key)
+	return plain, err
+}

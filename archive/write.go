@@ -1,0 +1,169 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/secret"
+)
+
+// A State is what an archive is made of.
+type State struct {
+	Created time.Time
+	Caller  map[string]any // further metadata
+	World   *WorldState
+	Agents  []AgentState
+	Cut     *Cut
+	Parent  *ParentInfo
+	// Omitted is what the caller has left out of the state already.
+	Omitted []Omission
+}
+
+// WorldState is the world's part.
+type WorldState struct {
+	Info     WorldInfo
+	Document File // its Path does not matter
+}
+
+// AgentState is one agent's part. Its files may be in any order.
+type AgentState struct {
+	Info      AgentInfo
+	Workspace []File
+	Dirs      []string // empty directories of the workspace
+	Links     []Link   // of the workspace, with paths relative to it
+	Session   []File
+}
+
+// A File is a file of a state, whose content is read when it is written.
+type File struct {
+	Path       string // relative to its tier, slash-separated
+	Size       int64
+	Executable bool
+	Modified   time.Time // or zero
+	// Open returns the content. Size bytes of it are taken; less is an error.
+	Open func() (io.ReadCloser, error)
+}
+
+// WriteOptions say how an archive is written. The zero value scans for secrets with the
+// rules alone and compresses each tier for its use.
+type WriteOptions struct {
+	// Deflate compresses everything so that any zip program can read it. Without it,
+	// sessions and worlds are compressed with zstd.
+	Deflate bool
+	Scanner *secret.Scanner
+	// Verdicts, if given, saves the scan of contents that were clean before.
+	Verdicts *secret.Verdicts
+	// Allow are fingerprints of findings that the user allows.
+	Allow []string
+	// OmitSession writes the archive without sessions in which the scan finds a secret,
+	// instead of refusing it.
+	OmitSession bool
+	// Sign, if given, returns the signature of a state digest.
+	Sign func(digest string) ([]byte, error)
+	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
+	// in the clear, not even while it is written.
+	Recipients []age.Recipient
+	// Progress, if given, is called with the bytes of content that are done and the sum.
+	Progress func(done, total int64)
+	// FS is the file system to write through; nil is the operating system's.
+	FS vfs.FS
+}
+
+// A CheckpointSecretError refuses an archive in which a secret was found.
+type CheckpointSecretError struct {
+	Findings []secret.Finding
+}
+
+func (e *CheckpointSecretError) Error() string {
+	f := e.Findings[0]
+	text := fmt.Sprintf("%s:%d contains %s (%s, fingerprint %s)", segno.QuotePath(f.Path), f.Record, f.About, f.Sample, f.Fingerprint)
+	if n := len(e.Findings) - 1; n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// Write writes an archive. The file exists if and only if it is complete and durable; an
+// existing file of the name is a KindConflict. A secret refuses it with a
+// [CheckpointSecretError] in a KindRefused, a state that no archive can have is a KindInvalid.
+func Write(ctx context.Context, name string, state State, o WriteOptions) (*Manifest, error) {
+	m, err := write(ctx, name, state, o)
+	if err != nil {
+		return nil, segno.NewError(writeKind(err), "write archive", name, err)
+	}
+	return m, nil
+}
+
+func writeKind(err error) segno.Kind {
+	var found *CheckpointSecretError
+	var invalid *stateError
+	switch {
+	case errors.As(err, &found):
+		return segno.KindRefused
+	case errors.As(err, &invalid):
+		return segno.KindInvalid
+	case errors.Is(err, fs.ErrExist):
+		return segno.KindConflict
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return segno.KindCancelled
+	}
+	return segno.KindIO
+}
+
+// A stateError is a state that no archive can have.
+type stateError struct{ why string }
+
+func (e *stateError) Error() string { return e.why }
+
+func write(ctx context.Context, name string, state State, o WriteOptions) (*Manifest, error) {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Scanner == nil {
+		s, err := secret.New(secret.Options{})
+		if err != nil {
+			return nil, err
+		}
+		o.Scanner = s
+	}
+	if _, err := os.Lstat(name); err == nil {
+		return nil, fs.ErrExist
+	}
+	p, err := newPlan(state)
+	if err != nil {
+		return nil, err
+	}
+	temp, err := createTemp(o.FS, filepath.Dir(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		temp.Close()
+		_ = o.FS.Remove(temp.Name()) // a file that stays has a name that says what it is
+	}()
+	c := &compressor{options: &o, total: p.bytes}
+	body, err := writeBody(temp, len(o.Recipients) > 0, func(w io.Writer) error { return c.run(ctx, p.items, w) })
+	if err != nil {
+		return nil, err
+	}
+	if err := p.judge(c.findings, &o); err != nil {
+		return nil, err
+	}
+	return p.assemble(name, body, &o)
+}
+
+// createTemp creates a file beside the archive. Its name begins like those of other
+// temporary files of segno.
+func createTemp(fsys vfs.FS, dir string) (vfs.File, error) {
+	return fsys.OpenFile(filepath.Join(dir, ".segno-"+segno.NewID()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+}

@@ -1,0 +1,195 @@
+package archive
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// The zip profile. An archive contains only what these functions write, and a reader
+// compares the bytes of each header with what they would write: one archive has one reading.
+
+const (
+	methodStore   = 0
+	methodDeflate = 8
+	methodZstd    = 93
+
+	localSize   = 30 // of a local header without the name and the zip64 field
+	centralSize = 46 // of a central header without the same
+	endSize     = 22
+	end64Size   = 56
+	locatorSize = 20
+
+	max16 = 1<<16 - 1
+	max32 = 1<<32 - 1
+
+	// dosDate is 1 January 1980, the zero of zip's clock.
+	dosDate = 1<<5 | 1
+	// madeBy is version 6.3 on Unix, which gives the external attributes their meaning.
+	madeBy = 3<<8 | 63
+	// utf8Flag says that names are UTF-8. It is the only flag.
+	utf8Flag = 1 << 11
+)
+
+// A header is one file of the zip.
+type header struct {
+	name       string
+	method     uint16
+	crc        uint32
+	compressed int64
+	size       int64
+	executable bool
+	offset     int64 // of the local header
+}
+
+// large says whether a size needs the zip64 field.
+func (h *header) large() bool { return h.compressed >= max32 || h.size >= max32 }
+
+func (h *header) version() uint16 {
+	switch {
+	case h.method == methodZstd:
+		return 63
+	case h.large() || h.offset >= max32:
+		return 45
+	}
+	return 20
+}
+
+// local returns the local header. Its length does not depend on sizes, except for the
+// zip64 field of a large file.
+func (h *header) local() []byte {
+	le := binary.LittleEndian
+	b := make([]byte, 0, localSize+len(h.name)+20)
+	b = le.AppendUint32(b, 0x04034b50)
+	b = le.AppendUint16(b, h.version())
+	b = le.AppendUint16(b, utf8Flag)
+	b = le.AppendUint16(b, h.method)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, dosDate)
+	b = le.AppendUint32(b, h.crc)
+	b = h.sizes(b)
+	b = le.AppendUint16(b, uint16(len(h.name)))
+	if !h.large() {
+		b = le.AppendUint16(b, 0)
+		return append(b, h.name...)
+	}
+	b = le.AppendUint16(b, 20)
+	b = append(b, h.name...)
+	b = le.AppendUint16(b, 1)
+	b = le.AppendUint16(b, 16)
+	b = le.AppendUint64(b, uint64(h.size))
+	return le.AppendUint64(b, uint64(h.compressed))
+}
+
+func (h *header) sizes(b []byte) []byte {
+	le := binary.LittleEndian
+	if h.large() {
+		return le.AppendUint64(b, 1<<64-1)
+	}
+	b = le.AppendUint32(b, uint32(h.compressed))
+	return le.AppendUint32(b, uint32(h.size))
+}
+
+// central returns the header in the central directory.
+func (h *header) central() []byte {
+	le := binary.LittleEndian
+	far := h.offset >= max32
+	var extra []byte
+	if h.large() {
+		extra = le.AppendUint64(extra, uint64(h.size))
+		extra = le.AppendUint64(extra, uint64(h.compressed))
+	}
+	offset := uint32(h.offset)
+	if far {
+		extra = le.AppendUint64(extra, uint64(h.offset))
+		offset = max32
+	}
+	if len(extra) > 0 {
+		extra = append(le.AppendUint16(le.AppendUint16(nil, 1), uint16(len(extra))), extra...)
+	}
+	mode := uint32(0o100644)
+	if h.executable {
+		mode = 0o100755
+	}
+	b := make([]byte, 0, centralSize+len(h.name)+len(extra))
+	b = le.AppendUint32(b, 0x02014b50)
+	b = le.AppendUint16(b, madeBy)
+	b = le.AppendUint16(b, h.version())
+	b = le.AppendUint16(b, utf8Flag)
+	b = le.AppendUint16(b, h.method)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, dosDate)
+	b = le.AppendUint32(b, h.crc)
+	b = h.sizes(b)
+	b = le.AppendUint16(b, uint16(len(h.name)))
+	b = le.AppendUint16(b, uint16(len(extra)))
+	b = le.AppendUint16(b, 0) // comment
+	b = le.AppendUint16(b, 0) // disk
+	b = le.AppendUint16(b, 0) // internal attributes
+	b = le.AppendUint32(b, mode<<16)
+	b = le.AppendUint32(b, offset)
+	b = append(b, h.name...)
+	return append(b, extra...)
+}
+
+// endRecords returns the end of an archive with the central directory of n files at an
+// offset. The zip64 records are there only if a number does not fit without them.
+func endRecords(n int, offset, size int64) []byte {
+	le := binary.LittleEndian
+	var b []byte
+	count, off32, size32 := uint16(min(n, max16)), uint32(min(offset, max32)), uint32(min(size, max32))
+	if n >= max16 || offset >= max32 || size >= max32 {
+		count, off32, size32 = max16, max32, max32
+		b = le.AppendUint32(b, 0x06064b50)
+		b = le.AppendUint64(b, end64Size-12)
+		b = le.AppendUint16(b, madeBy)
+		b = le.AppendUint16(b, 45)
+		b = le.AppendUint32(b, 0)
+		b = le.AppendUint32(b, 0)
+		b = le.AppendUint64(b, uint64(n))
+		b = le.AppendUint64(b, uint64(n))
+		b = le.AppendUint64(b, uint64(size))
+		b = le.AppendUint64(b, uint64(offset))
+		b = le.AppendUint32(b, 0x07064b50)
+		b = le.AppendUint32(b, 0)
+		b = le.AppendUint64(b, uint64(offset+size))
+		b = le.AppendUint32(b, 1)
+	}
+	b = le.AppendUint32(b, 0x06054b50)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, 0)
+	b = le.AppendUint16(b, count)
+	b = le.AppendUint16(b, count)
+	b = le.AppendUint32(b, size32)
+	b = le.AppendUint32(b, off32)
+	return le.AppendUint16(b, 0)
+}
+
+// parseCentral reads the first header of a central directory as far as a reader cannot
+// know it: the method, the checksum, the sizes, the name and the mode. Whether the bytes
+// are those that central writes is checked afterwards, when the offset is known.
+func parseCentral(b []byte) (header, error) {
+	le := binary.LittleEndian
+	var h header
+	if len(b) < centralSize || le.Uint32(b) != 0x02014b50 {
+		return h, fmt.Errorf("a header of the directory is cut off or is not one")
+	}
+	names, extras := int(le.Uint16(b[28:])), int(le.Uint16(b[30:]))
+	if len(b) < centralSize+names+extras {
+		return h, fmt.Errorf("a header of the directory is cut off")
+	}
+	h = header{
+		name: string(b[centralSize : centralSize+names]), method: le.Uint16(b[10:]), crc: le.Uint32(b[16:]),
+		compressed: int64(le.Uint32(b[20:])), size: int64(le.Uint32(b[24:])), executable: le.Uint32(b[38:])>>16&0o111 != 0,
+	}
+	if extra := b[centralSize+names : centralSize+names+extras]; h.compressed == max32 && h.size == max32 && len(extra) >= 20 {
+		h.size, h.compressed = int64(le.Uint64(extra[4:])), int64(le.Uint64(extra[12:]))
+		if h.size < 0 || h.compressed < 0 {
+			return h, fmt.Errorf("a size is beyond 2^63")
+		}
+	}
+	switch h.method {
+	case methodStore, methodDeflate, methodZstd:
+		return h, nil
+	}
+	return h, fmt.Errorf("compression method %d is not one of 0, 8 and 93", h.method)
+}

@@ -1,0 +1,180 @@
+package secret
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Options say what a scanner knows beside its rules.
+type Options struct {
+	// Key is the secret of this installation under which fingerprints are made. The same
+	// value has the same fingerprint under the same key. An empty key makes fingerprints
+	// that anybody can compute for a guess.
+	Key []byte
+	// Environ lists variables as os.Environ does. The values of those with the name of a
+	// secret are searched for, also in their base64 and URL-encoded forms.
+	Environ []string
+}
+
+// A Scanner finds secrets in any number of files. It is safe for concurrent use.
+type Scanner struct {
+	key   []byte
+	words *keywords
+	rules []*rule // by the index of a word
+	// exact has the values of the environment, by the index of a word; "" for rules.
+	exact  []string
+	digest [sha256.Size]byte
+}
+
+// New returns a scanner.
+func New(o Options) (*Scanner, error) {
+	rules, err := parseRules(rulesText)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scanner{key: slices.Clone(o.Key)}
+	var words []string
+	add := func(word string, r *rule, exact string) {
+		words = append(words, word)
+		s.rules = append(s.rules, r)
+		s.exact = append(s.exact, exact)
+	}
+	for _, r := range rules {
+		for _, k := range r.keywords {
+			add(k, r, "")
+		}
+	}
+	digest := hmac.New(sha256.New, s.key)
+	d := rulesDigest()
+	digest.Write(d[:])
+	for _, v := range environmentSecrets(o.Environ) {
+		digest.Write([]byte(v.value + "\x00"))
+		r := &rule{name: "environment", about: "the value of $" + v.name}
+		for _, form := range v.forms() {
+			add(form, r, form)
+		}
+	}
+	digest.Sum(s.digest[:0])
+	s.words = newKeywords(words)
+	return s, nil
+}
+
+// Digest names the rules, the values of the environment and the key. A verdict about a
+// content holds for every scanner of the same digest.
+func (s *Scanner) Digest() [sha256.Size]byte { return s.digest }
+
+// A Finding is a place where a secret is.
+type Finding struct {
+	Path   string `json:"path"`   // as it was given to Start
+	Record int    `json:"record"` // the line, from 1 on; in JSON lines the record
+	Rule   string `json:"rule"`
+	About  string `json:"about"` // the kind of secret, for a person
+	// Sample is the value's beginning and length, enough to recognise it and too little
+	// to use it.
+	Sample string `json:"sample"`
+	// Fingerprint names the value: 16 hex digits of its HMAC-SHA-256 under Options.Key.
+	Fingerprint string `json:"fingerprint"`
+
+	value string
+}
+
+func (s *Scanner) finding(x *Scan, r *rule, record int, value string) Finding {
+	mac := hmac.New(sha256.New, s.key)
+	mac.Write([]byte(value))
+	return Finding{
+		Path: x.path, Record: record, Rule: r.name, About: r.about, Sample: mask(value),
+		Fingerprint: hex.EncodeToString(mac.Sum(nil)[:8]), value: value,
+	}
+}
+
+// A Scan is the scan of one file. It is an io.Writer that takes the file's bytes and never
+// fails. It must not be used concurrently.
+type Scan struct {
+	scanner  *Scanner
+	path     string
+	raw      *layer
+	started  bool
+	line     int // of the raw text, while encoded text in it is decoded
+	findings []Finding
+	seen     map[string]bool // rule and value
+}
+
+var _ io.Writer = (*Scan)(nil)
+
+// Start begins the scan of a file. Path is for the findings only.
+func (s *Scanner) Start(path string) *Scan {
+	x := &Scan{scanner: s, path: path, seen: map[string]bool{}}
+	x.raw = &layer{scan: x, record: 1}
+	return x
+}
+
+// sniff is how many bytes must be without a NUL byte for a file to count as text.
+const sniff = 8 << 10
+
+func (x *Scan) Write(p []byte) (int, error) {
+	n := len(p)
+	if !x.started && n > 0 {
+		// A writer that gives a file in smaller pieces is judged by the first of them.
+		x.started = true
+		x.raw.text = bytes.IndexByte(p[:min(len(p), sniff)], 0) < 0
+	}
+	for len(p) > 0 {
+		piece := p[:min(len(p), pieceSize)]
+		x.raw.write(piece)
+		p = p[len(piece):]
+	}
+	return n, nil
+}
+
+// Skip takes bytes that are known to be clean: their lines are counted and not searched.
+// It must come before the first Write, and end with a line.
+func (x *Scan) Skip(p []byte) { x.raw.record += bytes.Count(p, newline) }
+
+// Close ends the scan and returns what it found, in the order of records. A value that
+// occurs several times is one finding with its first record.
+func (x *Scan) Close() []Finding {
+	x.raw.end()
+	found := x.findings
+	// A generic rule sees the values of specific ones, too, sometimes with more around them.
+	found = slices.DeleteFunc(found, func(f Finding) bool {
+		return isGeneric(f.Rule) && slices.ContainsFunc(found, func(g Finding) bool {
+			return !isGeneric(g.Rule) && (strings.Contains(f.value, g.value) || strings.Contains(g.value, f.value))
+		})
+	})
+	slices.SortStableFunc(found, func(a, b Finding) int { return a.Record - b.Record })
+	for i := range found {
+		found[i].value = ""
+	}
+	return found
+}
+
+// isGeneric says whether a rule knows a value only by the name before it.
+func isGeneric(rule string) bool {
+	switch rule {
+	case "generic", "password", "bearer-authorization", "oauth-tokens", "oauth-client-secret":
+		return true
+	}
+	return false
+}
+
+// Scan reads a whole file. The error is the reader's.
+func (s *Scanner) Scan(path string, r io.Reader) ([]Finding, error) {
+	x := s.Start(path)
+	buf := make([]byte, pieceSize)
+	for {
+		n, err := io.ReadFull(r, buf)
+		_, _ = x.Write(buf[:n]) // a Scan never fails
+		switch err {
+		case nil:
+		case io.EOF, io.ErrUnexpectedEOF:
+			return x.Close(), nil
+		default:
+			return nil, err
+		}
+	}
+}

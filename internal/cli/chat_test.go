@@ -133,7 +133,9 @@ func TestChatAtATerminal(t *testing.T) {
 	c.sees("Restored session my-project: 6 messages, 0 todos, 1 file", "> write a.txt: hello", "Run this command?", "echo two >> ledger", "[a]pprove", "1 waiting")
 	c.press("/sessions", agentrig.Enter) // typed while it waits: it is a command all the same
 	c.sees("/sessions\n", "my-project", "[a]pprove", "1 waiting")
-	c.press("rest", agentrig.Enter)
+	c.press("rest")
+	c.sees("enter keeps your line", "> rest") // the question is open again: lines above appear before it
+	c.press(agentrig.Enter)
 	c.sees("[a]pprove", "1 waiting")
 	c.press("y")
 	c.sees("▸[a]pprove", "enter confirms")

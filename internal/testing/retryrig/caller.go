@@ -207,9 +207,18 @@ func (c *caller) tool(name string, onLost agent.OnLost) agent.Tool {
 	})
 }
 
+// isOutage reports whether an error may end by itself: the server starts.
+func isOutage(err error) bool {
+	kind := segno.KindOf(err)
+	return err != nil && (kind == segno.KindIO || kind == segno.KindBusy)
+}
+
 // check compares the entries of the thread with the calls that the tools recorded.
 func (c *caller) check(ctx context.Context, a *agent.Agent, in agent.Input) error {
 	s, err := a.Status(ctx, in.Thread)
+	for reachable := time.Now().Add(time.Minute); isOutage(err) && time.Now().Before(reachable); { // the server was killed at the last operation
+		s, err = a.Status(ctx, in.Thread)
+	}
 	if err != nil {
 		return err
 	}

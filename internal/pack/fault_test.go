@@ -1,0 +1,175 @@
+package pack_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// outcome is what an unpack left on a machine, and what a complete one leaves.
+type outcome struct{ files, home map[string]string }
+
+func (m target) outcome(t testing.TB) outcome {
+	t.Helper()
+	return outcome{tree(t, m.dir), contentsOrNil(t, m.home)}
+}
+
+func contentsOrNil(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	if _, err := os.Lstat(dir); err != nil {
+		return nil
+	}
+	return contents(t, dir)
+}
+
+// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow.
+func TestAFailedUnpackLeavesNothing(t *testing.T) {
+	f, r := sample(t)
+	want := len(tree(t, f.project))
+	for _, forever := range []bool{false, true} {
+		for n := 0; ; n++ {
+			to := newTarget(t)
+			faults := faultfs.FailAt(n)
+			faults.Forever = forever
+			into := to.into()
+			into.FS = faults.Wrap(vfs.OS)
+			got, err := pack.Unpack(t.Context(), r, into)
+			if !faults.Fired() {
+				must(t, err)
+				break
+			}
+			op := faults.Trace()[n]
+			left := to.outcome(t)
+			switch {
+			case err == nil && len(left.files) == want && got.Agents[0].Session != "":
+			case err == nil:
+				t.Errorf("operation %d (%s): no error, and %+v", n, op, left)
+			case forever: // nothing can be removed after the first fault
+				if left.files != nil && (len(left.files) != want || left.home == nil) {
+					t.Errorf("operation %d (%s), and all after it: it left %+v", n, op, left)
+				}
+			default:
+				if rest := tree(t, filepath.Dir(to.dir)); len(rest) > 0 {
+					t.Errorf("operation %d (%s): %v; it left %v", n, op, err, rest)
+				}
+			}
+		}
+	}
+}
+
+// TestAFailedPackLeavesNothing fails each operation in turn.
+func TestAFailedPackLeavesNothing(t *testing.T) {
+	f := newFixture(t)
+	f.say("alpha")
+	f.sidecars()
+	at := f.checkpoint("t", nil)
+	for n := 0; ; n++ {
+		faults, temp := faultfs.FailAt(n), t.TempDir()
+		_, cleanup, err := (&pack.Packer{Store: f.store, Temp: temp, FS: faults.Wrap(vfs.OS)}).State(t.Context(), at, pack.Options{})
+		if faults.Fired() && err == nil {
+			t.Errorf("operation %d (%s) failed without an error", n, faults.Trace()[n])
+		}
+		must(t, cleanup())
+		if left := tree(t, temp); len(left) > 0 {
+			t.Errorf("operation %d: it left %v", n, left)
+		}
+		if !faults.Fired() {
+			break
+		}
+	}
+}
+
+// The variables of a process that unpacks and is killed.
+const (
+	killAt      = "SEGNO_TEST_KILL_AT"
+	killArchive = "SEGNO_TEST_KILL_ARCHIVE"
+	killDir     = "SEGNO_TEST_KILL_DIR"
+	killHome    = "SEGNO_TEST_KILL_HOME"
+)
+
+// TestMain unpacks an archive in a process that kills itself at the n-th operation, if the
+// variables say so.
+func TestMain(m *testing.M) {
+	if os.Getenv(killAt) == "" {
+		os.Exit(m.Run())
+	}
+	os.Exit(unpackAndDie())
+}
+
+func unpackAndDie() int {
+	n, err := strconv.Atoi(os.Getenv(killAt))
+	if err != nil {
+		return 2
+	}
+	faults := &faultfs.Faults{When: func() error {
+		if n--; n < 0 {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {} // until the signal arrives
+		}
+		return nil
+	}}
+	r, err := archive.Open(os.Getenv(killArchive))
+	if err != nil {
+		return 2
+	}
+	to := target{os.Getenv(killDir), os.Getenv(killHome)}
+	into := to.into()
+	into.FS = faults.Wrap(vfs.OS)
+	if _, err := pack.Unpack(context.Background(), r, into); err != nil {
+		return 2
+	}
+	return 0
+}
+
+// TestAKilledUnpackIsRepeated kills a process at each of its operations, and unpacks again.
+func TestAKilledUnpackIsRepeated(t *testing.T) {
+	f, _ := sample(t)
+	name, _ := f.pack(f.checkpoint("t", nil), pack.Options{})
+	complete := newTarget(t)
+	_, err := pack.Unpack(t.Context(), f.open(name), complete.into())
+	must(t, err)
+	want := complete.outcome(t)
+	for n := 0; ; n++ {
+		to := newTarget(t)
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n), killArchive+"="+name, killDir+"="+to.dir, killHome+"="+to.home)
+		err := cmd.Run()
+		var exit *exec.ExitError
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Fatal(err)
+		}
+		left := to.outcome(t)
+		if left.files != nil {
+			if diff := cmp.Diff(want.files, left.files); diff != "" {
+				t.Errorf("killed at %d: the directory is incomplete (-want +got):\n%s", n, diff)
+			}
+			if len(left.home) != len(want.home) {
+				t.Errorf("killed at %d: the directory is there and the session is not: %v", n, left.home)
+			}
+			continue
+		}
+		got, err := pack.Unpack(t.Context(), f.open(name), to.into())
+		if err != nil {
+			t.Errorf("killed at %d: the second unpack: %v", n, err)
+			continue
+		}
+		if diff := cmp.Diff(want.files, to.outcome(t).files); diff != "" || got.Agents[0].Session == "" {
+			t.Errorf("killed at %d: the second unpack has the session %q (-want +got):\n%s", n, got.Agents[0].Session, diff)
+		}
+	}
+}

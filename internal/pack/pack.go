@@ -145,19 +145,33 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 // checkpoint loads a checkpoint, and reports whether nothing but the agent's finished turn is
 // known to have worked in its workspace.
 func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, bool, error) {
-	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	n, err := b.load(ctx, at)
 	if err != nil {
 		return nil, false, err
 	}
-	n := line.Commits[len(line.Commits)-1]
-	cp := n.Checkpoint
+	cp, entries := n.Checkpoint, n.Entries
 	if cp == nil {
 		return nil, false, segno.Errorf(segno.KindInvalid, "pack", string(at), "the commit has no checkpoint")
 	}
-	// An amended turn had background tasks, and the entries of the commit need not name all of them.
-	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && cp.Amends == "" &&
-		!cp.Partial() && len(timeline.UnfinishedTasks(n.Entries)) == 0
-	return cp, isQuiet, nil
+	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && !cp.Partial()
+	for c := cp; isQuiet && c != nil && c.Amends != ""; { // a task may have begun before the amendment and ended in it
+		before, err := b.load(ctx, c.Amends)
+		if err != nil {
+			isQuiet = false // it is collected, so it is not known
+			break
+		}
+		c, entries = before.Checkpoint, append(slices.Clip(before.Entries), entries...)
+	}
+	return cp, isQuiet && len(timeline.UnfinishedTasks(entries)) == 0, nil
+}
+
+// load returns one commit.
+func (b *builder) load(ctx context.Context, at segno.CommitID) (segno.Node, error) {
+	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return segno.Node{}, err
+	}
+	return line.Commits[len(line.Commits)-1], nil
 }
 
 // addAgent adds a checkpoint as an agent.

@@ -1,9 +1,10 @@
 package pack
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,9 @@ func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *
 	}
 	if why == "" && home == "" {
 		why = SkippedHome
+	}
+	if home != "" && !filepath.IsAbs(home) {
+		return segno.Errorf(segno.KindInvalid, "unpack session of "+info.Name, home, "the home of the agent is not an absolute path")
 	}
 	if why != "" {
 		u.skip("agents/"+info.Name+"/"+string(archive.Session), why)
@@ -166,11 +170,20 @@ func (p *placement) isInPlace(files []string) bool {
 	return true
 }
 
+// sameContent reports whether two files have the same bytes.
 func sameContent(a, b string) bool {
-	x, err := os.ReadFile(a)
+	x, errX := fileSum(a)
+	y, errY := fileSum(b)
+	return errX == nil && errY == nil && x == y
+}
+
+func fileSum(name string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(name)
 	if err != nil {
-		return false
+		return sum, err
 	}
-	y, err := os.ReadFile(b)
-	return err == nil && bytes.Equal(x, y)
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
 }

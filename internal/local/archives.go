@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/secret"
 )
 
 // Archives is the record of this installation about the archives that it wrote. It is the
@@ -82,8 +84,23 @@ func (a Archives) createKey(name string) error {
 	return err
 }
 
-// VerdictFile returns the path for [secret.OpenVerdicts].
-func (a Archives) VerdictFile() string { return filepath.Join(a.dir, "verdicts") }
+// Verdicts returns the verdicts of a scanner with this digest.
+func (a Archives) Verdicts(digest [sha256.Size]byte) (*secret.Verdicts, error) {
+	name := filepath.Join(a.dir, "verdicts")
+	v, err := secret.OpenVerdicts(name, digest)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "read verdicts", name, err).WithHint("delete the file; it is a cache")
+	}
+	return v, nil
+}
+
+// SaveVerdicts saves what a scan found clean.
+func (a Archives) SaveVerdicts(v *secret.Verdicts) error {
+	if err := v.Save(a.fsys); err != nil {
+		return segno.NewError(segno.KindIO, "save verdicts", a.dir, err)
+	}
+	return nil
+}
 
 var (
 	isFingerprint = regexp.MustCompile(`^[0-9a-f]{16}$`).MatchString

@@ -152,7 +152,11 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	if res.Encrypted {
 		kind = "an encrypted archive"
 	}
-	p.linef("%s: %s of %s, %s", p.bold(quotePath(name)), kind, a.when(c.Created), size(res.Bytes))
+	when := "an unknown time"
+	if !c.Created.IsZero() {
+		when = a.when(c.Created)
+	}
+	p.linef("%s: %s of %s, %s", p.bold(quotePath(name)), kind, when, size(res.Bytes))
 	p.linef("digest     %s", c.Digest)
 	p.linef("written    %s", c.origin())
 	p.linef("signature  %s", c.signature())

@@ -128,7 +128,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		return a.dryPack(res, state, label(c))
 	}
 	if a.isInWorkspace(d, path) {
-		a.notef("note: %s is in the workspace, where the agent can read it and the next checkpoint contains it", quotePath(path))
+		a.notef("note: %s is in the workspace, where the agent can read it and the next checkpoint contains it", quotePath(a.relativePath(path)))
 	}
 	o.Progress = a.transfer("packing")
 	m, err := archive.Write(ctx, path, state, o)
@@ -239,7 +239,7 @@ func (a *app) dryPack(res packResult, state archive.State, name string) error {
 		add(archive.Session, x.Session...)
 	}
 	return a.print(res, func(p *printer) {
-		p.linef("pack %s into %s: %s; credentials are left out of it", name, quotePath(res.File), describeTiers(res.Tiers))
+		p.linef("pack %s into %s: %s, before credentials are left out", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers))
 		p.list("left out:", omissions(res.Omitted))
 	})
 }
@@ -274,7 +274,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 		}
 	}
 	return a.print(res, func(p *printer) {
-		p.linef("packed %s into %s: %s; the file has %s", name, quotePath(res.File), describeTiers(res.Tiers), size(res.Bytes))
+		p.linef("packed %s into %s: %s; the file has %s", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers), size(res.Bytes))
 		p.linef("digest %s", res.Digest)
 		if res.Cut != nil && res.Cut.Consistency != archive.Quiet {
 			p.linef("moment %s", describeCut(res.Cut))

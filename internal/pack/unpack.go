@@ -189,30 +189,30 @@ func (u *unpacker) resolveDir() error {
 // mkdirAll makes a directory of the stage.
 func (u *unpacker) mkdirAll(dir string) error { return vfs.MkdirAll(u.into.FS, dir) }
 
-// publish makes the loaded tree appear as Dir. The rename replaces an empty directory and nothing
-// else.
-func (u *unpacker) publish(root string) error {
-	fsys := u.into.FS
+// publish makes the loaded tree appear as Dir.
+func (u *unpacker) publish(root string) (err error) {
+	fsys, dir := u.into.FS, u.out.Dir
 	if err := u.removeSessions(); err != nil {
 		return err
 	}
 	if err := fsys.Chmod(root, 0o755); err != nil {
 		return err
 	}
-	_, statErr := os.Lstat(u.out.Dir)
-	if err := fsys.Rename(root, u.out.Dir); err != nil {
+	if _, err := os.Lstat(dir); err == nil { // os.Rename does not replace a directory
+		if err := fsys.Remove(dir); err != nil { // it removes no directory that is not empty
+			return err
+		}
+		defer func() {
+			if err != nil {
+				_ = fsys.Mkdir(dir, 0o755) // the caller needs the first error
+			}
+		}()
+	}
+	if err := fsys.Rename(root, dir); err != nil {
 		return err
 	}
-	err := fsys.SyncDir(filepath.Dir(u.out.Dir))
-	if err == nil {
-		return nil
-	}
-	if fsys.Rename(u.out.Dir, root) != nil {
+	if err = fsys.SyncDir(filepath.Dir(dir)); err != nil && fsys.Rename(dir, root) != nil {
 		u.made.created = nil // Dir cannot be withdrawn, so its sessions stay, too
-		return err
-	}
-	if statErr == nil {
-		err = errorsJoin(err, fsys.Mkdir(u.out.Dir, 0o755)) // it was empty before
 	}
 	return err
 }

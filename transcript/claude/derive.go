@@ -35,6 +35,9 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 		} else if len(node.keep) == 0 || len(node.keep) > maxRanges || filters == maxFilters || stored > 2*t.to+blockSize {
 			break
 		}
+		if len(t.out.Earlier) > 0 && node.size > t.out.Earlier[0].Position.Offset {
+			break // no log ends where the first own turn does
+		}
 		w.node = node
 		return node.size, nil
 	}

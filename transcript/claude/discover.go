@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const opList = "list sessions"
@@ -36,23 +37,23 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile,
 		dirs, err := os.ReadDir(c.projects())
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				yield(segno.SessionFile{}, ioError(opList, c.projects(), err))
+				yield(segno.SessionFile{}, sessionfile.IOError(opList, c.projects(), err))
 			}
 			return
 		}
 		for _, d := range dirs {
 			dir := filepath.Join(c.projects(), d.Name())
 			entries, err := c.readProject(dir, d)
-			if err != nil && !yield(segno.SessionFile{}, ioError(opList, dir, err)) {
+			if err != nil && !yield(segno.SessionFile{}, sessionfile.IOError(opList, dir, err)) {
 				return
 			}
 			for _, entry := range entries {
 				if err := ctx.Err(); err != nil {
-					yield(segno.SessionFile{}, ioError(opList, dir, err))
+					yield(segno.SessionFile{}, sessionfile.IOError(opList, dir, err))
 					return
 				}
 				f, err := c.sessionFile(dir, entry)
-				if (f.Session != "" || err != nil) && !yield(f, ioError(opList, filepath.Join(dir, entry.Name()), err)) {
+				if (f.Session != "" || err != nil) && !yield(f, sessionfile.IOError(opList, filepath.Join(dir, entry.Name()), err)) {
 					return
 				}
 			}
@@ -88,7 +89,7 @@ func (c *Transcripts) isInside(path string) bool {
 // transcript.
 func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f segno.SessionFile, err error) {
 	name, ok := strings.CutSuffix(entry.Name(), ".jsonl")
-	if !ok || checkNewSession(opList, segno.SessionID(name)) != nil {
+	if !ok || sessionfile.CheckNewSession(opList, segno.SessionID(name)) != nil {
 		return f, nil
 	}
 	path := filepath.Join(dir, entry.Name())
@@ -108,13 +109,13 @@ func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f segno.Sessio
 // Header reads a transcript of at most the given size whole, and 64 KiB at each end of a larger one.
 func (c *Transcripts) Header(ctx context.Context, file segno.SessionFile, most int64) (segno.SessionHeader, error) {
 	h := header{graph: newGraph(file.Path), most: max(most, 2*edgeSize)}
-	f, err := openRegular(file.Path)
+	f, err := sessionfile.OpenRegular(file.Path)
 	if err == nil {
 		defer f.Close()
 		err = h.read(ctx, f)
 	}
 	if err != nil {
-		return segno.SessionHeader{}, ioError("read session", file.Path, err)
+		return segno.SessionHeader{}, sessionfile.IOError("read session", file.Path, err)
 	}
 	return h.result(), nil
 }
@@ -156,23 +157,23 @@ func (h *header) read(ctx context.Context, f *os.File) error {
 // readPart reads the whole lines between two offsets. A part that begins within a line begins with
 // damage, which does not matter.
 func (h *header) readPart(ctx context.Context, f *os.File, from, to int64) error {
-	l := newLineReader(io.NewSectionReader(f, from, to-from), from)
+	l := sessionfile.NewLineReader(io.NewSectionReader(f, from, to-from), from)
 	var r record
-	for at := range l.all() {
+	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.parse(at.bytes) != nil {
+		if r.parse(at.Bytes) != nil {
 			continue
 		}
 		h.graph.add(&r, at)
 		h.add(&r, at)
 	}
-	_, err := l.end()
+	_, err := l.End()
 	return err
 }
 
-func (h *header) add(r *record, at line) {
+func (h *header) add(r *record, at sessionfile.Line) {
 	text := func(key string) string { return jsonscan.Text(r.field(key)) }
 	switch string(r.typ) {
 	case "custom-title":
@@ -185,7 +186,7 @@ func (h *header) add(r *record, at line) {
 		h.last = cmp.Or(text("lastPrompt"), h.last)
 	}
 	if r.kind.isMessage() && !r.isSidechain {
-		h.end = at.offset + int64(len(at.bytes))
+		h.end = at.Offset + int64(len(at.Bytes))
 	}
 	if h.first == "" && r.kind == kindUser && !r.isSidechain && !r.isMeta && !r.isSummary {
 		if role, words := readPrompt(r); role == rolePrompt {

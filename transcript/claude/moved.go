@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // RemoveMoved removes the transcript at from if the one at to begins with all of its bytes and has a
@@ -23,7 +24,7 @@ func (c *Transcripts) RemoveMoved(ctx context.Context, from, to string) (bool, e
 			err = c.fs.SyncDir(filepath.Dir(from))
 		}
 	}
-	if err = ioError(op, from, err); segno.KindOf(err) == segno.KindNotFound {
+	if err = sessionfile.IOError(op, from, err); segno.KindOf(err) == segno.KindNotFound {
 		return false, nil
 	}
 	return isContinued && err == nil, err
@@ -32,12 +33,12 @@ func (c *Transcripts) RemoveMoved(ctx context.Context, from, to string) (bool, e
 // continues reports whether the transcript at to begins with the bytes of the one at from and has a
 // message behind them.
 func continues(ctx context.Context, from, to string) (bool, error) {
-	a, err := openRegular(from)
+	a, err := sessionfile.OpenRegular(from)
 	if err != nil {
 		return false, err
 	}
 	defer a.Close()
-	b, err := openRegular(to)
+	b, err := sessionfile.OpenRegular(to)
 	if err != nil {
 		return false, err
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 var _ segno.Restorer = (*Transcripts)(nil)
@@ -22,7 +23,7 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 		err = k.install(ctx, p.Session, k)
 	}
 	if err != nil {
-		return segno.Source{}, ioError(op, string(p.Session), err)
+		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
 	}
 	return segno.Source{Session: p.Session, Path: k.path, Dir: dir}, nil
 }
@@ -34,7 +35,7 @@ func (k *restoration) check() error {
 	if k.p.Offset <= 0 || k.p.Log.IsZero() || k.objects == nil {
 		return segno.Errorf(segno.KindInvalid, k.op, string(k.p.Session), "the store has no bytes of it")
 	}
-	if err := checkNewSession(k.op, k.p.Session); err != nil {
+	if err := sessionfile.CheckNewSession(k.op, k.p.Session); err != nil {
 		return err
 	}
 	var err error
@@ -55,8 +56,8 @@ func (k *restoration) check() error {
 
 func (k *restoration) writeTranscript(ctx context.Context) error {
 	copies := k.c.copies(k.op, &k.p, k.objects) // the last one is the store's
-	readErr, writeErr := copies[len(copies)-1].eachLine(ctx, func(l line) error {
-		_, err := k.out.Write(l.bytes)
+	readErr, writeErr := copies[len(copies)-1].EachLine(ctx, func(l sessionfile.Line) error {
+		_, err := k.out.Write(l.Bytes)
 		return err
 	})
 	return cmp.Or(writeErr, readErr)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const (
@@ -141,7 +142,7 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 // storeSidecar reads a file and stores it. The error is [fs.ErrNotExist] if the file is
 // gone, or grew beyond maxSidecar.
 func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sidecar, b segno.Batch) error {
-	f, err := openRegular(c.sidecarFile(src.Session, src.Path, s.path))
+	f, err := sessionfile.OpenRegular(c.sidecarFile(src.Session, src.Path, s.path))
 	if err != nil {
 		return fmt.Errorf("read sidecar: %w", err)
 	}
@@ -157,17 +158,17 @@ func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sid
 	if s.size > maxSidecar {
 		return fmt.Errorf("sidecar %s grew too large: %w", s.path, fs.ErrNotExist)
 	}
-	if s.isLog = len(data) > blockSize; !s.isLog {
+	if s.isLog = len(data) > sessionfile.BlockSize; !s.isLog {
 		s.name, err = b.Put(ctx, data)
 		return err
 	}
-	w := &logWriter{batch: b}
-	for block := range slices.Chunk(data, blockSize) {
-		if err := w.put(ctx, block); err != nil {
+	w := &sessionfile.LogWriter{Batch: b}
+	for block := range slices.Chunk(data, sessionfile.BlockSize) {
+		if err := w.Put(ctx, block); err != nil {
 			return err
 		}
 	}
-	s.name, err = w.close(ctx)
+	s.name, err = w.Close(ctx)
 	return err
 }
 
@@ -196,10 +197,10 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 }
 
 // decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
-// [decodeLog]. No path of the result leads out of its directory.
+// [sessionfile.ReadLog]. No path of the result leads out of its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
-	rows, err := splitRows(data, sidecarHead)
+	rows, err := sessionfile.SplitRows(data, sidecarHead)
 	if err != nil {
 		return nil, err
 	}
@@ -248,14 +249,14 @@ func decodeSidecar(row string) (s sidecar, err error) {
 // Trace calls visit for each object p reaches. visit returns false if it
 // already knows the references of an object.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	if err := traceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
+	if err := sessionfile.TraceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
 		return err
 	}
 	list, err := getSidecars(ctx, o, p.Sidecars)
 	for _, s := range list {
 		if !s.isLog {
 			visit(s.name)
-		} else if err := traceLog(ctx, o, s.name, visit); err != nil {
+		} else if err := sessionfile.TraceLog(ctx, o, s.name, visit); err != nil {
 			return err
 		}
 	}

@@ -86,7 +86,9 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err != nil {
 		return segno.Source{}, err
 	}
-	got, err := temp.Capture(ctx, src, nil, scratch, nil)
+	// Earlier turns need no positions, which a capture stores for turns that are not known.
+	isKnown := func(string) bool { return true }
+	got, err := temp.Capture(ctx, src, nil, scratch, isKnown)
 	if err != nil {
 		return segno.Source{}, err
 	}
@@ -129,7 +131,8 @@ func (p *placement) fillHome() error {
 }
 
 // lockHome makes this process the only one that unpacks into a home. Two of them could choose the
-// same id. The lock leaves no file behind.
+// same id. The lock leaves no file behind. Some network file systems cannot lock a directory; a
+// session is then added without the lock, because Cut replaces no file anyway.
 func (p *placement) lockHome(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(p.made, p.home); err != nil {
 		return err
@@ -147,11 +150,9 @@ func (p *placement) lockHome(ctx context.Context) error {
 	}
 	p.locks, p.homes = append(p.locks, f), append(p.homes, real)
 	if err := vfs.Lock(ctx, f, lockWait); errors.Is(err, vfs.ErrLocked) {
-		return segno.NewError(segno.KindBusy, "lock", p.home, err).WithHint("try again when it is done")
-	} else if err != nil {
-		return err
+		return segno.NewError(segno.KindBusy, "lock", p.home, err).WithHint("try again when the other unpack is done")
 	}
-	return nil
+	return ctx.Err()
 }
 
 // isInPlace reports whether the session's files in the agent's home are exactly those of the archive, in the

@@ -3,6 +3,7 @@ package archive_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +106,9 @@ func TestASessionMovesToAnotherHome(t *testing.T) {
 		early, late := packed(s, ts[0].ID), packed(s, ts[2].ID)
 		if got := late.Manifest().Cut.Consistency; got != archive.Quiet {
 			s.Errorf("the cut of the head is %q", got)
+		}
+		if !slices.ContainsFunc(late.Manifest().Entries, func(e archive.Entry) bool { return strings.Contains(e.Path, "/subagents/agent-") }) {
+			s.Errorf("the transcript of the subagent is missing: %+v", late.Manifest().Entries)
 		}
 		files := s.Tree()
 		delta := e2erig.Prompt("delta", "answer four")

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -171,5 +172,36 @@ func TestAKilledUnpackIsRepeated(t *testing.T) {
 		if diff := cmp.Diff(want.files, to.outcome(t).files); diff != "" || got.Agents[0].Session == "" {
 			t.Errorf("killed at %d: the second unpack has the session %q (-want +got):\n%s", n, got.Agents[0].Session, diff)
 		}
+	}
+}
+
+// TestKilledProcessesAreCleanedUp finds the temporary directories of killed and of running
+// processes.
+func TestKilledProcessesAreCleanedUp(t *testing.T) {
+	_, r := sample(t)
+	to := newTarget(t)
+	parent := filepath.Dir(to.dir)
+	old := time.Now().Add(-2 * time.Hour)
+	for name, isOld := range map[string]bool{".segno-pack-dead": true, ".segno-pack-new": false, ".segno-pack-busy": true, ".segno-other": true} {
+		dir := filepath.Join(parent, name)
+		must(t, os.MkdirAll(filepath.Join(dir, "loaded"), 0o700))
+		if isOld {
+			must(t, os.Chtimes(dir, old, old))
+		}
+	}
+	busy, err := os.Open(filepath.Join(parent, ".segno-pack-busy"))
+	must(t, err)
+	defer busy.Close()
+	must(t, vfs.Lock(t.Context(), busy, 0))
+	_, err = pack.Unpack(t.Context(), r, to.into())
+	must(t, err)
+	got, err := filepath.Glob(filepath.Join(parent, ".segno-*"))
+	must(t, err)
+	var want []string
+	for _, name := range []string{".segno-other", ".segno-pack-busy", ".segno-pack-new"} {
+		want = append(want, filepath.Join(parent, name))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("temporary directories (-want +got):\n%s", diff)
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +36,10 @@ import (
 // concurrently.
 type Packer struct {
 	Store segno.Store
-	Temp  string // an existing directory for temporary files; "" is the system's
-	FS    vfs.FS // for all writes; nil is the operating system
+	// Temp is an existing directory for temporary files, in which conversations are while they
+	// are packed; "" is the system's. State removes what a killed process left there.
+	Temp string
+	FS   vfs.FS // for all writes; nil is the operating system
 }
 
 // Options choose parts of a checkpoint. The zero value takes all of it.
@@ -88,18 +89,20 @@ type builder struct {
 	store   segno.Store
 	fsys    vfs.FS
 	options Options
-	parent  string // of temp
-	temp    string // made when the first session is cut
+	parent  string   // of temp
+	temp    *tempDir // made when the first session is cut
 	state   archive.State
 	names   map[string]bool // of agents, in lower case
 }
 
 // cleanup removes the temporary files.
 func (b *builder) cleanup() error {
-	if b.temp == "" {
+	if b.temp == nil {
 		return nil
 	}
-	return os.RemoveAll(b.temp)
+	temp := b.temp
+	b.temp = nil
+	return temp.remove()
 }
 
 func (b *builder) build(ctx context.Context, at segno.CommitID) error {

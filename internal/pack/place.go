@@ -39,7 +39,7 @@ func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *
 		return nil
 	}
 	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: segno.SessionID(info.SessionID), dir: a.Dir,
-		temp: filepath.Join(u.stage, "homes", info.Name)}
+		temp: filepath.Join(u.stage.path, "homes", info.Name)}
 	src, err := p.place(ctx)
 	if err != nil {
 		return p.describe(info, err)
@@ -77,7 +77,7 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err := p.fillHome(); err != nil {
 		return segno.Source{}, err
 	}
-	scratch := &scratchObjects{fsys: p.into.FS, dir: filepath.Join(p.stage, "objects", p.agent)}
+	scratch := &scratchObjects{fsys: p.into.FS, dir: filepath.Join(p.stage.path, "objects", p.agent)}
 	if err := p.mkdirAll(scratch.dir); err != nil {
 		return segno.Source{}, err
 	}

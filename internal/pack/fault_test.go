@@ -3,6 +3,7 @@ package pack_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
@@ -35,36 +37,64 @@ func contentsOrNil(t testing.TB, dir string) map[string]string {
 	return contents(t, dir)
 }
 
-// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow.
+// village packs a world and two agents with sessions.
+func village(t *testing.T) *archive.Reader {
+	t.Helper()
+	f := newFixture(t)
+	f.write(f.project, "a", "1")
+	f.say("alpha")
+	f.sidecars()
+	alice := f.checkpoint("alice", nil)
+	f.say("beta")
+	bob := f.checkpoint("bob", nil)
+	world := f.put("opaque")
+	name, _ := f.pack(f.checkpoint("run", func(cp *segno.Checkpoint) {
+		cp.Session, cp.Workspace, cp.World = nil, nil, &segno.Document{Type: "grid/1", Data: world}
+		cp.Members = map[string]segno.CommitID{"alice": alice, "bob": bob}
+	}), pack.Options{})
+	return f.open(name)
+}
+
+// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow, for an
+// archive with one agent and for one with two.
 func TestAFailedUnpackLeavesNothing(t *testing.T) {
-	f, r := sample(t)
-	want := len(tree(t, f.project))
-	for _, forever := range []bool{false, true} {
-		for n := 0; ; n++ {
-			to := newTarget(t)
-			faults := faultfs.FailAt(n)
-			faults.Forever = forever
-			into := to.into()
-			into.FS = faults.Wrap(vfs.OS)
-			got, err := pack.Unpack(t.Context(), r, into)
-			if !faults.Fired() {
-				must(t, err)
-				break
+	_, r := sample(t)
+	for name, r := range map[string]*archive.Reader{"one agent": r, "two agents": village(t)} {
+		complete := newTarget(t)
+		_, err := pack.Unpack(t.Context(), r, complete.into())
+		must(t, err)
+		want := complete.outcome(t)
+		for _, forever := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", forever ", forever), func(t *testing.T) { failEach(t, r, want, forever) })
+		}
+	}
+}
+
+// failEach fails each operation of an unpack of r in turn, and all that follow if forever is set. want is
+// the outcome of a complete unpack.
+func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
+	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
+	for n := 0; ; n++ {
+		to := newTarget(t)
+		faults := faultfs.FailAt(n)
+		faults.Forever = forever
+		into := to.into()
+		into.FS = faults.Wrap(vfs.OS)
+		_, err := pack.Unpack(t.Context(), r, into)
+		if !faults.Fired() {
+			must(t, err)
+			return
+		}
+		op := faults.Trace()[n]
+		left := to.outcome(t)
+		switch {
+		case err == nil || forever && left.files != nil: // nothing can be removed after the first fault
+			if !isComplete(left) {
+				t.Errorf("operation %d (%s): %v; it left %+v", n, op, err, left)
 			}
-			op := faults.Trace()[n]
-			left := to.outcome(t)
-			switch {
-			case err == nil && len(left.files) == want && got.Agents[0].Session != "":
-			case err == nil:
-				t.Errorf("operation %d (%s): no error, and %+v", n, op, left)
-			case forever: // nothing can be removed after the first fault
-				if left.files != nil && (len(left.files) != want || left.home == nil) {
-					t.Errorf("operation %d (%s), and all after it: it left %+v", n, op, left)
-				}
-			default:
-				if rest := tree(t, filepath.Dir(to.dir)); len(rest) > 0 {
-					t.Errorf("operation %d (%s): %v; it left %v", n, op, err, rest)
-				}
+		case !forever:
+			if rest := tree(t, filepath.Dir(to.dir)); len(rest) > 0 {
+				t.Errorf("operation %d (%s): %v; it left %v", n, op, err, rest)
 			}
 		}
 	}

@@ -55,8 +55,8 @@ func village(t *testing.T) *archive.Reader {
 	return f.open(name)
 }
 
-// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow, for an
-// archive with one agent and for one with two.
+// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow,
+// for an archive with one agent and for one with two.
 func TestAFailedUnpackLeavesNothing(t *testing.T) {
 	_, r := sample(t)
 	for name, r := range map[string]*archive.Reader{"one agent": r, "two agents": village(t)} {
@@ -70,8 +70,8 @@ func TestAFailedUnpackLeavesNothing(t *testing.T) {
 	}
 }
 
-// failEach fails each operation of an unpack of r in turn, and all that follow if forever is set. want is
-// the outcome of a complete unpack.
+// failEach fails each operation of an unpack of r in turn, and all that follow if forever is
+// set. want is the outcome of a complete unpack.
 func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
 	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
 	for n := 0; ; n++ {
@@ -93,7 +93,7 @@ func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
 				t.Errorf("operation %d (%s): %v; it left %+v", n, op, err, left)
 			}
 		case !forever:
-			if rest := tree(t, filepath.Dir(to.dir)); len(rest) > 0 {
+			if rest := tree(t, filepath.Dir(to.home)); len(rest) > 0 {
 				t.Errorf("operation %d (%s): %v; it left %v", n, op, err, rest)
 			}
 		}

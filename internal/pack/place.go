@@ -16,30 +16,27 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// placeSession adds a loaded session to the home of its agent. It first gets a temporary
-// home, in which package transcript reads it as if the agent had written it: what cannot be read there
-// never comes near the agent.
+// placeSession adds a loaded session to the home of its agent. The session first gets a temporary
+// home, in which package transcript reads it as if the agent had written it. If it cannot be read
+// there, nothing of it reaches the agent.
 func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *UnpackedAgent) error {
-	be := backendOf(info.Backend)
-	why, home := "", ""
-	switch {
-	case be == nil, be.format != info.SessionFormat, !isSession(segno.SessionID(info.SessionID)):
-		why = SkippedUnsupported
-	case u.into.Home != nil:
-		home = u.into.Home(info.Backend)
-	}
-	if why == "" && home == "" {
-		why = SkippedHome
-	}
-	if home != "" && !filepath.IsAbs(home) {
-		return segno.Errorf(segno.KindInvalid, "unpack session of "+info.Name, home, "the home of the agent is not an absolute path")
-	}
-	if why != "" {
-		u.skip("agents/"+info.Name+"/"+string(archive.Session), why)
+	be, id := backendOf(info.Backend), segno.SessionID(info.SessionID)
+	if be == nil || be.format != info.SessionFormat || !isSession(id) {
+		u.skip("agents/"+info.Name+"/"+string(archive.Session), SkippedUnsupported)
 		return nil
 	}
-	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: segno.SessionID(info.SessionID), dir: a.Dir,
-		temp: filepath.Join(u.stage.path, "homes", info.Name)}
+	home := ""
+	if u.into.Home != nil {
+		home = u.into.Home(info.Backend)
+	}
+	if home == "" {
+		u.skip("agents/"+info.Name+"/"+string(archive.Session), SkippedHome)
+		return nil
+	}
+	if !filepath.IsAbs(home) {
+		return segno.Errorf(segno.KindInvalid, "unpack session of "+info.Name, home, "the home of the agent is not an absolute path")
+	}
+	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: id, dir: a.Dir, temp: filepath.Join(u.stage.path, "homes", info.Name)}
 	src, err := p.place(ctx)
 	if err != nil {
 		return p.describe(info, err)
@@ -70,7 +67,7 @@ func (p *placement) describe(info archive.AgentInfo, err error) error {
 	case segno.KindNotFound, segno.KindInvalid:
 		kind = segno.KindCorrupt
 	}
-	return segno.NewError(kind, "unpack session of "+info.Name, info.SessionID, err).WithHint("unpack only the workspace")
+	return segno.NewError(kind, "unpack session of "+info.Name, info.SessionID, err).WithHint("use --tier workspace to unpack only the files")
 }
 
 func (p *placement) place(ctx context.Context) (segno.Source, error) {
@@ -155,8 +152,8 @@ func (p *placement) lockHome(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// isInPlace reports whether the session's files in the agent's home are exactly those of the archive, in the
-// place for the directory.
+// isInPlace reports whether the session's files in the agent's home are exactly those of the
+// archive, in the place for the directory.
 func (p *placement) isInPlace(files []string) bool {
 	want, err := p.be.sessionFiles(p.temp, p.id)
 	if err != nil || len(want) != len(files) {

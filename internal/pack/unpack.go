@@ -81,18 +81,17 @@ func Unpack(ctx context.Context, r *archive.Reader, into Into) (*Unpacked, error
 	}
 	u := &unpacker{r: r, into: &into, made: &recorder{FS: into.FS}}
 	err := u.run(ctx)
+	if u.stage != nil {
+		_ = u.stage.remove() // what remains has no effect, and a later Unpack removes it
+	}
 	if err != nil {
 		u.made.rollback()
-		err = u.describe(err)
 	}
-	for _, lock := range u.locks {
+	for _, lock := range u.locks { // also a rollback is done under the locks
 		lock.Close()
 	}
-	if u.stage != nil {
-		err = errorsJoin(err, u.stage.remove())
-	}
 	if err != nil {
-		return nil, err
+		return nil, u.describe(err)
 	}
 	return &u.out, nil
 }
@@ -218,7 +217,8 @@ func (u *unpacker) publish(root string) (err error) {
 	return err
 }
 
-// removeSessions removes from the loaded tree the sessions, which are in the homes of their agents by now.
+// removeSessions removes the sessions from the loaded tree. They are in the homes of their agents
+// by now.
 func (u *unpacker) removeSessions() error {
 	for _, a := range u.out.Agents {
 		if err := os.RemoveAll(filepath.Join(u.loaded(), "agents", a.Name, string(archive.Session))); err != nil {

@@ -21,6 +21,7 @@ package pack
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -79,7 +80,7 @@ func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archi
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
 	if err := b.build(ctx, at); err != nil {
-		return archive.State{}, func() error { return nil }, errorsJoin(err, b.cleanup())
+		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil
 }
@@ -194,8 +195,8 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 	return nil
 }
 
-// agentName returns the name that an archive can have for an agent: its own, unless that has other
-// characters than ASCII letters, digits, ".", "-" and "_", or is taken.
+// agentName returns a name that an archive can have for an agent. Characters other than ASCII
+// letters, digits, ".", "-" and "_" are replaced, and a name that is taken gets a number.
 func (b *builder) agentName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -214,11 +215,12 @@ func (b *builder) agentName(name string) string {
 	return unique
 }
 
-// omit lists a path of the archive that is left out. The manifest is JSON, so the path must be text.
+// omit lists a path of the archive that is left out.
 func (b *builder) omit(path, why string) {
 	b.state.Omitted = append(b.state.Omitted, omission(path, why))
 }
 
+// omission makes the path text, because a manifest is JSON.
 func omission(path, why string) archive.Omission {
 	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
 }

@@ -166,6 +166,7 @@ func file(path, content string) archive.File {
 
 // TestHostileSessions unpacks archives that were not made by this package, trusted by mistake.
 func TestHostileSessions(t *testing.T) {
+	t.Parallel()
 	f, r := sample(t)
 	var transcript bytes.Buffer
 	must(t, r.ReadFile("agents/claude/session/projects/@cwd/"+sessionID+".jsonl", &transcript))
@@ -246,6 +247,7 @@ func names(files map[string]string) map[string]bool {
 
 // TestUnpacksIntoOneHomeTakeTurns runs several at once; each gets a session of its own.
 func TestUnpacksIntoOneHomeTakeTurns(t *testing.T) {
+	t.Parallel()
 	_, r := sample(t)
 	to := newTarget(t)
 	var wg sync.WaitGroup

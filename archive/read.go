@@ -153,13 +153,14 @@ func (r *Reader) readDirectory() error {
 		return err
 	}
 	at := int64(0)
+	var want []byte
 	for range n {
 		h, err := parseCentral(directory)
 		if err != nil {
 			return err
 		}
 		h.offset = at
-		want := h.central()
+		want = h.appendCentral(want[:0])
 		if !bytes.HasPrefix(directory, want) {
 			return fmt.Errorf("the header of %q is not in the form of this format", h.name)
 		}
@@ -169,7 +170,7 @@ func (r *Reader) readDirectory() error {
 		}
 		r.entries[h.name] = len(r.headers)
 		r.headers = append(r.headers, h)
-		at += int64(len(h.local())) + h.compressed
+		at += h.localSize() + h.compressed
 		if at > offset || at < 0 {
 			return fmt.Errorf("%q goes beyond the files' part of the archive", h.name)
 		}
@@ -277,7 +278,10 @@ func checksums(metadata, manifest []byte, entries []Entry) []byte {
 		fmt.Fprintf(&b, "%x  %s\n", sum, top.name)
 	}
 	for _, e := range entries {
-		b.WriteString(e.SHA256 + "  " + e.Path + "\n")
+		b.WriteString(e.SHA256)
+		b.WriteString("  ")
+		b.WriteString(e.Path)
+		b.WriteByte('\n')
 	}
 	return b.Bytes()
 }
@@ -322,11 +326,14 @@ func (r *Reader) whole(i int, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, f); err != nil {
+	b := make([]byte, h.size)
+	if _, err := io.ReadFull(f, b); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), nil
+	if err := f.end(); !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b, nil
 }
 
 // open checks the local header of a file and returns its content. Read returns an error
@@ -336,7 +343,7 @@ func (r *Reader) open(i int) (*entryReader, error) {
 	if err := r.checkLocal(h); err != nil {
 		return nil, err
 	}
-	section := io.NewSectionReader(r.file, h.offset+int64(len(h.local())), h.compressed)
+	section := io.NewSectionReader(r.file, h.offset+h.localSize(), h.compressed)
 	raw := bufio.NewReader(section)
 	e := &entryReader{name: h.name, left: h.size, crc: h.crc, sum: crc32.NewIEEE(), raw: raw}
 	switch h.method {
@@ -360,7 +367,7 @@ func (r *Reader) open(i int) (*entryReader, error) {
 
 // checkLocal compares the local header of a file with the one in the directory.
 func (r *Reader) checkLocal(h *header) error {
-	want := h.local()
+	want := h.appendLocal(nil)
 	local, err := r.read(h.offset, int64(len(want)))
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"hash"
 	"hash/crc32"
@@ -24,6 +25,9 @@ const (
 	deflateLevel = 5
 	// frameWindow is the window of zstd frames. A reader needs this much memory.
 	frameWindow = 1 << 20
+	// minFrame is the size from which on a zstd frame names its content's size, which a
+	// reader demands. A smaller file is stored.
+	minFrame = 256
 	// prefixStep is the distance between the places of a large file that have a verdict of
 	// their own, so that of a transcript that has grown only the new part is scanned.
 	prefixStep = 1 << 20
@@ -37,6 +41,8 @@ type compressor struct {
 	done     int64
 	mu       sync.Mutex
 	findings []secret.Finding
+	shared   *sharer
+	dry      bool // hash and scan only
 }
 
 // A job is one item: done is closed when its data is ready, or nil of a large one that the
@@ -77,7 +83,7 @@ func (c *compressor) run(ctx context.Context, items []*item, body io.Writer) err
 	})
 	for range workers {
 		group.Go(func() {
-			e := newEncoder(c.options.Deflate)
+			e := c.newEncoder()
 			for j := range jobs {
 				j.data, j.err = c.small(j.item, e)
 				close(j.done)
@@ -89,7 +95,7 @@ func (c *compressor) run(ctx context.Context, items []*item, body io.Writer) err
 
 // write takes the jobs in their order.
 func (c *compressor) write(ctx context.Context, ordered <-chan *job, body io.Writer) error {
-	large := newEncoder(c.options.Deflate)
+	large := c.newEncoder()
 	at := int64(0)
 	for j := range ordered {
 		j.item.at = at
@@ -134,13 +140,14 @@ func (c *compressor) small(i *item, e *encoder) ([]byte, error) {
 		return nil, err
 	}
 	i.sum = sha256.Sum256(data)
-	i.header = header{name: i.name, crc: crc32.ChecksumIEEE(data), size: i.file.Size, executable: i.file.Executable}
 	if !c.known(i.sum) {
 		s := c.options.Scanner.Start(i.name)
 		_, _ = s.Write(data)
 		c.found(s.Close(), i.sum)
 	}
-	packed, method, err := e.encode(data, i.tier)
+	rest := c.shared.small(i, data)
+	i.header = header{name: i.stored(), crc: crc32.ChecksumIEEE(rest), size: int64(len(rest)), executable: i.file.Executable}
+	packed, method, err := e.encode(rest, i.tier)
 	i.header.method, i.header.compressed = method, int64(len(packed))
 	return packed, err
 }
@@ -172,21 +179,39 @@ func (c *compressor) large(i *item, e *encoder, body io.Writer) error {
 		}
 		clean = prefixes.clean(c.options.Verdicts, i.file.Size)
 	}
+	first, err := c.shared.large(i)
+	if err != nil {
+		return err
+	}
+	skip := int64(0)
+	if i.shared != nil {
+		skip = i.shared.Size
+	}
 	counted := &countWriter{w: body}
-	packer, method, err := e.stream(counted, i.tier, i.file.Size)
+	packer, method, err := e.stream(counted, i.tier, i.file.Size-skip)
 	if err != nil {
 		return err
 	}
 	crc, prefixes := crc32.NewIEEE(), newPrefixes()
-	scan := c.options.Scanner.Start(i.name)
-	if err := copyFile(io.MultiWriter(prefixes, crc, &tailScan{scan, clean}, packer), &i.file); err != nil {
+	scan, tail := c.options.Scanner.Start(i.name), sha256.New()
+	stored := &skipWriter{w: io.MultiWriter(crc, packer), from: skip}
+	if skip > 0 {
+		stored.w = io.MultiWriter(crc, packer, tail)
+	}
+	if err := copyFile(io.MultiWriter(prefixes, &tailScan{scan, clean}, stored), &i.file); err != nil {
 		return err
 	}
 	if err := packer.Close(); err != nil {
 		return err
 	}
 	i.sum = [32]byte(prefixes.sum.Sum(nil))
-	i.header = header{name: i.name, method: method, crc: crc.Sum32(), compressed: counted.n, size: i.file.Size, executable: i.file.Executable}
+	if first != nil && !bytes.Equal(first, i.sum[:]) {
+		return errors.New("it changed while it was read")
+	}
+	if skip > 0 {
+		i.setTail([32]byte(tail.Sum(nil)))
+	}
+	i.header = header{name: i.stored(), method: method, crc: crc.Sum32(), compressed: counted.n, size: i.file.Size - skip, executable: i.file.Executable}
 	c.found(scan.Close(), append(prefixes.sums, i.sum)...)
 	return nil
 }
@@ -279,12 +304,17 @@ func (c *countWriter) Write(p []byte) (int, error) {
 // An encoder compresses file after file with the same memory.
 type encoder struct {
 	deflateAll bool
+	dry        bool // nothing is written
 	deflate    *flate.Writer
 	zstd       *zstd.Encoder
 	buffer     bytes.Buffer
 }
 
 func newEncoder(deflateAll bool) *encoder { return &encoder{deflateAll: deflateAll} }
+
+func (c *compressor) newEncoder() *encoder {
+	return &encoder{deflateAll: c.options.Deflate, dry: c.dry}
+}
 
 func (e *encoder) method(tier Tier) uint16 {
 	if tier == Workspace || e.deflateAll {
@@ -295,6 +325,9 @@ func (e *encoder) method(tier Tier) uint16 {
 
 // encode compresses data. What does not become smaller is stored.
 func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
+	if e.dry {
+		return nil, methodStore, nil
+	}
 	e.buffer.Reset()
 	w, method, err := e.stream(&e.buffer, tier, int64(len(data)))
 	if err != nil {
@@ -314,7 +347,13 @@ func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
 
 // stream returns a writer that compresses size bytes to w.
 func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, uint16, error) {
+	if e.dry {
+		return plain{io.Discard}, methodStore, nil
+	}
 	method := e.method(tier)
+	if method == methodZstd && size < minFrame {
+		return plain{w}, methodStore, nil
+	}
 	var err error
 	if method == methodDeflate {
 		if e.deflate == nil {
@@ -334,3 +373,8 @@ func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, ui
 	e.zstd.ResetContentSize(w, size)
 	return e.zstd, method, nil
 }
+
+// plain writes what it gets.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }

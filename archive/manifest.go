@@ -128,10 +128,11 @@ const (
 	Crash   = "crash"
 )
 
-// ParentInfo names the archive before this one.
+// ParentInfo names the archive before this one. It has nothing to do with the base of a
+// [Delta].
 type ParentInfo struct {
 	Digest string `json:"state_digest"`
-	Kind   string `json:"kind"` // lineage or delta
+	Kind   string `json:"kind"` // lineage
 }
 
 // SecretReport says what was searched for secrets, and what the user allowed.

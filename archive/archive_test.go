@@ -346,3 +346,16 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 		t.Errorf("a secret in the new part: %v", err)
 	}
 }
+
+// TestLoadReplacesAnEmptyDirectory loads into an empty directory, and not into one with a file.
+func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, village(), WriteOptions{})
+	to := t.TempDir()
+	if _, err := Load(t.Context(), name, Into{Dir: to}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
+		t.Errorf("the second load: %v", err)
+	}
+}

@@ -157,6 +157,24 @@ func TestTheSameStateIsTheSameArchive(t *testing.T) {
 	}
 }
 
+// TestSmallSessionFiles has files of all sizes around that from which on zstd names it.
+func TestSmallSessionFiles(t *testing.T) {
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}}}}
+	for n := range 300 {
+		s.Agents[0].Session = append(s.Agents[0].Session, content(fmt.Sprintf("%03d", n), strings.Repeat("a", n)))
+	}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, s, WriteOptions{})
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestForeignArchivesGiveTheirWorkspaceOnly(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.ckpt")
@@ -326,5 +344,18 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	var found *CheckpointSecretError
 	if err := pack("2", grown+token); !errors.As(err, &found) || found.Findings[0].Record != 100_001 {
 		t.Errorf("a secret in the new part: %v", err)
+	}
+}
+
+// TestLoadReplacesAnEmptyDirectory loads into an empty directory, and not into one with a file.
+func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, village(), WriteOptions{})
+	to := t.TempDir()
+	if _, err := Load(t.Context(), name, Into{Dir: to}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
+		t.Errorf("the second load: %v", err)
 	}
 }

@@ -30,6 +30,8 @@ type Into struct {
 	// Tiers and Agents choose parts of the archive; empty is all.
 	Tiers  []Tier
 	Agents []string
+	// Base has the files that a delta leaves to another archive. See [Reader.UseBase].
+	Base *Reader
 	// MaxBytes bounds the sum of the files' sizes; 0 is 256 GiB. The free space of the disk
 	// bounds it, too.
 	MaxBytes int64
@@ -69,7 +71,7 @@ const (
 // the configuration of agents are never written, and are listed in Loaded.Skipped.
 //
 // The error has KindCorrupt for a file that is not a sound archive, KindConflict if Dir is
-// there and not empty, and KindRefused if the content is too large.
+// there and not empty, and KindRefused if the content is too large or a delta lacks its base.
 func Load(ctx context.Context, name string, into Into) (*Loaded, error) {
 	r, err := Open(name)
 	if err != nil {
@@ -85,6 +87,11 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 		into.FS = vfs.OS
 	}
 	l := &loader{r: r, into: &into, loaded: &Loaded{Metadata: r.metadata, Manifest: r.manifest, Agents: map[string]LoadedAgent{}}}
+	if into.Base != nil {
+		if err := r.UseBase(into.Base); err != nil {
+			return nil, err
+		}
+	}
 	l.choose()
 	if err := l.check(); err != nil {
 		return nil, err
@@ -173,6 +180,9 @@ func (l *loader) check() error {
 			return segno.NewError(segno.KindCorrupt, "load archive", dir, err)
 		}
 	}
+	if slices.ContainsFunc(l.entries, l.r.lacks) {
+		return l.r.missingBase("load archive")
+	}
 	most := l.into.MaxBytes
 	if most == 0 {
 		most = defaultMaxBytes
@@ -218,7 +228,12 @@ func (l *loader) extract(ctx context.Context) (err error) {
 	if err := fsys.Chmod(partial, 0o755); err != nil {
 		return err
 	}
-	// The rename replaces an empty directory and nothing else.
+	// os.Rename replaces no directory. Remove fails if the directory is not empty any more.
+	if info, statErr := os.Lstat(dir); statErr == nil && info.IsDir() {
+		if err := fsys.Remove(dir); err != nil {
+			return err
+		}
+	}
 	if err := fsys.Rename(partial, dir); err != nil {
 		return err
 	}
@@ -413,6 +428,9 @@ func (r *Reader) ReadFile(name string, w io.Writer) error {
 	i := slices.IndexFunc(r.manifest.Entries, func(e Entry) bool { return e.Path == name })
 	if i < 0 {
 		return segno.NewError(segno.KindNotFound, "read file of archive", name, fs.ErrNotExist)
+	}
+	if r.lacks(i) {
+		return r.missingBase("read file of archive")
 	}
 	if err := r.copyEntry(w, i); err != nil {
 		return segno.NewError(segno.KindCorrupt, "read file of archive", name, err)

@@ -128,10 +128,11 @@ const (
 	Crash   = "crash"
 )
 
-// ParentInfo names the archive before this one.
+// ParentInfo names the archive before this one. It has nothing to do with the base of a
+// [Delta].
 type ParentInfo struct {
 	Digest string `json:"state_digest"`
-	Kind   string `json:"kind"` // lineage or delta
+	Kind   string `json:"kind"` // lineage
 }
 
 // SecretReport says what was searched for secrets, and what the user allowed.
@@ -234,7 +235,7 @@ func (m *Manifest) checkEntry(i int, e Entry) error {
 	if e.Mode != modeFile && e.Mode != modeExecutable {
 		return fmt.Errorf("mode %q is neither 0644 nor 0755", e.Mode)
 	}
-	if len(e.SHA256) != 2*sha256.Size || strings.Trim(e.SHA256, "0123456789abcdef") != "" {
+	if !isHash(e.SHA256) {
 		return errors.New("the hash is not 64 lower-case hex digits")
 	}
 	if _, err := e.modified(); err != nil {

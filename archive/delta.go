@@ -382,40 +382,30 @@ func (r *Reader) missingBase(op string) error {
 }
 
 // copyContent writes the content of an entry, which copyEntry checks.
-func (r *Reader) copyContent(w io.Writer, i int) error {
+func (r *Reader) copyContent(u *unpacker, w io.Writer, i int) error {
 	s := &r.sources[i]
 	if s.prefix != nil {
 		if s.from < 0 {
 			return r.missingBase("read archive")
 		}
-		if err := r.base.copyEntry(w, s.from); err != nil {
+		if err := r.base.copyEntry(u, w, s.from); err != nil {
 			return fmt.Errorf("base: %w", err)
 		}
 	}
 	if s.header < 0 {
 		return nil
 	}
-	return r.copyStored(w, s.header)
-}
-
-// copyStored writes what the archive has under a header.
-func (r *Reader) copyStored(w io.Writer, header int) error {
-	f, err := r.open(header)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return errors.Join(err, f.Close())
+	return r.copyStored(u, w, s.header)
 }
 
 // verifyTail checks what a delta without its base has of an entry.
-func (r *Reader) verifyTail(i int) error {
+func (r *Reader) verifyTail(u *unpacker, i int) error {
 	s := &r.sources[i]
 	if s.header < 0 {
 		return nil
 	}
 	sum := sha256.New()
-	if err := r.copyStored(sum, s.header); err != nil {
+	if err := r.copyStored(u, sum, s.header); err != nil {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != s.prefix.Tail {

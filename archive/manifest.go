@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -149,8 +150,20 @@ func (m *Manifest) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return digestOf(data, ""), nil
+}
+
+// digestOf returns the digest of a manifest in canonical form, which may have the field of a
+// digest. No text in the manifest looks like the field: its quotes would be escaped.
+func digestOf(manifest []byte, field string) string {
+	sum := sha256.New()
+	member := []byte(`,"state_digest":"` + field + `"`)
+	if i := bytes.LastIndex(manifest, member); i >= 0 {
+		sum.Write(manifest[:i])
+		manifest = manifest[i+len(member):]
+	}
+	sum.Write(manifest)
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // parseManifest reads manifest.json and checks its digest.
@@ -167,11 +180,7 @@ func parseManifest(data []byte) (*Manifest, error) {
 	if malformed != nil {
 		return nil, fmt.Errorf("manifest.json: %w", malformed)
 	}
-	want, err := m.digest()
-	if err != nil {
-		return nil, fmt.Errorf("manifest.json: %w", err)
-	}
-	if m.Digest != want {
+	if m.Digest != digestOf(data, m.Digest) {
 		return nil, fmt.Errorf("manifest.json: the state digest is not that of the content")
 	}
 	return m, nil
@@ -196,8 +205,8 @@ const (
 
 // check checks that m describes a state that can be loaded.
 func (m *Manifest) check() error {
-	names := newNameSet()
-	agents := newNameSet()
+	names := newNameSet(len(m.Entries))
+	agents := newNameSet(len(m.Agents))
 	for i, a := range m.Agents {
 		if strings.Contains(a.Name, "/") {
 			return fmt.Errorf("agent %q: the name has a slash", a.Name)

@@ -127,7 +127,10 @@ type nameSet struct {
 	dirs  map[string]bool   // folded
 }
 
-func newNameSet() *nameSet { return &nameSet{files: map[string]string{}, dirs: map[string]bool{}} }
+// newNameSet returns a set with memory for n names.
+func newNameSet(n int) *nameSet {
+	return &nameSet{files: make(map[string]string, n), dirs: map[string]bool{}}
+}
 
 // add adds the name of a file or a link. An empty directory is added as one, too: nothing
 // may be below it.

@@ -107,3 +107,31 @@ func TestParseCanonicalRefusesOtherForms(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseCanonical holds the parser to encoding/json: both accept the same documents and
+// read the same content from them. Only for null, which canonical writes for nothing that
+// this package makes, the parser is stricter.
+func FuzzParseCanonical(f *testing.F) {
+	for _, m := range []*Manifest{manyFields(), {Agents: []AgentInfo{}, Entries: []Entry{}}} {
+		data, err := canonical(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, want := new(Manifest), new(Manifest)
+		err := parseCanonical(data, got)
+		d := json.NewDecoder(bytes.NewReader(data))
+		d.DisallowUnknownFields()
+		plain := d.Decode(want) == nil
+		again, canonicalErr := canonical(want)
+		plain = plain && canonicalErr == nil && bytes.Equal(again, data)
+		if plain != (err == nil) && !bytes.Contains(data, []byte("null")) {
+			t.Fatalf("the parser says %v, encoding/json accepts it: %v", err, plain)
+		}
+		if diff := cmp.Diff(want, got); err == nil && diff != "" {
+			t.Error(diff)
+		}
+	})
+}

@@ -364,7 +364,7 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	}
 	p := newPrefixes()
 	_, _ = io.WriteString(p, grown+line)
-	if clean := p.clean(verdicts); clean < int64(len(grown))-prefixStep-1000 {
+	if clean := p.clean(verdicts); clean < int64(len(grown))-2*prefixStep-1000 {
 		t.Errorf("of %d bytes %d are known to be clean", len(grown), clean)
 	}
 	token := `{"text":"ghp_` + strings.Repeat("a1B2c3D4e5F6", 3) + `"}` + "\n"
@@ -384,5 +384,34 @@ func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
 	}
 	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
 		t.Errorf("the second load: %v", err)
+	}
+}
+
+func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
+	dir := t.TempDir()
+	scanner, err := secret.New(secret.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := secret.OpenVerdicts(filepath.Join(dir, "verdicts"), scanner.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(name, text string) error {
+		s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("log", text)}}}}
+		_, err := Write(t.Context(), filepath.Join(dir, name), s, WriteOptions{Scanner: scanner, Verdicts: verdicts})
+		return err
+	}
+	// The line with the key's beginning is the last one before a place with a verdict.
+	const begin = "-----BEGIN RSA PRIVATE KEY-----\n"
+	old := strings.Repeat("a line of no interest\n", prefixStep/22-1)
+	old = strings.Repeat(".", prefixStep-10-len(old)) + old + begin
+	if err := pack("1", old); err != nil {
+		t.Fatal(err)
+	}
+	key := strings.Repeat("MIIEowIBAAKCAQEAx3Jq8Tz0Pz7dGmH2sWkQv9Yt4LbN6oRf1cXe5UaKjB\n", 12) + "-----END RSA PRIVATE KEY-----\n"
+	var found *CheckpointSecretError
+	if err := pack("2", old+key); !errors.As(err, &found) {
+		t.Errorf("a key that is in two parts of a file: %v", err)
 	}
 }

@@ -325,14 +325,15 @@ func (p *prefixes) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// clean returns how much of a file's beginning was found clean before.
+// clean returns how much of a file's beginning need not be searched. The last step that was
+// found clean is searched again: a secret may begin in it and end in what is new.
 func (p *prefixes) clean(v *secret.Verdicts) int64 {
 	if v.Clean([32]byte(p.sum.Sum(nil))) {
 		return p.n
 	}
-	for i := len(p.sums) - 1; i >= 0; i-- {
+	for i := len(p.sums) - 1; i > 0; i-- {
 		if v.Clean(p.sums[i]) {
-			return p.ends[i]
+			return p.ends[i-1]
 		}
 	}
 	return 0

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -413,5 +414,35 @@ func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
 	var found *CheckpointSecretError
 	if err := pack("2", old+key); !errors.As(err, &found) {
 		t.Errorf("a key that is in two parts of a file: %v", err)
+	}
+}
+
+// endless is a file of zeros whose reader calls read for each piece.
+type endless struct{ read func() }
+
+func (e endless) Read(p []byte) (int, error) {
+	e.read()
+	return len(p), nil
+}
+
+func (e endless) Close() error { return nil }
+
+func TestAWriteEndsInTheMiddleOfALargeFile(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	f := File{Path: "large", Size: 1 << 40, Open: func() (io.ReadCloser, error) {
+		return endless{func() {
+			if reads++; reads == 10 {
+				cancel()
+			}
+		}}, nil
+	}}
+	dir := t.TempDir()
+	_, err := Write(ctx, filepath.Join(dir, "a.ckpt"), State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{})
+	if !errors.Is(err, segno.KindCancelled) || reads != 10 {
+		t.Errorf("after %d reads: %v", reads, err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
 	}
 }

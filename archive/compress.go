@@ -90,7 +90,7 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 			}
 			i := queue[n]
 			i.at = body.n
-			if err := p.pack(i); err != nil {
+			if err := p.pack(ctx, i); err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 			own = append(own, i)
@@ -142,9 +142,9 @@ type packer struct {
 	content []byte
 }
 
-func (p *packer) pack(i *item) error {
+func (p *packer) pack(ctx context.Context, i *item) error {
 	if i.file.Size > inMemory {
-		return p.large(i)
+		return p.large(ctx, i)
 	}
 	return p.small(i)
 }
@@ -182,16 +182,16 @@ func (p *packer) small(i *item) error {
 
 // large compresses a file to the body while it is read. With verdicts the file is read
 // once more before, to find how much of its beginning was clean at an earlier scan.
-func (p *packer) large(i *item) error {
+func (p *packer) large(ctx context.Context, i *item) error {
 	clean := int64(0)
 	if p.options.Verdicts != nil {
 		prefixes := newPrefixes()
-		if err := copyFile(prefixes, &i.file); err != nil {
+		if err := copyFile(ctx, prefixes, &i.file); err != nil {
 			return err
 		}
 		clean = prefixes.clean(p.options.Verdicts)
 	}
-	first, err := p.shared.large(i)
+	first, err := p.shared.large(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (p *packer) large(i *item) error {
 	if skip > 0 {
 		stored.w = io.MultiWriter(crc, packed, tail)
 	}
-	err = copyFile(io.MultiWriter(scan, prefixes, stored), &i.file)
+	err = copyFile(ctx, io.MultiWriter(scan, prefixes, stored), &i.file)
 	findings := scan.close()
 	if err == nil {
 		err = packed.Close()
@@ -233,12 +233,12 @@ func (p *packer) large(i *item) error {
 }
 
 // copyFile writes exactly a file's size to w.
-func copyFile(w io.Writer, file *File) error {
+func copyFile(ctx context.Context, w io.Writer, file *File) error {
 	f, err := file.Open()
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(w, io.LimitReader(f, file.Size), make([]byte, pieceSize))
+	n, err := io.CopyBuffer(w, io.LimitReader(&cancelReader{ctx, f}, file.Size), make([]byte, pieceSize))
 	if err == nil && n < file.Size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -246,6 +246,19 @@ func copyFile(w io.Writer, file *File) error {
 		err = closing
 	}
 	return err
+}
+
+// A cancelReader ends with its context: the scan of a hostile file can take minutes.
+type cancelReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancelReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // A tailScan scans all but the beginning of a file, beside the compression of the file.

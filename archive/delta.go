@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -124,7 +125,7 @@ func (s *sharer) small(i *item, data []byte) []byte {
 
 // large does the same for a file that has to be read for it. It returns the hash of the
 // whole file, or nil if the file was not read.
-func (s *sharer) large(i *item) ([]byte, error) {
+func (s *sharer) large(ctx context.Context, i *item) ([]byte, error) {
 	if s.contents == nil {
 		return nil, nil
 	}
@@ -134,7 +135,7 @@ func (s *sharer) large(i *item) ([]byte, error) {
 	if grown {
 		beginning = &skipWriter{w: first, until: n}
 	}
-	if err := copyFile(io.MultiWriter(whole, beginning), &i.file); err != nil {
+	if err := copyFile(ctx, io.MultiWriter(whole, beginning), &i.file); err != nil {
 		return nil, err
 	}
 	sum := whole.Sum(nil)

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ import (
 const (
 	// inMemory is the size up to which a worker reads, scans and compresses a file in memory.
 	inMemory = 1 << 20
-	workers  = 2
+	// maxWorkers bounds the memory: a worker needs about 15 MB.
+	maxWorkers = 4
 	// deflateLevel is where this library is fastest. The next levels save 3 % each and cost
 	// 10 % more time.
 	deflateLevel = 1
@@ -39,6 +41,9 @@ const (
 	// pieceSize is how much of a large file is read at once.
 	pieceSize = 256 << 10
 )
+
+// workers is how many files are compressed or unpacked at the same time.
+func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
 // A compressor reads files, scans them, and compresses them into bodies: temporary files, one
 // for each worker. The order of files in a body does not matter.

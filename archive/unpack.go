@@ -263,7 +263,7 @@ func inParallel(ctx context.Context, n int, task func(u *unpacker, i int) error)
 	var group sync.WaitGroup
 	var failure error
 	failed := math.MaxInt
-	for range min(n, workers) {
+	for range min(n, workers()) {
 		group.Go(func() {
 			var u unpacker
 			defer u.close()

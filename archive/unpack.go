@@ -29,9 +29,10 @@ const (
 
 // An unpacker reads file after file of archives with the same memory. It reads one at a time.
 type unpacker struct {
-	small  []byte        // a header and its content
-	memory bytes.Reader  // of small
-	stream *bufio.Reader // of a larger file
+	ctx    context.Context // ends a copy; nil is Background
+	small  []byte          // a header and its content
+	memory bytes.Reader    // of small
+	stream *bufio.Reader   // of a larger file
 	flate  io.ReadCloser
 	zstd   *zstd.Decoder
 	buffer []byte        // for copies
@@ -234,7 +235,11 @@ func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 	if u.buffer == nil {
 		u.buffer = make([]byte, readBuffer)
 	}
-	_, err = io.CopyBuffer(w, f, u.buffer)
+	content := io.Reader(f)
+	if u.ctx != nil {
+		content = &cancelReader{u.ctx, f}
+	}
+	_, err = io.CopyBuffer(w, content, u.buffer)
 	return err
 }
 
@@ -265,7 +270,7 @@ func inParallel(ctx context.Context, n int, task func(u *unpacker, i int) error)
 	failed := math.MaxInt
 	for range min(n, workers()) {
 		group.Go(func() {
-			var u unpacker
+			u := unpacker{ctx: ctx}
 			defer u.close()
 			for {
 				i := int(next.Add(1) - 1)

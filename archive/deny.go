@@ -25,11 +25,12 @@ var abilityNames = strings.Fields(`settings.json settings.local.json auth.json c
 	permissions*.json config.json credentials.json token.json oauth.json`)
 
 // deniedPlaces are paths of files and directories, at any depth, that run code or give
-// abilities when an agent, an editor or git starts there, and homes of credentials.
+// abilities when an agent, an editor or git starts there, and homes of credentials. A file .git
+// can name any directory as the repository, and its configuration runs programs.
 var deniedPlaces = strings.Fields(`.ssh .aws .gnupg .azure .kube .config/gcloud .config/gh .docker/config.json .claude/settings.json
 	.claude/settings.local.json .claude/hooks .claude/agents .claude/commands .claude/plugins .claude/skills .claude/.credentials.json
 	.mcp.json .codex .gemini/settings.json .gemini/oauth_creds.json .cursor/mcp.json .cursor/hooks.json .vscode/tasks.json
-	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git/hooks .git/config .git/modules .git/info
+	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git
 	.devcontainer/devcontainer.json`)
 
 // denied says whether a path in a tier may not be in an archive.
@@ -47,6 +48,10 @@ func denied(tier Tier, name string) bool {
 		return strings.Contains(around, "/"+strings.ToLower(place)+"/")
 	})
 }
+
+// IsDenied says whether a path in a tier, relative to it, may not be in an archive: it is
+// a place for credentials or for the abilities of an agent.
+func IsDenied(tier Tier, name string) bool { return denied(tier, name) }
 
 // matches returns a predicate for patterns that match a folded name.
 func matches(name string) func(pattern string) bool {

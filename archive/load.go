@@ -57,6 +57,7 @@ type Loaded struct {
 type LoadedAgent struct {
 	Workspace string
 	Session   string
+	Thread    string
 }
 
 // Reasons of Loaded.Skipped, beside those of an Omission.
@@ -251,9 +252,12 @@ func (l *loader) report(dir string) {
 		}
 		a := l.loaded.Agents[agent]
 		root := filepath.Join(dir, "agents", agent, string(tier))
-		if tier == Session {
+		switch tier {
+		case Session:
 			a.Session = root
-		} else {
+		case Thread:
+			a.Thread = root
+		default:
 			a.Workspace = root
 		}
 		l.loaded.Agents[agent] = a
@@ -425,8 +429,8 @@ func (m *Manifest) Tree(agent string, tier Tier) []Entry {
 
 // ReadFile writes the content of one file of the archive to w, checked.
 func (r *Reader) ReadFile(name string, w io.Writer) error {
-	i := slices.IndexFunc(r.manifest.Entries, func(e Entry) bool { return e.Path == name })
-	if i < 0 {
+	i, ok := r.paths[name]
+	if !ok {
 		return segno.NewError(segno.KindNotFound, "read file of archive", name, fs.ErrNotExist)
 	}
 	if r.lacks(i) {

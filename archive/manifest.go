@@ -25,6 +25,7 @@ const (
 	World     Tier = "world"     // the document of the world
 	Workspace Tier = "workspace" // files of an agent's directory
 	Session   Tier = "session"   // the agent's conversation
+	Thread    Tier = "thread"    // a whole thread of checkpoints
 )
 
 // Metadata is metadata.json: what is known about an archive apart from its content. Its
@@ -302,7 +303,7 @@ func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
 		return "", "", "", false
 	}
 	switch tier = Tier(parts[2]); tier {
-	case Workspace, Session:
+	case Workspace, Session, Thread:
 		return parts[1], tier, parts[3], true
 	}
 	return "", "", "", false

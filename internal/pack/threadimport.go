@@ -67,14 +67,19 @@ func (m *Importer) Thread(ctx context.Context, r *archive.Reader, into Into) (*I
 	if agent == "" {
 		return nil, segno.Errorf(segno.KindInvalid, opImport, into.Dir, "the archive has no thread")
 	}
-	x := &threadImport{Importer: *m, ids: importIDs{digest: r.Manifest().Digest}}
-	if x.FS == nil {
-		x.FS = vfs.OS
-	}
+	x := newThreadImport(m, r)
 	if err := x.run(ctx, r, agent, into); err != nil {
 		return nil, err
 	}
 	return &x.out, nil
+}
+
+func newThreadImport(m *Importer, r *archive.Reader) *threadImport {
+	x := &threadImport{Importer: *m, ids: importIDs{digest: r.Manifest().Digest}}
+	if x.FS == nil {
+		x.FS = vfs.OS
+	}
+	return x
 }
 
 // trusts returns an error unless words of an archive may get into a store.
@@ -110,8 +115,19 @@ type threadImport struct {
 	Importer
 	t   *threadReader
 	ids importIDs
-	rec segno.WorkspaceRecord // or zero for a thread without files
+	rec segno.WorkspaceRecord
 	out ImportedThread
+	// present replaces the snapshot of the head: the files are there already.
+	present *segno.Snapshot
+}
+
+// commit returns a commit of the archive as the store gets it.
+func (x *threadImport) commit(n *node) segno.Commit {
+	c := n.commit(x.ids.thread, x.ids.commit, x.rec.ID)
+	if x.present != nil && n.ID == x.t.info.Head && c.Checkpoint != nil {
+		c.Checkpoint.Workspace = x.present
+	}
+	return c
 }
 
 func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string, into Into) error {
@@ -270,7 +286,7 @@ func (x *threadImport) createThread(ctx context.Context, isKnown bool) error {
 	}
 	for _, id := range candidates {
 		x.ids.thread = id
-		c := first.commit(id, x.ids.commit, x.rec.ID)
+		c := x.commit(first)
 		c.Create = &segno.Thread{ID: id, Created: x.t.info.Created, Title: x.t.info.Title, Agent: x.t.info.Agent, Workspace: x.rec.ID}
 		_, err := x.Store.Commit(ctx, c)
 		switch segno.KindOf(err) {
@@ -367,7 +383,7 @@ func (x *threadImport) putCommits(ctx context.Context) error {
 		if x.out.Commits++; n.ID == x.t.first {
 			return nil
 		}
-		return commit(n.commit(x.ids.thread, x.ids.commit, x.rec.ID))
+		return commit(x.commit(n))
 	})
 	if err != nil {
 		return err
@@ -381,7 +397,10 @@ func (x *threadImport) putCommits(ctx context.Context) error {
 	x.out.Head = x.ids.commit(x.t.info.Head)
 	last := segno.Commit{ID: x.ids.step("last"), Thread: x.ids.thread, Move: &segno.Move{Head: x.out.Head, Tip: x.ids.commit(x.t.info.Tip)}}
 	last.Workspace = &segno.WorkspaceState{Workspace: x.rec.ID, Thread: x.ids.thread, By: last.ID, Time: x.t.info.Created}
-	if x.t.head != nil && x.t.head.Workspace != nil {
+	switch {
+	case x.present != nil:
+		last.Workspace.Snapshot = x.present
+	case x.t.head != nil && x.t.head.Workspace != nil:
 		snap := *x.t.head.Workspace
 		snap.Workspace, snap.Root = x.rec.ID, x.rec.Path
 		last.Workspace.Snapshot = &snap

@@ -88,6 +88,7 @@ type threadWriter struct {
 	made     map[segno.Hash][]byte // objects that only the archive has
 	lines    vfs.File
 	size     int64
+	onlyLine bool // for a session of segno's own agent: no files and no documents
 }
 
 func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
@@ -310,6 +311,9 @@ func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint)
 	}
 	cp := *from
 	cp.ID, cp.Thread, cp.Parent, cp.Seq, cp.Members = "", "", "", 0, nil
+	if w.onlyLine {
+		cp.Workspace, cp.Session = nil, nil
+	}
 	if cp.Workspace != nil {
 		s, err := w.redactor.Snapshot(ctx, *cp.Workspace)
 		if err != nil {
@@ -320,6 +324,9 @@ func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint)
 			s.Root, s.Git = neutralDir, nil
 		}
 		cp.Workspace = &s
+	}
+	if w.onlyLine {
+		cp.State, cp.World = nil, nil
 	}
 	if w.options.WorkspaceOnly {
 		cp.Prompt, cp.State, cp.World, cp.Meta = "", nil, nil, nil

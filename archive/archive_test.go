@@ -223,6 +223,33 @@ func TestWhatIsNotWritten(t *testing.T) {
 	}
 }
 
+// TestAnArchiveIsRecordedBeforeItAppears calls Record while no file has the archive's name. An
+// error of it leaves nothing.
+func TestAnArchiveIsRecordedBeforeItAppears(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.ckpt")
+	recorded := ""
+	record := func(err error) func(string) error {
+		return func(digest string) error {
+			if _, statErr := os.Stat(name); statErr == nil {
+				t.Error("the archive is there before it is recorded")
+			}
+			recorded = digest
+			return err
+		}
+	}
+	full := errors.New("the disk is full")
+	if _, err := Write(t.Context(), name, village(), WriteOptions{Record: record(full)}); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+	if m := mustWrite(t, name, village(), WriteOptions{Record: record(nil)}); recorded != m.Digest {
+		t.Errorf("recorded %q, want %q", recorded, m.Digest)
+	}
+}
+
 func TestASecretRefusesAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	token := "ghp_" + strings.Repeat("a1B2c3D4e5F6", 3)

@@ -29,6 +29,9 @@ func (p *plan) assemble(name string, body io.ReaderAt, o *WriteOptions) (*Manife
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
+	if err == nil && o.Record != nil {
+		err = o.Record(p.manifest.Digest)
+	}
 	if err == nil {
 		err = publish(o.FS, f.Name(), name)
 	}

@@ -77,6 +77,9 @@ type WriteOptions struct {
 	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
 	// in the clear, not even while it is written.
 	Recipients []age.Recipient
+	// Record, if given, is called with the state digest when the archive is complete and durable,
+	// before it appears under its name. An error refuses the archive.
+	Record func(digest string) error
 	// Progress, if given, is called with the bytes of content that are done and the sum.
 	Progress func(done, total int64)
 	// FS is the file system to write through; nil is the operating system's.

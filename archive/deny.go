@@ -68,8 +68,8 @@ func matches(name string) func(pattern string) bool {
 var instructionNames = strings.Fields(`claude.md claude.local.md agents.md agents.override.md gemini.md soul.md .cursorrules .windsurfrules
 	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md`)
 
-// isInstruction says whether an agent that works in the directory will read a file as words
-// that it should follow.
-func isInstruction(name string) bool {
+// IsInstruction says whether an agent that works in the directory will read a file, whose path
+// is relative to it, as words that it should follow.
+func IsInstruction(name string) bool {
 	return slices.Contains(instructionNames, strings.ToLower(path.Base(name))) || strings.Contains("/"+strings.ToLower(name), "/.cursor/rules/")
 }

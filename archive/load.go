@@ -395,7 +395,7 @@ func (t *treeWriter) close() {
 func (m *Manifest) Instructions() []string {
 	var list []string
 	for _, e := range m.Entries {
-		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && isInstruction(rest) {
+		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && IsInstruction(rest) {
 			list = append(list, e.Path)
 		}
 	}

@@ -12,8 +12,10 @@ import (
 // line of the checkpoint: the files thread.json and commits.jsonl of a thread without objects.
 
 const (
-	ownAgent  = "segno"
-	ownFormat = "segno-v1"
+	ownAgent = "segno"
+
+	// OwnFormat is the format of these sessions, in archive.AgentInfo.SessionFormat.
+	OwnFormat = "segno-v1"
 )
 
 // hasOwnSession reports whether a checkpoint's conversation is in its thread.
@@ -43,7 +45,7 @@ func (b *builder) addLine(ctx context.Context, a *archive.AgentState, cp *segno.
 	}
 	slices.Reverse(w.order)
 	a.Session, err = w.write(ctx, a.Info.Name)
-	a.Info.Backend, a.Info.SessionFormat, a.Info.SessionID = ownAgent, ownFormat, string(cp.Thread)
+	a.Info.Backend, a.Info.SessionFormat, a.Info.SessionID = ownAgent, OwnFormat, string(cp.Thread)
 	return err
 }
 
@@ -55,7 +57,7 @@ func (m *Importer) Sessions(ctx context.Context, r *archive.Reader, into Into, d
 	}
 	for _, info := range r.Manifest().Agents {
 		i := slices.IndexFunc(done.Agents, func(a UnpackedAgent) bool { return a.Name == info.Name })
-		if i < 0 || info.SessionFormat != ownFormat || len(r.Manifest().Tree(info.Name, archive.Session)) == 0 {
+		if i < 0 || info.SessionFormat != OwnFormat || len(r.Manifest().Tree(info.Name, archive.Session)) == 0 {
 			continue
 		}
 		thread, err := m.session(ctx, r, info.Name, done.Agents[i].Dir)

@@ -326,4 +326,3 @@ func TestPartsOfAThreadCanBeLeftOut(t *testing.T) {
 		}
 	}
 }
-

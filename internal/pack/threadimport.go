@@ -32,11 +32,13 @@ type Store interface {
 
 // ImportedThread is the result of an import.
 type ImportedThread struct {
-	Thread      segno.ThreadID
-	Dir         string // absolute, or "" for a thread without files
-	Head        segno.CommitID
-	Commits     int
-	WasComplete bool // an import of the same archive had completed before
+	Thread  segno.ThreadID
+	Dir     string // absolute, or "" for a thread without files
+	Head    segno.CommitID
+	Commits int
+	// Instructions are files in Dir that an agent reads as instructions.
+	Instructions []string
+	WasComplete  bool // an import of the same archive had completed before
 }
 
 const opImport = "unpack thread"
@@ -227,10 +229,44 @@ func (x *threadImport) findEarlier(ctx context.Context, dir string) (*segno.Thre
 			return nil, segno.Errorf(segno.KindConflict, opImport, dir, "the store has the thread of this archive already: %s, in %s", id, segno.QuotePath(rec.Path)).
 				WithHint("continue it there, or use 'segno fork' there for another copy")
 		}
-		x.rec, x.out = rec, ImportedThread{Thread: id, Dir: rec.Path, WasComplete: rec.State.Thread == id}
-		return known, nil
+		x.rec, x.out = rec, ImportedThread{Thread: id, Dir: rec.Path}
+		x.out.WasComplete, err = x.isComplete(ctx)
+		return known, err
 	}
 	return nil, nil
+}
+
+// isComplete reports whether an earlier import made the last commit. A commit that the store has
+// is admitted again and changes nothing; this one would be refused, because it expects a head that
+// no thread has.
+func (x *threadImport) isComplete(ctx context.Context) (bool, error) {
+	if x.rec.State.Thread == x.ids.thread {
+		return true, nil
+	}
+	last := x.last()
+	last.Expect = x.ids.step("no head")
+	_, err := x.Store.Commit(ctx, last)
+	if segno.KindOf(err) == segno.KindConflict || segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// last returns the commit that puts the head and the tip where they were and gives the directory
+// to the thread.
+func (x *threadImport) last() segno.Commit {
+	last := segno.Commit{ID: x.ids.step("last"), Thread: x.ids.thread,
+		Move: &segno.Move{Head: x.ids.commit(x.t.info.Head), Tip: x.ids.commit(x.t.info.Tip)}}
+	last.Workspace = &segno.WorkspaceState{Workspace: x.rec.ID, Thread: x.ids.thread, By: last.ID, Time: x.t.info.Created}
+	switch {
+	case x.present != nil:
+		last.Workspace.Snapshot = x.present
+	case x.t.head != nil && x.t.head.Workspace != nil:
+		snap := *x.t.head.Workspace
+		snap.Workspace, snap.Root = x.rec.ID, x.rec.Path
+		last.Workspace.Snapshot = &snap
+	}
+	return last
 }
 
 // begin makes the directory and the thread with its first commit, which decides the id. A
@@ -357,6 +393,11 @@ func (x *threadImport) putFiles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for _, c := range changes {
+		if c.To.HasContent() && archive.IsInstruction(c.Path) {
+			x.out.Instructions = append(x.out.Instructions, c.Path)
+		}
+	}
 	conflicts, err := ws.Apply(ctx, changes, x.t.head.Workspace.Times)
 	if err == nil && len(conflicts) > 0 {
 		err = segno.Errorf(segno.KindConflict, opImport, filepath.Join(x.rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
@@ -364,8 +405,7 @@ func (x *threadImport) putFiles(ctx context.Context) error {
 	return err
 }
 
-// putCommits makes the other commits, and last the one that puts the head and the tip where they were
-// and gives the directory to the thread.
+// putCommits makes the other commits.
 func (x *threadImport) putCommits(ctx context.Context) error {
 	head, err := x.Store.Head(ctx, x.ids.thread)
 	if err != nil {
@@ -395,15 +435,5 @@ func (x *threadImport) putCommits(ctx context.Context) error {
 		}
 	}
 	x.out.Head = x.ids.commit(x.t.info.Head)
-	last := segno.Commit{ID: x.ids.step("last"), Thread: x.ids.thread, Move: &segno.Move{Head: x.out.Head, Tip: x.ids.commit(x.t.info.Tip)}}
-	last.Workspace = &segno.WorkspaceState{Workspace: x.rec.ID, Thread: x.ids.thread, By: last.ID, Time: x.t.info.Created}
-	switch {
-	case x.present != nil:
-		last.Workspace.Snapshot = x.present
-	case x.t.head != nil && x.t.head.Workspace != nil:
-		snap := *x.t.head.Workspace
-		snap.Workspace, snap.Root = x.rec.ID, x.rec.Path
-		last.Workspace.Snapshot = &snap
-	}
-	return commit(last)
+	return commit(x.last())
 }

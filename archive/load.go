@@ -41,7 +41,8 @@ type Into struct {
 	FS vfs.FS
 }
 
-const defaultMaxBytes = 256 << 30
+// DefaultMaxBytes is the limit of a load that sets none.
+const DefaultMaxBytes = 256 << 30
 
 // Loaded is the result of a load. Paths are absolute if Into.Dir is.
 type Loaded struct {
@@ -186,12 +187,12 @@ func (l *loader) check() error {
 	}
 	most := l.into.MaxBytes
 	if most == 0 {
-		most = defaultMaxBytes
+		most = DefaultMaxBytes
 	}
 	if l.total > most {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
 	}
-	if free, err := freeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
+	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
 	}
 	switch there, err := os.ReadDir(dir); {

@@ -22,7 +22,11 @@ type Redactor struct {
 	// the bytes of each that none has. Both may be called more than once for an object.
 	Visit func(name segno.Hash, size int64)
 	Put   func(data []byte)
+	// MaxEntries, if not 0, bounds the entries that are read in all: a few objects can be a tree
+	// of any number of paths. More are KindRefused.
+	MaxEntries int
 
+	entries int
 	trees map[redactKey]redacted
 	times map[redactKey]segno.Hash
 }
@@ -63,6 +67,9 @@ func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]rec
 	records, err := loadTree(ctx, x.Objects, tree)
 	if err != nil {
 		return nil, err
+	}
+	if x.entries += len(records) + 1; x.MaxEntries > 0 && x.entries > x.MaxEntries {
+		return nil, segno.Errorf(segno.KindRefused, "read tree", tree.String(), "the snapshots have more than %d entries", x.MaxEntries)
 	}
 	records = slices.DeleteFunc(records, func(r record) bool {
 		at := join(dir, r.name)

@@ -60,9 +60,9 @@ func (m *Importer) Sessions(ctx context.Context, r *archive.Reader, into Into, d
 		if i < 0 || info.SessionFormat != OwnFormat || len(r.Manifest().Tree(info.Name, archive.Session)) == 0 {
 			continue
 		}
-		thread, err := m.session(ctx, r, info.Name, done.Agents[i].Dir)
+		thread, err := m.session(ctx, r, info.Name, done.Agents[i].Dir, into.NewSession)
 		if err != nil {
-			return err
+			return segno.Errorf(segno.KindOf(err), opImport, done.Agents[i].Dir, "the files are there, but the conversation could not be loaded: %w", err)
 		}
 		done.Agents[i].Session, done.Agents[i].Command = segno.SessionID(thread), []string{ownAgent, "chat", "--session", string(thread)}
 		root := "agents/" + info.Name + "/" + string(archive.Session)
@@ -72,8 +72,9 @@ func (m *Importer) Sessions(ctx context.Context, r *archive.Reader, into Into, d
 }
 
 // session puts one line into the store, as a thread in dir. Its head gets the present files.
-func (m *Importer) session(ctx context.Context, r *archive.Reader, agent, dir string) (thread segno.ThreadID, err error) {
+func (m *Importer) session(ctx context.Context, r *archive.Reader, agent, dir string, isRenamed bool) (thread segno.ThreadID, err error) {
 	x := newThreadImport(m, r)
+	x.isRenamed = isRenamed
 	if x.t, err = newThreadReader(r, agent, archive.Session); err == nil {
 		err = x.t.check(ctx)
 	}
@@ -83,12 +84,13 @@ func (m *Importer) session(ctx context.Context, r *archive.Reader, agent, dir st
 	if len(x.t.objects) > 0 || len(x.t.info.Pins) > 0 || x.t.info.Tip != x.t.info.Head {
 		return "", segno.Errorf(segno.KindCorrupt, opImport, dir, "a session has one line and no objects")
 	}
+	if x.rec, err = x.Register(ctx, dir); err != nil {
+		return "", err
+	}
+	x.ids.digest += string(x.rec.ID) // another directory gets another copy, as of any session
 	known, err := x.findEarlier(ctx, dir)
 	if err != nil || x.out.WasComplete {
 		return x.out.Thread, err
-	}
-	if x.rec, err = x.Register(ctx, dir); err != nil {
-		return "", err
 	}
 	if err := x.takeSnapshot(ctx); err != nil {
 		return "", err

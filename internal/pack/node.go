@@ -160,8 +160,8 @@ func (n *node) check() error {
 		return fmt.Errorf("%q is not a kind of checkpoint", cp.Kind)
 	case cp.Turn < 0 || cp.Turn > maxTurn || cp.Step < 0 || cp.Step > maxTurn:
 		return fmt.Errorf("turn %d, step %d cannot be", cp.Turn, cp.Step)
-	case cp.Workspace != nil && (cp.Workspace.Workspace != "" || cp.Workspace.Tree.IsZero()):
-		return errors.New("its snapshot names a workspace or no tree")
+	case cp.Workspace != nil && (cp.Workspace.Workspace != "" || cp.Workspace.Tree.IsZero() || len(cp.Workspace.Unread)+len(cp.Workspace.Held) > 0):
+		return errors.New("its snapshot names a workspace, no tree or paths of a machine")
 	}
 	return checkPosition(cp.Session)
 }

@@ -121,6 +121,8 @@ type threadImport struct {
 	out ImportedThread
 	// present replaces the snapshot of the head: the files are there already.
 	present *segno.Snapshot
+	// isRenamed is set if the thread gets a new id also if its own is free.
+	isRenamed bool
 }
 
 // commit returns a commit of the archive as the store gets it.
@@ -146,12 +148,12 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	if err != nil {
 		return corrupt(err, dir)
 	}
-	known, err := x.findEarlier(ctx, dir)
-	if err != nil {
+	if err := x.checkSize(dir, into.MaxBytes); err != nil {
 		return err
 	}
-	if x.out.WasComplete {
-		return nil
+	known, err := x.findEarlier(ctx, dir)
+	if err != nil || x.out.WasComplete {
+		return err
 	}
 	if err := x.putObjects(ctx); err != nil {
 		return err
@@ -163,6 +165,34 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 		return err
 	}
 	return x.putCommits(ctx)
+}
+
+// checkSize refuses a thread that is larger than the limit, or than the disk has space for: its
+// objects, which the store gets, and its files.
+func (x *threadImport) checkSize(dir string, most int64) error {
+	total := int64(0)
+	for _, size := range x.t.objects {
+		total += size // at most maxObject each
+	}
+	if x.t.files != nil {
+		total += x.t.files.Bytes
+	}
+	if most == 0 {
+		most = archive.DefaultMaxBytes
+	}
+	if total > most {
+		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes, more than the limit of %d", total, most)
+	}
+	above := filepath.Dir(dir)
+	for ; above != filepath.Dir(above); above = filepath.Dir(above) {
+		if _, err := os.Stat(above); err == nil {
+			break
+		}
+	}
+	if free, err := archive.FreeSpace(above); err == nil && total > free {
+		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes and the disk has %d free", total, free)
+	}
+	return nil
 }
 
 // corrupt makes an error about the content of an archive KindCorrupt.
@@ -197,10 +227,14 @@ func resolve(dir string) (string, error) {
 func (x *threadImport) candidates() []segno.ThreadID {
 	wanted := x.t.info.ID
 	suffix := segno.DerivedID("imported thread", x.ids.digest)[:8]
-	if len(wanted)+9 > segno.MaxID {
-		return []segno.ThreadID{wanted, segno.ThreadID(suffix)}
+	other := wanted + segno.ThreadID("-"+suffix)
+	if len(other) > segno.MaxID {
+		other = segno.ThreadID(suffix)
 	}
-	return []segno.ThreadID{wanted, wanted + segno.ThreadID("-"+suffix)}
+	if x.isRenamed {
+		return []segno.ThreadID{other}
+	}
+	return []segno.ThreadID{wanted, other}
 }
 
 // findEarlier returns the thread that an earlier import of this archive made, or nil.
@@ -261,8 +295,8 @@ func (x *threadImport) last() segno.Commit {
 	switch {
 	case x.present != nil:
 		last.Workspace.Snapshot = x.present
-	case x.t.head != nil && x.t.head.Workspace != nil:
-		snap := *x.t.head.Workspace
+	case x.t.files != nil:
+		snap := *x.t.files
 		snap.Workspace, snap.Root = x.rec.ID, x.rec.Path
 		last.Workspace.Snapshot = &snap
 	}
@@ -382,14 +416,14 @@ func (x *threadImport) putBatch(ctx context.Context, names []segno.Hash) (err er
 // putFiles puts the files of the head into the directory. Files of an earlier import that was
 // interrupted are there already.
 func (x *threadImport) putFiles(ctx context.Context) error {
-	if x.t.head.Tree().IsZero() {
+	if x.t.files == nil {
 		return nil
 	}
 	ws, err := x.Open(x.rec)
 	if err != nil {
 		return err
 	}
-	changes, err := ws.Diff(ctx, segno.Hash{}, x.t.head.Tree())
+	changes, err := ws.Diff(ctx, segno.Hash{}, x.t.files.Tree)
 	if err != nil {
 		return err
 	}
@@ -398,7 +432,7 @@ func (x *threadImport) putFiles(ctx context.Context) error {
 			x.out.Instructions = append(x.out.Instructions, c.Path)
 		}
 	}
-	conflicts, err := ws.Apply(ctx, changes, x.t.head.Workspace.Times)
+	conflicts, err := ws.Apply(ctx, changes, x.t.files.Times)
 	if err == nil && len(conflicts) > 0 {
 		err = segno.Errorf(segno.KindConflict, opImport, filepath.Join(x.rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // A threadReader reads one thread of an archive, whose content is hostile until check returned nil.
@@ -21,9 +22,10 @@ type threadReader struct {
 	info    *threadInfo
 	objects map[segno.Hash]int64 // of the archive, and their sizes
 	first   segno.CommitID
-	// head is the newest checkpoint at or below the head.
-	head    *segno.Checkpoint
+	// files is the snapshot of the newest checkpoint at or below the head, or nil.
+	files   *segno.Snapshot
 	reached map[segno.Hash]bool
+	missing error // the first object that a commit names and that is not there
 	// parents has the parent of each commit.
 	parents map[segno.CommitID]segno.CommitID
 }
@@ -71,7 +73,7 @@ func (t *threadReader) read(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// commits calls visit for each commit. visit must not keep it.
+// commits calls visit for each commit.
 func (t *threadReader) commits(ctx context.Context, visit func(*node) error) error {
 	in, out := io.Pipe()
 	go func() { out.CloseWithError(t.r.ReadFile(t.root+commitsFile, out)) }()
@@ -101,8 +103,9 @@ func (t *threadReader) check(ctx context.Context) error {
 		return err
 	}
 	objects := threadObjects{t}
-	redactor := newRedactor(objects, func(name segno.Hash, _ int64) { t.reached[name] = true }, func([]byte) {})
-	hasCheckpoint := map[segno.CommitID]*segno.Checkpoint{}
+	redactor := newRedactor(objects, func(name segno.Hash, size int64) { t.reach(name, size) }, func([]byte) {})
+	redactor.MaxEntries = maxTreeEntries
+	checkpoints := map[segno.CommitID]*segno.Snapshot{}
 	err := t.commits(ctx, func(n *node) error {
 		if err := t.checkPlace(n); err != nil {
 			return fmt.Errorf("commit %q: %w", n.ID, err)
@@ -110,7 +113,9 @@ func (t *threadReader) check(ctx context.Context) error {
 		if err := t.checkTiers(ctx, redactor, n.Checkpoint); err != nil {
 			return fmt.Errorf("commit %q: %w", n.ID, err)
 		}
-		hasCheckpoint[n.ID] = n.Checkpoint
+		if n.Checkpoint != nil {
+			checkpoints[n.ID] = n.Checkpoint.Workspace
+		}
 		return nil
 	})
 	if err != nil {
@@ -121,11 +126,11 @@ func (t *threadReader) check(ctx context.Context) error {
 			return fmt.Errorf("%s: there is no commit %q", threadFile, id)
 		}
 	}
-	for at := t.info.Head; at != "" && t.head == nil; at = t.parents[at] {
-		t.head = hasCheckpoint[at]
+	for at, isCheckpoint := t.info.Head, false; at != "" && !isCheckpoint; at = t.parents[at] {
+		t.files, isCheckpoint = checkpoints[at]
 	}
 	for i, p := range t.info.Pins {
-		if hasCheckpoint[p.Checkpoint] == nil || p.Name == "" || len(p.Name) > segno.MaxID || i > 0 && t.info.Pins[i-1].Checkpoint >= p.Checkpoint {
+		if _, ok := checkpoints[p.Checkpoint]; !ok || p.Name == "" || len(p.Name) > segno.MaxID || i > 0 && t.info.Pins[i-1].Checkpoint >= p.Checkpoint {
 			return fmt.Errorf("%s: there is no pin of %q", threadFile, p.Checkpoint)
 		}
 	}
@@ -135,6 +140,27 @@ func (t *threadReader) check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// maxCommits bounds the commits of a thread, of which a reader keeps the ids in memory.
+const maxCommits = 1 << 20
+
+// maxTreeEntries bounds the entries of all directories of all snapshots, as far as they differ.
+const maxTreeEntries = 1 << 26
+
+// reach notes that a commit names an object, which has size bytes unless that is -1, and reports
+// whether it is the first one to do so.
+func (t *threadReader) reach(name segno.Hash, size int64) bool {
+	has, ok := t.objects[name]
+	if t.missing == nil && !ok {
+		t.missing = fmt.Errorf("object %s is missing", name)
+	}
+	if t.missing == nil && size >= 0 && size != has {
+		t.missing = fmt.Errorf("object %s has %d bytes and not %d", name, has, size)
+	}
+	known := t.reached[name]
+	t.reached[name] = true
+	return !known
 }
 
 // checkPlace checks the place of a commit in the tree: parents come first, so there is no circle.
@@ -154,12 +180,15 @@ func (t *threadReader) checkPlace(n *node) error {
 			return fmt.Errorf("the checkpoint %q that it amends is not before it", n.Checkpoint.Amends)
 		}
 	}
+	if len(t.parents) == maxCommits {
+		return fmt.Errorf("there are more than %d", maxCommits)
+	}
 	t.parents[n.ID] = n.Parent
 	return nil
 }
 
 // checkTiers checks what a checkpoint pins.
-func (t *threadReader) checkTiers(ctx context.Context, redactor redactor, cp *segno.Checkpoint) error {
+func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redactor, cp *segno.Checkpoint) error {
 	if cp == nil {
 		return nil
 	}
@@ -174,30 +203,17 @@ func (t *threadReader) checkTiers(ctx context.Context, redactor redactor, cp *se
 	}
 	for _, d := range []*segno.Document{cp.State, cp.World} {
 		if d != nil {
-			t.reached[d.Data] = true
+			t.reach(d.Data, -1)
 		}
 	}
 	if p := cp.Session; p != nil && p.Leaf != "" {
 		be := backendOf(p.Agent)
-		visit := func(name segno.Hash) bool {
-			known := t.reached[name]
-			t.reached[name] = true
-			return !known
-		}
+		visit := func(name segno.Hash) bool { return t.reach(name, -1) }
 		if err := be.open("", vfs.OS).Trace(ctx, *p, threadObjects{t}, visit); err != nil {
 			return err
 		}
 	}
-	for name := range t.reached {
-		if _, ok := t.objects[name]; !ok {
-			return fmt.Errorf("object %s is missing", name)
-		}
-	}
-	return nil
-}
-
-type redactor interface {
-	Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapshot, error)
+	return t.missing
 }
 
 // threadObjects are the objects of a thread in an archive.

@@ -157,6 +157,24 @@ func TestTheSameStateIsTheSameArchive(t *testing.T) {
 	}
 }
 
+// TestSmallSessionFiles has files of all sizes around that from which on zstd names it.
+func TestSmallSessionFiles(t *testing.T) {
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}}}}
+	for n := range 300 {
+		s.Agents[0].Session = append(s.Agents[0].Session, content(fmt.Sprintf("%03d", n), strings.Repeat("a", n)))
+	}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, s, WriteOptions{})
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestForeignArchivesGiveTheirWorkspaceOnly(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "a.ckpt")

@@ -30,6 +30,9 @@ const (
 	deflateLevel = 1
 	// frameWindow is the window of zstd frames. A reader needs this much memory.
 	frameWindow = 1 << 20
+	// minFrame is the size from which on a zstd frame names its content's size, which a
+	// reader demands. A smaller file is stored.
+	minFrame = 256
 	// prefixStep is the distance between the places of a large file that have a verdict of
 	// their own, so that of a transcript that has grown only the new part is scanned.
 	prefixStep = 1 << 20
@@ -46,9 +49,11 @@ type compressor struct {
 	mu       sync.Mutex
 	done     int64
 	findings []secret.Finding
+	shared   *sharer
+	dry      bool // hash and scan only
 }
 
-// run fills in the items. Each body belongs to one worker.
+// run fills in the items. Each body belongs to one worker, and is nil in a dry run.
 func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -75,9 +80,9 @@ func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) 
 // work takes items from the queue until it is empty.
 func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) error {
 	var own []*item
-	content, err := writeBody(temp, len(c.options.Recipients) > 0, func(w io.Writer) error {
+	pack := func(w io.Writer) error {
 		body := &countWriter{w: w}
-		p := &packer{compressor: c, encoder: newEncoder(c.options.Deflate), body: body}
+		p := &packer{compressor: c, encoder: c.newEncoder(), body: body}
 		for ctx.Err() == nil {
 			n := c.next.Add(1) - 1
 			if n >= int64(len(queue)) {
@@ -92,7 +97,11 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 			c.progress(i.file.Size)
 		}
 		return nil
-	})
+	}
+	if c.dry {
+		return pack(io.Discard)
+	}
+	content, err := writeBody(temp, len(c.options.Recipients) > 0, pack)
 	for _, i := range own {
 		i.body = content
 	}
@@ -155,17 +164,18 @@ func (p *packer) small(i *item) error {
 		return err
 	}
 	i.sum = sha256.Sum256(p.content)
-	i.header = header{name: i.name, crc: crc32.ChecksumIEEE(p.content), size: i.file.Size, executable: i.file.Executable}
 	if !p.known(i.sum) {
 		s := p.options.Scanner.Start(i.name)
 		_, _ = s.Write(p.content)
 		p.found(s.Close(), i.sum)
 	}
-	packed, method, err := p.encoder.encode(p.content, i.tier)
+	rest := p.shared.small(i, p.content)
+	packed, method, err := p.encoder.encode(rest, i.tier)
 	if err != nil {
 		return err
 	}
-	i.header.method, i.header.compressed = method, int64(len(packed))
+	i.header = header{name: i.stored(), method: method, crc: crc32.ChecksumIEEE(rest), compressed: int64(len(packed)),
+		size: int64(len(rest)), executable: i.file.Executable}
 	_, err = p.body.Write(packed)
 	return err
 }
@@ -181,13 +191,25 @@ func (p *packer) large(i *item) error {
 		}
 		clean = prefixes.clean(p.options.Verdicts)
 	}
-	packed, method, err := p.encoder.stream(p.body, i.tier, i.file.Size)
+	first, err := p.shared.large(i)
+	if err != nil {
+		return err
+	}
+	skip := int64(0)
+	if i.shared != nil {
+		skip = i.shared.Size
+	}
+	packed, method, err := p.encoder.stream(p.body, i.tier, i.file.Size-skip)
 	if err != nil {
 		return err
 	}
 	crc, prefixes := crc32.NewIEEE(), newPrefixes()
-	scan := startTailScan(p.options.Scanner.Start(i.name), clean)
-	err = copyFile(io.MultiWriter(scan, prefixes, crc, packed), &i.file)
+	scan, tail := startTailScan(p.options.Scanner.Start(i.name), clean), sha256.New()
+	stored := &skipWriter{w: io.MultiWriter(crc, packed), from: skip}
+	if skip > 0 {
+		stored.w = io.MultiWriter(crc, packed, tail)
+	}
+	err = copyFile(io.MultiWriter(scan, prefixes, stored), &i.file)
 	findings := scan.close()
 	if err == nil {
 		err = packed.Close()
@@ -196,10 +218,16 @@ func (p *packer) large(i *item) error {
 		return err
 	}
 	if clean > 0 && prefixes.clean(p.options.Verdicts) < clean {
-		return errors.New("the file changed while it was read")
+		return errors.New("it changed while it was read")
 	}
 	i.sum = [32]byte(prefixes.sum.Sum(nil))
-	i.header = header{name: i.name, method: method, crc: crc.Sum32(), compressed: p.body.n - i.at, size: i.file.Size, executable: i.file.Executable}
+	if first != nil && !bytes.Equal(first, i.sum[:]) {
+		return errors.New("it changed while it was read")
+	}
+	if skip > 0 {
+		i.setTail([32]byte(tail.Sum(nil)))
+	}
+	i.header = header{name: i.stored(), method: method, crc: crc.Sum32(), compressed: p.body.n - i.at, size: i.file.Size - skip, executable: i.file.Executable}
 	p.found(findings, append(prefixes.sums, i.sum)...)
 	return nil
 }
@@ -325,12 +353,17 @@ func (c *countWriter) Write(p []byte) (int, error) {
 // An encoder compresses file after file with the same memory.
 type encoder struct {
 	deflateAll bool
+	dry        bool // nothing is written
 	deflate    *flate.Writer
 	zstd       *zstd.Encoder
 	buffer     bytes.Buffer
 }
 
 func newEncoder(deflateAll bool) *encoder { return &encoder{deflateAll: deflateAll} }
+
+func (c *compressor) newEncoder() *encoder {
+	return &encoder{deflateAll: c.options.Deflate, dry: c.dry}
+}
 
 func (e *encoder) method(tier Tier) uint16 {
 	if tier == Workspace || e.deflateAll {
@@ -342,6 +375,9 @@ func (e *encoder) method(tier Tier) uint16 {
 // encode compresses data. What does not become smaller is stored. The result is valid until
 // the next use of the encoder.
 func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
+	if e.dry {
+		return nil, methodStore, nil
+	}
 	e.buffer.Reset()
 	w, method, err := e.stream(&e.buffer, tier, int64(len(data)))
 	if err != nil {
@@ -361,7 +397,13 @@ func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
 
 // stream returns a writer that compresses size bytes to w.
 func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, uint16, error) {
+	if e.dry {
+		return plain{io.Discard}, methodStore, nil
+	}
 	method := e.method(tier)
+	if method == methodZstd && size < minFrame {
+		return plain{w}, methodStore, nil
+	}
 	var err error
 	if method == methodDeflate {
 		if e.deflate == nil {
@@ -381,3 +423,8 @@ func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, ui
 	e.zstd.ResetContentSize(w, size)
 	return e.zstd, method, nil
 }
+
+// plain writes what it gets.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }

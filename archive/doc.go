@@ -8,8 +8,10 @@
 //	metadata.json                     what is known beside the state
 //	manifest.json                     the list of everything in the archive
 //	SHA256SUMS                        hashes in the form of sha256sum
+//	delta.json                        what another archive has, if this one is a delta
 //	world.snapshot                    the world's document, if there is one
 //	agents/NAME/session/…             the agent's conversation
+//	agents/NAME/thread/…              a whole thread of checkpoints, with its files
 //	agents/NAME/workspace/…           the files of its directory
 //	state_digest.sig                  a signature, if there is one
 //
@@ -26,6 +28,26 @@
 // was left out and the rules of the secret scan. It does not depend on the compression, on
 // the signature or on metadata.json. Archives are compared by it and never by the bytes of
 // the file, which depend on the version of the compressor.
+//
+// # Deltas
+//
+// A delta leaves contents to another archive, its base. Its metadata.json and manifest.json
+// are those of the full archive, byte for byte, so it has the same digest and takes the same
+// signature; only the transport differs. delta.json, in canonical form with the fields of
+// [Delta], names the base by its digest, and lists the files that begin with the whole
+// content of a file of the base, in the order of the manifest. A file that is equal to the
+// base's is not in the zip. Of a longer one the zip has the rest as tails/PATH, at the place
+// that the file would have. All other files are there as usual. An empty file is never left
+// to the base, and an archive that leaves nothing to one has no delta.json.
+//
+// SHA256SUMS has the files that the zip has: delta.json after manifest.json, and each tail
+// in the place of its file.
+//
+// A reader takes a content from the base only by its length and hash, only from the same
+// tier of the same agent, and never from the path of a credential. It checks each file
+// that it puts together against the manifest. So it need not trust delta.json, nor that a
+// base is the one that was meant. The base may be a delta. The writer searches everything
+// for secrets, also what it does not store, so that the manifest is that of the full archive.
 //
 // # Profile of the zip
 //
@@ -50,7 +72,8 @@
 //
 // A writer compresses workspaces with deflate, so that every zip program opens what is meant
 // to be given away, and sessions and worlds with zstd, unless it is asked for deflate
-// throughout. It stores what does not become smaller.
+// throughout. It stores what does not become smaller, and instead of zstd what has less than
+// 256 bytes, for which a frame does not name the size.
 //
 // # Names
 //

@@ -30,6 +30,8 @@ type Into struct {
 	// Tiers and Agents choose parts of the archive; empty is all.
 	Tiers  []Tier
 	Agents []string
+	// Base has the files that a delta leaves to another archive. See [Reader.UseBase].
+	Base *Reader
 	// MaxBytes bounds the sum of the files' sizes; 0 is 256 GiB. The free space of the disk
 	// bounds it, too.
 	MaxBytes int64
@@ -39,7 +41,8 @@ type Into struct {
 	FS vfs.FS
 }
 
-const defaultMaxBytes = 256 << 30
+// DefaultMaxBytes is the limit of a load that sets none.
+const DefaultMaxBytes = 256 << 30
 
 // Loaded is the result of a load. Paths are absolute if Into.Dir is.
 type Loaded struct {
@@ -55,6 +58,7 @@ type Loaded struct {
 type LoadedAgent struct {
 	Workspace string
 	Session   string
+	Thread    string
 }
 
 // Reasons of Loaded.Skipped, beside those of an Omission.
@@ -69,7 +73,7 @@ const (
 // the configuration of agents are never written, and are listed in Loaded.Skipped.
 //
 // The error has KindCorrupt for a file that is not a sound archive, KindConflict if Dir is
-// there and not empty, and KindRefused if the content is too large.
+// there and not empty, and KindRefused if the content is too large or a delta lacks its base.
 func Load(ctx context.Context, name string, into Into) (*Loaded, error) {
 	r, err := Open(name)
 	if err != nil {
@@ -85,6 +89,11 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 		into.FS = vfs.OS
 	}
 	l := &loader{r: r, into: &into, loaded: &Loaded{Metadata: r.metadata, Manifest: r.manifest, Agents: map[string]LoadedAgent{}}}
+	if into.Base != nil {
+		if err := r.UseBase(into.Base); err != nil {
+			return nil, err
+		}
+	}
 	l.choose()
 	if err := l.check(); err != nil {
 		return nil, err
@@ -173,14 +182,17 @@ func (l *loader) check() error {
 			return segno.NewError(segno.KindCorrupt, "load archive", dir, err)
 		}
 	}
+	if slices.ContainsFunc(l.entries, l.r.lacks) {
+		return l.r.missingBase("load archive")
+	}
 	most := l.into.MaxBytes
 	if most == 0 {
-		most = defaultMaxBytes
+		most = DefaultMaxBytes
 	}
 	if l.total > most {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
 	}
-	if free, err := freeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
+	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
 	}
 	switch there, err := os.ReadDir(dir); {
@@ -241,9 +253,12 @@ func (l *loader) report(dir string) {
 		}
 		a := l.loaded.Agents[agent]
 		root := filepath.Join(dir, "agents", agent, string(tier))
-		if tier == Session {
+		switch tier {
+		case Session:
 			a.Session = root
-		} else {
+		case Thread:
+			a.Thread = root
+		default:
 			a.Workspace = root
 		}
 		l.loaded.Agents[agent] = a
@@ -381,7 +396,7 @@ func (t *treeWriter) close() {
 func (m *Manifest) Instructions() []string {
 	var list []string
 	for _, e := range m.Entries {
-		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && isInstruction(rest) {
+		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && IsInstruction(rest) {
 			list = append(list, e.Path)
 		}
 	}
@@ -415,9 +430,12 @@ func (m *Manifest) Tree(agent string, tier Tier) []Entry {
 
 // ReadFile writes the content of one file of the archive to w, checked.
 func (r *Reader) ReadFile(name string, w io.Writer) error {
-	i := slices.IndexFunc(r.manifest.Entries, func(e Entry) bool { return e.Path == name })
-	if i < 0 {
+	i, ok := r.paths[name]
+	if !ok {
 		return segno.NewError(segno.KindNotFound, "read file of archive", name, fs.ErrNotExist)
+	}
+	if r.lacks(i) {
+		return r.missingBase("read file of archive")
 	}
 	if err := r.copyEntry(w, i); err != nil {
 		return segno.NewError(segno.KindCorrupt, "read file of archive", name, err)

@@ -25,6 +25,7 @@ const (
 	World     Tier = "world"     // the document of the world
 	Workspace Tier = "workspace" // files of an agent's directory
 	Session   Tier = "session"   // the agent's conversation
+	Thread    Tier = "thread"    // a whole thread of checkpoints
 )
 
 // Metadata is metadata.json: what is known about an archive apart from its content. Its
@@ -128,10 +129,11 @@ const (
 	Crash   = "crash"
 )
 
-// ParentInfo names the archive before this one.
+// ParentInfo names the archive before this one. It has nothing to do with the base of a
+// [Delta].
 type ParentInfo struct {
 	Digest string `json:"state_digest"`
-	Kind   string `json:"kind"` // lineage or delta
+	Kind   string `json:"kind"` // lineage
 }
 
 // SecretReport says what was searched for secrets, and what the user allowed.
@@ -301,7 +303,7 @@ func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
 		return "", "", "", false
 	}
 	switch tier = Tier(parts[2]); tier {
-	case Workspace, Session:
+	case Workspace, Session, Thread:
 		return parts[1], tier, parts[3], true
 	}
 	return "", "", "", false

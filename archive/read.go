@@ -26,6 +26,8 @@ const (
 	maxEntries  = 200_000
 	maxManifest = 64 << 20
 	maxMetadata = 1 << 20
+	// maxTop is how many files an archive has beside the entries.
+	maxTop = 6
 	// maxWindow bounds the memory that a zstd frame may ask for.
 	maxWindow = 8 << 20
 )
@@ -49,6 +51,10 @@ type Reader struct {
 	entries  map[string]int // name → headers
 	metadata *Metadata
 	manifest *Manifest
+	delta    *Delta   // or nil
+	sources  []source // of the manifest's entries
+	base     *Reader  // of a delta, or nil
+	paths    map[string]int
 	// signature is the content of the signature's file, or nil.
 	signature []byte
 }
@@ -151,7 +157,7 @@ func (r *Reader) readDirectory() error {
 
 // checkDirectory reads and compares n headers and the end records behind them.
 func (r *Reader) checkDirectory(n int, offset, size int64) error {
-	if n > maxEntries+5 {
+	if n > maxEntries+maxTop {
 		return fmt.Errorf("it has %d files, more than %d", n, maxEntries)
 	}
 	if size > int64(n)*(centralSize+maxNameBytes+32) {
@@ -223,7 +229,7 @@ func (r *Reader) readEnd() (n int, offset, size int64, err error) {
 		}
 		count := le.Uint64(far[32:])
 		size, offset = int64(le.Uint64(far[40:])), int64(le.Uint64(far[48:]))
-		if count > maxEntries+5 {
+		if count > maxEntries+maxTop {
 			return 0, 0, 0, fmt.Errorf("it has more than %d files", maxEntries)
 		}
 		n = int(count)
@@ -263,7 +269,15 @@ func (r *Reader) readTop() error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(sums, checksums(data, manifest, r.manifest.Entries)) {
+	tops := []namedData{{metadataName, data}, {manifestName, manifest}}
+	if len(r.headers) > 3 && r.headers[3].name == deltaName {
+		delta, err := r.readDelta()
+		if err != nil {
+			return fmt.Errorf("%s: %w", deltaName, err)
+		}
+		tops = append(tops, namedData{deltaName, delta})
+	}
+	if !bytes.Equal(sums, checksums(tops, r.manifest.Entries, r.delta)) {
 		return errors.New("SHA256SUMS does not agree with the manifest")
 	}
 	last := len(r.headers) - 1
@@ -275,18 +289,31 @@ func (r *Reader) readTop() error {
 	return nil
 }
 
+// namedData is a file at the top of an archive.
+type namedData struct {
+	name string
+	data []byte
+}
+
 // checksums returns SHA256SUMS, in the form of the program sha256sum.
-func checksums(metadata, manifest []byte, entries []Entry) []byte {
+func checksums(top []namedData, entries []Entry, delta *Delta) []byte {
 	var b bytes.Buffer
-	for _, top := range []struct {
-		name string
-		data []byte
-	}{{metadataName, metadata}, {manifestName, manifest}} {
-		sum := sha256.Sum256(top.data)
-		fmt.Fprintf(&b, "%x  %s\n", sum, top.name)
+	for _, t := range top {
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(t.data), t.name)
+	}
+	var shared []Prefix
+	if delta != nil {
+		shared = delta.Files
 	}
 	for _, e := range entries {
-		b.WriteString(e.SHA256 + "  " + e.Path + "\n")
+		if len(shared) == 0 || shared[0].Path != e.Path {
+			b.WriteString(e.SHA256 + "  " + e.Path + "\n")
+			continue
+		}
+		if shared[0].Tail != "" {
+			b.WriteString(shared[0].Tail + "  " + tailsName + e.Path + "\n")
+		}
+		shared = shared[1:]
 	}
 	return b.Bytes()
 }
@@ -298,24 +325,15 @@ func (r *Reader) checkPlan() error {
 	if len(m.Entries) > maxEntries {
 		return fmt.Errorf("it has more than %d files", maxEntries)
 	}
-	want := 3 + len(m.Entries)
-	if r.signature != nil {
-		want++
+	first := 3
+	if r.delta != nil {
+		first++
+		if err := r.delta.check(m); err != nil {
+			return fmt.Errorf("%s: %w", deltaName, err)
+		}
 	}
-	if len(r.headers) != want {
-		return fmt.Errorf("the manifest names %d files and the archive has %d", want, len(r.headers))
-	}
-	for i, e := range m.Entries {
-		h := &r.headers[3+i]
-		if h.name != e.Path {
-			return fmt.Errorf("file %d is %q and %q in the manifest", i+4, h.name, e.Path)
-		}
-		if h.size != e.Size || h.executable != (e.Mode == modeExecutable) {
-			return fmt.Errorf("%q has another size or mode than the manifest says", e.Path)
-		}
-		if h.method == methodStore && h.compressed != h.size {
-			return fmt.Errorf("%q is stored and has two sizes", e.Path)
-		}
+	if err := r.findSources(first); err != nil {
+		return err
 	}
 	return m.check()
 }
@@ -429,13 +447,8 @@ func (e *entryReader) Close() error { return e.content.Close() }
 // copyEntry writes the content of an entry and checks its hash.
 func (r *Reader) copyEntry(w io.Writer, i int) error {
 	e := &r.manifest.Entries[i]
-	f, err := r.open(3 + i)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(w, sum), f); err != nil {
+	if err := r.copyContent(io.MultiWriter(w, sum), i); err != nil {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
@@ -444,13 +457,20 @@ func (r *Reader) copyEntry(w io.Writer, i int) error {
 	return nil
 }
 
-// Verify reads every file and checks it. It writes nothing.
+// Verify reads every file and checks it. It writes nothing. Of a delta without its base it
+// checks what the archive has; Missing says how many files that leaves.
 func (r *Reader) Verify(ctx context.Context) error {
 	for i := range r.manifest.Entries {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if err := r.copyEntry(io.Discard, i); err != nil {
+		err := error(nil)
+		if r.lacks(i) {
+			err = r.verifyTail(i)
+		} else {
+			err = r.copyEntry(io.Discard, i)
+		}
+		if err != nil {
 			return segno.NewError(segno.KindCorrupt, "verify archive", r.manifest.Entries[i].Path, err)
 		}
 	}

@@ -24,15 +24,25 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		return usage(errors.New("an archive can be compared with another archive only"))
 	}
 	var pair archivePair
-	for i, arg := range args {
+	var all []*archive.Reader // the two, and bases of deltas; each may be the base of another
+	for i, arg := range append(args[:2:2], flags.bases...) {
 		name, _, err := a.archivePath(arg)
 		if err != nil {
 			return err
 		}
-		if pair[i], err = a.openArchive(name, flags.identity); err != nil {
+		r, err := a.openArchive(name, flags.identity)
+		if err != nil {
 			return err
 		}
-		defer pair[i].Close()
+		defer r.Close()
+		if all = append(all, r); i < len(pair) {
+			pair[i] = r
+		}
+	}
+	for i, r := range pair {
+		if err := useBases(r, slices.Delete(slices.Clone(all), i, i+1)); err != nil {
+			return err
+		}
 	}
 	changes, err := pair.changes()
 	if err != nil {

@@ -62,6 +62,7 @@ type contents struct {
 	Instructions []string              `json:"instructions"`
 	Cut          *archive.Cut          `json:"cut,omitempty"`
 	Parent       *archive.ParentInfo   `json:"parent,omitempty"`
+	Delta        *deltaContents        `json:"delta,omitempty"`
 	Scan         *archive.SecretReport `json:"scan,omitempty"`
 	Caller       map[string]any        `json:"caller,omitempty"`
 }
@@ -71,6 +72,7 @@ type agentContents struct {
 	archive.AgentInfo
 	Workspace sum `json:"workspace"`
 	Session   sum `json:"session"`
+	Thread    sum `json:"thread"`
 }
 
 func (a *app) runInspect(name string, flags archiveFlags) error {
@@ -92,7 +94,7 @@ func (a *app) runInspect(name string, flags archiveFlags) error {
 			p.linef("name the file of the key with --identity to see more")
 		})
 	}
-	r, err := a.openArchive(path, flags.identity)
+	r, err := a.openDelta(path, flags)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (a *app) contentsOf(r *archive.Reader, flags archiveFlags) (*contents, erro
 	m, meta := r.Manifest(), r.Metadata()
 	c := &contents{Digest: m.Digest, Created: meta.Created, Signed: r.Signed(), Tiers: map[archive.Tier]sum{}, Agents: []agentContents{},
 		World: m.World, Links: len(m.Links), Omitted: append([]archive.Omission{}, m.Omitted...), Denied: append([]string{}, m.Denied()...),
-		Instructions: append([]string{}, m.Instructions()...), Cut: m.Cut, Parent: m.Parent, Scan: m.Scan, Caller: meta.Caller}
+		Instructions: append([]string{}, m.Instructions()...), Cut: m.Cut, Parent: m.Parent, Delta: deltaOf(r), Scan: m.Scan, Caller: meta.Caller}
 	c.count(m)
 	var err error
 	switch c.Signer, err = a.signedBy(r, flags.signers); segno.KindOf(err) {
@@ -138,9 +140,12 @@ func (c *contents) count(m *archive.Manifest) {
 		if e.Tier == archive.World {
 			continue
 		}
-		if agent := &c.Agents[at[parts[1]]]; e.Tier == archive.Session {
+		switch agent := &c.Agents[at[parts[1]]]; e.Tier {
+		case archive.Session:
 			agent.Session.add(e)
-		} else {
+		case archive.Thread:
+			agent.Thread.add(e)
+		default:
 			agent.Workspace.add(e)
 		}
 	}
@@ -160,7 +165,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	p.linef("digest     %s", c.Digest)
 	p.linef("written    %s", c.origin())
 	p.linef("signature  %s", c.signature())
-	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session} {
+	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session, archive.Thread} {
 		if s, ok := c.Tiers[tier]; ok {
 			p.linef("%s %s", pad(string(tier), 10), s)
 		}
@@ -173,6 +178,9 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	}
 	if c.Parent != nil {
 		p.linef("parent     %s (%s)", inline(c.Parent.Digest), inline(c.Parent.Kind))
+	}
+	if c.Delta != nil {
+		p.linef("delta      %s have %s in another archive (%s); unpack needs it with --base", plural(c.Delta.Files, "file"), size(c.Delta.Bytes), c.Delta.base())
 	}
 	p.linef("moment     %s", describeCut(c.Cut))
 	p.linef("secrets    %s", c.scanned())
@@ -215,6 +223,9 @@ func (x agentContents) describe() string {
 	}
 	if x.SessionID != "" {
 		text += "  session " + inline(x.SessionID)
+	}
+	if x.Thread.Files > 0 {
+		return text + fmt.Sprintf("  thread %s", x.Thread)
 	}
 	return text + fmt.Sprintf("  workspace %s; session %s", x.Workspace, x.Session)
 }
@@ -277,6 +288,8 @@ type verification struct {
 	WrittenHere bool   `json:"written_here"`
 	Signed      bool   `json:"signed"`
 	Signer      string `json:"signer,omitempty"`
+	// Delta is set if files are in another archive: those that it counts as missing were not read.
+	Delta *deltaContents `json:"delta,omitempty"`
 	sum
 }
 
@@ -285,14 +298,14 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 	if err != nil {
 		return err
 	}
-	r, err := a.openArchive(path, flags.identity)
+	r, err := a.openDelta(path, flags)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	m := r.Manifest()
 	res := verification{File: path, FileBytes: segno.PathBytes(path), Digest: m.Digest, Signed: r.Signed(),
-		sum: totalOf(m)}
+		Delta: deltaOf(r), sum: totalOf(m)}
 	if res.Signer, err = a.signedBy(r, flags.signers); err != nil {
 		return err
 	}
@@ -311,5 +324,8 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 			line += ", signature not checked"
 		}
 		p.linef("%s", line)
+		if res.Delta != nil && res.Delta.Missing > 0 {
+			p.linef("%s", p.warn(fmt.Sprintf("%s of these were not read: the content is in another archive (%s); name it with --base", plural(res.Delta.Missing, "file"), res.Delta.base())))
+		}
 	})
 }

@@ -162,6 +162,9 @@ func writeKind(err error) segno.Kind {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return segno.KindCancelled
 	}
+	if kind := segno.KindOf(err); kind != segno.KindInternal {
+		return kind // of a File's Open: the store may have lost the content
+	}
 	return segno.KindIO
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -31,7 +32,8 @@ type item struct {
 
 	header header // of what is stored
 	sum    [32]byte
-	at     int64 // in the body
+	body   io.ReaderAt // a file of compressed contents
+	at     int64       // in the body
 	// shared is what the base of a delta has of the file, or nil.
 	shared *Prefix
 }

@@ -22,11 +22,11 @@ type Redactor struct {
 	// the bytes of each that none has. Both may be called more than once for an object.
 	Visit func(name segno.Hash, size int64)
 	Put   func(data []byte)
-	// MaxEntries, if not 0, bounds the entries that are read in all: a few objects can be a tree
-	// of any number of paths. More are KindRefused.
-	MaxEntries int
+	// MaxEntries and MaxDirs, if not 0, bound the entries and the directories that are read in
+	// all: a few objects can be a tree of any number of paths. More are KindRefused.
+	MaxEntries, MaxDirs int
 
-	entries int
+	entries, dirs int
 	trees map[redactKey]redacted
 	times map[redactKey]segno.Hash
 }
@@ -68,8 +68,10 @@ func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]rec
 	if err != nil {
 		return nil, err
 	}
-	if x.entries += len(records) + 1; x.MaxEntries > 0 && x.entries > x.MaxEntries {
-		return nil, segno.Errorf(segno.KindRefused, "read tree", tree.String(), "the snapshots have more than %d entries", x.MaxEntries)
+	x.entries += len(records)
+	x.dirs++
+	if x.MaxEntries > 0 && x.entries > x.MaxEntries || x.MaxDirs > 0 && x.dirs > x.MaxDirs {
+		return nil, segno.Errorf(segno.KindRefused, "read tree", tree.String(), "the snapshots have too many entries or directories")
 	}
 	records = slices.DeleteFunc(records, func(r record) bool {
 		at := join(dir, r.name)

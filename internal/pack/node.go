@@ -212,6 +212,9 @@ func (l *lineReader) next() (*node, error) {
 	if err == nil {
 		err = n.check()
 	}
+	if errors.Is(err, io.EOF) { // of a line that is cut off, or of its document
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s:%d: %w", commitsFile, l.n, err)
 	}

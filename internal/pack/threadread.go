@@ -25,6 +25,8 @@ type threadReader struct {
 	// files is the snapshot of the newest checkpoint at or below the head, or nil.
 	files   *segno.Snapshot
 	reached map[segno.Hash]bool
+	cache   map[segno.Hash][]byte
+	cached  int   // bytes in cache
 	missing error // the first object that a commit names and that is not there
 	// parents has the parent of each commit.
 	parents map[segno.CommitID]segno.CommitID
@@ -32,7 +34,7 @@ type threadReader struct {
 
 // newThreadReader reads thread.json and lists the objects.
 func newThreadReader(r *archive.Reader, agent string, tier archive.Tier) (*threadReader, error) {
-	t := &threadReader{r: r, root: "agents/" + agent + "/" + string(tier) + "/", objects: map[segno.Hash]int64{},
+	t := &threadReader{r: r, root: "agents/" + agent + "/" + string(tier) + "/", objects: map[segno.Hash]int64{}, cache: map[segno.Hash][]byte{},
 		reached: map[segno.Hash]bool{}, parents: map[segno.CommitID]segno.CommitID{}}
 	hasCommits := false
 	for _, e := range r.Manifest().Tree(agent, tier) {
@@ -104,7 +106,7 @@ func (t *threadReader) check(ctx context.Context) error {
 	}
 	objects := threadObjects{t}
 	redactor := newRedactor(objects, func(name segno.Hash, size int64) { t.reach(name, size) }, func([]byte) {})
-	redactor.MaxEntries = maxTreeEntries
+	redactor.MaxEntries, redactor.MaxDirs = maxTreeEntries, maxTreeDirs
 	checkpoints := map[segno.CommitID]*segno.Snapshot{}
 	err := t.commits(ctx, func(n *node) error {
 		if err := t.checkPlace(n); err != nil {
@@ -145,8 +147,12 @@ func (t *threadReader) check(ctx context.Context) error {
 // maxCommits bounds the commits of a thread, of which a reader keeps the ids in memory.
 const maxCommits = 1 << 20
 
-// maxTreeEntries bounds the entries of all directories of all snapshots, as far as they differ.
-const maxTreeEntries = 1 << 26
+// Limits of the entries and directories of all snapshots, as far as they differ. A reader keeps
+// the paths of the directories in memory.
+const (
+	maxTreeEntries = 1 << 26
+	maxTreeDirs    = 1 << 18
+)
 
 // reach notes that a commit names an object, which has size bytes unless that is -1, and reports
 // whether it is the first one to do so.
@@ -224,8 +230,22 @@ func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
 	if _, ok := o.t.objects[name]; !ok {
 		return nil, segno.NewError(segno.KindCorrupt, "read object of archive", name.String(), errors.New("it is missing"))
 	}
-	return o.t.read(objectPath(name)) // its name is the hash that the manifest has, which ReadFile checks
+	if data, ok := o.t.cache[name]; ok {
+		return bytes.Clone(data), nil
+	}
+	data, err := o.t.read(objectPath(name)) // its name is the hash that the manifest has, which ReadFile checks
+	if err == nil && len(data) < maxCached && o.t.cached < cacheSize {
+		o.t.cache[name] = bytes.Clone(data)
+		o.t.cached += len(data)
+	}
+	return data, err
 }
+
+// The small objects that are read first are kept: directories are read several times.
+const (
+	maxCached = 64 << 10
+	cacheSize = 32 << 20
+)
 
 // Has reports whether an object is there.
 func (o threadObjects) Has(_ context.Context, name segno.Hash) (bool, error) {

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -364,7 +365,7 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	}
 	p := newPrefixes()
 	_, _ = io.WriteString(p, grown+line)
-	if clean := p.clean(verdicts); clean < int64(len(grown))-prefixStep-1000 {
+	if clean := p.clean(verdicts); clean < int64(len(grown))-2*prefixStep-1000 {
 		t.Errorf("of %d bytes %d are known to be clean", len(grown), clean)
 	}
 	token := `{"text":"ghp_` + strings.Repeat("a1B2c3D4e5F6", 3) + `"}` + "\n"
@@ -384,5 +385,64 @@ func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
 	}
 	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
 		t.Errorf("the second load: %v", err)
+	}
+}
+
+func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
+	dir := t.TempDir()
+	scanner, err := secret.New(secret.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := secret.OpenVerdicts(filepath.Join(dir, "verdicts"), scanner.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(name, text string) error {
+		s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("log", text)}}}}
+		_, err := Write(t.Context(), filepath.Join(dir, name), s, WriteOptions{Scanner: scanner, Verdicts: verdicts})
+		return err
+	}
+	// The line with the key's beginning is the last one before a place with a verdict.
+	const begin = "-----BEGIN RSA PRIVATE KEY-----\n"
+	old := strings.Repeat("a line of no interest\n", prefixStep/22-1)
+	old = strings.Repeat(".", prefixStep-10-len(old)) + old + begin
+	if err := pack("1", old); err != nil {
+		t.Fatal(err)
+	}
+	key := strings.Repeat("MIIEowIBAAKCAQEAx3Jq8Tz0Pz7dGmH2sWkQv9Yt4LbN6oRf1cXe5UaKjB\n", 12) + "-----END RSA PRIVATE KEY-----\n"
+	var found *CheckpointSecretError
+	if err := pack("2", old+key); !errors.As(err, &found) {
+		t.Errorf("a key that is in two parts of a file: %v", err)
+	}
+}
+
+// endless is a file of zeros whose reader calls read for each piece.
+type endless struct{ read func() }
+
+func (e endless) Read(p []byte) (int, error) {
+	e.read()
+	return len(p), nil
+}
+
+func (e endless) Close() error { return nil }
+
+func TestAWriteEndsInTheMiddleOfALargeFile(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	f := File{Path: "large", Size: 1 << 40, Open: func() (io.ReadCloser, error) {
+		return endless{func() {
+			if reads++; reads == 10 {
+				cancel()
+			}
+		}}, nil
+	}}
+	dir := t.TempDir()
+	_, err := Write(ctx, filepath.Join(dir, "a.ckpt"), State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{})
+	if !errors.Is(err, segno.KindCancelled) || reads != 10 {
+		t.Errorf("after %d reads: %v", reads, err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
 	}
 }

@@ -134,12 +134,13 @@ func (p *plan) writeTo(f io.Writer, top []small) error {
 	w := bufio.NewWriterSize(f, 1<<20)
 	var headers []*header
 	at := int64(0)
+	var record []byte
 	begin := func(h *header) error {
 		h.offset = at
 		headers = append(headers, h)
-		local := h.local()
-		at += int64(len(local)) + h.compressed
-		_, err := w.Write(local)
+		record = h.appendLocal(record[:0])
+		at += int64(len(record)) + h.compressed
+		_, err := w.Write(record)
 		return err
 	}
 	files := func(list []small) error {
@@ -172,7 +173,8 @@ func (p *plan) writeTo(f io.Writer, top []small) error {
 	}
 	directory := int64(0)
 	for _, h := range headers {
-		n, err := w.Write(h.central())
+		record = h.appendCentral(record[:0])
+		n, err := w.Write(record)
 		if err != nil {
 			return err
 		}

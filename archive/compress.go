@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,8 @@ import (
 const (
 	// inMemory is the size up to which a worker reads, scans and compresses a file in memory.
 	inMemory = 1 << 20
-	workers  = 2
+	// maxWorkers bounds the memory: a worker needs about 15 MB.
+	maxWorkers = 4
 	// deflateLevel is where this library is fastest. The next levels save 3 % each and cost
 	// 10 % more time.
 	deflateLevel = 1
@@ -39,6 +41,9 @@ const (
 	// pieceSize is how much of a large file is read at once.
 	pieceSize = 256 << 10
 )
+
+// workers is how many files are compressed or unpacked at the same time.
+func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
 // A compressor reads files, scans them, and compresses them into bodies: temporary files, one
 // for each worker. The order of files in a body does not matter.
@@ -90,7 +95,7 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 			}
 			i := queue[n]
 			i.at = body.n
-			if err := p.pack(i); err != nil {
+			if err := p.pack(ctx, i); err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 			own = append(own, i)
@@ -142,9 +147,9 @@ type packer struct {
 	content []byte
 }
 
-func (p *packer) pack(i *item) error {
+func (p *packer) pack(ctx context.Context, i *item) error {
 	if i.file.Size > inMemory {
-		return p.large(i)
+		return p.large(ctx, i)
 	}
 	return p.small(i)
 }
@@ -182,16 +187,16 @@ func (p *packer) small(i *item) error {
 
 // large compresses a file to the body while it is read. With verdicts the file is read
 // once more before, to find how much of its beginning was clean at an earlier scan.
-func (p *packer) large(i *item) error {
+func (p *packer) large(ctx context.Context, i *item) error {
 	clean := int64(0)
 	if p.options.Verdicts != nil {
 		prefixes := newPrefixes()
-		if err := copyFile(prefixes, &i.file); err != nil {
+		if err := copyFile(ctx, prefixes, &i.file); err != nil {
 			return err
 		}
 		clean = prefixes.clean(p.options.Verdicts)
 	}
-	first, err := p.shared.large(i)
+	first, err := p.shared.large(ctx, i)
 	if err != nil {
 		return err
 	}
@@ -209,7 +214,7 @@ func (p *packer) large(i *item) error {
 	if skip > 0 {
 		stored.w = io.MultiWriter(crc, packed, tail)
 	}
-	err = copyFile(io.MultiWriter(scan, prefixes, stored), &i.file)
+	err = copyFile(ctx, io.MultiWriter(scan, prefixes, stored), &i.file)
 	findings := scan.close()
 	if err == nil {
 		err = packed.Close()
@@ -233,12 +238,12 @@ func (p *packer) large(i *item) error {
 }
 
 // copyFile writes exactly a file's size to w.
-func copyFile(w io.Writer, file *File) error {
+func copyFile(ctx context.Context, w io.Writer, file *File) error {
 	f, err := file.Open()
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(w, io.LimitReader(f, file.Size), make([]byte, pieceSize))
+	n, err := io.CopyBuffer(w, io.LimitReader(&cancelReader{ctx, f}, file.Size), make([]byte, pieceSize))
 	if err == nil && n < file.Size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -246,6 +251,19 @@ func copyFile(w io.Writer, file *File) error {
 		err = closing
 	}
 	return err
+}
+
+// A cancelReader ends with its context: the scan of a hostile file can take minutes.
+type cancelReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancelReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // A tailScan scans all but the beginning of a file, beside the compression of the file.
@@ -325,14 +343,15 @@ func (p *prefixes) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// clean returns how much of a file's beginning was found clean before.
+// clean returns how much of a file's beginning need not be searched. The last step that was
+// found clean is searched again: a secret may begin in it and end in what is new.
 func (p *prefixes) clean(v *secret.Verdicts) int64 {
 	if v.Clean([32]byte(p.sum.Sum(nil))) {
 		return p.n
 	}
-	for i := len(p.sums) - 1; i >= 0; i-- {
+	for i := len(p.sums) - 1; i > 0; i-- {
 		if v.Clean(p.sums[i]) {
-			return p.ends[i]
+			return p.ends[i-1]
 		}
 	}
 	return 0

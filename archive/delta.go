@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -124,7 +125,7 @@ func (s *sharer) small(i *item, data []byte) []byte {
 
 // large does the same for a file that has to be read for it. It returns the hash of the
 // whole file, or nil if the file was not read.
-func (s *sharer) large(i *item) ([]byte, error) {
+func (s *sharer) large(ctx context.Context, i *item) ([]byte, error) {
 	if s.contents == nil {
 		return nil, nil
 	}
@@ -134,7 +135,7 @@ func (s *sharer) large(i *item) ([]byte, error) {
 	if grown {
 		beginning = &skipWriter{w: first, until: n}
 	}
-	if err := copyFile(io.MultiWriter(whole, beginning), &i.file); err != nil {
+	if err := copyFile(ctx, io.MultiWriter(whole, beginning), &i.file); err != nil {
 		return nil, err
 	}
 	sum := whole.Sum(nil)
@@ -242,8 +243,7 @@ func (d *Delta) check(m *Manifest) error {
 
 // isHash says whether s is a SHA-256 in lower-case hex.
 func isHash(s string) bool {
-	_, err := hex.DecodeString(s)
-	return err == nil && len(s) == 2*sha256.Size && strings.ToLower(s) == s
+	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
 // A source says where the content of an entry is.
@@ -385,40 +385,30 @@ func (r *Reader) missingBase(op string) error {
 }
 
 // copyContent writes the content of an entry, which copyEntry checks.
-func (r *Reader) copyContent(w io.Writer, i int) error {
+func (r *Reader) copyContent(u *unpacker, w io.Writer, i int) error {
 	s := &r.sources[i]
 	if s.prefix != nil {
 		if s.from < 0 {
 			return r.missingBase("read archive")
 		}
-		if err := r.base.copyEntry(w, s.from); err != nil {
+		if err := r.base.copyEntry(u, w, s.from); err != nil {
 			return fmt.Errorf("base: %w", err)
 		}
 	}
 	if s.header < 0 {
 		return nil
 	}
-	return r.copyStored(w, s.header)
-}
-
-// copyStored writes what the archive has under a header.
-func (r *Reader) copyStored(w io.Writer, header int) error {
-	f, err := r.open(header)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return errors.Join(err, f.Close())
+	return r.copyStored(u, w, s.header)
 }
 
 // verifyTail checks what a delta without its base has of an entry.
-func (r *Reader) verifyTail(i int) error {
+func (r *Reader) verifyTail(u *unpacker, i int) error {
 	s := &r.sources[i]
 	if s.header < 0 {
 		return nil
 	}
 	sum := sha256.New()
-	if err := r.copyStored(sum, s.header); err != nil {
+	if err := r.copyStored(u, sum, s.header); err != nil {
 		return err
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != s.prefix.Tail {

@@ -44,6 +44,9 @@ func denied(tier Tier, name string) bool {
 		return true
 	}
 	around := "/" + folded + "/"
+	if !strings.Contains(around, "/.") {
+		return false // all places begin with a dot, and few paths have one
+	}
 	return slices.ContainsFunc(deniedPlaces, func(place string) bool {
 		return strings.Contains(around, "/"+strings.ToLower(place)+"/")
 	})

@@ -98,9 +98,9 @@ func (f *forgery) add(h header, data []byte) {
 		h.offset += int64(len(f.locals[i]) + len(f.data[i]))
 	}
 	f.headers = append(f.headers, h)
-	f.locals = append(f.locals, h.local())
+	f.locals = append(f.locals, h.appendLocal(nil))
 	f.data = append(f.data, data)
-	f.centrals = append(f.centrals, h.central())
+	f.centrals = append(f.centrals, h.appendCentral(nil))
 }
 
 // recompress replaces the content of the last file.
@@ -279,7 +279,7 @@ func unicodeExtra(f *forgery) {
 func overlap(f *forgery) {
 	second := f.headers[3]
 	second.name = "agents/a/workspace/second"
-	f.centrals = append(f.centrals, second.central())
+	f.centrals = append(f.centrals, second.appendCentral(nil))
 	f.headers = append(f.headers, second)
 	f.locals, f.data = append(f.locals, nil), append(f.data, nil)
 	f.seal()

@@ -72,7 +72,7 @@ func newPlan(state State) (*plan, error) {
 // system takes for the same stays.
 func (p *plan) addAgent(a AgentState) {
 	root := "agents/" + a.Info.Name + "/"
-	names := newNameSet()
+	names := newNameSet(len(a.Workspace) + len(a.Session))
 	for _, tier := range []struct {
 		tier  Tier
 		files []File

@@ -1,22 +1,14 @@
 package archive
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
-
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/dalsegno/segno"
 )
@@ -134,11 +126,15 @@ func ReadMetadata(path string) (*Metadata, error) {
 	return r.metadata, r.Close()
 }
 
-func (r *Reader) read(offset int64, n int64) ([]byte, error) {
+// read reads n bytes into b, or into new memory if b is too small.
+func (r *Reader) read(b []byte, offset, n int64) ([]byte, error) {
 	if offset < 0 || n < 0 || offset+n > r.size || offset+n < offset {
 		return nil, errors.New("the file is cut off")
 	}
-	b := make([]byte, n)
+	if int64(cap(b)) < n {
+		b = make([]byte, n)
+	}
+	b = b[:n]
 	if _, err := r.file.ReadAt(b, offset); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -163,18 +159,19 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if size > int64(n)*(centralSize+maxNameBytes+32) {
 		return errors.New("the directory is larger than its files need")
 	}
-	directory, err := r.read(offset, size)
+	directory, err := r.read(nil, offset, size)
 	if err != nil {
 		return err
 	}
 	at := int64(0)
+	var want []byte
 	for range n {
 		h, err := parseCentral(directory)
 		if err != nil {
 			return err
 		}
 		h.offset = at
-		want := h.central()
+		want = h.appendCentral(want[:0])
 		if !bytes.HasPrefix(directory, want) {
 			return fmt.Errorf("the header of %q is not in the form of this format", h.name)
 		}
@@ -184,7 +181,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 		}
 		r.entries[h.name] = len(r.headers)
 		r.headers = append(r.headers, h)
-		at += int64(len(h.local())) + h.compressed
+		at += h.localSize() + h.compressed
 		if at > offset || at < 0 {
 			return fmt.Errorf("%q goes beyond the files' part of the archive", h.name)
 		}
@@ -195,7 +192,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if at != offset {
 		return errors.New("there are bytes between the files and the directory")
 	}
-	end, err := r.read(offset+size, r.size-offset-size)
+	end, err := r.read(nil, offset+size, r.size-offset-size)
 	if err != nil {
 		return err
 	}
@@ -210,20 +207,20 @@ func (r *Reader) readEnd() (n int, offset, size int64, err error) {
 	if r.size < endSize {
 		return 0, 0, 0, errors.New("it is not an archive: it is too short")
 	}
-	end, err := r.read(r.size-endSize, endSize)
+	end, err := r.read(nil, r.size-endSize, endSize)
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	le := binary.LittleEndian
 	if le.Uint32(end) != 0x06054b50 {
-		if tail, err := r.read(0, min(r.size, 4)); err == nil && len(tail) == 4 && le.Uint32(tail) == 0x04034b50 {
+		if tail, err := r.read(nil, 0, min(r.size, 4)); err == nil && len(tail) == 4 && le.Uint32(tail) == 0x04034b50 {
 			return 0, 0, 0, errors.New("it is cut off or has bytes behind its end")
 		}
 		return 0, 0, 0, errors.New("it is not an archive")
 	}
 	n, size, offset = int(le.Uint16(end[10:])), int64(le.Uint32(end[12:])), int64(le.Uint32(end[16:]))
 	if n == max16 || size == max32 || offset == max32 {
-		far, err := r.read(r.size-endSize-locatorSize-end64Size, end64Size)
+		far, err := r.read(nil, r.size-endSize-locatorSize-end64Size, end64Size)
 		if err != nil {
 			return 0, 0, 0, err
 		}
@@ -306,14 +303,17 @@ func checksums(top []namedData, entries []Entry, delta *Delta) []byte {
 		shared = delta.Files
 	}
 	for _, e := range entries {
-		if len(shared) == 0 || shared[0].Path != e.Path {
-			b.WriteString(e.SHA256 + "  " + e.Path + "\n")
-			continue
+		sum, prefix := e.SHA256, ""
+		if len(shared) > 0 && shared[0].Path == e.Path {
+			sum, prefix = shared[0].Tail, tailsName
+			shared = shared[1:]
+			if sum == "" {
+				continue
+			}
 		}
-		if shared[0].Tail != "" {
-			b.WriteString(shared[0].Tail + "  " + tailsName + e.Path + "\n")
+		for _, part := range []string{sum, "  ", prefix, e.Path, "\n"} {
+			b.WriteString(part)
 		}
-		shared = shared[1:]
 	}
 	return b.Bytes()
 }
@@ -336,143 +336,4 @@ func (r *Reader) checkPlan() error {
 		return err
 	}
 	return m.check()
-}
-
-// whole returns the content of a small file.
-func (r *Reader) whole(i int, limit int64) ([]byte, error) {
-	h := &r.headers[i]
-	if h.size > limit {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", h.name, h.size, limit)
-	}
-	f, err := r.open(i)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, f); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// open checks the local header of a file and returns its content. Read returns an error
-// instead of io.EOF if the content has not the size or the checksum that the header names.
-func (r *Reader) open(i int) (*entryReader, error) {
-	h := &r.headers[i]
-	if err := r.checkLocal(h); err != nil {
-		return nil, err
-	}
-	section := io.NewSectionReader(r.file, h.offset+int64(len(h.local())), h.compressed)
-	raw := bufio.NewReader(section)
-	e := &entryReader{name: h.name, left: h.size, crc: h.crc, sum: crc32.NewIEEE(), raw: raw}
-	switch h.method {
-	case methodStore:
-		e.content = io.NopCloser(raw)
-	case methodDeflate:
-		e.content = flate.NewReader(raw)
-	case methodZstd:
-		if err := checkFrame(section, h.compressed, h.size); err != nil {
-			return nil, unsafe(fmt.Errorf("%s: %w", h.name, err))
-		}
-		d, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxWindow))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.name, err)
-		}
-		e.content = d.IOReadCloser()
-	}
-	return e, nil
-}
-
-// checkLocal compares the local header of a file with the one in the directory.
-func (r *Reader) checkLocal(h *header) error {
-	want := h.local()
-	local, err := r.read(h.offset, int64(len(want)))
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(local, want) {
-		return unsafe(fmt.Errorf("the two headers of %q disagree", h.name))
-	}
-	return nil
-}
-
-// An entryReader reads the content of one file.
-type entryReader struct {
-	name    string
-	content io.ReadCloser
-	raw     *bufio.Reader
-	left    int64
-	crc     uint32
-	sum     hash.Hash32
-}
-
-func (e *entryReader) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return 0, e.end()
-	}
-	n, err := e.content.Read(p[:min(int64(len(p)), e.left)])
-	e.sum.Write(p[:n])
-	e.left -= int64(n)
-	switch {
-	case err == nil || errors.Is(err, io.EOF) && e.left == 0:
-		return n, nil
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return n, fmt.Errorf("%s is cut off", e.name)
-	}
-	return n, fmt.Errorf("decompress %s: %w", e.name, err)
-}
-
-// end checks what is behind the last byte of the content: nothing.
-func (e *entryReader) end() error {
-	var more [1]byte
-	switch n, err := e.content.Read(more[:]); {
-	case n > 0:
-		return unsafe(fmt.Errorf("%s is longer than its header says", e.name))
-	case err != nil && !errors.Is(err, io.EOF):
-		return fmt.Errorf("decompress %s: %w", e.name, err)
-	}
-	if _, err := e.raw.ReadByte(); !errors.Is(err, io.EOF) {
-		return unsafe(fmt.Errorf("%s has bytes behind its compressed content", e.name))
-	}
-	if e.sum.Sum32() != e.crc {
-		return fmt.Errorf("the content of %s has another checksum than its header", e.name)
-	}
-	return io.EOF
-}
-
-func (e *entryReader) Close() error { return e.content.Close() }
-
-// copyEntry writes the content of an entry and checks its hash.
-func (r *Reader) copyEntry(w io.Writer, i int) error {
-	e := &r.manifest.Entries[i]
-	sum := sha256.New()
-	if err := r.copyContent(io.MultiWriter(w, sum), i); err != nil {
-		return err
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
-		return fmt.Errorf("the content of %s has another hash than the manifest", e.Path)
-	}
-	return nil
-}
-
-// Verify reads every file and checks it. It writes nothing. Of a delta without its base it
-// checks what the archive has; Missing says how many files that leaves.
-func (r *Reader) Verify(ctx context.Context) error {
-	for i := range r.manifest.Entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := error(nil)
-		if r.lacks(i) {
-			err = r.verifyTail(i)
-		} else {
-			err = r.copyEntry(io.Discard, i)
-		}
-		if err != nil {
-			return segno.NewError(segno.KindCorrupt, "verify archive", r.manifest.Entries[i].Path, err)
-		}
-	}
-	return nil
 }

@@ -121,7 +121,7 @@ func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, erro
 	p, err := newPlan(state)
 	if err == nil {
 		c := &compressor{options: &o, total: p.bytes, shared: &sharer{}, dry: true}
-		err = c.run(ctx, p.items, make([]vfs.File, workers))
+		err = c.run(ctx, p.items, make([]vfs.File, workers()))
 		if err == nil {
 			err = p.judge(c.findings, &o)
 		}
@@ -208,7 +208,7 @@ func createBodies(fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), e
 			_ = fsys.Remove(f.Name()) // a file that stays has a name that says what it is
 		}
 	}
-	for range workers {
+	for range workers() {
 		f, err := createTemp(fsys, dir)
 		if err != nil {
 			return nil, discard, err

@@ -11,6 +11,7 @@
 //	delta.json                        what another archive has, if this one is a delta
 //	world.snapshot                    the world's document, if there is one
 //	agents/NAME/session/…             the agent's conversation
+//	agents/NAME/thread/…              a whole thread of checkpoints, with its files
 //	agents/NAME/workspace/…           the files of its directory
 //	state_digest.sig                  a signature, if there is one
 //

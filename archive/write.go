@@ -42,6 +42,7 @@ type AgentState struct {
 	Dirs      []string // empty directories of the workspace
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
+	Thread    []File // see package internal/pack
 }
 
 // A File is a file of a state, whose content is read when it is written.

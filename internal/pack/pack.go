@@ -191,6 +191,11 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 			return err
 		}
 	}
+	if hasOwnSession(cp) {
+		if err := b.addLine(ctx, &a, cp); err != nil {
+			return err
+		}
+	}
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
 }

@@ -133,9 +133,12 @@ func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary boo
 }
 
 // isTranscript reports whether a path is a list of records, to which an agent only appends.
-func isTranscript(name string) bool {
-	parts := strings.SplitN(name, "/", 4)
-	return len(parts) == 4 && parts[2] == string(archive.Session) && strings.HasSuffix(name, ".jsonl")
+func isTranscript(name string) bool { return isSessionPath(name) && strings.HasSuffix(name, ".jsonl") }
+
+// isSessionPath reports whether a path of an archive is in the session tier.
+func isSessionPath(name string) bool {
+	parts := strings.SplitN(name, "/", 4) // agents/NAME/TIER/…
+	return len(parts) == 4 && parts[0] == "agents" && parts[2] == string(archive.Session)
 }
 
 // records makes the patch of a transcript: one hunk without context behind the records that both

@@ -44,11 +44,11 @@ type inspection struct {
 
 // contents is what an archive contains.
 type contents struct {
-	Digest  string    `json:"state_digest"`
-	Created time.Time `json:"created_at"`
-	Ours    bool      `json:"ours"`
-	Signed  bool      `json:"signed"`
-	Signer  string    `json:"signer,omitempty"`
+	Digest      string    `json:"state_digest"`
+	Created     time.Time `json:"created_at"`
+	WrittenHere bool      `json:"written_here"`
+	Signed      bool      `json:"signed"`
+	Signer      string    `json:"signer,omitempty"`
 	// SignatureError is why the signature is not that of an allowed signer, if the user named some.
 	SignatureError string               `json:"signature_error,omitempty"`
 	Tiers          map[archive.Tier]sum `json:"tiers"`
@@ -121,7 +121,7 @@ func (a *app) contentsOf(r *archive.Reader, flags archiveFlags) (*contents, erro
 			return nil, err
 		}
 	}
-	c.Ours, err = a.wroteHere(m.Digest)
+	c.WrittenHere, err = a.wroteHere(m.Digest)
 	return c, err
 }
 
@@ -186,7 +186,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	p.linef("secrets    %s", c.scanned())
 	p.list("left out when it was written:", omissions(c.Omitted))
 	p.list(p.warn("never extracted, because it is a place for credentials or runs programs:"), quotePaths(c.Denied))
-	if title := "read by agents as instructions:"; c.Ours {
+	if title := "read by agents as instructions:"; c.WrittenHere {
 		p.list(title, quotePaths(c.Instructions))
 	} else {
 		p.list(p.warn("read by agents as instructions, written by a stranger:"), quotePaths(c.Instructions))
@@ -196,7 +196,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 // origin describes whether the archive was written here, and what follows from it.
 func (c *contents) origin() string {
 	switch {
-	case c.Ours:
+	case c.WrittenHere:
 		return "here"
 	case c.Signer != "":
 		return "elsewhere, by an allowed signer: unpack loads its session with --signer"
@@ -251,7 +251,7 @@ func (c *contents) scanned() string {
 	switch {
 	case c.Scan == nil:
 		return "not scanned"
-	case !c.Ours:
+	case !c.WrittenHere:
 		return "the writer reports a scan; this is a claim and not a proof"
 	}
 	text := "scanned for known forms of credentials; a password in prose is not found"
@@ -282,12 +282,12 @@ archive can still have a hostile author: a signature answers that, a checksum do
 
 // verification is the result of verify.
 type verification struct {
-	File      string `json:"file"`
-	FileBytes []byte `json:"file_bytes,omitempty"`
-	Digest    string `json:"state_digest"`
-	Ours      bool   `json:"ours"`
-	Signed    bool   `json:"signed"`
-	Signer    string `json:"signer,omitempty"`
+	File        string `json:"file"`
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	Digest      string `json:"state_digest"`
+	WrittenHere bool   `json:"written_here"`
+	Signed      bool   `json:"signed"`
+	Signer      string `json:"signer,omitempty"`
 	// Delta is set if files are in another archive: those that it counts as missing were not read.
 	Delta *deltaContents `json:"delta,omitempty"`
 	sum
@@ -309,7 +309,7 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 	if res.Signer, err = a.signedBy(r, flags.signers); err != nil {
 		return err
 	}
-	if res.Ours, err = a.wroteHere(m.Digest); err != nil {
+	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
 	if err := r.Verify(ctx); err != nil {

@@ -102,7 +102,7 @@ type packResult struct {
 	File       string               `json:"file"`
 	FileBytes  []byte               `json:"file_bytes,omitempty"`
 	Checkpoint segno.CommitID       `json:"checkpoint,omitempty"`
-	Thread     segno.ThreadID       `json:"thread,omitempty"` // instead of a checkpoint
+	Thread     segno.ThreadID       `json:"thread,omitempty"`       // instead of a checkpoint
 	Digest     string               `json:"state_digest,omitempty"` // not with --dry-run
 	Bytes      int64                `json:"bytes,omitempty"`        // of the file
 	Tiers      map[archive.Tier]sum `json:"tiers"`
@@ -130,7 +130,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		return err
 	}
 	if o.Since, err = a.since(ctx, d, flags, o); err != nil {
-		return a.explainPack(err)
+		return a.explainPack(path, err)
 	}
 	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: what.checkpoint, Thread: what.thread, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
 		Cut: what.state.Cut, Allowed: []string{}, DryRun: a.dryRun}
@@ -147,7 +147,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
 	}
 	if err != nil {
-		return a.explainPack(err)
+		return a.explainPack(path, err)
 	}
 	return a.printPacked(ctx, records, res, m, what.name, flags.allow)
 }
@@ -247,8 +247,15 @@ func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// explainPack describes the findings that refuse an archive.
-func (a *app) explainPack(err error) error {
+// secretsError says how many findings refused an archive; they are printed before it.
+type secretsError struct{ *archive.CheckpointSecretError }
+
+func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }
+
+func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
+
+// explainPack prints the findings that refuse an archive, and adds hints to errors.
+func (a *app) explainPack(path string, err error) error {
 	var found *archive.CheckpointSecretError
 	switch {
 	case errors.As(err, &found):
@@ -257,21 +264,40 @@ func (a *app) explainPack(err error) error {
 	default:
 		return err
 	}
-	if !a.json {
-		for n, f := range found.Findings {
-			if n == maxArchiveLines {
-				a.notef("and %d more; --json lists all", len(found.Findings)-n)
-				break
-			}
-			a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+	for n, f := range found.Findings {
+		if a.json {
+			break // report has them as JSON
+		}
+		if n == maxArchiveLines {
+			a.notef("and %d more; --json lists all", len(found.Findings)-n)
+			break
+		}
+		a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+	}
+	return segno.NewError(segno.KindRefused, "pack", path, secretsError{found}).WithHint(waysOn(found.Findings))
+}
+
+// waysOn is the hint for findings: what the user can do depends on where they are.
+func waysOn(findings []secret.Finding) string {
+	var inSession, inFiles bool
+	allow := "--allow " + findings[0].Fingerprint + " if it is not a secret"
+	for _, f := range findings {
+		if isSessionPath(f.Path) {
+			inSession = true
+		} else {
+			inFiles = true
+		}
+		if f.Fingerprint != findings[0].Fingerprint {
+			allow = "--allow FINGERPRINT for each that is not a secret"
 		}
 	}
-	inSession := slices.ContainsFunc(found.Findings, func(f secret.Finding) bool { return strings.Contains(f.Path, "/session/") })
-	hint := "remove it from the file and pack a later checkpoint, or use --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
-	if inSession {
-		hint = "use --omit-session to leave out the conversation, or --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
+	switch {
+	case inSession && inFiles:
+		return "remove it from the files, save, and pack with --omit-session; or use " + allow
+	case inSession:
+		return "use --omit-session to leave out the conversation, or " + allow
 	}
-	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
+	return "remove it from the file, save, and pack that checkpoint; or use " + allow
 }
 
 // dryPack prints what an archive would contain. The scan for secrets reads the files, so a dry run

@@ -68,14 +68,14 @@ abilities are never extracted.`,
 
 // unpackResult is the result of unpack.
 type unpackResult struct {
-	Dir      string             `json:"dir"`
-	DirBytes []byte             `json:"dir_bytes,omitempty"`
-	Digest   string             `json:"state_digest"`
-	Ours     bool               `json:"ours"`
-	Signer   string             `json:"signer,omitempty"`
-	World    string             `json:"world,omitempty"` // the path of the world's document
-	Agents   []unpackedAgent    `json:"agents"`
-	Skipped  []archive.Omission `json:"skipped"`
+	Dir         string             `json:"dir"`
+	DirBytes    []byte             `json:"dir_bytes,omitempty"`
+	Digest      string             `json:"state_digest"`
+	WrittenHere bool               `json:"written_here"`
+	Signer      string             `json:"signer,omitempty"`
+	World       string             `json:"world,omitempty"` // the path of the world's document
+	Agents      []unpackedAgent    `json:"agents"`
+	Skipped     []archive.Omission `json:"skipped"`
 	// Instructions are files in place that an agent reads as instructions.
 	Instructions []string       `json:"instructions"`
 	Thread       segno.ThreadID `json:"thread,omitempty"` // of an archive of a thread
@@ -128,11 +128,11 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 		}
 		return err
 	}
-	if res.Ours, err = a.wroteHere(m.Digest); err != nil {
+	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
 	into.TrustSession = flags.trust || res.Signer != ""
-	into.Ours = func(string) bool { return res.Ours }
+	into.Ours = func(string) bool { return res.WrittenHere }
 	if isThread {
 		return a.unpackThread(ctx, r, name, res, into)
 	}
@@ -250,7 +250,7 @@ func (a *app) writeUnpacked(p *printer, name string, res *unpackResult) {
 
 // writeInstructions lists the files of another's archive that an agent reads as instructions.
 func (a *app) writeInstructions(p *printer, res *unpackResult) {
-	if len(res.Instructions) > 0 && !res.Ours {
+	if len(res.Instructions) > 0 && !res.WrittenHere {
 		p.list(p.warn("look at these files before you start an agent here; it reads them as instructions:"), quotePaths(res.Instructions))
 	}
 }
@@ -289,7 +289,7 @@ func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult
 	}
 	res.Skipped, res.Instructions = []archive.Omission{}, []string{}
 	text := "the workspace only"
-	if into.TrustSession || res.Ours {
+	if into.TrustSession || res.WrittenHere {
 		text = "with the conversation"
 	}
 	return a.print(res, func(p *printer) {

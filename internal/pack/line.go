@@ -2,6 +2,7 @@ package pack
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -108,7 +109,7 @@ func (x *threadImport) takeSnapshot(ctx context.Context) (err error) {
 		return err
 	}
 	batch := x.Store.Objects().Batch()
-	defer func() { err = errorsJoin(err, batch.Close()) }()
+	defer func() { err = errors.Join(err, batch.Close()) }()
 	s, err := ws.Snapshot(ctx, batch)
 	if err != nil {
 		return err

@@ -320,7 +320,7 @@ func (x *threadImport) begin(ctx context.Context, dir string, isKnown bool) erro
 		err = x.createThread(ctx, isKnown)
 	}
 	if err != nil && made {
-		err = errorsJoin(err, x.FS.Remove(dir))
+		err = errors.Join(err, x.FS.Remove(dir))
 	}
 	return err
 }
@@ -396,7 +396,7 @@ func (x *threadImport) putObjects(ctx context.Context) error {
 
 func (x *threadImport) putBatch(ctx context.Context, names []segno.Hash) (err error) {
 	batch := x.Store.Objects().Batch()
-	defer func() { err = errorsJoin(err, batch.Close()) }()
+	defer func() { err = errors.Join(err, batch.Close()) }()
 	for _, name := range names {
 		data, err := threadObjects{x.t}.Get(ctx, name)
 		if err != nil {

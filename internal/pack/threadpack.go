@@ -31,7 +31,7 @@ func (p *Packer) ThreadState(ctx context.Context, thread segno.ThreadID, o Optio
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
 	if err := b.buildThread(ctx, thread); err != nil {
-		return archive.State{}, func() error { return nil }, errorsJoin(err, b.cleanup())
+		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil
 }
@@ -210,7 +210,7 @@ func (w *threadWriter) sort(found map[segno.CommitID]*segno.Node) {
 
 // write makes the files of the thread's tier.
 func (w *threadWriter) write(ctx context.Context, agent string) (files []archive.File, err error) {
-	home, err := w.tempHome(agent)
+	home, err := w.tempHome(ctx, agent)
 	if err != nil {
 		return nil, err
 	}

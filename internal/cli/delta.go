@@ -106,4 +106,3 @@ func (c *deltaContents) base() string {
 	}
 	return inline(c.Name) + ", " + inline(c.Base)
 }
-

@@ -30,6 +30,7 @@ var allowed = map[string][]string{
 	"store/memory":               {".", "internal/notify", "internal/threadlog"},
 	"internal/sessionfile":       {".", "internal/vfs"},
 	"transcript/claude":          {".", "internal/jsonscan", "internal/vfs", "internal/proc", "internal/sessionfile"},
+	"transcript/codex":           {".", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
 	"internal/jsonscan":          {},
 	"internal/record":            {"."},
 	"internal/notify":            {"."},

@@ -47,18 +47,31 @@ func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno
 	return t.out.Position, err
 }
 
+// CaptureTurns is [Transcripts.Capture] for a session that may have had several turns since prev.
+// If the session is a fork of a session at of, the new log derives from of's log as far as the
+// lines of both are the same but for the session id.
+func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
+	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, allTurns: true, batch: b, isKnown: known, of: of, objects: o}
+	if prev != nil {
+		t.prev = *prev
+	}
+	err := t.run(ctx)
+	return t.out, err
+}
+
 // capture is the state of one capture.
 type capture struct {
-	c       *Transcripts
-	op      string
-	src     segno.Source
-	prev    segno.Position // the position of the capture before
-	isFirst bool           // there is none
-	batch   segno.Batch
-	isKnown func(string) bool // nil knows nothing
-	file    *os.File
+	c        *Transcripts
+	op       string
+	src      segno.Source
+	prev     segno.Position // the position of the capture before
+	isFirst  bool           // there is none
+	allTurns bool           // a later capture reports all new turns, too
+	batch    segno.Batch
+	isKnown  func(string) bool // nil knows nothing
+	file     *os.File
 
-	of      *segno.Position // the session was cut from it; nil for Capture
+	of      *segno.Position // the session was cut or forked from it; nil for Capture
 	objects segno.Objects   // with of's bytes
 
 	from  int64 // where the new bytes begin

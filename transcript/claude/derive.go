@@ -37,6 +37,9 @@ func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash
 		} else if len(node.Keep) == 0 || len(node.Keep) > maxRanges || filters == sessionfile.MaxFilters || stored > 2*t.to+sessionfile.BlockSize {
 			break
 		}
+		if len(t.out.Earlier) > 0 && node.Size > t.out.Earlier[0].Position.Offset {
+			break // no log ends where the first own turn does
+		}
 		w.Next = node
 		return node.Size, nil
 	}

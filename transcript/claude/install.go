@@ -150,7 +150,8 @@ func (k *installer) cleanup() {
 // Relocate copies a session, under its own id, to where the agent looks for the
 // sessions of dir. The copy ends with the last whole line. The original remains. If
 // the session is there already, Relocate accepts it if it has the same bytes, else the
-// error is [segno.KindConflict].
+// error is [segno.KindConflict]. The error is [segno.KindBusy] if another process writes to the
+// session meanwhile.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	src, err := c.resolve(ctx, op, src)
@@ -184,6 +185,10 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 		return err
 	}
 	defer in.Close()
+	before, err := in.Stat()
+	if err != nil {
+		return err
+	}
 	l := sessionfile.NewLineReader(in, 0)
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
@@ -193,7 +198,13 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = l.End()
+	if _, err := l.End(); err != nil {
+		return err
+	}
+	after, err := in.Stat()
+	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+		err = segno.Errorf(segno.KindBusy, k.op, string(k.src.Session), "another process writes to the session").WithHint("wait until it is idle")
+	}
 	return err
 }
 

@@ -2,7 +2,6 @@ package claude
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"unicode/utf16"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
@@ -171,15 +169,11 @@ func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid in
 		if session == "" || ctx.Err() != nil {
 			break
 		}
-		var entry struct {
-			PID       int             `json:"pid"`
-			Session   segno.SessionID `json:"sessionId"`
-			ProcStart string          `json:"procStart"`
-		}
-		if json.Unmarshal(readStart(name), &entry) != nil || entry.Session != session {
+		entry, ok := readRegistered(name)
+		if !ok || entry.Session != session {
 			continue
 		}
-		if start := proc.Start(entry.PID); start != "" && (entry.ProcStart == "" || entry.ProcStart == start) {
+		if entry.isAlive() {
 			return entry.PID, true
 		}
 		pid = entry.PID

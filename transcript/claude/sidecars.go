@@ -45,6 +45,10 @@ type sidecar struct {
 // list.
 func sidecarDirs() []string { return []string{"file-history", "session", "session-env", "tasks"} }
 
+// credentials are the names of files with which an agent logs in. They are no part of a session,
+// wherever they are.
+func credentials() []string { return []string{".credentials.json", ".claude.json", "auth.json"} }
+
 // sidecarFile returns where a sidecar of a session is, given its path or only the name of
 // its directory. transcript is where the session's transcript is or will be.
 func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name string) string {
@@ -57,7 +61,7 @@ func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name stri
 
 // listSidecars finds a session's sidecars, sorted by path, without reading them.
 // Symlinks, [resumeHead] and special files are left out. skipped describes those that
-// were too large.
+// were too large, and files with credentials.
 func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for _, dir := range sidecarDirs() {
 		root := c.sidecarFile(session, transcript, dir)
@@ -74,7 +78,9 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 				return err
 			}
 			s := sidecar{path: path.Join(dir, filepath.ToSlash(rel)), mode: fi.Mode().Perm(), size: fi.Size(), mtime: fi.ModTime().UnixNano()}
-			if s.size > maxSidecar {
+			if slices.Contains(credentials(), d.Name()) {
+				skipped = append(skipped, fmt.Sprintf("sidecar %s was left out: it may hold credentials", s.path))
+			} else if s.size > maxSidecar {
 				skipped = append(skipped, fmt.Sprintf("sidecar %s was left out: it is larger than 64 MiB", s.path))
 			} else {
 				list = append(list, s)

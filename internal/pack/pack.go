@@ -22,7 +22,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +36,10 @@ import (
 // concurrently.
 type Packer struct {
 	Store segno.Store
-	Temp  string // an existing directory for temporary files; "" is the system's
-	FS    vfs.FS // for all writes; nil is the operating system
+	// Temp is an existing directory for temporary files, in which conversations are while they
+	// are packed; "" is the system's. State removes what a killed process left there.
+	Temp string
+	FS   vfs.FS // for all writes; nil is the operating system
 }
 
 // Options choose parts of a checkpoint. The zero value takes all of it.
@@ -88,18 +89,20 @@ type builder struct {
 	store   segno.Store
 	fsys    vfs.FS
 	options Options
-	parent  string // of temp
-	temp    string // made when the first session is cut
+	parent  string   // of temp
+	temp    *tempDir // made when the first session is cut
 	state   archive.State
 	names   map[string]bool // of agents, in lower case
 }
 
 // cleanup removes the temporary files.
 func (b *builder) cleanup() error {
-	if b.temp == "" {
+	if b.temp == nil {
 		return nil
 	}
-	return os.RemoveAll(b.temp)
+	temp := b.temp
+	b.temp = nil
+	return temp.remove()
 }
 
 func (b *builder) build(ctx context.Context, at segno.CommitID) error {
@@ -145,19 +148,33 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 // checkpoint loads a checkpoint, and reports whether nothing but the agent's finished turn is
 // known to have worked in its workspace.
 func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, bool, error) {
-	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	n, err := b.load(ctx, at)
 	if err != nil {
 		return nil, false, err
 	}
-	n := line.Commits[len(line.Commits)-1]
-	cp := n.Checkpoint
+	cp, entries := n.Checkpoint, n.Entries
 	if cp == nil {
 		return nil, false, segno.Errorf(segno.KindInvalid, "pack", string(at), "the commit has no checkpoint")
 	}
-	// An amended turn had background tasks, and the entries of the commit need not name all of them.
-	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && cp.Amends == "" &&
-		!cp.Partial() && len(timeline.UnfinishedTasks(n.Entries)) == 0
-	return cp, isQuiet, nil
+	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && !cp.Partial()
+	for c := cp; isQuiet && c != nil && c.Amends != ""; { // a task may have begun before the amendment and ended in it
+		before, err := b.load(ctx, c.Amends)
+		if err != nil {
+			isQuiet = false // it is collected, so it is not known
+			break
+		}
+		c, entries = before.Checkpoint, append(slices.Clip(before.Entries), entries...)
+	}
+	return cp, isQuiet && len(timeline.UnfinishedTasks(entries)) == 0, nil
+}
+
+// load returns one commit.
+func (b *builder) load(ctx context.Context, at segno.CommitID) (segno.Node, error) {
+	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return segno.Node{}, err
+	}
+	return line.Commits[len(line.Commits)-1], nil
 }
 
 // addAgent adds a checkpoint as an agent.

@@ -25,7 +25,7 @@ var allowed = map[string][]string{
 	"internal/testing/faultfs":   {"internal/vfs"},
 	"secret":                     {"internal/vfs"},
 	"archive":                    {".", "internal/vfs", "secret"},
-	"internal/pack":              {".", "archive", "internal/vfs", "timeline", "transcript/claude", "workspace"},
+	"internal/pack":              {".", "archive", "internal/vfs", "timeline", "transcript/claude", "transcript/codex", "workspace"},
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {".", "internal/notify", "internal/threadlog"},

@@ -174,7 +174,6 @@ func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.
 // locate finds the current rollout of a source. src.Path counts if the home has no rollout of
 // the session.
 func (c *Transcripts) locate(ctx context.Context, op string, src segno.Source) (rollout, *rolloutIndex, error) {
-	home := c.home
 	given, isNamed := parseName(src.Path)
 	if src.Session == "" && isNamed {
 		src.Session = given.thread
@@ -182,18 +181,22 @@ func (c *Transcripts) locate(ctx context.Context, op string, src segno.Source) (
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {
 		return rollout{}, nil, err
 	}
-	if other, _ := homeOf(src.Path); other != "" {
-		home = other
+	homes := []string{c.home}
+	if other, _ := homeOf(src.Path); other != "" && other != c.home {
+		homes = []string{other, c.home}
 	}
-	x, err := readIndex(ctx, home)
-	if err != nil {
-		return rollout{}, nil, sessionfile.IOError(op, home, err)
-	}
-	if r, ok := x.current(src.Session); ok {
-		return r, &x, nil
-	}
-	if link := x.links[src.Session]; link != "" {
-		return rollout{}, nil, segno.Errorf(segno.KindInvalid, op, link, "the rollout is not a plain file")
+	var x rolloutIndex
+	for _, home := range homes {
+		var err error
+		if x, err = readIndex(ctx, home); err != nil {
+			return rollout{}, nil, sessionfile.IOError(op, home, err)
+		}
+		if r, ok := x.current(src.Session); ok {
+			return r, &x, nil
+		}
+		if link := x.links[src.Session]; link != "" {
+			return rollout{}, nil, segno.Errorf(segno.KindInvalid, op, link, "the rollout is not a plain file")
+		}
 	}
 	if src.Path == "" {
 		return rollout{}, nil, segno.NewError(segno.KindNotFound, op, string(src.Session), nil)

@@ -47,8 +47,9 @@ func backends() []backend {
 		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
 	}, {
 		agent: codex.Agent, format: "codex-v1", homeVar: "CODEX_HOME", homeDir: ".codex",
-		// A cut is one rollout below sessions. Other programs may pack what Codex itself wrote.
-		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl{,.zst}"},
+		// A cut is one rollout below sessions. Another program may pack what Codex itself wrote, but
+		// not compressed: the limits of an archive do not bound the size of its content.
+		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
 		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
 	}}
 }

@@ -19,8 +19,9 @@ const (
 	// maxLine is the length of the longest line that is read. Longer ones are stored, but
 	// their content is unknown.
 	maxLine = 128 << 20
-	// maxLineage is how many rollouts a session may refer to, one through the other.
-	maxLineage = 1000
+	// maxLineage is how many rollouts a session may refer to, one through the other. All are
+	// open at once.
+	maxLineage = 250
 	// maxWindow is how much memory the decoder of a compressed rollout may use for earlier bytes.
 	maxWindow = 64 << 20
 )

@@ -121,8 +121,8 @@ func isNotice(m fakemodel.Message) bool {
 	return m.Role == "developer" || m.Role == "user" && !strings.Contains(m.Text(), "<<fake")
 }
 
-// sameContext compares what the model sees of a moved session with what it saw of the original: the same
-// messages, then perhaps notices of the new place, then the prompt.
+// sameContext compares what the model sees of a moved session with what it saw of the original: the
+// same messages, then perhaps notices of the new place, then the prompt.
 func (s *stage) sameContext(name string, got, want []fakemodel.Message) {
 	s.Helper()
 	prompt := len(want) - 1
@@ -204,8 +204,9 @@ func (s *stage) cut(a *agentrig.Codex, p segno.Position, dir string) segno.Sourc
 	return src
 }
 
-// TestCutAtEveryTurn cuts a session at each turn into another home and another directory,
-// and into the same home. The real Codex resumes it there: the model sees what it saw of the original at that turn.
+// TestCutAtEveryTurn cuts a session at each turn into another home and another directory, and into
+// the same home. The real Codex resumes it there: the model sees what it saw of the original at
+// that turn.
 func TestCutAtEveryTurn(t *testing.T) {
 	scenario(t, func(s *stage) {
 		id, requests := s.record()
@@ -316,4 +317,22 @@ func rollouts(s *stage, a *agentrig.Codex) map[string][]byte {
 		s.Fatalf("%d rollouts, %v", len(out), err)
 	}
 	return out
+}
+
+// TestUpgrade resumes a cut of an old Codex's session with the newest one.
+func TestUpgrade(t *testing.T) {
+	scenario(t, func(s *stage) {
+		id, requests := s.record()
+		positions := s.capture(s.agent, id)
+		other := s.install(agentrig.CodexNewest)
+		src := s.cut(other, positions[2], other.Project)
+		thread, got := s.say(other, prompts()[3], "resume", string(src.Session))
+		if thread != src.Session {
+			s.Errorf("Codex resumed %s as %s", src.Session, thread)
+		}
+		if s.agent.Version == agentrig.CodexOldest {
+			got = got[1:] // the instructions, which the old version does not send as a message
+		}
+		s.sameContext("in the newest version", got, requests[3])
+	})
 }

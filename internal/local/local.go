@@ -124,10 +124,20 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
+	all := s.place.transcripts(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
-	all := map[string]segno.Transcript{claude.Agent: claude.New(s.place.Claude, o)}
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
+	return all
+}
+
+// transcripts returns the readers of the sessions of the agents that the user may have. objects may
+// be nil.
+func (p Place) transcripts(objects segno.Objects) map[string]segno.Transcript {
+	all := map[string]segno.Transcript{}
+	if p.Claude != "" {
+		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
+	}
 	return all
 }
 

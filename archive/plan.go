@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -30,7 +31,8 @@ type item struct {
 
 	header header
 	sum    [32]byte
-	at     int64 // in the body
+	body   io.ReaderAt // a file of compressed contents
+	at     int64       // in the body
 }
 
 // newPlan decides what of a state can be in an archive and lists the rest as omitted.

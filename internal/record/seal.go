@@ -1,6 +1,8 @@
 package record
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
@@ -27,8 +29,9 @@ var (
 // a value that was changed or moved to another place does not open. A nil Sealer, of a store without a
 // key, returns everything unchanged. All methods may be called at once.
 type Sealer struct {
-	cipher xaes
-	terms  []byte // the key of the hashes in indexes
+	cipher  xaes
+	termKey []byte // of the hashes in indexes
+	digests cipher.Block
 }
 
 // Mark is stored in plain, and recognizes the store's key: it has a version, a random salt and a check
@@ -105,11 +108,14 @@ func newSealer(key []byte, mark Mark) (z *Sealer, check []byte, err error) {
 		return out
 	}
 	records, terms, check := derive("records", 32), derive("terms", 32), derive("check", markCheck)
+	digests := derive("digests", 32)
 	if err != nil {
 		return nil, nil, err
 	}
-	z = &Sealer{terms: terms}
-	z.cipher, err = newXAES(records)
+	z = &Sealer{termKey: terms}
+	if z.cipher, err = newXAES(records); err == nil {
+		z.digests, err = aes.NewCipher(digests)
+	}
 	return z, check, err
 }
 
@@ -162,7 +168,7 @@ func appendParts(dst []byte, parts []string) []byte {
 }
 
 func (z *Sealer) sum(kind string, value []byte) (h segno.Hash) {
-	mac := hmac.New(sha256.New, z.terms)
+	mac := hmac.New(sha256.New, z.termKey)
 	mac.Write(appendParts(nil, []string{kind}))
 	mac.Write(value)
 	mac.Sum(h[:0])
@@ -176,6 +182,30 @@ func (z *Sealer) Hash(kind string, h segno.Hash) segno.Hash {
 		return h
 	}
 	return z.sum(kind, h[:])
+}
+
+// DigestLength is the length of the digest by which a store recognizes a repeated commit.
+const DigestLength = aes.BlockSize
+
+// SealDigest returns the bytes that a sealed store writes in place of a digest of a commit, which has
+// DigestLength bytes. Equal digests give equal bytes, so that a database can compare them.
+func (z *Sealer) SealDigest(digest []byte) []byte {
+	if z == nil {
+		return digest
+	}
+	out := make([]byte, DigestLength)
+	z.digests.Encrypt(out, digest)
+	return out
+}
+
+// OpenDigest is the inverse of SealDigest.
+func (z *Sealer) OpenDigest(sealed []byte) []byte {
+	if z == nil {
+		return sealed
+	}
+	out := make([]byte, DigestLength)
+	z.digests.Decrypt(out, sealed)
+	return out
 }
 
 var nameText = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

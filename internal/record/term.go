@@ -2,6 +2,8 @@ package record
 
 import (
 	"encoding/binary"
+	"maps"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -19,8 +21,11 @@ func (z *Sealer) Term(field, value string) int64 {
 	return int64(binary.LittleEndian.Uint64(h[:8]))
 }
 
-// Terms returns the terms by which a checkpoint is found.
-func (z *Sealer) Terms(c *segno.Checkpoint) []int64 {
+// TermField is a value by which a checkpoint is found.
+type TermField struct{ Field, Value string }
+
+// TermFields returns the values by which a checkpoint is found, in a fixed order.
+func TermFields(c *segno.Checkpoint) []TermField {
 	if c == nil {
 		return nil
 	}
@@ -31,19 +36,32 @@ func (z *Sealer) Terms(c *segno.Checkpoint) []int64 {
 	if c.Workspace != nil {
 		q.Workspace = c.Workspace.Workspace
 	}
-	return z.Asked(&q)
+	return fieldsOf(&q)
 }
 
-// Asked returns the terms of a query, the rarest first.
-func (z *Sealer) Asked(q *segno.CheckpointQuery) (all []int64) {
-	for _, f := range []struct{ field, value string }{{"leaf", q.Leaf}, {"key", string(q.Key)},
-		{"session", string(q.Session)}, {"workspace", string(q.Workspace)}} {
-		if f.value != "" {
-			all = append(all, z.Term(f.field, f.value))
+// fieldsOf returns the values of a query, the rarest first.
+func fieldsOf(q *segno.CheckpointQuery) (all []TermField) {
+	for _, f := range []TermField{{"leaf", q.Leaf}, {"key", string(q.Key)}, {"session", string(q.Session)},
+		{"workspace", string(q.Workspace)}} {
+		if f.Value != "" {
+			all = append(all, f)
 		}
 	}
-	for key, value := range q.Meta {
-		all = append(all, z.Term("meta", key+"\x00"+value))
+	for _, key := range slices.Sorted(maps.Keys(q.Meta)) {
+		all = append(all, TermField{"meta", key + "\x00" + q.Meta[key]})
+	}
+	return all
+}
+
+// Terms returns the terms by which a checkpoint is found.
+func (z *Sealer) Terms(c *segno.Checkpoint) []int64 { return z.terms(TermFields(c)) }
+
+// Asked returns the terms of a query, the rarest first.
+func (z *Sealer) Asked(q *segno.CheckpointQuery) []int64 { return z.terms(fieldsOf(q)) }
+
+func (z *Sealer) terms(fields []TermField) (all []int64) {
+	for _, f := range fields {
+		all = append(all, z.Term(f.Field, f.Value))
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func (d *Dir) Defer(ctx context.Context, commits []segno.Commit) (err error) {
 	if err != nil {
 		return err
 	}
-	return d.replace(filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", last+1)), data)
+	return d.writeFile(filepath.Join(d.path, "deferred", fmt.Sprintf("%012d.json", last+1)), data)
 }
 
 // ReplayDeferred applies the deferred commits, oldest first.
@@ -64,7 +63,7 @@ func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) 
 		return nil, err
 	}
 	for _, name := range names {
-		commits, err := readDeferred(name)
+		commits, err := d.readDeferred(name)
 		if err != nil && !errors.Is(err, segno.KindCorrupt) { // ReplayDeferred returns the error about a damaged file
 			return nil, err
 		}
@@ -74,26 +73,33 @@ func (d *Dir) ListDeferred(ctx context.Context) (all []segno.Commit, err error) 
 }
 
 // readDeferred reads the commits of one file, or nil if the file is gone.
-func readDeferred(name string) (commits []segno.Commit, err error) {
-	data, err := os.ReadFile(name)
+func (d *Dir) readDeferred(name string) (commits []segno.Commit, err error) {
+	data, err := d.readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another process has applied them meanwhile
+	}
+	if segno.KindOf(err) == segno.KindCorrupt {
+		return nil, damagedCommits(name, err)
 	}
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "read deferred commits", name, err)
 	}
 	if err := json.Unmarshal(data, &commits); err != nil {
-		return nil, segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).
-			WithHint("the file is kept as .failed; the turns in it are not in the log")
+		return nil, damagedCommits(name, err)
 	}
 	return commits, nil
+}
+
+func damagedCommits(name string, err error) error {
+	return segno.NewError(segno.KindCorrupt, "read deferred commits", name, err).
+		WithHint("the file is kept as .failed; the turns in it are not in the log")
 }
 
 // applyDeferred applies the commits of one file in order and deletes the file. The file stays if
 // a later attempt may succeed. A process that ends before the deletion leaves commits that were
 // applied. apply must therefore accept a commit twice.
 func (d *Dir) applyDeferred(name string, apply func(segno.Commit) error) error {
-	commits, err := readDeferred(name)
+	commits, err := d.readDeferred(name)
 	if commits == nil && err == nil {
 		return nil
 	}

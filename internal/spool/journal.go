@@ -28,13 +28,13 @@ func (d *Dir) Lock(ctx context.Context, id segno.WorkspaceID) (func(), error) {
 // WritePlan makes a plan durable.
 func (d *Dir) WritePlan(_ context.Context, id segno.WorkspaceID, plan json.RawMessage) (err error) {
 	defer annotate(&err, "write journal")
-	return d.replace(d.planFile(id), plan)
+	return d.writeFile(d.planFile(id), plan)
 }
 
 // ReadPlan returns the plan, or nil if no move is under way.
 func (d *Dir) ReadPlan(_ context.Context, id segno.WorkspaceID) (plan json.RawMessage, err error) {
 	defer annotate(&err, "read journal")
-	plan, err = os.ReadFile(d.planFile(id))
+	plan, err = d.readFile(d.planFile(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

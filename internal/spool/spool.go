@@ -12,6 +12,8 @@
 //
 // <id> is derived from the key and does not contain its text. Each line begins with a line break and
 // ends with one, so that a line torn by a crash damages no other line.
+//
+// In a sealed store the content is encrypted: see seal.go.
 package spool
 
 import (
@@ -36,18 +38,22 @@ import (
 
 // Dir implements [timeline.Spool] in a directory.
 type Dir struct {
-	path string
-	fsys vfs.FS
+	path   string
+	fsys   vfs.FS
+	sealer func() (Sealer, error)
 }
 
-// New returns the spool kept under path, which need not exist yet. fsys is
+// New returns the spool kept under path, which need not exist yet, and is not sealed. fsys is
 // [vfs.OS] outside fault tests.
-func New(path string, fsys vfs.FS) *Dir { return &Dir{path: path, fsys: fsys} }
+func New(path string, fsys vfs.FS) *Dir {
+	return NewSealed(path, fsys, func() (Sealer, error) { return nil, nil })
+}
 
-// line is one line of a turn's file. It has one of the two.
+// line is one line of a turn's file. It has one of the two: a [timeline.OpenTurn] or a [segno.Entry]. In a sealed
+// store they are sealed, as strings.
 type line struct {
-	Open  *timeline.OpenTurn `json:"open,omitempty"`
-	Entry *segno.Entry       `json:"entry,omitempty"`
+	Open  json.RawMessage `json:"open,omitempty"`
+	Entry json.RawMessage `json:"entry,omitempty"`
 }
 
 // file returns the file for a key in a directory of the spool. kind keeps keys of different
@@ -67,7 +73,7 @@ func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 	name := d.turnFile(t.Key)
 	err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
 	if err == nil {
-		err = d.append(ctx, name, line{Open: &t})
+		err = d.append(ctx, name, partOpen, &t)
 	}
 	if err == nil {
 		err = d.fsys.SyncDir(filepath.Dir(name))
@@ -80,10 +86,10 @@ func (d *Dir) SaveTurn(ctx context.Context, t timeline.OpenTurn) (err error) {
 func (d *Dir) AppendEntry(ctx context.Context, key segno.TurnKey, e segno.Entry) (err error) {
 	defer annotate(&err, "note entry")
 	name := d.turnFile(key)
-	err = d.append(ctx, name, line{Entry: &e})
+	err = d.append(ctx, name, partEntry, &e)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
-			err = d.append(ctx, name, line{Entry: &e})
+			err = d.append(ctx, name, partEntry, &e)
 		}
 	}
 	return err
@@ -96,8 +102,15 @@ func (d *Dir) Has(key segno.TurnKey) bool {
 }
 
 // append appends a line with one write. It syncs an open turn, but not an entry.
-func (d *Dir) append(ctx context.Context, name string, l line) error {
-	data, err := json.Marshal(l)
+func (d *Dir) append(ctx context.Context, name, part string, value any) error {
+	z, err := d.sealer()
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(value)
+	if err == nil {
+		data, err = encodeLine(z, name, part, data)
+	}
 	if err = errors.Join(ctx.Err(), err); err != nil {
 		return err
 	}
@@ -106,10 +119,14 @@ func (d *Dir) append(ctx context.Context, name string, l line) error {
 		return err
 	}
 	_, err = f.Write(slices.Concat([]byte("\n"), data, []byte("\n")))
-	if err == nil && l.Open != nil {
+	if err == nil && part == partOpen {
 		err = f.Sync()
 	}
-	return errors.Join(err, f.Close())
+	err = errors.Join(err, f.Close())
+	if z == nil {
+		err = errors.Join(err, d.removeIfSealed(name))
+	}
+	return err
 }
 
 // Turns returns the open turns, oldest first. It skips lines that were torn by a crash, and files
@@ -117,11 +134,15 @@ func (d *Dir) append(ctx context.Context, name string, l line) error {
 func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) {
 	defer annotate(&err, "list open turns")
 	names, err := d.list("turns", ".jsonl")
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	z, err := d.sealer()
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		t, _, _, err := read(ctx, name, false)
+		t, _, _, err := read(ctx, z, name, false)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // another process has closed it meanwhile
 		}
@@ -139,7 +160,11 @@ func (d *Dir) Turns(ctx context.Context) (turns []timeline.OpenTurn, err error) 
 // Entries returns a turn's entries in the order they were noted.
 func (d *Dir) Entries(ctx context.Context, key segno.TurnKey) (entries []segno.Entry, bad int, err error) {
 	defer annotate(&err, "read entries")
-	_, entries, bad, err = read(ctx, d.turnFile(key), true)
+	z, err := d.sealer()
+	if err != nil {
+		return nil, 0, err
+	}
+	_, entries, bad, err = read(ctx, z, d.turnFile(key), true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil
 	}
@@ -208,7 +233,7 @@ func annotate(err *error, op string) {
 }
 
 // read reads a turn's file. Entries may be large, and are read only if whole is set.
-func read(ctx context.Context, name string, whole bool) (open *timeline.OpenTurn, entries []segno.Entry, bad int, err error) {
+func read(ctx context.Context, z Sealer, name string, whole bool) (open *timeline.OpenTurn, entries []segno.Entry, bad int, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, 0, err
@@ -218,14 +243,14 @@ func read(ctx context.Context, name string, whole bool) (open *timeline.OpenTurn
 	for {
 		data, err := r.ReadBytes('\n')
 		if data = bytes.TrimSpace(data); len(data) > 0 && (whole || !bytes.HasPrefix(data, []byte(`{"entry"`))) {
-			var l line
+			t, e, ok := decodeLine(z, name, data)
 			switch {
-			case json.Unmarshal(data, &l) != nil:
+			case !ok:
 				bad++
-			case l.Open != nil:
-				open = l.Open
-			case l.Entry != nil:
-				entries = append(entries, *l.Entry)
+			case t != nil:
+				open = t
+			case e != nil:
+				entries = append(entries, *e)
 			}
 		}
 		if err == io.EOF {
@@ -260,12 +285,16 @@ func (d *Dir) Sweep(ctx context.Context, before time.Time) (err error) {
 	if err = errors.Join(err, listErr); err != nil {
 		return err
 	}
+	z, err := d.sealer()
+	if err != nil {
+		return err
+	}
 	for _, name := range slices.Concat(turns, sessions) {
 		info, err := os.Stat(name)
 		if err != nil || !info.ModTime().Before(before) {
 			continue
 		}
-		open, _, _, err := read(ctx, name, false) // nothing in a file about a session
+		open, _, _, err := read(ctx, z, name, false) // nothing in a file about a session
 		if err == nil && open == nil {
 			err = d.remove(name)
 		}

@@ -316,7 +316,7 @@ func FuzzRead(f *testing.F) {
 		if err := os.WriteFile(name, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, err := read(t.Context(), name, true); err != nil {
+		if _, _, _, err := read(t.Context(), nil, name, true); err != nil {
 			t.Error("bytes alone must not be an error:", err)
 		}
 	})

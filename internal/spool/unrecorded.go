@@ -36,8 +36,12 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 		return true, fmt.Errorf("keep unrecorded session: %w", err)
 	}
 	name := d.unrecordedFile(u.Session)
-	if err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name)); err == nil {
-		first, err = d.create(name, data)
+	z, err := d.sealer() // it fails if the key cannot be read
+	if err == nil {
+		err = vfs.MkdirAllSynced(d.fsys, filepath.Dir(name))
+	}
+	if err == nil {
+		first, err = d.create(name, sealFile(z, name, data))
 	}
 	if err != nil {
 		first = d.FirstTime(u.Session)
@@ -86,9 +90,9 @@ func (d *Dir) Unrecorded(ctx context.Context, since time.Time) (all []Unrecorded
 		return nil, err
 	}
 	for _, name := range names {
-		data, err := os.ReadFile(name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has removed it meanwhile
+		data, err := d.readFile(name)
+		if errors.Is(err, fs.ErrNotExist) || segno.KindOf(err) == segno.KindCorrupt {
+			continue // another process has removed it meanwhile, or it is damaged
 		}
 		if err != nil {
 			return nil, err

@@ -52,8 +52,7 @@ func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	if err != nil {
 		return nil, err
 	}
-	digest = r.Sealer.Hash("commit", digest)
-	w := &Commit{Commit: c, Digest: digest[:16], Terms: r.Sealer.Terms(c.Checkpoint)}
+	w := &Commit{Commit: c, Digest: r.Sealer.SealDigest(digest[:record.DigestLength]), Terms: r.Sealer.Terms(c.Checkpoint)}
 	thread, id, parent := string(c.Thread), string(c.ID), string(c.Parent)
 	if c.Create != nil {
 		w.Encoded.Thread = r.Sealer.Seal(record.EncodeThread(c.Create), "thread", thread)

@@ -55,12 +55,20 @@ func (c *Common) FindWorkspaces(ctx context.Context, paths []string, device, ino
 	})
 }
 
-// keys returns the values that find a workspace in the database. In a sealed store they are a keyed hash
-// of the path, and one of device and inode together.
 func (c *Common) keys(path string, device, inode uint64) (at []byte, dev, ino int64) {
-	at, dev, ino = []byte(c.records.Sealer.Name("path", path)), int64(device), int64(inode)
+	at, dev, ino = WorkspaceKeys(c.records.Sealer, path, device, inode)
 	if c.records.Sealer != nil && inode != 0 {
-		dev, ino = 0, c.records.Sealer.Term("inode", fmt.Sprint(device, " ", inode))|c.dialect.InodeBits
+		ino |= c.dialect.InodeBits
+	}
+	return at, dev, ino
+}
+
+// WorkspaceKeys returns the values that find a workspace in the database. In a sealed store they are a keyed
+// hash of the path, and one of device and inode together.
+func WorkspaceKeys(z *record.Sealer, path string, device, inode uint64) (at []byte, dev, ino int64) {
+	at, dev, ino = []byte(z.Name("path", path)), int64(device), int64(inode)
+	if z != nil && inode != 0 {
+		dev, ino = 0, z.Term("inode", fmt.Sprint(device, " ", inode))
 	}
 	return at, dev, ino
 }

@@ -82,9 +82,18 @@ func (s *Store) readObject(ctx context.Context, stored, name segno.Hash) (data [
 
 // fetch reads and decodes an object.
 func (s *Store) fetch(stored, name segno.Hash, at objectRow) ([]byte, error) {
+	raw, err := s.rawObject(name, at)
+	if err != nil {
+		return nil, err
+	}
+	return s.records.DecodeObject(stored, name, at.size, raw)
+}
+
+// rawObject returns the encoding of an object and its stored bytes. name is for errors.
+func (s *Store) rawObject(name segno.Hash, at objectRow) ([]byte, error) {
 	switch {
 	case at.pack == 0:
-		return s.records.DecodeObject(stored, name, at.size, at.data)
+		return at.data, nil
 	case at.packName == "":
 		return nil, corrupt("read object", name.String(), fmt.Errorf("pack %d has no record", at.pack))
 	}
@@ -94,13 +103,10 @@ func (s *Store) fetch(stored, name segno.Hash, at objectRow) ([]byte, error) {
 		_, err := file.ReadAt(bytes[1:], at.at)
 		return err
 	})
-	switch {
-	case errors.Is(err, io.EOF):
-		return nil, corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.packName))
-	case err != nil:
-		return nil, err
+	if errors.Is(err, io.EOF) {
+		err = corrupt("read object", name.String(), fmt.Errorf("pack %s is too short", at.packName))
 	}
-	return s.records.DecodeObject(stored, name, at.size, bytes)
+	return bytes, err
 }
 
 // Has implements [segno.Objects].

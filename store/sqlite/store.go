@@ -75,7 +75,7 @@ type Options struct {
 	// [segno.KindRefused]. It also opens a store on a medium or in a directory that cannot be written.
 	ReadOnly bool
 	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
-	// processes. A store is sealed from its creation or never; a wrong key is
+	// processes. A file is sealed from its creation or never, see [Store.Convert]; a wrong key is
 	// [segno.KindRefused]. A record that was changed or moved to another row is
 	// [segno.KindCorrupt]. A key does not detect a row that was deleted, or replaced by an older
 	// version of the same row.

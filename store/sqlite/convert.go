@@ -1,0 +1,302 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Converted counts the records that [Store.Convert] copied.
+type Converted struct {
+	Threads, Commits, Objects int
+	Bytes                     int64 // the sum of the objects' sizes
+}
+
+// Convert copies the store to a new database file, sealed with the key of o or, without one, not sealed. The copy
+// has the same ids, numbers and rows. It differs only in what depends on the key: records and objects are sealed
+// again, and keyed hashes are made again.
+//
+// Convert reads each record, each object and each row of the copy back and compares them with the source. It
+// returns [segno.KindCorrupt] if a record of the source is damaged. The copy is durable when Convert returns nil. After
+// an error the caller removes it. No other process may write to the source meanwhile.
+//
+// progress, if it is not nil, is called with the bytes of objects that were copied, and their sum.
+func (s *Store) Convert(ctx context.Context, file string, o Options, progress func(done, total int64)) (Converted, error) {
+	const op = "convert store"
+	var done Converted
+	copied, err := s.copyTo(ctx, file, o, &done, progress)
+	if err != nil {
+		return done, fail(op, s.dir, err)
+	}
+	o.ReadOnly = true
+	to, err := Open(ctx, file, o)
+	if err != nil {
+		return done, err
+	}
+	verified := newRowHash()
+	err = to.readRows(ctx, func(table string, row []any) error {
+		verified.add(table, row)
+		return nil
+	})
+	if err == nil {
+		err = to.checkCopy(ctx, copied.terms)
+	}
+	if err == nil && !bytes.Equal(copied.Sum(nil), verified.Sum(nil)) {
+		err = errors.New("the copy differs from the store")
+	}
+	return done, fail(op, s.dir, errors.Join(err, to.Close()))
+}
+
+// copied is what copyTo wrote.
+type copied struct {
+	rowHash
+	terms int64 // how many
+}
+
+// copyTo writes the copy.
+func (s *Store) copyTo(ctx context.Context, file string, o Options, done *Converted, progress func(done, total int64)) (*copied, error) {
+	to, err := Open(ctx, file, o)
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	if progress != nil {
+		err = s.read(ctx, "count objects", "", func(ctx context.Context, c *conn) error {
+			_, err := c.row(ctx, `SELECT coalesce(sum(size), 0) FROM objects`, nil, &total)
+			return err
+		})
+	}
+	sums := &copied{rowHash: newRowHash()}
+	if err == nil {
+		err = to.write(ctx, "copy store", file, func(tx *tx) error {
+			w := &rowWriter{tx: tx, s: to}
+			if err := s.readRows(ctx, func(table string, row []any) error {
+				sums.add(table, row)
+				if err := w.write(table, row); err != nil {
+					return err
+				}
+				done.count(table, row)
+				if progress != nil && table == objectTable {
+					progress(done.Bytes, total)
+				}
+				return ctx.Err()
+			}); err != nil {
+				return err
+			}
+			sums.terms = w.terms
+			return w.finish()
+		})
+	}
+	return sums, errors.Join(err, to.Close())
+}
+
+func (d *Converted) count(table string, row []any) {
+	switch table {
+	case "threads":
+		d.Threads++
+	case "commits":
+		d.Commits++
+	case objectTable:
+		d.Objects++
+		d.Bytes += row[1].(int64)
+	}
+}
+
+// checkCopy verifies what a comparison of rows cannot: the indexes of the database, and the number of terms.
+func (s *Store) checkCopy(ctx context.Context, wantTerms int64) error {
+	return s.read(ctx, "check copy", s.file, func(ctx context.Context, c *conn) error {
+		var terms int64
+		if _, err := c.row(ctx, `SELECT count(*) FROM terms`, nil, &terms); err != nil {
+			return err
+		}
+		if terms != wantTerms {
+			return fmt.Errorf("the copy has %d terms instead of %d", terms, wantTerms)
+		}
+		var result string
+		if _, err := c.row(ctx, "PRAGMA integrity_check(1)", nil, &result); err != nil {
+			return err
+		}
+		if result != "ok" {
+			return errors.New(result)
+		}
+		return nil
+	})
+}
+
+// rowHash is the hash of a sequence of rows.
+type rowHash struct{ hash.Hash }
+
+func newRowHash() rowHash { return rowHash{sha256.New()} }
+
+// add hashes a row. The kind and the length of a value precede it, so that different rows give different bytes.
+func (h rowHash) add(table string, row []any) {
+	buf := append(make([]byte, 0, 256), table...)
+	for _, value := range row {
+		var data []byte
+		kind := byte(0)
+		switch v := value.(type) {
+		case int64:
+			kind, data = 1, binary.LittleEndian.AppendUint64(nil, uint64(v))
+		case string:
+			kind, data = 2, []byte(v)
+		case []byte:
+			kind, data = 3, v
+		}
+		buf = binary.LittleEndian.AppendUint64(append(buf, kind), uint64(len(data)))
+		buf = append(buf, data...)
+	}
+	h.Write(append(buf, '\n'))
+}
+
+// readRows calls each with every row of the store in a fixed order. The values are those of a store without a key.
+// It verifies each record that it reads.
+func (s *Store) readRows(ctx context.Context, each func(table string, row []any) error) error {
+	return s.readApart(ctx, "read rows", s.dir, func(queryCtx context.Context, c *conn) (err error) {
+		if _, err := c.exec(queryCtx, "BEGIN"); err != nil {
+			return err
+		}
+		defer func() {
+			_, endErr := c.exec(queryCtx, "ROLLBACK") // nothing was written
+			err = errors.Join(err, endErr)
+		}()
+		for i := range tables {
+			t := &tables[i]
+			if t.name == "phases" && !s.hasPhases {
+				continue
+			}
+			row := make([]any, t.width())
+			dest := make([]any, len(row))
+			for i := range row {
+				dest[i] = &row[i]
+			}
+			if err := c.Query(queryCtx, t.query(), nil, dest, func() error {
+				if err := t.open(s, row); err != nil {
+					return corrupt("read "+t.name, fmt.Sprint(row[0]), err)
+				}
+				return each(t.name, row)
+			}); err != nil {
+				return err
+			}
+		}
+		return s.readObjects(ctx, queryCtx, c, each)
+	})
+}
+
+// rowWriter writes the rows of readRows to a new store.
+type rowWriter struct {
+	*tx
+	s     *Store
+	terms int64
+
+	packs map[int64]packRow
+	pack  *packWriter // of the objects that are being written
+	at    int64       // its number
+}
+
+// packRow is the row of a pack without the number of its objects.
+type packRow struct {
+	name string
+	born int64
+}
+
+func (w *rowWriter) write(table string, row []any) error {
+	switch table {
+	case objectTable:
+		return w.writeObject(row)
+	case packTable:
+		if w.packs == nil {
+			w.packs = map[int64]packRow{}
+		}
+		w.packs[row[0].(int64)] = packRow{name: row[1].(string), born: row[2].(int64)}
+		return nil
+	}
+	for i := range tables {
+		if t := &tables[i]; t.name == table {
+			if t.insert == nil {
+				t.seal(w.s, row)
+				w.exec(t.statement(), row[:t.columnCount()]...)
+			} else {
+				t.insert(w, row)
+			}
+			return w.err
+		}
+	}
+	return fmt.Errorf("unknown table %s", table)
+}
+
+// finish finishes the last pack, and writes the packs without objects.
+func (w *rowWriter) finish() error {
+	if err := w.finishPack(); err != nil {
+		return err
+	}
+	for n := range w.packs {
+		if err := w.startPack(n); err != nil {
+			return err
+		}
+		if err := w.finishPack(); err != nil {
+			return err
+		}
+	}
+	return w.err
+}
+
+// startPack creates the file of pack n. It has the name and the age that it has in the source.
+func (w *rowWriter) startPack(n int64) (err error) {
+	row, known := w.packs[n]
+	if !known {
+		return corrupt("copy pack", fmt.Sprint(n), errors.New("it has no record"))
+	}
+	w.at = n
+	w.pack, err = createPack(w.s.options.FS, w.s.packs.dir, row.name, time.Unix(row.born, 0))
+	return err
+}
+
+func (w *rowWriter) finishPack() error {
+	if w.pack == nil {
+		return w.err
+	}
+	if err := w.pack.finish(); err != nil {
+		return err
+	}
+	row := w.packs[w.at]
+	w.exec(`INSERT INTO packs (n, name, born, objects) VALUES (?, ?, ?, ?)`, w.at, row.name, row.born, len(w.pack.entries))
+	delete(w.packs, w.at)
+	w.pack = nil
+	return w.err
+}
+
+// writeObject appends an object to its pack, or inserts it into the database.
+func (w *rowWriter) writeObject(row []any) error {
+	name, size, born := segno.Hash(row[0].([]byte)), row[1].(int64), row[2].(int64)
+	pack, at, encoded := row[3].(int64), row[4].(int64), row[objectBytes].([]byte)
+	stored := w.s.records.ObjectName(name)
+	encoded = w.s.records.Sealer.Seal(encoded, "object", string(stored[:]))
+	var length int64
+	if pack == 0 {
+		w.exec(`INSERT INTO small (n, data) VALUES (?, ?)`, at, encoded)
+		length = int64(len(encoded))
+	} else {
+		if w.pack == nil || w.at != pack {
+			if err := w.finishPack(); err != nil {
+				return err
+			}
+			if err := w.startPack(pack); err != nil {
+				return err
+			}
+		}
+		if err := w.pack.add(stored, size, encoded); err != nil {
+			return err
+		}
+		e := &w.pack.entries[len(w.pack.entries)-1]
+		at, length = e.at, e.column()
+	}
+	w.exec(`INSERT INTO objects (name, size, born, pack, at, length) VALUES (?, ?, ?, ?, ?, ?)`, stored[:], size, born, pack, at, length)
+	return w.err
+}

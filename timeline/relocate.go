@@ -109,9 +109,12 @@ func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.S
 // checkIdle returns [segno.KindRefused] if a process has a session open or a turn of it is open.
 func (tx *txn) checkIdle(ctx context.Context, r KeepRequest) error {
 	session := r.Source.Session
-	if o, ok := tx.observer(r.Agent); ok {
-		if pid, alive := o.Live(ctx, session); alive {
+	if d, ok := tx.Transcripts[r.Agent].(segno.Discovery); ok {
+		switch pid := d.Running(ctx)[session]; {
+		case pid > 0:
 			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "process %d has the session open", pid).WithHint("end it first")
+		case pid < 0:
+			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "a process has the session open").WithHint("end it first")
 		}
 	}
 	if err := tx.loadTurns(ctx); err != nil {
@@ -139,7 +142,7 @@ func (tx *txn) moveTo(ctx context.Context, r KeepRequest, dir string) (m MovedSe
 	case err != nil:
 		return m, fmt.Errorf("copy session: %w", err)
 	}
-	m.Same = m.To.Path == m.From.Path
+	m.Same = m.To.Path == m.From.Path && m.To.Dir == m.From.Dir
 	return m, tx.linkMoved(ctx, m.Thread, r.Agent, m.To)
 }
 

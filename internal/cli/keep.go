@@ -86,6 +86,9 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 			res.Failed = append(res.Failed, err.Error())
 		}
 	}
+	if len(names) == 1 && res.Empty == 1 {
+		return segno.Errorf(segno.KindNotFound, "keep session", names[0], "it has no conversation")
+	}
 	if err := a.print(res, func(p *printer) { a.writeKept(p, res) }); err != nil || len(res.Failed) == 0 {
 		return err
 	}

@@ -99,6 +99,8 @@ func (a *app) writeMovedSession(p *printer, res moveSessionResult, m timeline.Mo
 		p.linef("%s is in %s already", inline(string(res.Session)), quotePath(res.Dir))
 	case res.From == "":
 		p.linef("wrote %s from the store into %s", inline(string(res.Session)), quotePath(res.Dir))
+	case res.From == res.Path:
+		p.linef("%s finds %s from any directory; nothing was copied", clean(res.Agent), inline(string(res.Session)))
 	default:
 		p.linef("copied %s into %s; the source stays until the agent has continued it there", inline(string(res.Session)), quotePath(res.Dir))
 	}

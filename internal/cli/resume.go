@@ -77,7 +77,7 @@ func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool)
 	}
 	s, err := a.sessionNamed(ctx, place, existing, name)
 	switch {
-	case segno.KindOf(err) == segno.KindNotFound && existing != nil:
+	case segno.KindOf(err) == segno.KindNotFound && existing != nil && len(name) < len("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"):
 		return false, nil // it may be a checkpoint or a thread
 	case err != nil:
 		return false, err

@@ -128,7 +128,7 @@ func (a *app) removeMoved(ctx context.Context, store *local.Store, found []local
 func (a *app) noteSkipped(skipped []error) {
 	for i, err := range skipped {
 		if i == maxListed {
-			a.notef("%s more cannot be read", plural(len(skipped)-i, "session"))
+			a.notef("skipped: %d more", len(skipped)-i)
 			return
 		}
 		a.notef("skipped: %s", clean(err.Error()))

@@ -26,7 +26,7 @@ type FoundSession struct {
 // FindSessions returns the sessions of all agents, newest first, without opening a file. skipped has
 // an error for each that cannot be one of the agent's or cannot be read.
 func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped []error) {
-	for agent, t := range p.transcripts(nil) {
+	for agent, t := range p.agentSessions(nil) {
 		d, ok := t.(segno.Discovery)
 		if !ok {
 			continue
@@ -95,7 +95,7 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 	out := make([]SessionDetail, len(found))
 	readers := map[string]segno.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
-	for agent, t := range p.transcripts(nil) {
+	for agent, t := range p.agentSessions(nil) {
 		if d, ok := t.(segno.Discovery); ok {
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
@@ -174,5 +174,5 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and
 // the other methods that need none.
 func (s *Store) SessionTimeline() *timeline.Timeline {
-	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.Transcripts()})
+	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.place.agentSessions(s.Objects())})
 }

@@ -51,7 +51,7 @@ var allowed = map[string][]string{
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
-	"internal/local":             {".", "secret", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude"},
+	"internal/local":             {".", "secret", "internal/proc", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex"},
 	"internal/acp":               {".", "internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},

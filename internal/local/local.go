@@ -29,6 +29,7 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -37,6 +38,7 @@ type Place struct {
 	Store     string // the store's directory
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
+	Codex     string // Codex's home
 	GitIgnore string // the user's own git ignore file, where git looks by default
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
@@ -56,6 +58,9 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	}
 	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
 		p.Claude = filepath.Join(home, ".claude")
+	}
+	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
+		p.Codex = filepath.Join(home, ".codex")
 	}
 	if config := getenv("XDG_CONFIG_HOME"); config != "" {
 		p.GitIgnore = filepath.Join(config, "git", "ignore")
@@ -128,6 +133,19 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	all := map[string]segno.Transcript{claude.Agent: claude.New(s.place.Claude, o)}
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
+	return all
+}
+
+// agentSessions returns the readers of the sessions of the agents that the user may have. objects may
+// be nil.
+func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript {
+	all := map[string]segno.Transcript{}
+	if p.Claude != "" {
+		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
+	}
+	if p.Codex != "" {
+		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	}
 	return all
 }
 
@@ -271,7 +289,11 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 		}
 	}
 	if c.Session != nil {
-		if t := s.Transcripts()[c.Session.Agent]; t != nil {
+		t := s.Transcripts()[c.Session.Agent]
+		if t == nil {
+			t = s.place.agentSessions(s.Objects())[c.Session.Agent]
+		}
+		if t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
 				return fmt.Errorf("trace transcript: %w", err)
 			}

@@ -113,7 +113,7 @@ func (a *app) addVerbs(root *cobra.Command) {
 		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
 		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete()}},
+		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, verb := range g.verbs {

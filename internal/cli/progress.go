@@ -13,6 +13,7 @@ const showAfter = 300 * time.Millisecond
 // a scan finds files while it reads others.
 type progressBar struct {
 	app   *app
+	verb  string
 	on    bool
 	start time.Time
 
@@ -21,8 +22,11 @@ type progressBar struct {
 	drawn bool
 }
 
-func (a *app) progress() *progressBar {
-	return &progressBar{app: a, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
+func (a *app) progress() *progressBar { return a.progressOf("scanning") }
+
+// progressOf returns a progress bar that names what the command does.
+func (a *app) progressOf(verb string) *progressBar {
+	return &progressBar{app: a, verb: verb, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
 }
 
 // update shows the number of bytes read so far. Many goroutines may call it.
@@ -37,7 +41,7 @@ func (b *progressBar) update(done, _ int64) {
 		return
 	}
 	b.last, b.drawn = now, true
-	fmt.Fprintf(b.app.Stderr, "\r\x1b[Kscanning: %s read", size(done))
+	fmt.Fprintf(b.app.Stderr, "\r\x1b[K%s: %s read", b.verb, size(done))
 }
 
 // erase removes the bar, so that the command can write on its line.

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -110,7 +111,7 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 	if err := p.settle(ctx, c); err != nil {
 		return res, err
 	}
-	lock, err := sealing.Exclude(ctx, p.fs(), p.Store, lockWait)
+	lock, err := sealing.Exclude(ctx, p.fs(), p.Store, cmp.Or(p.StoreWait, lockWait))
 	if err != nil {
 		return res, err
 	}

@@ -59,10 +59,10 @@ func Exclude(ctx context.Context, fsys vfs.FS, dir string, wait time.Duration) (
 }
 
 func busy(err error, dir, why, hint string) error {
-	if !errors.Is(err, vfs.ErrLocked) {
-		return segno.NewError(segno.KindBusy, op, dir, err)
+	if errors.Is(err, vfs.ErrLocked) {
+		return segno.Errorf(segno.KindBusy, op, dir, "%s", why).WithHint(hint)
 	}
-	return segno.Errorf(segno.KindBusy, op, dir, "%s", why).WithHint(hint)
+	return segno.Errorf(segno.KindBusy, op, dir, "%s: %w", why, err).WithHint(hint)
 }
 
 // openLock opens the file, and creates it if it is missing. It returns nil if it is missing and cannot be created.

@@ -205,6 +205,33 @@ func TestWhatIsNotWritten(t *testing.T) {
 	}
 }
 
+// TestAnArchiveIsRecordedBeforeItAppears calls Record while no file has the archive's name. An
+// error of it leaves nothing.
+func TestAnArchiveIsRecordedBeforeItAppears(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.ckpt")
+	recorded := ""
+	record := func(err error) func(string) error {
+		return func(digest string) error {
+			if _, statErr := os.Stat(name); statErr == nil {
+				t.Error("the archive is there before it is recorded")
+			}
+			recorded = digest
+			return err
+		}
+	}
+	full := errors.New("the disk is full")
+	if _, err := Write(t.Context(), name, village(), WriteOptions{Record: record(full)}); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("it left %v", left)
+	}
+	if m := mustWrite(t, name, village(), WriteOptions{Record: record(nil)}); recorded != m.Digest {
+		t.Errorf("recorded %q, want %q", recorded, m.Digest)
+	}
+}
+
 func TestASecretRefusesAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	token := "ghp_" + strings.Repeat("a1B2c3D4e5F6", 3)
@@ -319,12 +346,25 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	}
 	p := newPrefixes()
 	_, _ = io.WriteString(p, grown+line)
-	if clean := p.clean(verdicts, int64(len(grown)+len(line))); clean < int64(len(grown))-prefixStep-1000 {
+	if clean := p.clean(verdicts); clean < int64(len(grown))-prefixStep-1000 {
 		t.Errorf("of %d bytes %d are known to be clean", len(grown), clean)
 	}
 	token := `{"text":"ghp_` + strings.Repeat("a1B2c3D4e5F6", 3) + `"}` + "\n"
 	var found *CheckpointSecretError
 	if err := pack("2", grown+token); !errors.As(err, &found) || found.Findings[0].Record != 100_001 {
 		t.Errorf("a secret in the new part: %v", err)
+	}
+}
+
+// TestLoadReplacesAnEmptyDirectory loads into an empty directory, and not into one with a file.
+func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, village(), WriteOptions{})
+	to := t.TempDir()
+	if _, err := Load(t.Context(), name, Into{Dir: to}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
+		t.Errorf("the second load: %v", err)
 	}
 }

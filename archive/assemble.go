@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"hash/crc32"
 	"io"
@@ -11,9 +12,9 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// assemble writes the archive from the plan and the body, and gives it its name when it is
+// assemble writes the archive from the plan and the bodies of its items, and gives it its name when it is
 // durable.
-func (p *plan) assemble(name string, body io.ReaderAt, o *WriteOptions) (*Manifest, error) {
+func (p *plan) assemble(name string, o *WriteOptions) (*Manifest, error) {
 	top, err := p.top(o)
 	if err != nil {
 		return nil, err
@@ -22,12 +23,15 @@ func (p *plan) assemble(name string, body io.ReaderAt, o *WriteOptions) (*Manife
 	if err != nil {
 		return nil, err
 	}
-	err = sealed(f, o.Recipients, func(w io.Writer) error { return p.writeTo(w, top, body) })
+	err = sealed(f, o.Recipients, func(w io.Writer) error { return p.writeTo(w, top) })
 	if err == nil {
 		err = f.Sync()
 	}
 	if closing := f.Close(); err == nil {
 		err = closing
+	}
+	if err == nil && o.Record != nil {
+		err = o.Record(p.manifest.Digest)
 	}
 	if err == nil {
 		err = publish(o.FS, f.Name(), name)
@@ -96,7 +100,7 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 	add := func(name string, data []byte) error {
 		packed, method, err := e.encode(data, Workspace)
 		h := header{name: name, method: method, crc: crc32.ChecksumIEEE(data), compressed: int64(len(packed)), size: int64(len(data))}
-		files = append(files, small{h, packed})
+		files = append(files, small{h, bytes.Clone(packed)})
 		return err
 	}
 	err = errors.Join(add(metadataName, metadata), add(manifestName, manifest), add(sumsName, checksums(metadata, manifest, m.Entries)))
@@ -110,7 +114,7 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 }
 
 // writeTo writes the whole archive.
-func (p *plan) writeTo(f io.Writer, top []small, body io.ReaderAt) error {
+func (p *plan) writeTo(f io.Writer, top []small) error {
 	w := bufio.NewWriterSize(f, 1<<20)
 	var headers []*header
 	at := int64(0)
@@ -140,7 +144,7 @@ func (p *plan) writeTo(f io.Writer, top []small, body io.ReaderAt) error {
 		if err := begin(&i.header); err != nil {
 			return err
 		}
-		if _, err := io.Copy(w, io.NewSectionReader(body, i.at, i.header.compressed)); err != nil {
+		if _, err := io.Copy(w, io.NewSectionReader(i.body, i.at, i.header.compressed)); err != nil {
 			return err
 		}
 	}

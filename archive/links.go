@@ -13,20 +13,52 @@ const maxHops = 40
 // checkLinks checks that no link leads out of its agent's workspace, not even through
 // another link.
 func checkLinks(links []Link) error {
-	targets := make(map[string]string, len(links))
+	targets := targetsOf(links)
 	for _, l := range links {
-		if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") {
-			return fmt.Errorf("link %q has a target that is not relative", l.Path)
-		}
-		targets[l.Path] = l.Target
-	}
-	for _, l := range links {
-		agent, _, _, _ := splitPath(l.Path)
-		if err := resolve(targets, "agents/"+agent+"/workspace", l.Path); err != nil {
+		if err := checkLink(targets, l); err != nil {
 			return fmt.Errorf("link %q: %w", l.Path, err)
 		}
 	}
 	return nil
+}
+
+func targetsOf(links []Link) map[string]string {
+	targets := make(map[string]string, len(links))
+	for _, l := range links {
+		targets[l.Path] = l.Target
+	}
+	return targets
+}
+
+func checkLink(targets map[string]string, l Link) error {
+	if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") {
+		return errors.New("its target is not relative")
+	}
+	agent, _, _, _ := splitPath(l.Path)
+	return resolve(targets, "agents/"+agent+"/workspace", l.Path)
+}
+
+// splitLinks returns the links of a workspace that an archive can have, and the others. A
+// path leads elsewhere once one of its links is gone, so the rest is checked again. A
+// workspace whose links depend on each other in many steps loses all of them.
+func splitLinks(links []Link) (kept, unsafe []Link) {
+	const rounds = 16
+	kept = links
+	for range rounds {
+		targets, safe := targetsOf(kept), make([]Link, 0, len(kept))
+		for _, l := range kept {
+			if checkLink(targets, l) == nil {
+				safe = append(safe, l)
+			} else {
+				unsafe = append(unsafe, l)
+			}
+		}
+		if len(safe) == len(kept) {
+			return kept, unsafe
+		}
+		kept = safe
+	}
+	return nil, append(unsafe, kept...)
 }
 
 // resolve follows a path as the kernel does, and returns an error if it leaves root. A path

@@ -218,7 +218,12 @@ func (l *loader) extract(ctx context.Context) (err error) {
 	if err := fsys.Chmod(partial, 0o755); err != nil {
 		return err
 	}
-	// The rename replaces an empty directory and nothing else.
+	// os.Rename replaces no directory. Remove fails if the directory is not empty any more.
+	if info, statErr := os.Lstat(dir); statErr == nil && info.IsDir() {
+		if err := fsys.Remove(dir); err != nil {
+			return err
+		}
+	}
 	if err := fsys.Rename(partial, dir); err != nil {
 		return err
 	}

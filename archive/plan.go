@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path"
 	"slices"
 	"strconv"
@@ -30,7 +31,8 @@ type item struct {
 
 	header header
 	sum    [32]byte
-	at     int64 // in the body
+	body   io.ReaderAt // a file of compressed contents
+	at     int64       // in the body
 }
 
 // newPlan decides what of a state can be in an archive and lists the rest as omitted.
@@ -92,15 +94,17 @@ func (p *plan) addAgent(a AgentState) {
 			p.manifest.Dirs = append(p.manifest.Dirs, name)
 		}
 	}
-	links := slices.SortedFunc(slices.Values(a.Links), func(a, b Link) int { return cmp.Compare(a.Path, b.Path) })
-	for _, l := range links {
+	var links []Link
+	for _, l := range slices.SortedFunc(slices.Values(a.Links), func(a, b Link) int { return cmp.Compare(a.Path, b.Path) }) {
 		name := root + string(Workspace) + "/" + l.Path
-		added := append(slices.Clip(p.manifest.Links), Link{name, l.Target})
-		if checkLinks(added) != nil {
-			p.omit(name, OmittedLink, 0)
-		} else if p.admits(name, l.Path, Workspace, names, 0) {
-			p.manifest.Links = added
+		if p.admits(name, l.Path, Workspace, names, 0) {
+			links = append(links, Link{name, l.Target})
 		}
+	}
+	kept, unsafe := splitLinks(links)
+	p.manifest.Links = append(p.manifest.Links, kept...)
+	for _, l := range unsafe {
+		p.omit(l.Path, OmittedLink, 0)
 	}
 }
 

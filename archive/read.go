@@ -12,6 +12,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/klauspost/compress/flate"
@@ -83,6 +84,9 @@ func openError(path string, err error) error {
 	if errors.As(err, &known) {
 		return segno.NewError(known.Kind, "open archive", path, known.Err)
 	}
+	if errors.As(err, new(*fs.PathError)) {
+		return segno.NewError(segno.KindIO, "open archive", path, err)
+	}
 	return segno.NewError(segno.KindCorrupt, "open archive", path, err)
 }
 
@@ -96,7 +100,7 @@ func NewReader(file io.ReaderAt, size int64) (*Reader, error) {
 		return nil, err
 	}
 	if err := r.checkPlan(); err != nil {
-		return nil, err
+		return nil, unsafe(err)
 	}
 	return r, nil
 }
@@ -142,6 +146,11 @@ func (r *Reader) readDirectory() error {
 	if err != nil {
 		return err
 	}
+	return unsafe(r.checkDirectory(n, offset, size))
+}
+
+// checkDirectory reads and compares n headers and the end records behind them.
+func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if n > maxEntries+5 {
 		return fmt.Errorf("it has %d files, more than %d", n, maxEntries)
 	}
@@ -346,7 +355,7 @@ func (r *Reader) open(i int) (*entryReader, error) {
 		e.content = flate.NewReader(raw)
 	case methodZstd:
 		if err := checkFrame(section, h.compressed, h.size); err != nil {
-			return nil, fmt.Errorf("%s: %w", h.name, err)
+			return nil, unsafe(fmt.Errorf("%s: %w", h.name, err))
 		}
 		d, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
 			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxWindow))
@@ -366,7 +375,7 @@ func (r *Reader) checkLocal(h *header) error {
 		return err
 	}
 	if !bytes.Equal(local, want) {
-		return fmt.Errorf("the two headers of %q disagree", h.name)
+		return unsafe(fmt.Errorf("the two headers of %q disagree", h.name))
 	}
 	return nil
 }
@@ -402,12 +411,12 @@ func (e *entryReader) end() error {
 	var more [1]byte
 	switch n, err := e.content.Read(more[:]); {
 	case n > 0:
-		return fmt.Errorf("%s is longer than its header says", e.name)
+		return unsafe(fmt.Errorf("%s is longer than its header says", e.name))
 	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("decompress %s: %w", e.name, err)
 	}
 	if _, err := e.raw.ReadByte(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s has bytes behind its compressed content", e.name)
+		return unsafe(fmt.Errorf("%s has bytes behind its compressed content", e.name))
 	}
 	if e.sum.Sum32() != e.crc {
 		return fmt.Errorf("the content of %s has another checksum than its header", e.name)

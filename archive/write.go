@@ -73,6 +73,9 @@ type WriteOptions struct {
 	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
 	// in the clear, not even while it is written.
 	Recipients []age.Recipient
+	// Record, if given, is called with the state digest when the archive is complete and durable,
+	// before it appears under its name. An error refuses the archive.
+	Record func(digest string) error
 	// Progress, if given, is called with the bytes of content that are done and the sum.
 	Progress func(done, total int64)
 	// FS is the file system to write through; nil is the operating system's.
@@ -143,23 +146,38 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	temp, err := createTemp(o.FS, filepath.Dir(name))
+	bodies, discard, err := createBodies(o.FS, filepath.Dir(name))
+	defer discard()
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		temp.Close()
-		_ = o.FS.Remove(temp.Name()) // a file that stays has a name that says what it is
-	}()
 	c := &compressor{options: &o, total: p.bytes}
-	body, err := writeBody(temp, len(o.Recipients) > 0, func(w io.Writer) error { return c.run(ctx, p.items, w) })
-	if err != nil {
+	if err := c.run(ctx, p.items, bodies); err != nil {
 		return nil, err
 	}
 	if err := p.judge(c.findings, &o); err != nil {
 		return nil, err
 	}
-	return p.assemble(name, body, &o)
+	return p.assemble(name, &o)
+}
+
+// createBodies creates the files for compressed content. The function closes and removes
+// those that it created.
+func createBodies(fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), err error) {
+	discard = func() {
+		for _, f := range bodies {
+			f.Close()
+			_ = fsys.Remove(f.Name()) // a file that stays has a name that says what it is
+		}
+	}
+	for range workers {
+		f, err := createTemp(fsys, dir)
+		if err != nil {
+			return nil, discard, err
+		}
+		bodies = append(bodies, f)
+	}
+	return bodies, discard, nil
 }
 
 // createTemp creates a file beside the archive. Its name begins like those of other

@@ -53,7 +53,15 @@ func (t *OpenTurn) hasTask(id string) bool {
 
 // RunningTasks returns the tasks of a turn that have not ended, by its entries.
 func (t *OpenTurn) RunningTasks(entries []segno.Entry) (running []Task) {
-	for _, task := range t.Tasks {
+	return unfinished(t.Tasks, entries)
+}
+
+// UnfinishedTasks returns the background tasks that the entries of a turn start and do not end.
+func UnfinishedTasks(entries []segno.Entry) []Task { return unfinished(startedTasks(entries), entries) }
+
+// unfinished returns the tasks of which no entry is the end.
+func unfinished(tasks []Task, entries []segno.Entry) (running []Task) {
+	for _, task := range tasks {
 		if !slices.ContainsFunc(entries, func(e segno.Entry) bool { return isTaskEnd(e) && e.ID == task.ID }) {
 			running = append(running, task)
 		}

@@ -200,7 +200,8 @@ func (tx *txn) commitLink(ctx context.Context, head segno.Head, link *segno.Link
 }
 
 // resumeHead continues the head session. It relocates a session of another directory. If the
-// agent has deleted the session, it restores the session from the store under a new id.
+// agent has deleted the session, it restores the session from the store: with the same bytes under the
+// same id if that is free, else under a new id.
 func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpoint) (*segno.Link, []string, error) {
 	l := head.Link
 	t := tx.Transcripts[l.Agent]
@@ -212,7 +213,10 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpo
 		if c.Session == nil || c.Session.Leaf == "" {
 			return nil, nil, segno.Errorf(segno.KindNotFound, "resume", string(l.Session), "the session is missing and had no recorded turn")
 		}
-		link, err := tx.resumeAt(ctx, head, c, c.ID)
+		link, err := tx.restoreHead(ctx, l, c)
+		if err == nil && link == nil {
+			link, err = tx.resumeAt(ctx, head, c, c.ID)
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -233,6 +237,31 @@ func (tx *txn) resumeHead(ctx context.Context, head segno.Head, c *segno.Checkpo
 		err = tx.commitLink(ctx, head, &l)
 	}
 	return &l, t.Resume(src), err
+}
+
+// restoreHead writes a head session that the agent deleted back under its own id. It returns nil if
+// that cannot be done: the store has no copy that ends there, or the agent has other files of the
+// session's name.
+func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoint) (*segno.Link, error) {
+	p := c.Session
+	if p.Session != l.Session {
+		p = l.Position
+	}
+	r, ok := tx.Transcripts[l.Agent].(segno.Restorer)
+	if !ok || p == nil || p.Session != l.Session || p.Leaf != c.Session.Leaf || p.Log.IsZero() {
+		return nil, nil
+	}
+	dir, err := tx.dirBelow(ctx, l.Dir, c, tx.Workspace.Root(), nil)
+	if err != nil {
+		return nil, err
+	}
+	src, err := r.Restore(ctx, *p, dir, tx.Store.Objects())
+	switch segno.KindOf(err) {
+	case segno.KindConflict, segno.KindInvalid, segno.KindNotFound, segno.KindCorrupt:
+		return nil, nil // a cut under a new id may have another source of the bytes
+	}
+	l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, tx.Now(), "restore"
+	return &l, err
 }
 
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent

@@ -36,6 +36,7 @@ func scriptCommands() map[string]func(ts *testscript.TestScript, neg bool, args 
 		"occupy":       cmdOccupy,
 		"vacate":       cmdVacate,
 		"foreign":      cmdForeign,
+		"keys":         cmdKeys,
 	}
 }
 

@@ -31,7 +31,7 @@ func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Con
 		case max(change.From.Size, change.To.Size) > maxShownBytes:
 			out[i].Diff = "# too large to show\n"
 		default:
-			p, err := patchOf(ctx, d, change, false)
+			p, err := patchOf(ctx, d.content, change, false)
 			if err != nil {
 				return nil, err
 			}

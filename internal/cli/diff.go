@@ -13,7 +13,10 @@ import (
 )
 
 // diffFlags are the flags of diff.
-type diffFlags struct{ names, stat, binary, conflicts bool }
+type diffFlags struct {
+	names, stat, binary, conflicts bool
+	identity                       string
+}
 
 func (a *app) diff() *cobra.Command {
 	var flags diffFlags
@@ -24,15 +27,18 @@ func (a *app) diff() *cobra.Command {
 the present files; with none, it compares the head of the thread with them. Paths after
 -- limit it to these.
 
+Two arguments that end with .ckpt are archives. Paths are then those in the archive, and of
+a conversation it shows only the records that differ.
+
 The output is a patch for 'patch -p1' and 'git apply'. Comment lines describe what a patch
 cannot contain: directories, permission bits other than x, hard links, and binary files
 unless --binary writes them for 'git apply'.
 
 --conflicts shows the paths that the last undo, redo or op undo left alone: for each path,
 the difference between its present content and what --force would write.`,
-		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts",
+		Example:           "  segno diff t2 t3\n  segno diff @- --stat\n  segno diff t2 -- src | git apply -R\n  segno diff --conflicts\n  segno diff a.ckpt b.ckpt --names",
 		Args:              cobra.ArbitraryArgs,
-		ValidArgsFunction: a.completeCheckpoints(2),
+		ValidArgsFunction: a.completeDiff(),
 		RunE: func(c *cobra.Command, args []string) error {
 			var paths []string
 			if dash := c.ArgsLenAtDash(); dash >= 0 {
@@ -47,6 +53,10 @@ the difference between its present content and what --force would write.`,
 				return usage(errors.New("--names, --stat and --binary exclude each other"))
 			case flags.conflicts:
 				return a.inWorkspace(a.runConflicts)(c, nil)
+			case slices.ContainsFunc(args, isArchiveName):
+				return a.runArchiveDiff(c.Context(), args, paths, flags)
+			case flags.identity != "":
+				return usage(errors.New("--identity is for archives"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runDiff(ctx, d, args, paths, flags)
@@ -56,6 +66,7 @@ the difference between its present content and what --force would write.`,
 	c.Flags().BoolVar(&flags.names, "names", false, "only the paths")
 	c.Flags().BoolVar(&flags.stat, "stat", false, "only how many lines changed in each file")
 	c.Flags().BoolVar(&flags.binary, "binary", false, "with the content of binary files, for 'git apply'")
+	c.Flags().StringVar(&flags.identity, "identity", "", "decrypt archives with this `KEYFILE`")
 	c.Flags().BoolVar(&flags.conflicts, "conflicts", false, "show the conflicts of the last move")
 	return c
 }
@@ -93,16 +104,39 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 	if len(paths) > 0 {
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
 	}
+	return a.printDiff(changes, flags, func(withBinary bool) patcher {
+		return func(c segno.Change) (*patch, error) { return patchOf(ctx, d.content, c, withBinary) }
+	})
+}
+
+// printDiff prints changes in the form that the flags choose.
+func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
 	return a.printLong(signed(changes), func(p *printer) {
 		switch {
 		case flags.names:
 			p.changes(signed(changes))
 		case flags.stat:
-			p.fail(writeStat(ctx, p, d, changes))
+			p.fail(writeStat(p, changes, patches(false)))
 		default:
-			p.fail(writeDiff(ctx, p, d, changes, flags.binary))
+			p.fail(writeDiff(p, changes, patches(flags.binary)))
 		}
 	})
+}
+
+// patcher makes the patch of a change.
+type patcher func(segno.Change) (*patch, error)
+
+// completeDiff offers checkpoints, or archives if the first letters are those of a file.
+func (a *app) completeDiff() completer {
+	checkpoints := a.completeCheckpoints(2)
+	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		names, directive := checkpoints(c, args, typed)
+		matching := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, typed) })
+		if len(args) < 2 && !matching || len(args) == 1 && isArchiveName(args[0]) {
+			return completeArchives(2)(c, args, typed)
+		}
+		return names, directive
+	}
 }
 
 // isUnder reports whether a path is one of paths, or below one.
@@ -111,9 +145,9 @@ func isUnder(path string, paths []string) bool {
 }
 
 // writeDiff writes one patch after the other, so that a large difference needs no memory.
-func writeDiff(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change, withBinary bool) error {
+func writeDiff(p *printer, changes []segno.Change, patchOf patcher) error {
 	for _, c := range changes {
-		change, err := patchOf(ctx, d, c, withBinary)
+		change, err := patchOf(c)
 		if err != nil {
 			return err
 		}
@@ -138,7 +172,7 @@ func cleanText(text string) string {
 const maxBar = 40
 
 // writeStat writes for each file how many of its lines changed, as git does.
-func writeStat(ctx context.Context, p *printer, d *openWorkspace, changes []segno.Change) error {
+func writeStat(p *printer, changes []segno.Change, patchOf patcher) error {
 	var names []string
 	var patches []*patch
 	var width, most, added, deleted int
@@ -146,7 +180,7 @@ func writeStat(ctx context.Context, p *printer, d *openWorkspace, changes []segn
 		if c.From.Type == segno.EntityDir || c.From.Type == segno.EntityNone && c.To.Type == segno.EntityDir {
 			continue
 		}
-		patch, err := patchOf(ctx, d, c, false)
+		patch, err := patchOf(c)
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
 )
 
 // The exit codes that code outside this file uses.
@@ -13,6 +14,8 @@ const (
 	exitOK        = 0
 	exitConflict  = 4
 	exitWaits     = 10
+	exitUnsafe    = 12
+	exitSecret    = 13
 	exitCancelled = 130
 )
 
@@ -30,13 +33,16 @@ var exitTable = [...]struct {
 	{exitConflict, []segno.Kind{segno.KindPartial},
 		"done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
 	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too broad), or no terminal for the confirmation"},
-	{6, []segno.Kind{segno.KindCorrupt}, "something in the store or a transcript is damaged"},
+	{6, []segno.Kind{segno.KindCorrupt}, "something in the store, a transcript or an archive is damaged"},
 	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},
-	{8, []segno.Kind{segno.KindNewer}, "the store was written by a newer segno"},
+	{8, []segno.Kind{segno.KindNewer}, "the store or the archive was written by a newer segno"},
 	{9, []segno.Kind{segno.KindIO}, "the disk or the operating system failed"},
 	{exitCancelled, []segno.Kind{segno.KindCancelled}, "interrupted"},
 	{exitWaits, nil, "a chat's tool call waits for approval; answer with 'segno chat --approve', --reject, --edit or --respond"},
 	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
+	{exitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
+		"nothing was written. An archive that was changed on purpose looks like this; so can a damaged one"},
+	{exitSecret, nil, "no archive was written: the scan found a secret"},
 }
 
 // errSilent ends the command with [exitConflict] and without a message: the result, which is printed
@@ -54,6 +60,10 @@ func exitCode(err error) int {
 		return exitCancelled
 	case errors.As(err, new(*approvalError)):
 		return exitWaits
+	case errors.As(err, new(*archive.UnsafeError)):
+		return exitUnsafe
+	case errors.As(err, new(*archive.CheckpointSecretError)):
+		return exitSecret
 	}
 	for _, e := range exitTable {
 		if slices.Contains(e.kinds, segno.KindOf(err)) {

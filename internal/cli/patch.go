@@ -39,19 +39,28 @@ type side struct {
 
 func (s side) equal(t side) bool { return s.mode == t.mode && bytes.Equal(s.content, t.content) }
 
+// contentReader returns the content of a file that has a hash.
+type contentReader func(ctx context.Context, h segno.Hash) ([]byte, error)
+
+// content reads a file's content from the store.
+func (d *openWorkspace) content(ctx context.Context, h segno.Hash) ([]byte, error) {
+	data, err := d.store.Objects().Get(ctx, h)
+	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+		err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+	}
+	return data, err
+}
+
 // sideOf reads one side of a change. A directory and a protected entry have no mode, because git
 // does not have them.
-func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err error) {
+func sideOf(ctx context.Context, read contentReader, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:
 		s.mode = "100644"
 		if e.Mode&0o100 != 0 {
 			s.mode = "100755"
 		}
-		s.content, err = d.store.Objects().Get(ctx, e.Hash)
-		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
-			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
-		}
+		s.content, err = read(ctx, e.Hash)
 	case segno.EntitySymlink:
 		s.mode, s.content = "120000", []byte(e.Target)
 	}
@@ -60,12 +69,12 @@ func sideOf(ctx context.Context, d *openWorkspace, e segno.Entity) (s side, err 
 
 // patchOf makes the patch of a change. It omits the content of binary files unless
 // withBinary is set, because only 'git apply' can read it.
-func patchOf(ctx context.Context, d *openWorkspace, c segno.Change, withBinary bool) (*patch, error) {
-	from, err := sideOf(ctx, d, c.From)
+func patchOf(ctx context.Context, read contentReader, c segno.Change, withBinary bool) (*patch, error) {
+	from, err := sideOf(ctx, read, c.From)
 	if err != nil {
 		return nil, err
 	}
-	to, err := sideOf(ctx, d, c.To)
+	to, err := sideOf(ctx, read, c.To)
 	if err != nil {
 		return nil, err
 	}

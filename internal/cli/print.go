@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
 )
 
 // printer writes the text of a result and colours it for a terminal. It keeps the first error
@@ -98,6 +99,9 @@ func (a *app) report(err error) {
 	fields := map[string]any{"error": text, "kind": segno.KindOf(err), "hint": hint, "code": exitCode(err)}
 	if approval := (*approvalError)(nil); errors.As(err, &approval) {
 		fields["waiting"] = approval.ids
+	}
+	if found := (*archive.CheckpointSecretError)(nil); errors.As(err, &found) {
+		fields["findings"] = found.Findings
 	}
 	_ = encoder(a.Stderr).Encode(fields)
 }

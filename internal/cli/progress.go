@@ -9,28 +9,41 @@ import (
 // showAfter is the duration of a scan without a progress bar, which would only flicker.
 const showAfter = 300 * time.Millisecond
 
-// progressBar shows on standard error how many bytes a long scan has read. It shows no percentage:
-// a scan finds files while it reads others.
+// progressBar shows on standard error how far a long operation is.
 type progressBar struct {
 	app   *app
-	verb  string
 	on    bool
 	start time.Time
+	verb  string // "packing", of a transfer; "" is a scan
 
 	mu    sync.Mutex
 	last  time.Time
 	drawn bool
 }
 
-func (a *app) progress() *progressBar { return a.progressOf("scanning") }
+func (a *app) progress() *progressBar {
+	return &progressBar{app: a, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
+}
 
-// progressOf returns a progress bar that names what the command does.
-func (a *app) progressOf(verb string) *progressBar {
-	return &progressBar{app: a, verb: verb, on: terminal(a.Stderr) && a.Getenv("TERM") != "dumb", start: time.Now()}
+// transfer replaces the bar by one for an operation whose size is known, and returns its update.
+func (a *app) transfer(verb string) func(done, total int64) {
+	a.bar.erase()
+	a.bar = a.progress()
+	a.bar.verb = verb
+	return a.bar.update
+}
+
+// text describes the progress. A scan has no percentage: it finds files while it reads others.
+func (b *progressBar) text(done, total int64, took time.Duration) string {
+	if b.verb == "" {
+		return "scanning: " + size(done) + " read"
+	}
+	rate := int64(float64(done) / max(took.Seconds(), 1e-3))
+	return fmt.Sprintf("%s: %s of %s, %d %%, %s/s", b.verb, size(done), size(total), 100*done/max(total, 1), size(rate))
 }
 
 // update shows the number of bytes read so far. Many goroutines may call it.
-func (b *progressBar) update(done, _ int64) {
+func (b *progressBar) update(done, total int64) {
 	if !b.on {
 		return
 	}
@@ -41,7 +54,7 @@ func (b *progressBar) update(done, _ int64) {
 		return
 	}
 	b.last, b.drawn = now, true
-	fmt.Fprintf(b.app.Stderr, "\r\x1b[K%s: %s read", b.verb, size(done))
+	fmt.Fprint(b.app.Stderr, "\r\x1b[K"+b.text(done, total, now.Sub(b.start)))
 }
 
 // erase removes the bar, so that the command can write on its line.

@@ -12,7 +12,7 @@ import (
 func TestProgressPretendsNoTotal(t *testing.T) {
 	var out bytes.Buffer
 	a := &app{Env: Env{Stderr: &out}}
-	b := &progressBar{app: a, verb: "scanning", on: true, start: time.Now().Add(-time.Minute)}
+	b := &progressBar{app: a, on: true, start: time.Now().Add(-time.Minute)}
 	b.update(5<<20, 5<<20) // all that is known so far
 	b.last = time.Time{}
 	b.update(6<<20, 60<<20)

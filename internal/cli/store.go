@@ -86,8 +86,7 @@ func (a *app) runSeal(ctx context.Context, o local.SealOptions) error {
 		return err
 	}
 	o.KeyFile = absolute(dir, o.KeyFile)
-	a.bar = a.progressOf("sealing")
-	o.Progress = a.bar.update
+	o.Progress = a.transfer("sealing")
 	done, err := place.SealStore(ctx, o)
 	if err != nil {
 		return err
@@ -131,8 +130,7 @@ func (a *app) runUnseal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.bar = a.progressOf("unsealing")
-	done, err := place.UnsealStore(ctx, a.bar.update)
+	done, err := place.UnsealStore(ctx, a.transfer("unsealing"))
 	if err != nil {
 		return err
 	}

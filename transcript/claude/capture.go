@@ -1,13 +1,10 @@
 package claude
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding"
 	"errors"
-	"fmt"
 	"hash"
 	"hash/crc32"
 	"io"
@@ -15,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // maxAttempts is how often a capture is tried if the file is rewritten meanwhile.
@@ -49,18 +47,31 @@ func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno
 	return t.out.Position, err
 }
 
+// CaptureTurns is [Transcripts.Capture] for a session that may have had several turns since prev.
+// If the session is a fork of a session at of, the new log derives from of's log as far as the
+// lines of both are the same but for the session id.
+func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
+	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, allTurns: true, batch: b, isKnown: known, of: of, objects: o}
+	if prev != nil {
+		t.prev = *prev
+	}
+	err := t.run(ctx)
+	return t.out, err
+}
+
 // capture is the state of one capture.
 type capture struct {
-	c       *Transcripts
-	op      string
-	src     segno.Source
-	prev    segno.Position // the position of the capture before
-	isFirst bool           // there is none
-	batch   segno.Batch
-	isKnown func(string) bool // nil knows nothing
-	file    *os.File
+	c        *Transcripts
+	op       string
+	src      segno.Source
+	prev     segno.Position // the position of the capture before
+	isFirst  bool           // there is none
+	allTurns bool           // a later capture reports all new turns, too
+	batch    segno.Batch
+	isKnown  func(string) bool // nil knows nothing
+	file     *os.File
 
-	of      *segno.Position // the session was cut from it; nil for Capture
+	of      *segno.Position // the session was cut or forked from it; nil for Capture
 	objects segno.Objects   // with of's bytes
 
 	from  int64 // where the new bytes begin
@@ -81,7 +92,7 @@ func (t *capture) run(ctx context.Context) (err error) {
 	defer t.file.Close()
 	for range maxAttempts {
 		if err = t.try(ctx); !errors.Is(err, errRewritten) {
-			return ioError(t.op, t.src.Path, err)
+			return sessionfile.IOError(t.op, t.src.Path, err)
 		}
 	}
 	return segno.NewError(segno.KindBusy, t.op, t.src.Path, err)
@@ -117,7 +128,11 @@ func (t *capture) try(ctx context.Context) error {
 // a log if the store has lost the log before it.
 func (t *capture) findNew(ctx context.Context) error {
 	t.from, t.hash = 0, sha256.New()
-	h, ok := resumeHash(t.file, &t.prev)
+	fi, err := t.file.Stat()
+	if err != nil {
+		return err
+	}
+	h, ok := sessionfile.ResumeHash(t.file, fi.Size(), &t.prev)
 	if !ok || t.prev.Offset == 0 {
 		return nil
 	}
@@ -132,7 +147,7 @@ func (t *capture) findNew(ctx context.Context) error {
 func (t *capture) readGraph(ctx context.Context, from, to int64) error {
 	t.graph = newGraph(t.src.Path)
 	t.graph.readTurns, t.graph.isWhole = true, from == 0
-	n, err := t.graph.read(ctx, newLineReader(io.NewSectionReader(t.file, from, to-from), from))
+	n, err := t.graph.read(ctx, sessionfile.NewLineReader(io.NewSectionReader(t.file, from, to-from), from))
 	t.to = from + n
 	return err
 }
@@ -140,20 +155,20 @@ func (t *capture) readGraph(ctx context.Context, from, to int64) error {
 // store puts the new bytes into the batch and completes the positions. The bytes are cut
 // where the position of an earlier turn needs a log that ends there.
 func (t *capture) store(ctx context.Context) error {
-	sum := crc32.New(castagnoli())
-	w := &logWriter{batch: t.batch}
+	sum := crc32.New(sessionfile.Castagnoli())
+	w := &sessionfile.LogWriter{Batch: t.batch}
 	at, err := t.from, error(nil)
 	switch {
 	case t.of != nil:
 		at, err = t.derive(ctx, w, sum)
 	case t.from > 0:
-		w.node = logNode{prev: t.prev.Log, size: t.from}
+		w.Next = sessionfile.Log{Prev: t.prev.Log, Size: t.from}
 	}
 	if err != nil {
 		return err
 	}
 	r := io.TeeReader(io.NewSectionReader(t.file, at, t.to-at), io.MultiWriter(sum, t.hash))
-	block := make([]byte, min(blockSize, max(t.to-at, 1)))
+	block := make([]byte, min(sessionfile.BlockSize, max(t.to-at, 1)))
 	for i := range t.out.Earlier {
 		if err := t.storeTo(ctx, w, r, block, &t.out.Earlier[i].Position); err != nil {
 			return err
@@ -166,27 +181,27 @@ func (t *capture) store(ctx context.Context) error {
 	if sum.Sum32() != t.check {
 		return errRewritten
 	}
-	p.Digest, err = digest(t.file, t.hash, t.to)
+	p.Digest, err = sessionfile.Digest(t.file, t.hash, t.to)
 	return err
 }
 
 // storeTo stores the next bytes of r, up to p's offset, and completes p.
-func (t *capture) storeTo(ctx context.Context, w *logWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
-	for left := p.Offset - w.node.size; left > 0; {
+func (t *capture) storeTo(ctx context.Context, w *sessionfile.LogWriter, r io.Reader, block []byte, p *segno.Position) (err error) {
+	for left := p.Offset - w.Next.Size; left > 0; {
 		piece := block[:min(int64(len(block)), left)]
 		if _, err := io.ReadFull(r, piece); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errRewritten
 		} else if err != nil {
 			return err
 		}
-		if err := w.put(ctx, piece); err != nil {
+		if err := w.Put(ctx, piece); err != nil {
 			return err
 		}
 		left -= int64(len(piece))
 	}
 	p.Agent, p.Session, p.Dir, p.Path, p.Version = t.c.agent, t.src.Session, t.dir(), t.src.Path, cmp.Or(t.graph.version, t.prev.Version)
 	t.hash.Sum(p.SHA256[:0])
-	p.Log, err = w.close(ctx)
+	p.Log, err = w.Close(ctx)
 	return err
 }
 
@@ -216,16 +231,16 @@ func (t *capture) finish(ctx context.Context) error {
 	for i := range t.out.Earlier {
 		t.out.Earlier[i].Position.Sidecars = name
 	}
-	l := newLineReader(io.NewSectionReader(t.file, 0, t.from), 0)
+	l := sessionfile.NewLineReader(io.NewSectionReader(t.file, 0, t.from), 0)
 	if len(t.graph.damage) > 0 {
-		for range l.all() { // counts the lines before the new bytes
+		for range l.All() { // counts the lines before the new bytes
 		}
-		if _, err := l.end(); err != nil {
+		if _, err := l.End(); err != nil {
 			return err
 		}
 	}
 	for _, d := range t.graph.damage {
-		t.out.Damage = append(t.out.Damage, segno.Damage{Line: l.number + d.line, Offset: d.offset, Why: d.why})
+		t.out.Damage = append(t.out.Damage, segno.Damage{Line: l.Number + d.line, Offset: d.offset, Why: d.why})
 	}
 	for _, s := range skipped {
 		if len(t.out.Damage) < maxDamage {
@@ -233,47 +248,4 @@ func (t *capture) finish(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// tailSize is how much before an offset a digest checks.
-const tailSize = 4 << 10
-
-// digest returns the state of h and a hash of the bytes before offset. A later capture
-// continues with them.
-func digest(f io.ReaderAt, h hash.Hash, offset int64) ([]byte, error) {
-	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
-	if err != nil {
-		return nil, fmt.Errorf("save hash state: %w", err)
-	}
-	tail, err := tailSum(f, offset)
-	return append(state, tail...), err
-}
-
-// resumeHash returns the running hash at p's offset. It returns false if the file is
-// shorter, if the bytes before the offset are others, or if p has no digest.
-func resumeHash(f *os.File, p *segno.Position) (hash.Hash, bool) {
-	fi, err := f.Stat()
-	if err != nil || fi.Size() < p.Offset || p.Offset < 0 || len(p.Digest) < sha256.Size || p.Offset > 0 && p.Log.IsZero() {
-		return nil, false
-	}
-	cut := len(p.Digest) - sha256.Size
-	tail, err := tailSum(f, p.Offset)
-	if err != nil || !bytes.Equal(tail, p.Digest[cut:]) {
-		return nil, false
-	}
-	h := sha256.New()
-	if h.(encoding.BinaryUnmarshaler).UnmarshalBinary(p.Digest[:cut]) != nil {
-		return nil, false
-	}
-	return h, segno.Hash(h.Sum(nil)) == p.SHA256
-}
-
-// tailSum is the hash of the bytes before offset.
-func tailSum(f io.ReaderAt, offset int64) ([]byte, error) {
-	tail := make([]byte, min(offset, tailSize))
-	if _, err := f.ReadAt(tail, offset-int64(len(tail))); err != nil && len(tail) > 0 {
-		return nil, err
-	}
-	sum := sha256.Sum256(tail)
-	return sum[:], nil
 }

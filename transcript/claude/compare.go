@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const opCompare = "compare session"
@@ -19,7 +20,11 @@ func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.
 		return true, nil
 	}
 	return c.compare(ctx, src, func(f *os.File) (bool, error) {
-		_, ok := resumeHash(f, &p)
+		fi, err := f.Stat()
+		if err != nil {
+			return false, err
+		}
+		_, ok := sessionfile.ResumeHash(f, fi.Size(), &p)
 		return ok, nil
 	})
 }
@@ -45,32 +50,32 @@ func (c *Transcripts) compare(ctx context.Context, src segno.Source, compare fun
 	}
 	defer f.Close()
 	ok, err := compare(f)
-	return ok, ioError(opCompare, src.Path, err)
+	return ok, sessionfile.IOError(opCompare, src.Path, err)
 }
 
 func endsAt(ctx context.Context, f *os.File, p *segno.Position) (bool, error) {
-	a := newReadAhead(ctx, io.LimitReader(f, p.Offset))
-	defer a.close()
+	a := sessionfile.NewReadAhead(ctx, io.LimitReader(f, p.Offset))
+	defer a.Close()
 	g := newGraph(f.Name())
-	n, err := g.read(ctx, newLineReader(a, 0))
+	n, err := g.read(ctx, sessionfile.NewLineReader(a, 0))
 	if err != nil {
 		return false, err
 	}
-	if !a.is(p) || n != p.Offset {
+	if !a.Is(p) || n != p.Offset {
 		return false, nil
 	}
-	l := newLineReader(f, p.Offset)
+	l := sessionfile.NewLineReader(f, p.Offset)
 	var r record
-	for at := range l.all() {
-		if isBlank(at.bytes) {
+	for at := range l.All() {
+		if isBlank(at.Bytes) {
 			continue
 		}
-		if r.parse(at.bytes) != nil || !g.isUnchangedBy(&r, p.Leaf) {
+		if r.parse(at.Bytes) != nil || !g.isUnchangedBy(&r, p.Leaf) {
 			return false, nil
 		}
 		g.add(&r, at)
 	}
-	if torn, err := l.end(); torn > 0 || err != nil {
+	if torn, err := l.End(); torn > 0 || err != nil {
 		return false, err
 	}
 	leaf := g.index(p.Leaf)

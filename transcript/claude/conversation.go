@@ -20,7 +20,7 @@ func (t *capture) readConversation() (ok bool) {
 	shared := len(path)
 	if t.isFirst {
 		shared = t.findOrigin(path)
-		if t.of == nil {
+		if t.of == nil || t.allTurns {
 			t.addEarlier(path, turns, shared)
 		}
 	}
@@ -29,7 +29,11 @@ func (t *capture) readConversation() (ok bool) {
 	}
 	prompt := &g.nodes[turns[0].prompt]
 	t.out.Prompt, t.out.Key, t.out.Text = prompt.uuid, segno.TurnKey(prompt.part.key), prompt.part.text
-	t.out.Follows, ok = t.findFollowed(path[turns[0].to:], exit)
+	oldest := 0
+	if t.allTurns && !t.isFirst {
+		oldest = t.addLater(path, turns)
+	}
+	t.out.Follows, ok = t.findFollowed(path[turns[oldest].to:], exit)
 	if !ok && g.isWhole {
 		// The record above the prompt is not in the file. The session's own line is
 		// the likelier one, and it loses no turn.
@@ -74,6 +78,25 @@ func (t *capture) addEarlier(path []int, turns []turn, shared int) {
 		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
 		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
 	}
+}
+
+// addLater adds the completed turns between an earlier capture and the newest turn, oldest first, and
+// returns the index of the oldest one.
+func (t *capture) addLater(path []int, turns []turn) (oldest int) {
+	ends := t.graph.ends(path, turns)
+	for i := len(turns) - 1; i > 0; i-- {
+		if t.isCaptured(path[turns[i].from:turns[i].to]) {
+			continue
+		}
+		oldest = max(oldest, i)
+		if !turns[i].isAnswered || ends[i] <= t.from {
+			continue
+		}
+		part := t.graph.nodes[turns[i].prompt].part
+		p := segno.Position{Leaf: t.graph.nodes[turns[i].leaf].uuid, Offset: ends[i]}
+		t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(part.key), Prompt: part.text, Position: p})
+	}
+	return oldest
 }
 
 // isCaptured reports whether an earlier capture had a turn, given newest record first.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const opCut = "cut session"
@@ -39,7 +40,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 		err = k.install(ctx, to.Session, k)
 	}
 	if err != nil {
-		return segno.Source{}, ioError(opCut, string(p.Session), err)
+		return segno.Source{}, sessionfile.IOError(opCut, string(p.Session), err)
 	}
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, nil
 }
@@ -75,7 +76,7 @@ func (k *cut) check() error {
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
 		return invalid("the position has no bytes")
 	}
-	if err := cmp.Or(checkSession(opCut, k.p.Session), checkNewSession(opCut, k.to.Session)); err != nil {
+	if err := cmp.Or(sessionfile.CheckSession(opCut, k.p.Session), sessionfile.CheckNewSession(opCut, k.to.Session)); err != nil {
 		return err
 	}
 	var err error
@@ -99,13 +100,13 @@ func (k *cut) check() error {
 
 // copyAll writes all of p's lines from the first copy that still has them, and
 // reads their graph on the way.
-func (k *cut) copyAll(ctx context.Context) (copySource, error) {
+func (k *cut) copyAll(ctx context.Context) (sessionfile.CopySource, error) {
 	err := error(segno.Errorf(segno.KindNotFound, opCut, string(k.p.Session), "neither the agent's files nor the store have its bytes"))
 	for _, from := range k.c.copies(opCut, &k.p, k.objects) {
 		k.graph = newGraph(k.path)
 		k.graph.isWhole = true
 		var r record
-		readErr, writeErr := from.eachLine(ctx, func(l line) error {
+		readErr, writeErr := from.EachLine(ctx, func(l sessionfile.Line) error {
 			k.graph.parse(&r, l)
 			return r.writeAs(k.out, k.to.Session)
 		})
@@ -119,17 +120,17 @@ func (k *cut) copyAll(ctx context.Context) (copySource, error) {
 		case !errors.Is(readErr, fs.ErrNotExist):
 			err = readErr
 		}
-		if err := k.out.restart(); err != nil {
+		if err := k.out.Restart(); err != nil {
 			return from, err
 		}
 	}
-	return copySource{}, err
+	return sessionfile.CopySource{}, err
 }
 
 // selectLine makes sure that the agent will continue from p.Leaf. If it would continue all
 // lines from elsewhere, only the line to p.Leaf is kept. If that does not suffice, a record
 // is added that points there.
-func (k *cut) selectLine(ctx context.Context, from copySource) error {
+func (k *cut) selectLine(ctx context.Context, from sessionfile.CopySource) error {
 	leaf := k.graph.index(k.p.Leaf)
 	if leaf == none {
 		return segno.Errorf(segno.KindCorrupt, opCut, string(k.p.Session), "record %s is missing%s", k.p.Leaf, k.graph.firstDamage())
@@ -207,17 +208,13 @@ func (v *loaded) losesMessage(chain []int, lost int) bool {
 	return false
 }
 
-// setTime makes the new transcript older than its source.
+// SetTime makes the new transcript older than its source.
 func (k *cut) setTime() error {
 	paths, _ := k.c.files(k.p.Session)
 	for _, path := range append(paths, k.p.Path) {
 		fi, err := os.Stat(path)
 		if err == nil && filepath.Dir(path) == filepath.Dir(k.path) {
-			if err := k.out.flush(); err != nil {
-				return err
-			}
-			t := fi.ModTime().Add(-time.Second)
-			return k.c.fs.Chtimes(k.out.temp, t, t)
+			return k.out.SetTime(fi.ModTime().Add(-time.Second))
 		}
 	}
 	return nil
@@ -240,14 +237,14 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 	own := k.c.sidecarFile(k.p.Session, k.p.Path, s.path)
 	switch {
 	case s.name.IsZero():
-		return openRegular(own)
+		return sessionfile.OpenRegular(own)
 	case s.isLog:
-		r, err := openLog(ctx, k.objects, s.name, s.size)
+		r, err := sessionfile.OpenLog(ctx, k.objects, s.name, s.size, nil)
 		return io.NopCloser(r), err
 	}
 	data, err := k.objects.Get(ctx, s.name)
 	if segno.KindOf(err) == segno.KindNotFound {
-		if f, openErr := openRegular(own); openErr == nil {
+		if f, openErr := sessionfile.OpenRegular(own); openErr == nil {
 			defer f.Close()
 			content, readErr := io.ReadAll(io.LimitReader(f, maxSidecar))
 			if readErr == nil && sha256.Sum256(content) == s.name {
@@ -263,7 +260,7 @@ func (k *cut) openSidecar(ctx context.Context, s sidecar) (io.ReadCloser, error)
 
 // writeLine writes the transcript again with only the records that the line to leaf needs,
 // and replaces the graph by the graph of those records.
-func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
+func (k *cut) writeLine(ctx context.Context, from sessionfile.CopySource, leaf int) error {
 	keep := k.graph.ancestry(leaf)
 	messages, err := k.messages(ctx, from)
 	if err != nil {
@@ -275,13 +272,13 @@ func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 	for i := range keep {
 		names[k.graph.nodes[i].uuid] = true
 	}
-	if err := k.out.restart(); err != nil {
+	if err := k.out.Restart(); err != nil {
 		return err
 	}
 	all := k.graph
 	k.graph = newGraph(k.path)
 	k.graph.damage, k.graph.damaged = all.damage, all.damaged
-	return k.eachRecord(ctx, from, func(r *record, l line) error {
+	return k.eachRecord(ctx, from, func(r *record, l sessionfile.Line) error {
 		if !r.belongsTo(names) {
 			return nil
 		}
@@ -292,16 +289,16 @@ func (k *cut) writeLine(ctx context.Context, from copySource, leaf int) error {
 
 // eachRecord calls do for each record of p's bytes. The error is [segno.KindBusy] if the
 // copy has other bytes by now.
-func (k *cut) eachRecord(ctx context.Context, from copySource, do func(*record, line) error) error {
+func (k *cut) eachRecord(ctx context.Context, from sessionfile.CopySource, do func(*record, sessionfile.Line) error) error {
 	var r record
-	readErr, doErr := from.eachLine(ctx, func(l line) error {
-		if r.parse(l.bytes) != nil {
+	readErr, doErr := from.EachLine(ctx, func(l sessionfile.Line) error {
+		if r.parse(l.Bytes) != nil {
 			return nil
 		}
 		return do(&r, l)
 	})
-	if errors.Is(readErr, errStale) {
-		return segno.NewError(segno.KindBusy, opCut, from.name, errRewritten)
+	if errors.Is(readErr, sessionfile.ErrStale) {
+		return segno.NewError(segno.KindBusy, opCut, from.Name, errRewritten)
 	}
 	return cmp.Or(readErr, doErr)
 }
@@ -314,9 +311,9 @@ type message struct {
 }
 
 // messages reads the messages of all records.
-func (k *cut) messages(ctx context.Context, from copySource) (map[int]message, error) {
+func (k *cut) messages(ctx context.Context, from sessionfile.CopySource) (map[int]message, error) {
 	out := map[int]message{}
-	err := k.eachRecord(ctx, from, func(r *record, _ line) error {
+	err := k.eachRecord(ctx, from, func(r *record, _ sessionfile.Line) error {
 		i := k.graph.index(string(r.uuid))
 		switch {
 		case i == none:

@@ -7,6 +7,8 @@ import (
 	"hash"
 	"io"
 	"slices"
+
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // maxRanges is the number of separate ranges of lines that a log keeps of another one at
@@ -16,11 +18,11 @@ const maxRanges = 4096
 // derive makes w derive from the log the session was cut from, as far as both transcripts
 // are the same, and returns where the session's own bytes begin. It adds the bytes before
 // that to sum. It returns 0 if the session must be stored like any other.
-func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at int64, err error) {
-	if t.of.Log.IsZero() || t.objects == nil || checkNewSession(t.op, t.src.Session) != nil {
+func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash.Hash32) (at int64, err error) {
+	if t.of.Log.IsZero() || t.objects == nil || sessionfile.CheckNewSession(t.op, t.src.Session) != nil {
 		return 0, nil
 	}
-	logs, err := readLog(ctx, t.objects, t.of.Log, t.of.Offset)
+	logs, err := sessionfile.ReadLog(ctx, t.objects, t.of.Log, t.of.Offset)
 	if err != nil {
 		return 0, ctx.Err()
 	}
@@ -29,14 +31,17 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 		if err != nil {
 			continue
 		}
-		filters, stored := logs.cost()
-		if slices.Equal(node.keep, []lineRange{{1, lines}}) {
-			node.keep = nil
-		} else if len(node.keep) == 0 || len(node.keep) > maxRanges || filters == maxFilters || stored > 2*t.to+blockSize {
+		filters, stored := logs.Cost()
+		if slices.Equal(node.Keep, []sessionfile.LineRange{{From: 1, To: lines}}) {
+			node.Keep = nil
+		} else if len(node.Keep) == 0 || len(node.Keep) > maxRanges || filters == sessionfile.MaxFilters || stored > 2*t.to+sessionfile.BlockSize {
 			break
 		}
-		w.node = node
-		return node.size, nil
+		if len(t.out.Earlier) > 0 && node.Size > t.out.Earlier[0].Position.Offset {
+			break // no log ends where the first own turn does
+		}
+		w.Next = node
+		return node.Size, nil
 	}
 	sum.Reset()
 	t.hash.Reset()
@@ -46,30 +51,30 @@ func (t *capture) derive(ctx context.Context, w *logWriter, sum hash.Hash32) (at
 // compare looks for the lines of a transcript, in order, in a copy of the one it was cut
 // from. It returns a log of the lines that it finds, and how many lines the copy has. t.hash
 // and sum are then of the bytes of the log.
-func (t *capture) compare(ctx context.Context, from copySource, sum hash.Hash32) (node logNode, lines int, err error) {
+func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum hash.Hash32) (node sessionfile.Log, lines int, err error) {
 	sum.Reset()
 	t.hash.Reset()
-	node = logNode{prev: t.of.Log, session: t.src.Session}
+	node = sessionfile.Log{Prev: t.of.Log, Session: t.src.Session}
 	both := io.MultiWriter(t.hash, sum)
-	own := newLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
-	ownLine, more := own.next()
+	own := sessionfile.NewLineReader(io.NewSectionReader(t.file, 0, t.to), 0)
+	ownLine, more := own.Next()
 	var r record
 	var rewritten bytes.Buffer // a line of the other transcript with the session id of the cut
-	readErr, err := from.eachLine(ctx, func(l line) error {
+	readErr, err := from.EachLine(ctx, func(l sessionfile.Line) error {
 		if lines++; !more {
 			return nil
 		}
 		rewritten.Reset()
-		_ = r.parse(l.bytes) // a line that is not a record has no session ids
+		_ = r.parse(l.Bytes) // a line that is not a record has no session ids
 		err := r.writeAs(&rewritten, t.src.Session)
-		if bytes.Equal(rewritten.Bytes(), ownLine.bytes) {
-			_, _ = both.Write(ownLine.bytes) // hashes return no error
-			node.keep = appendLine(node.keep, lines)
-			node.size = ownLine.offset + int64(len(ownLine.bytes))
-			ownLine, more = own.next()
+		if bytes.Equal(rewritten.Bytes(), ownLine.Bytes) {
+			_, _ = both.Write(ownLine.Bytes) // hashes return no error
+			node.Keep = sessionfile.AppendLine(node.Keep, lines)
+			node.Size = ownLine.Offset + int64(len(ownLine.Bytes))
+			ownLine, more = own.Next()
 		}
 		return err
 	})
-	_, ownErr := own.end()
+	_, ownErr := own.End()
 	return node, lines, cmp.Or(readErr, err, ownErr)
 }

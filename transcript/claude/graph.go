@@ -10,12 +10,13 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // none is the index of no node.
 const none = -1
 
-// node is one record of the conversation. The file is a tree: file order is not
+// Next is one record of the conversation. The file is a tree: file order is not
 // causal order, and a record may come before its ancestors.
 type node struct {
 	uuid           string
@@ -88,37 +89,34 @@ func newGraph(path string) *graph {
 }
 
 // read adds every whole line of l and returns how many bytes they are.
-func (g *graph) read(ctx context.Context, l *lineReader) (int64, error) {
+func (g *graph) read(ctx context.Context, l *sessionfile.LineReader) (int64, error) {
 	var r record
-	start := l.offset
-	for at := range l.all() {
+	start := l.Offset
+	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		g.sum = crc32.Update(g.sum, castagnoli(), at.bytes)
+		g.sum = crc32.Update(g.sum, sessionfile.Castagnoli(), at.Bytes)
 		g.parse(&r, at)
 	}
-	_, err := l.end()
-	return l.offset - start, err
+	_, err := l.End()
+	return l.Offset - start, err
 }
 
-// castagnoli is the polynomial of all CRCs here. The package crc32 caches its table.
-func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
-
 // parse parses a line into r and adds it. A damaged line is counted.
-func (g *graph) parse(r *record, l line) {
-	switch err := r.parse(l.bytes); {
+func (g *graph) parse(r *record, l sessionfile.Line) {
+	switch err := r.parse(l.Bytes); {
 	case err == nil:
 		g.add(r, l)
-	case !isBlank(l.bytes):
+	case !isBlank(l.Bytes):
 		if g.damaged++; len(g.damage) < maxDamage {
-			g.damage = append(g.damage, damage{l.number, l.offset, err.Error()})
+			g.damage = append(g.damage, damage{l.Number, l.Offset, err.Error()})
 		}
 	}
 }
 
 // add adds the record r of line l.
-func (g *graph) add(r *record, l line) {
+func (g *graph) add(r *record, l sessionfile.Line) {
 	if r.cwd != nil && !bytes.Equal(r.cwd, g.cwd) {
 		g.cwd = append(g.cwd[:0], r.cwd...)
 		if dir := g.cwdText(); Slug(dir) == g.slug {
@@ -154,13 +152,13 @@ func (g *graph) add(r *record, l line) {
 // cwdText is the newest working directory.
 func (g *graph) cwdText() string { return jsonscan.Unescape(g.cwd) }
 
-// put stores the node of r. A uuid that occurs twice keeps its first place and
+// Put stores the node of r. A uuid that occurs twice keeps its first place and
 // its last content, as in the agent's own map.
-func (g *graph) put(r *record, l line) int {
+func (g *graph) put(r *record, l sessionfile.Line) int {
 	n := node{
 		parent: g.parentOf(r), logical: g.intern(r.logical), kind: r.kind, isSidechain: r.isSidechain,
 		isBoundary: r.isBoundary(), isHousekeeping: r.isHousekeeping(), time: noTime,
-		line: l.number, from: l.offset, to: l.offset + int64(len(l.bytes)),
+		line: l.Number, from: l.Offset, to: l.Offset + int64(len(l.Bytes)),
 	}
 	if t, ok := r.time(); ok {
 		n.time = t

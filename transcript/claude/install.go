@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // installer writes the files of a session: the sidecars first, the transcript
@@ -20,7 +21,7 @@ type installer struct {
 	c       *Transcripts
 	op      string
 	path    string // of the new transcript
-	out     *output
+	out     *sessionfile.Output
 	created []string // files and directories, to be removed if the session does not appear
 }
 
@@ -40,11 +41,11 @@ func (k *installer) install(ctx context.Context, session segno.SessionID, from c
 		return err
 	}
 	var list []sidecar
-	if k.out, err = createOutput(k.c.fs, k.path); err == nil {
+	if k.out, err = sessionfile.CreateOutput(k.c.fs, k.path); err == nil {
 		err = from.writeTranscript(ctx)
 	}
 	if err == nil {
-		err = k.out.sync()
+		err = k.out.Sync()
 	}
 	if err == nil {
 		list, err = from.sidecars(ctx)
@@ -78,28 +79,28 @@ func (k *installer) writeSidecar(name string, in io.Reader) error {
 	if err := k.mkdir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	out, err := createOutput(k.c.fs, name)
+	out, err := sessionfile.CreateOutput(k.c.fs, name)
 	if err != nil {
 		return err
 	}
-	defer out.close()
+	defer out.Close()
 	if _, err = io.Copy(out, in); err == nil {
-		err = out.sync()
+		err = out.Sync()
 	}
 	if err != nil {
 		return err
 	}
 	_, before := os.Lstat(name)
-	err = out.publish()
+	err = out.Publish()
 	if _, after := os.Lstat(name); before != nil && after == nil {
 		k.created = append(k.created, name)
 	}
 	return k.conflict(name, err)
 }
 
-// publish makes the session appear.
+// Publish makes the session appear.
 func (k *installer) publish() error {
-	err := k.out.publish()
+	err := k.out.Publish()
 	if _, statErr := os.Lstat(k.path); statErr == nil && !errors.Is(err, fs.ErrExist) {
 		k.created = nil // a session that appeared keeps its sidecars, even after an error
 	}
@@ -139,7 +140,7 @@ func (k *installer) mkdir(dir string) error {
 // cleanup removes the files of a session that did not appear.
 func (k *installer) cleanup() {
 	if k.out != nil {
-		k.out.close()
+		k.out.Close()
 	}
 	for _, name := range slices.Backward(k.created) {
 		_ = k.c.fs.Remove(name) // a directory that has other files remains
@@ -149,7 +150,8 @@ func (k *installer) cleanup() {
 // Relocate copies a session, under its own id, to where the agent looks for the
 // sessions of dir. The copy ends with the last whole line. The original remains. If
 // the session is there already, Relocate accepts it if it has the same bytes, else the
-// error is [segno.KindConflict].
+// error is [segno.KindConflict]. The error is [segno.KindBusy] if another process writes to the
+// session meanwhile.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	const op = "relocate session"
 	src, err := c.resolve(ctx, op, src)
@@ -162,11 +164,11 @@ func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string
 	}
 	if to.Path == src.Path {
 		_, err := os.Stat(src.Path)
-		return to, ioError(op, src.Path, err)
+		return to, sessionfile.IOError(op, src.Path, err)
 	}
 	k := &relocation{installer{c: c, op: op, path: to.Path}, src}
 	if err := k.install(ctx, src.Session, k); err != nil {
-		return segno.Source{}, ioError(op, src.Path, err)
+		return segno.Source{}, sessionfile.IOError(op, src.Path, err)
 	}
 	return to, nil
 }
@@ -178,21 +180,31 @@ type relocation struct {
 }
 
 func (k *relocation) writeTranscript(ctx context.Context) error {
-	in, err := openRegular(k.src.Path)
+	in, err := sessionfile.OpenRegular(k.src.Path)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	l := newLineReader(in, 0)
-	for at := range l.all() {
+	before, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	l := sessionfile.NewLineReader(in, 0)
+	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := k.out.Write(at.bytes); err != nil {
+		if _, err := k.out.Write(at.Bytes); err != nil {
 			return err
 		}
 	}
-	_, err = l.end()
+	if _, err := l.End(); err != nil {
+		return err
+	}
+	after, err := in.Stat()
+	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+		err = segno.Errorf(segno.KindBusy, k.op, string(k.src.Session), "another process writes to the session").WithHint("wait until it is idle")
+	}
 	return err
 }
 
@@ -204,7 +216,7 @@ func (k *relocation) sidecars(context.Context) ([]sidecar, error) {
 }
 
 func (k *relocation) openSidecar(_ context.Context, s sidecar) (io.ReadCloser, error) {
-	return openRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
+	return sessionfile.OpenRegular(k.c.sidecarFile(k.src.Session, k.src.Path, s.path))
 }
 
 // Prefer makes a session the newest of its project, so that the agent's "continue the
@@ -216,5 +228,5 @@ func (c *Transcripts) Prefer(ctx context.Context, src segno.Source) error {
 		return err
 	}
 	now := c.now()
-	return ioError(op, src.Path, c.fs.Chtimes(src.Path, now, now))
+	return sessionfile.IOError(op, src.Path, c.fs.Chtimes(src.Path, now, now))
 }

@@ -122,7 +122,7 @@ func (v *loaded) ancestors(i int) iter.Seq[int] {
 	}
 }
 
-// head returns the record the agent would continue from, always a message;
+// Head returns the record the agent would continue from, always a message;
 // none for an empty conversation.
 func (v *loaded) head() int {
 	p := v.pointer

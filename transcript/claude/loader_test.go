@@ -187,7 +187,7 @@ func (l *loader) isAbove(top, u string) bool {
 	return false
 }
 
-// head returns the record from which the agent continues. It changes l as the agent changes its map.
+// Head returns the record from which the agent continues. It changes l as the agent changes its map.
 func (l *loader) head() string {
 	kept := l.applyCompaction()
 	if l.cleared {

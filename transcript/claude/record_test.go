@@ -1,7 +1,6 @@
 package claude
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"io"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // FuzzParse compares with encoding/json: the same lines are JSON objects, and the
@@ -68,55 +68,6 @@ func checkSplice(t *testing.T, before, after []byte) {
 	}
 }
 
-// FuzzLines checks that lines partition the input, also if they are longer than the buffer.
-func FuzzLines(f *testing.F) {
-	f.Add([]byte("a\nbb\n\nccc"), 1)
-	f.Add([]byte("\n\n"), 3)
-	f.Add([]byte("0123456789abcdef\n0123456789abcdef0123456789abcdef\nx\n0123456789abcdef0123"), 0)
-	f.Fuzz(func(t *testing.T, data []byte, piece int) {
-		l := &lineReader{in: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(data)), 16+piece&7), offset: 100}
-		var got []byte
-		n := 0
-		for at := range l.all() {
-			if n++; at.number != n || at.offset != int64(100+len(got)) || bytes.IndexByte(at.bytes, '\n') != len(at.bytes)-1 {
-				t.Fatalf("line %d at %d is %q", at.number, at.offset, at.bytes)
-			}
-			got = append(got, at.bytes...)
-		}
-		torn, err := l.end()
-		if err != nil || torn != len(data)-len(got) || !bytes.HasPrefix(data, got) || bytes.IndexByte(data[len(got):], '\n') >= 0 {
-			t.Fatalf("%q of %q, %d torn, %v", got, data, torn, err)
-		}
-	})
-}
-
-// FuzzLog checks that only canonical bytes are a log.
-func FuzzLog(f *testing.F) {
-	n := logNode{size: 5, chunks: []chunk{{[32]byte{1}, 5}}}
-	f.Add(n.encode())
-	n = logNode{prev: [32]byte{2}, size: 7, chunks: n.chunks}
-	f.Add(n.encode())
-	n = logNode{prev: [32]byte{2}, session: fuzzSession, size: 7, chunks: n.chunks}
-	f.Add(n.encode())
-	n = logNode{prev: [32]byte{2}, session: fuzzSession, keep: []lineRange{{1, 1}, {3, 9}}, size: 7}
-	f.Add(n.encode())
-	n.keep[1].from = 2
-	f.Add(n.encode())
-	f.Add([]byte("segno-log 2\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := decodeLog(data)
-		if err != nil {
-			return
-		}
-		if !bytes.Equal(n.encode(), data) {
-			t.Fatalf("%q is not what %+v encodes to", data, n)
-		}
-		if n.own() > n.size || n.own() <= 0 && n.session == "" || n.keep != nil && n.session == "" {
-			t.Fatalf("%+v cannot be", n)
-		}
-	})
-}
-
 const fuzzSession = "22222222-0000-4000-8000-000000000002"
 
 // FuzzLineFilter compares with the obvious implementation: split, choose, replace. Only the newest
@@ -126,7 +77,7 @@ func FuzzLineFilter(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbf{\"sessionId\":\"\"}\r\n{\"sessionId\":1}\n"), ^uint64(0))
 	f.Fuzz(func(t *testing.T, data []byte, mask uint64) {
 		data = data[:bytes.LastIndexByte(data, '\n')+1]
-		var keep []lineRange
+		var keep []sessionfile.LineRange
 		var want, spliced bytes.Buffer
 		var r record
 		for i, l := range bytes.SplitAfter(data, []byte("\n")) {
@@ -139,13 +90,13 @@ func FuzzLineFilter(f *testing.F) {
 				continue
 			}
 			r.writeAs(&want, fuzzSession)
-			keep = appendLine(keep, i+1)
+			keep = sessionfile.AppendLine(keep, i+1)
 		}
 		if keep == nil {
 			return
 		}
-		read := func(data []byte, keep []lineRange, session segno.SessionID) []byte {
-			f := &lineFilter{in: newLineReader(bytes.NewReader(data), 0), all: keep == nil, keep: keep, session: session}
+		read := func(data []byte, keep []sessionfile.LineRange, session segno.SessionID) []byte {
+			f := &lineFilter{in: sessionfile.NewLineReader(bytes.NewReader(data), 0), all: keep == nil, keep: keep, session: session}
 			out, err := io.ReadAll(iotest.OneByteReader(f))
 			if err != nil {
 				t.Fatal(err)

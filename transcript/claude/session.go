@@ -2,7 +2,6 @@ package claude
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,53 +10,20 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"unicode/utf16"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/proc"
-	"github.com/google/uuid"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const alphanumerics = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-// maxSession is the length of the longest session id that Find accepts.
-const maxSession = 128
-
-// checkSession returns an error unless a session id may become a part of a path.
-func checkSession(op string, id segno.SessionID) error {
-	invalid := func(why string) error { return segno.Errorf(segno.KindInvalid, op, "", "the session id %s", why) }
-	switch {
-	case id == "":
-		return invalid("is empty")
-	case id[0] == '-':
-		return invalid("begins with a dash, like a command-line option")
-	case len(id) > maxSession:
-		return invalid("is too long")
-	case strings.Trim(string(id), "-_"+alphanumerics) != "":
-		return invalid("contains characters other than letters, digits, - and _")
-	}
-	return nil
-}
-
-// checkNewSession returns an error unless id can be the id of a new session. The agent
-// resumes UUIDs only.
-func checkNewSession(op string, id segno.SessionID) error {
-	if err := checkSession(op, id); err != nil {
-		return err
-	}
-	if len(id) != 36 || uuid.Validate(string(id)) != nil {
-		return segno.Errorf(segno.KindInvalid, op, string(id), "the session id is not a UUID")
-	}
-	return nil
-}
 
 // Find returns the file of a session and the directory it runs in. If several files have
 // the session's name, Find returns the newest. The error is [segno.KindNotFound] if there
 // is none and [segno.KindInvalid] for an id that cannot be a file name.
 func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.Source, error) {
 	const op = "find session"
-	if err := checkSession(op, session); err != nil {
+	if err := sessionfile.CheckSession(op, session); err != nil {
 		return segno.Source{}, err
 	}
 	paths, err := c.files(session)
@@ -69,7 +35,7 @@ func (c *Transcripts) Find(ctx context.Context, session segno.SessionID) (segno.
 		dir, err = readDir(ctx, paths[0])
 	}
 	if err != nil {
-		return segno.Source{}, ioError(op, string(session), err)
+		return segno.Source{}, sessionfile.IOError(op, string(session), err)
 	}
 	return segno.Source{Session: session, Path: paths[0], Dir: dir}, nil
 }
@@ -105,7 +71,7 @@ func (c *Transcripts) files(session segno.SessionID) ([]string, error) {
 // directory with a slug that is the name of the file's directory counts, else the newest one.
 // The end of the file is searched first.
 func readDir(ctx context.Context, path string) (string, error) {
-	f, err := openRegular(path)
+	f, err := sessionfile.OpenRegular(path)
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +84,7 @@ func readDir(ctx context.Context, path string) (string, error) {
 	newest := ""
 	for _, from := range []int64{max(0, fi.Size()-tail), 0} {
 		g := newGraph(path)
-		if _, err := g.read(ctx, newLineReader(io.NewSectionReader(f, from, fi.Size()-from), from)); err != nil {
+		if _, err := g.read(ctx, sessionfile.NewLineReader(io.NewSectionReader(f, from, fi.Size()-from), from)); err != nil {
 			return "", err
 		}
 		if g.dir != "" {
@@ -129,28 +95,6 @@ func readDir(ctx context.Context, path string) (string, error) {
 		}
 	}
 	return newest, nil
-}
-
-// openRegular opens a plain file for reading. Paths come from hooks and archives, so a
-// FIFO or a device that took the file's place must not block the process: for anything but
-// a plain file the error is [fs.ErrNotExist].
-func openRegular(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, syscall.ENXIO) { // a socket
-		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	if err != nil {
-		return nil, err
-	}
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // resolve completes a source that lacks the path or the session id.
@@ -168,17 +112,17 @@ func (c *Transcripts) resolve(ctx context.Context, op string, src segno.Source) 
 	if src.Session == "" {
 		src.Session = segno.SessionID(strings.TrimSuffix(filepath.Base(src.Path), ".jsonl"))
 	}
-	return src, checkSession(op, src.Session)
+	return src, sessionfile.CheckSession(op, src.Session)
 }
 
-// open completes a source and opens its transcript.
+// Open completes a source and opens its transcript.
 func (c *Transcripts) open(ctx context.Context, op string, src segno.Source) (*os.File, segno.Source, error) {
 	src, err := c.resolve(ctx, op, src)
 	if err != nil {
 		return nil, src, err
 	}
-	f, err := openRegular(src.Path)
-	return f, src, ioError(op, src.Path, err)
+	f, err := sessionfile.OpenRegular(src.Path)
+	return f, src, sessionfile.IOError(op, src.Path, err)
 }
 
 // path returns where the agent looks for the transcript of a session that runs in dir.
@@ -190,23 +134,6 @@ func (c *Transcripts) path(session segno.SessionID, dir string) (string, error) 
 		dir = real
 	}
 	return filepath.Join(c.projects(), Slug(filepath.Clean(dir)), string(session)+".jsonl"), nil
-}
-
-// ioError wraps an error of the operating system or of a context in a [segno.Error] of the
-// matching kind. It returns nil and errors that wrap a [segno.Error] as they are.
-func ioError(op, name string, err error) error {
-	var known *segno.Error
-	if err == nil || errors.As(err, &known) {
-		return err
-	}
-	kind := segno.KindIO
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		kind = segno.KindNotFound
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		kind = segno.KindCancelled
-	}
-	return segno.NewError(kind, op, name, err)
 }
 
 // maxSlug is the length of the longest directory name that is not shortened.
@@ -242,15 +169,11 @@ func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid in
 		if session == "" || ctx.Err() != nil {
 			break
 		}
-		var entry struct {
-			PID       int             `json:"pid"`
-			Session   segno.SessionID `json:"sessionId"`
-			ProcStart string          `json:"procStart"`
-		}
-		if json.Unmarshal(readStart(name), &entry) != nil || entry.Session != session {
+		entry, ok := readRegistered(name)
+		if !ok || entry.Session != session {
 			continue
 		}
-		if start := proc.Start(entry.PID); start != "" && (entry.ProcStart == "" || entry.ProcStart == start) {
+		if entry.isAlive() {
 			return entry.PID, true
 		}
 		pid = entry.PID
@@ -260,7 +183,7 @@ func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid in
 
 // readStart reads the first 64 KiB of a file. It returns nil if it cannot.
 func readStart(name string) []byte {
-	f, err := openRegular(name)
+	f, err := sessionfile.OpenRegular(name)
 	if err != nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 const (
@@ -44,6 +45,10 @@ type sidecar struct {
 // list.
 func sidecarDirs() []string { return []string{"file-history", "session", "session-env", "tasks"} }
 
+// credentials are the names of files with which an agent logs in. They are no part of a session,
+// wherever they are.
+func credentials() []string { return []string{".credentials.json", ".claude.json", "auth.json"} }
+
 // sidecarFile returns where a sidecar of a session is, given its path or only the name of
 // its directory. transcript is where the session's transcript is or will be.
 func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name string) string {
@@ -56,7 +61,7 @@ func (c *Transcripts) sidecarFile(session segno.SessionID, transcript, name stri
 
 // listSidecars finds a session's sidecars, sorted by path, without reading them.
 // Symlinks, [resumeHead] and special files are left out. skipped describes those that
-// were too large.
+// were too large, and files with credentials.
 func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (list []sidecar, skipped []string, err error) {
 	for _, dir := range sidecarDirs() {
 		root := c.sidecarFile(session, transcript, dir)
@@ -73,7 +78,9 @@ func (c *Transcripts) listSidecars(session segno.SessionID, transcript string) (
 				return err
 			}
 			s := sidecar{path: path.Join(dir, filepath.ToSlash(rel)), mode: fi.Mode().Perm(), size: fi.Size(), mtime: fi.ModTime().UnixNano()}
-			if s.size > maxSidecar {
+			if slices.Contains(credentials(), d.Name()) {
+				skipped = append(skipped, fmt.Sprintf("sidecar %s was left out: it may hold credentials", s.path))
+			} else if s.size > maxSidecar {
 				skipped = append(skipped, fmt.Sprintf("sidecar %s was left out: it is larger than 64 MiB", s.path))
 			} else {
 				list = append(list, s)
@@ -135,7 +142,7 @@ func (c *Transcripts) captureSidecars(ctx context.Context, src segno.Source, bef
 // storeSidecar reads a file and stores it. The error is [fs.ErrNotExist] if the file is
 // gone, or grew beyond maxSidecar.
 func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sidecar, b segno.Batch) error {
-	f, err := openRegular(c.sidecarFile(src.Session, src.Path, s.path))
+	f, err := sessionfile.OpenRegular(c.sidecarFile(src.Session, src.Path, s.path))
 	if err != nil {
 		return fmt.Errorf("read sidecar: %w", err)
 	}
@@ -151,17 +158,17 @@ func (c *Transcripts) storeSidecar(ctx context.Context, src segno.Source, s *sid
 	if s.size > maxSidecar {
 		return fmt.Errorf("sidecar %s grew too large: %w", s.path, fs.ErrNotExist)
 	}
-	if s.isLog = len(data) > blockSize; !s.isLog {
+	if s.isLog = len(data) > sessionfile.BlockSize; !s.isLog {
 		s.name, err = b.Put(ctx, data)
 		return err
 	}
-	w := &logWriter{batch: b}
-	for block := range slices.Chunk(data, blockSize) {
-		if err := w.put(ctx, block); err != nil {
+	w := &sessionfile.LogWriter{Batch: b}
+	for block := range slices.Chunk(data, sessionfile.BlockSize) {
+		if err := w.Put(ctx, block); err != nil {
 			return err
 		}
 	}
-	s.name, err = w.close(ctx)
+	s.name, err = w.Close(ctx)
 	return err
 }
 
@@ -190,10 +197,10 @@ func getSidecars(ctx context.Context, o segno.Objects, name segno.Hash) ([]sidec
 }
 
 // decodeSidecars is the inverse of encodeSidecars. Errors have the same kinds as in
-// [decodeLog]. No path of the result leads out of its directory.
+// [sessionfile.ReadLog]. No path of the result leads out of its directory.
 func decodeSidecars(data []byte) ([]sidecar, error) {
 	const op = "read sidecars"
-	rows, err := splitRows(data, sidecarHead)
+	rows, err := sessionfile.SplitRows(data, sidecarHead)
 	if err != nil {
 		return nil, err
 	}
@@ -242,14 +249,14 @@ func decodeSidecar(row string) (s sidecar, err error) {
 // Trace calls visit for each object p reaches. visit returns false if it
 // already knows the references of an object.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
-	if err := traceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
+	if err := sessionfile.TraceLog(ctx, o, p.Log, visit); err != nil || p.Sidecars.IsZero() || !visit(p.Sidecars) {
 		return err
 	}
 	list, err := getSidecars(ctx, o, p.Sidecars)
 	for _, s := range list {
 		if !s.isLog {
 			visit(s.name)
-		} else if err := traceLog(ctx, o, s.name, visit); err != nil {
+		} else if err := sessionfile.TraceLog(ctx, o, s.name, visit); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // tailLength is how much of the end of a transcript is searched for the end of a turn and
@@ -23,15 +24,15 @@ func readTail(f *os.File, offset int64, visit func(*record) bool) (int64, error)
 	if err != nil || fi.Size() <= offset {
 		return offset, err
 	}
-	l := newLineReader(io.NewSectionReader(f, offset, fi.Size()-offset), offset)
+	l := sessionfile.NewLineReader(io.NewSectionReader(f, offset, fi.Size()-offset), offset)
 	var r record
-	for at := range l.all() {
-		if r.parse(at.bytes) == nil && !visit(&r) {
+	for at := range l.All() {
+		if r.parse(at.Bytes) == nil && !visit(&r) {
 			break
 		}
 	}
-	_, err = l.end()
-	return l.offset, err
+	_, err = l.End()
+	return l.Offset, err
 }
 
 // tailOffset is where the tail of an open transcript begins.
@@ -86,7 +87,7 @@ func (c *Transcripts) AwaitMessage(ctx context.Context, src segno.Source, messag
 		})
 		return found, err
 	})
-	return ioError(op, src.Path, err)
+	return sessionfile.IOError(op, src.Path, err)
 }
 
 // Queued returns how many prompts wait in the agent's queue, according to the end of the
@@ -113,7 +114,7 @@ func (c *Transcripts) Queued(ctx context.Context, src segno.Source) (n int, err 
 		}
 		return true
 	})
-	return n, ioError(op, src.Path, err)
+	return n, sessionfile.IOError(op, src.Path, err)
 }
 
 // interruptMark begins the text of the user record that Claude Code 2.1 writes
@@ -167,7 +168,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 	ctx, cancel := context.WithTimeout(ctx, markDelay)
 	defer cancel()
 	err = poll(ctx, 20*time.Millisecond, func() (bool, error) {
-		f, err := openRegular(src.Path)
+		f, err := sessionfile.OpenRegular(src.Path)
 		if err != nil {
 			return false, err
 		}
@@ -180,7 +181,7 @@ func (c *Transcripts) readTurnEnd(ctx context.Context, src segno.Source, key seg
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		err = nil // the mark did not come
 	}
-	return end, ioError(op, src.Path, err)
+	return end, sessionfile.IOError(op, src.Path, err)
 }
 
 // turnSearch finds the end of a turn in the records of a tail.

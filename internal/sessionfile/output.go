@@ -1,4 +1,4 @@
-package claude
+package sessionfile
 
 import (
 	"crypto/rand"
@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// output is a file that appears under its name only when it is complete. Blocks
+// Output is a file that appears under its name only when it is complete. Blocks
 // are written in the background, one at a time, while the caller fills the next.
-type output struct {
+type Output struct {
 	fs     vfs.FS
 	temp   string
 	name   string
@@ -35,18 +36,18 @@ type output struct {
 // sync at the end of a long transcript then waits for the last of them only.
 const writeBackSize = 4 << 20
 
-// createOutput begins a file that will have a name. Its directory must exist.
-func createOutput(fsys vfs.FS, name string) (*output, error) {
+// CreateOutput begins a file that will have a name. Its directory must exist.
+func CreateOutput(fsys vfs.FS, name string) (*Output, error) {
 	temp := filepath.Join(filepath.Dir(name), ".segno-"+rand.Text())
 	f, err := fsys.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &output{fs: fsys, temp: temp, name: name, file: f, wait: func() error { return nil }}, nil
+	return &Output{fs: fsys, temp: temp, name: name, file: f, wait: func() error { return nil }}, nil
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	if len(o.buf)+len(p) > blockSize && len(o.buf) > 0 {
+func (o *Output) Write(p []byte) (int, error) {
+	if len(o.buf)+len(p) > BlockSize && len(o.buf) > 0 {
 		if err := o.startWrite(); err != nil {
 			return 0, err
 		}
@@ -56,14 +57,14 @@ func (o *output) Write(p []byte) (int, error) {
 }
 
 // startWrite starts to write the buffer, after the write in progress.
-func (o *output) startWrite() error {
+func (o *Output) startWrite() error {
 	if err := o.wait(); err != nil || len(o.buf) == 0 {
 		return err
 	}
 	full, result := o.buf, make(chan error, 1)
 	o.buf, o.spare, o.wait = o.spare[:0], full, sync.OnceValue(func() error { return <-result })
 	go func() {
-		o.sum = crc32.Update(o.sum, castagnoli(), full)
+		o.sum = crc32.Update(o.sum, Castagnoli(), full)
 		_, err := o.file.Write(full)
 		o.size += int64(len(full))
 		if ahead := o.size - o.synced; ahead >= writeBackSize {
@@ -75,8 +76,8 @@ func (o *output) startWrite() error {
 	return nil
 }
 
-// restart discards the bytes written so far.
-func (o *output) restart() error {
+// Restart discards the bytes written so far.
+func (o *Output) Restart() error {
 	if err := o.wait(); err != nil {
 		return err
 	}
@@ -89,15 +90,23 @@ func (o *output) restart() error {
 }
 
 // flush waits until all is written.
-func (o *output) flush() error {
+func (o *Output) flush() error {
 	if err := o.startWrite(); err != nil {
 		return err
 	}
 	return o.wait()
 }
 
-// sync makes the bytes durable. Meanwhile it reads them back and compares them.
-func (o *output) sync() error {
+// SetTime sets the time of the last modification. Later writes change it again.
+func (o *Output) SetTime(t time.Time) error {
+	if err := o.flush(); err != nil {
+		return err
+	}
+	return o.fs.Chtimes(o.temp, t, t)
+}
+
+// Sync makes the bytes durable. Meanwhile it reads them back and compares them.
+func (o *Output) Sync() error {
 	if err := o.flush(); err != nil {
 		return err
 	}
@@ -107,8 +116,8 @@ func (o *output) sync() error {
 }
 
 // compare returns an error unless f has the bytes that were written.
-func (o *output) compare(f io.ReaderAt) error {
-	sum := crc32.New(castagnoli())
+func (o *Output) compare(f io.ReaderAt) error {
+	sum := crc32.New(Castagnoli())
 	n, err := io.Copy(sum, io.NewSectionReader(f, 0, o.size+1))
 	if err != nil {
 		return err
@@ -119,10 +128,10 @@ func (o *output) compare(f io.ReaderAt) error {
 	return nil
 }
 
-// publish gives the file its name. It never replaces a file: the error is
+// Publish gives the file its name. It never replaces a file: the error is
 // [fs.ErrExist] if a file with other bytes has the name. If a file with the same bytes has
 // it, publish succeeds, so that an interrupted operation can be repeated.
-func (o *output) publish() error {
+func (o *Output) Publish() error {
 	err := o.fs.Link(o.temp, o.name)
 	if hasNoLinks(err) {
 		if _, statErr := os.Lstat(o.name); statErr != nil {
@@ -141,15 +150,15 @@ func (o *output) publish() error {
 	return o.removeTemp()
 }
 
-func (o *output) removeTemp() error {
+func (o *Output) removeTemp() error {
 	err := o.fs.Remove(o.temp)
 	o.isGone = err == nil
 	return err
 }
 
 // compareExisting returns [fs.ErrExist] unless the file that has the name has the same bytes.
-func (o *output) compareExisting() error {
-	f, err := openRegular(o.name)
+func (o *Output) compareExisting() error {
+	f, err := OpenRegular(o.name)
 	if err != nil {
 		return err
 	}
@@ -165,8 +174,8 @@ func hasNoLinks(err error) bool {
 	return errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENOSYS)
 }
 
-// close closes the file and removes it if it has not been published.
-func (o *output) close() {
+// Close closes the file and removes it if it has not been published.
+func (o *Output) Close() {
 	_ = o.wait() // a failed write was already reported, or its file is not wanted
 	o.file.Close()
 	if !o.isGone {

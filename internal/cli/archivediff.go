@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+)
+
+// maxPatched is the size of a file up to which diff reads both sides into memory.
+const maxPatched = 64 << 20
+
+// runArchiveDiff compares two archives by the hashes of their files.
+func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags diffFlags) error {
+	if len(args) != 2 || !isArchiveName(args[0]) || !isArchiveName(args[1]) {
+		return usage(errors.New("an archive can be compared with another archive only"))
+	}
+	var pair archivePair
+	for i, arg := range args {
+		name, _, err := a.archivePath(arg)
+		if err != nil {
+			return err
+		}
+		if pair[i], err = a.openArchive(name, flags.identity); err != nil {
+			return err
+		}
+		defer pair[i].Close()
+	}
+	changes, err := pair.changes()
+	if err != nil {
+		return err
+	}
+	if len(changes) == 0 && pair[0].Manifest().Digest != pair[1].Manifest().Digest {
+		a.notef("note: the files are the same; the archives differ in times of files, in what was left out, or in the names of sessions")
+	}
+	if len(paths) > 0 {
+		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
+	}
+	return a.printDiff(changes, flags, func(withBinary bool) patcher {
+		return func(c segno.Change) (*patch, error) {
+			p, err := pair.patchOf(ctx, c, withBinary)
+			return p, explainBadArchive(err)
+		}
+	})
+}
+
+// archivePair is two archives that are compared: from and to.
+type archivePair [2]*archive.Reader
+
+// changes returns what differs between the archives, in the order of the paths.
+func (x archivePair) changes() ([]segno.Change, error) {
+	from, err := entitiesOf(x[0].Manifest())
+	if err != nil {
+		return nil, err
+	}
+	to, err := entitiesOf(x[1].Manifest())
+	if err != nil {
+		return nil, err
+	}
+	var changes []segno.Change
+	for name, e := range from {
+		if e != to[name] {
+			changes = append(changes, segno.Change{Path: name, From: e, To: to[name]})
+		}
+	}
+	for name, e := range to {
+		if from[name].Type == segno.EntityNone {
+			changes = append(changes, segno.Change{Path: name, To: e})
+		}
+	}
+	slices.SortFunc(changes, func(a, b segno.Change) int { return cmp.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// entitiesOf returns the files, links and directories of an archive.
+func entitiesOf(m *archive.Manifest) (map[string]segno.Entity, error) {
+	all := map[string]segno.Entity{}
+	addDirs := func(name string) {
+		for ; name != "." && all[name].Type == segno.EntityNone; name = path.Dir(name) {
+			all[name] = segno.Entity{Type: segno.EntityDir}
+		}
+	}
+	for _, e := range m.Entries {
+		hash, err := segno.ParseHash(e.SHA256)
+		if err != nil {
+			return nil, segno.NewError(segno.KindCorrupt, "read archive", e.Path, err)
+		}
+		mode := uint32(0o644)
+		if e.Mode == "0755" {
+			mode = 0o755
+		}
+		all[e.Path] = segno.Entity{Type: segno.EntityFile, Mode: mode, Hash: hash, Size: e.Size}
+		addDirs(path.Dir(e.Path))
+	}
+	for _, l := range m.Links {
+		all[l.Path] = segno.Entity{Type: segno.EntitySymlink, Target: l.Target}
+		addDirs(path.Dir(l.Path))
+	}
+	for _, d := range m.Dirs {
+		addDirs(d)
+	}
+	return all, nil
+}
+
+// patchOf makes the patch of a change. Of a transcript it shows only the records that differ.
+func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary bool) (*patch, error) {
+	if c.From.HasContent() && c.To.HasContent() && c.From.Hash != c.To.Hash && isTranscript(c.Path) {
+		return x.records(c)
+	}
+	if max(c.From.Size, c.To.Size) > maxPatched {
+		p := new(patch)
+		p.note(c, fmt.Sprintf("too large to show: %s became %s", size(c.From.Size), size(c.To.Size)))
+		return p, nil
+	}
+	read := func(_ context.Context, h segno.Hash) ([]byte, error) {
+		r := x[0]
+		if h == c.To.Hash {
+			r = x[1]
+		}
+		var b bytes.Buffer
+		err := r.ReadFile(c.Path, &b)
+		return b.Bytes(), err
+	}
+	return patchOf(ctx, read, c, withBinary)
+}
+
+// isTranscript reports whether a path is a list of records, to which an agent only appends.
+func isTranscript(name string) bool {
+	parts := strings.SplitN(name, "/", 4)
+	return len(parts) == 4 && parts[2] == string(archive.Session) && strings.HasSuffix(name, ".jsonl")
+}
+
+// records makes the patch of a transcript: one hunk without context behind the records that both
+// sides have. It reads them as streams, because a transcript can be large.
+func (x archivePair) records(c segno.Change) (*patch, error) {
+	same, lines, err := x.commonRecords(c.Path)
+	if err != nil {
+		return nil, err
+	}
+	p := new(patch)
+	if max(c.From.Size, c.To.Size)-same > maxPatched {
+		p.note(c, fmt.Sprintf("too large to show: %s are the same", plural(lines, "record")))
+		return p, nil
+	}
+	var tails [2][]byte
+	for i, r := range x {
+		tail := &tailWriter{skip: same}
+		if err := r.ReadFile(c.Path, tail); err != nil {
+			return nil, err
+		}
+		tails[i] = tail.data
+	}
+	p.deleted, p.added = countLines(tails[0]), countLines(tails[1])
+	a, b := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
+	p.text = fmt.Sprintf("diff --git %s %s\n--- %s\n+++ %s\n@@ -%s +%s @@\n", quoteSpaces(a), quoteSpaces(b), terminateName(a), terminateName(b),
+		hunkRange(lines, p.deleted), hunkRange(lines, p.added)) + signLines("-", tails[0]) + signLines("+", tails[1])
+	return p, nil
+}
+
+// hunkRange is one side of a hunk's first line. A side without lines names the line before it.
+func hunkRange(before, n int) string {
+	if n == 0 {
+		return fmt.Sprintf("%d,0", before)
+	}
+	return fmt.Sprintf("%d,%d", before+1, n)
+}
+
+func countLines(text []byte) int {
+	n := bytes.Count(text, []byte("\n"))
+	if len(text) > 0 && text[len(text)-1] != '\n' {
+		n++
+	}
+	return n
+}
+
+// signLines puts a sign before each line.
+func signLines(sign string, text []byte) string {
+	var b strings.Builder
+	for line := range bytes.Lines(text) {
+		b.WriteString(sign)
+		b.Write(line)
+		if line[len(line)-1] != '\n' {
+			b.WriteString("\n\\ No newline at end of file\n")
+		}
+	}
+	return b.String()
+}
+
+// commonRecords returns how many bytes and lines at the beginning of a file both archives have.
+func (x archivePair) commonRecords(name string) (same int64, lines int, err error) {
+	r, w := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := x[0].ReadFile(name, w)
+		w.CloseWithError(err)
+		done <- err
+	}()
+	compare := &prefixWriter{other: r}
+	err = x[1].ReadFile(name, compare)
+	r.CloseWithError(errDiffers) // ends the goroutine if it is not at the end
+	if otherErr := <-done; err == nil || errors.Is(err, errDiffers) {
+		err = otherErr
+	}
+	if errors.Is(err, errDiffers) {
+		err = nil
+	}
+	return compare.same, compare.lines, err
+}
+
+// errDiffers ends the reading of a file at the first difference.
+var errDiffers = errors.New("the contents differ")
+
+// prefixWriter compares what is written to it with another content.
+type prefixWriter struct {
+	other io.Reader
+	n     int64 // bytes that are the same
+	same  int64 // up to the end of the last whole line of them
+	lines int
+}
+
+func (w *prefixWriter) Write(p []byte) (int, error) {
+	other := make([]byte, len(p))
+	n, err := io.ReadFull(w.other, other)
+	equal := 0
+	for equal < n && p[equal] == other[equal] {
+		if equal++; p[equal-1] == '\n' {
+			w.lines++
+			w.same = w.n + int64(equal)
+		}
+	}
+	w.n += int64(equal)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return 0, err
+	case equal < len(p):
+		return 0, errDiffers
+	}
+	return len(p), nil
+}
+
+// tailWriter keeps what is written to it after the first bytes.
+type tailWriter struct {
+	skip int64
+	data []byte
+}
+
+func (w *tailWriter) Write(p []byte) (int, error) {
+	n := min(w.skip, int64(len(p)))
+	w.skip -= n
+	w.data = append(w.data, p[n:]...)
+	return len(p), nil
+}

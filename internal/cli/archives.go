@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"filippo.io/age"
+	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
+	"golang.org/x/term"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+)
+
+// archiveFlags are the flags of verbs that read archives.
+type archiveFlags struct{ identity, signers string }
+
+func (f *archiveFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.identity, "identity", "", "decrypt with this `KEYFILE`: a key of age, or a private key of SSH")
+	c.Flags().StringVar(&f.signers, "signer", "", "check the signature against this `FILE` of allowed signers (see ssh-keygen)")
+}
+
+// completeArchives offers the .ckpt files of the directory for the first most arguments.
+func completeArchives(most int) completer {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return []string{"ckpt"}, cobra.ShellCompDirectiveFilterFileExt
+	}
+}
+
+// isArchiveName reports whether an argument means an archive and not a checkpoint.
+func isArchiveName(arg string) bool { return strings.HasSuffix(arg, ".ckpt") }
+
+// archivePath returns the path that an argument names. It refuses what is not a regular file,
+// because opening a named pipe would block.
+func (a *app) archivePath(arg string) (string, os.FileInfo, error) {
+	dir, err := a.workDir()
+	if err != nil {
+		return "", nil, err
+	}
+	path := absolute(dir, arg)
+	if name, ok := unquotePath(arg); ok {
+		if _, err := os.Lstat(path); err != nil {
+			path = absolute(dir, name)
+		}
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", nil, segno.NewError(segno.KindNotFound, "open archive", path, nil).WithHint("name an archive that 'segno pack' wrote")
+	case err != nil:
+		return "", nil, segno.NewError(segno.KindIO, "open archive", path, err)
+	case !info.Mode().IsRegular():
+		return "", nil, segno.Errorf(segno.KindInvalid, "open archive", path, "it is not a regular file")
+	}
+	return path, info, nil
+}
+
+// openArchive opens an archive, an encrypted one with the identities of a file.
+func (a *app) openArchive(path, identity string) (*archive.Reader, error) {
+	sealed, err := archive.IsSealed(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !sealed:
+		r, err := archive.Open(path)
+		return r, explainBadArchive(err)
+	case identity == "":
+		return nil, segno.Errorf(segno.KindRefused, "open archive", path, "it is encrypted").
+			WithHint("name the file of the key with --identity")
+	}
+	keys, err := a.identities(identity)
+	if err != nil {
+		return nil, err
+	}
+	r, err := archive.OpenSealed(path, keys...)
+	return r, explainBadArchive(err)
+}
+
+// explainBadArchive adds a hint to the error of an archive that cannot be used.
+func explainBadArchive(err error) error {
+	switch {
+	case err == nil || segno.HintOf(err) != "":
+		return err
+	case errors.As(err, new(*archive.UnsafeError)):
+		return segno.NewError(segno.KindCorrupt, "", "", err).WithHint("do not use it: it was changed on purpose, or it is damaged")
+	case segno.KindOf(err) == segno.KindCorrupt:
+		return segno.NewError(segno.KindCorrupt, "", "", err).WithHint("get the archive again from where it was made")
+	case segno.KindOf(err) == segno.KindNewer:
+		return segno.NewError(segno.KindNewer, "", "", err).WithHint("read it with a newer segno")
+	}
+	return err
+}
+
+// identities reads the secret keys of a file. It asks for the passphrase of a private key of SSH.
+func (a *app) identities(name string) ([]age.Identity, error) {
+	text, err := a.readSmallFile("read identity", name)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := archive.ParseIdentities(text)
+	if err != nil {
+		e := segno.NewError(segno.KindInvalid, "read identity", name, err)
+		if errors.As(err, new(*ssh.PassphraseMissingError)) {
+			return nil, e.WithHint("use a key without a passphrase, for example one that age-keygen makes")
+		}
+		return nil, e.WithHint("name a file that age-keygen wrote, or a private key of SSH")
+	}
+	return keys, nil
+}
+
+// maxSmallFile bounds the files of keys and of allowed signers.
+const maxSmallFile = 1 << 20
+
+// readSmallFile reads a file that the user names on the command line.
+func (a *app) readSmallFile(op, name string) ([]byte, error) {
+	dir, err := a.workDir()
+	if err != nil {
+		return nil, err
+	}
+	path := absolute(dir, name)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, segno.NewError(segno.KindNotFound, op, path, nil)
+	case err != nil:
+		return nil, segno.NewError(segno.KindIO, op, path, err)
+	case !info.Mode().IsRegular() || info.Size() > maxSmallFile:
+		return nil, segno.Errorf(segno.KindInvalid, op, path, "it is not a regular file of at most %s", size(maxSmallFile))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, op, path, err)
+	}
+	return data, nil
+}
+
+// signedBy returns the name of the allowed signer that signed an archive, or "" if the user named
+// no list of signers.
+func (a *app) signedBy(r *archive.Reader, signers string) (string, error) {
+	if signers == "" {
+		return "", nil
+	}
+	list, err := a.readSmallFile("read allowed signers", signers)
+	if err != nil {
+		return "", err
+	}
+	name, err := r.SignedBy(list)
+	if segno.KindOf(err) == segno.KindInvalid {
+		err = segno.NewError(segno.KindInvalid, "", "", err).WithHint("write one 'NAME ssh-ed25519 KEY' a line, as for ssh-keygen")
+	}
+	return name, err
+}
+
+// wroteHere reports whether this installation wrote an archive. Damage of the record is a note, and
+// the archive then counts as one of another machine.
+func (a *app) wroteHere(digest string) (bool, error) {
+	place, err := a.place()
+	if err != nil {
+		return false, err
+	}
+	is, err := place.Archives().Wrote(digest)
+	if err != nil {
+		a.notef("segno: %s; archives that it recorded count as those of another machine", clean(err.Error()))
+	}
+	return is, nil
+}
+
+// passphrase asks on the terminal, without echo. The terminal echoes again also after a signal.
+func (a *app) passphrase(ctx context.Context, name string) ([]byte, error) {
+	in, ok := fileOf(a.Stdin)
+	if !ok || !terminal(a.Stdin) {
+		return nil, segno.Errorf(segno.KindRefused, "read key", name, "it has a passphrase, and there is no terminal to ask for it").
+			WithHint("run this on a terminal, or use a key without a passphrase")
+	}
+	before, err := term.GetState(int(in.Fd()))
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "read passphrase", "", err)
+	}
+	type answer struct {
+		text []byte
+		err  error
+	}
+	answers := make(chan answer, 1)
+	a.notef("passphrase of %s:", quotePath(name))
+	go func() { // a read of a terminal cannot be cancelled; the process ends soon after a signal
+		text, err := term.ReadPassword(int(in.Fd()))
+		answers <- answer{text, err}
+	}()
+	select {
+	case got := <-answers:
+		if got.err != nil {
+			return nil, segno.NewError(segno.KindIO, "read passphrase", "", got.err)
+		}
+		return got.text, nil
+	case <-ctx.Done():
+		_ = term.Restore(int(in.Fd()), before) // the error of the context matters more
+		return nil, ctx.Err()
+	}
+}
+
+// signer returns the function that signs state digests with the key in a file.
+func (a *app) signer(ctx context.Context, name string) (func(digest string) ([]byte, error), error) {
+	key, err := a.readSmallFile("read key", name)
+	if err != nil {
+		return nil, err
+	}
+	sign, err := archive.Signer(key, nil)
+	if errors.As(err, new(*ssh.PassphraseMissingError)) {
+		var text []byte
+		if text, err = a.passphrase(ctx, name); err != nil {
+			return nil, err
+		}
+		sign, err = archive.Signer(key, text)
+	}
+	if err != nil {
+		return nil, segno.NewError(segno.KindInvalid, "read key", name, err).WithHint("make one with 'ssh-keygen -t ed25519'")
+	}
+	return sign, nil
+}
+
+// recipients reads the recipients of an encrypted archive: keys, or files with one key a line.
+func (a *app) recipients(args []string) (all []age.Recipient, err error) {
+	for _, arg := range args {
+		lines := []string{arg}
+		if !strings.HasPrefix(arg, "age1") && !strings.HasPrefix(arg, "ssh-") {
+			text, err := a.readSmallFile("read recipients", arg)
+			if err != nil {
+				return nil, err
+			}
+			lines = strings.Split(string(text), "\n")
+		}
+		before := len(all)
+		for n, line := range lines {
+			if line = strings.TrimSpace(line); line == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			r, err := archive.ParseRecipient(line)
+			if err != nil {
+				return nil, segno.Errorf(segno.KindInvalid, "read recipients", arg, "line %d: %w", n+1, err).
+					WithHint("give a key that begins with age1, ssh-ed25519 or ssh-rsa")
+			}
+			all = append(all, r)
+		}
+		if len(all) == before {
+			return nil, segno.Errorf(segno.KindInvalid, "read recipients", arg, "it has no key")
+		}
+	}
+	return all, nil
+}
+
+// sum is a number of files and of their bytes.
+type sum struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+}
+
+func (s sum) String() string { return fmt.Sprintf("%s, %s", files(s.Files), size(s.Bytes)) }
+
+func (s *sum) add(e archive.Entry) {
+	s.Files++
+	s.Bytes += e.Size
+}
+
+// totalOf adds up all files of an archive.
+func totalOf(m *archive.Manifest) (s sum) {
+	for _, e := range m.Entries {
+		s.add(e)
+	}
+	return s
+}
+
+// maxArchiveLines is the number of lines that a list of an archive's files has at most. The JSON has all.
+const maxArchiveLines = 20
+
+// list writes lines below a title, if there are any.
+func (p *printer) list(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.linef("%s", title)
+	for _, line := range lines[:min(len(lines), maxArchiveLines)] {
+		p.linef("  %s", line)
+	}
+	if more := len(lines) - maxArchiveLines; more > 0 {
+		p.linef("%s", p.dim(fmt.Sprintf("  and %d more; --json lists all", more)))
+	}
+}
+
+// omissions describes omissions, those with the same reason and directory together.
+func omissions(list []archive.Omission) (lines []string) {
+	for _, o := range list {
+		line := inline(o.Path) + "  " + inline(o.Why)
+		switch {
+		case o.Files > 0:
+			line += "  " + sum{o.Files, o.Bytes}.String()
+		case o.Bytes > 0:
+			line += "  " + size(o.Bytes)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func quotePaths(paths []string) []string {
+	quoted := slices.Clone(paths)
+	for i, p := range quoted {
+		quoted[i] = quotePath(p)
+	}
+	return quoted
+}

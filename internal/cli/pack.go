@@ -1,0 +1,301 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/secret"
+)
+
+// packFlags are the flags of pack.
+type packFlags struct {
+	output                     string
+	workspaceOnly, omitSession bool
+	compress                   string
+	encrypt, allow             []string
+	sign                       string
+}
+
+func (a *app) pack() *cobra.Command {
+	var flags packFlags
+	c := &cobra.Command{
+		Use:   "pack [CHECKPOINT] -o FILE",
+		Short: "write a checkpoint to one file, to take it elsewhere",
+		Long: `Writes a checkpoint (default: the head of the thread) to an archive: one file from which
+'segno unpack' makes the files and the conversation again, at another path or on another
+machine. Credentials and settings that give an agent abilities are left out.
+
+The text is scanned for secrets. A finding refuses the archive; the message names the file
+and the ways to go on. The scan knows forms of credentials and cannot find every secret:
+give away only what you have looked at. docs/archive.md explains the format and its safety.`,
+		Example: "  segno pack t12 -o run.ckpt\n  segno pack t12 -o share.ckpt --workspace-only\n" +
+			"  segno pack -o run.ckpt --encrypt age1… --sign ~/.ssh/id_ed25519",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: a.completeCheckpoints(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := flags.check(); err != nil {
+				return err
+			}
+			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				return a.runPack(ctx, d, append(args, "@")[0], flags)
+			})(c, args)
+		},
+	}
+	f := c.Flags()
+	f.StringVarP(&flags.output, "output", "o", "", "the `FILE` to write; it must not exist")
+	f.BoolVar(&flags.workspaceOnly, "workspace-only", false, "only the files: the form to give away")
+	f.BoolVar(&flags.omitSession, "omit-session", false, "leave out the conversation")
+	f.StringVar(&flags.compress, "compress", "zstd", "how to compress conversations: zstd, or `deflate` for every zip program")
+	f.StringArrayVar(&flags.encrypt, "encrypt", nil, "encrypt for this `RECIPIENT`: age1…, ssh-ed25519 …, or a file of such lines; repeatable")
+	f.StringVar(&flags.sign, "sign", "", "sign with this `KEYFILE`, an ed25519 private key of SSH")
+	f.StringArrayVar(&flags.allow, "allow", nil, "allow the finding with this `FINGERPRINT`, now and later; repeatable")
+	f.BoolVar(&a.dryRun, "dry-run", false, "show what would be in the archive and stop")
+	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{"zstd", "deflate"}, cobra.ShellCompDirectiveNoFileComp
+	})
+	completeFlag(c, "output", completeArchives(2))
+	return c
+}
+
+var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+func (f *packFlags) check() error {
+	if f.output == "" {
+		return usage(errors.New("pack needs -o FILE"))
+	}
+	if f.compress != "zstd" && f.compress != "deflate" {
+		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", f.compress))
+	}
+	for _, x := range f.allow {
+		if !fingerprintText.MatchString(x) {
+			return usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
+		}
+	}
+	return nil
+}
+
+// packResult is the result of pack.
+type packResult struct {
+	File       string               `json:"file"`
+	FileBytes  []byte               `json:"file_bytes,omitempty"`
+	Checkpoint segno.CommitID       `json:"checkpoint"`
+	Digest     string               `json:"state_digest,omitempty"` // not with --dry-run
+	Bytes      int64                `json:"bytes,omitempty"`        // of the file
+	Tiers      map[archive.Tier]sum `json:"tiers"`
+	Omitted    []archive.Omission   `json:"omitted"`
+	Encrypted  bool                 `json:"encrypted"`
+	Signed     bool                 `json:"signed"`
+	Cut        *archive.Cut         `json:"cut,omitempty"`
+	Allowed    []string             `json:"allowed"` // fingerprints of findings in the archive
+	DryRun     bool                 `json:"dry_run"`
+}
+
+func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags packFlags) (err error) {
+	_, c, err := a.checkpointNamed(ctx, d, name)
+	if err != nil {
+		return err
+	}
+	path := absolute(d.dir, flags.output)
+	if err := checkOutput(path); err != nil {
+		return err
+	}
+	records := d.store.Place().Archives()
+	o, err := a.writeOptions(ctx, records, flags)
+	if err != nil {
+		return err
+	}
+	packer := pack.Packer{Store: d.store.Store, FS: d.store.Place().FS}
+	state, cleanup, err := packer.State(ctx, c.ID, pack.Options{WorkspaceOnly: flags.workspaceOnly, OmitSession: flags.omitSession})
+	defer func() { err = errors.Join(err, cleanup()) }()
+	if err != nil {
+		return err
+	}
+	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: c.ID, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
+		Cut: state.Cut, Allowed: []string{}, DryRun: a.dryRun}
+	if a.dryRun {
+		return a.dryPack(res, state, label(c))
+	}
+	if a.isInWorkspace(d, path) {
+		a.notef("note: %s is in the workspace, where the agent can read it and the next checkpoint contains it", quotePath(a.relativePath(path)))
+	}
+	o.Progress = a.transfer("packing")
+	m, err := archive.Write(ctx, path, state, o)
+	a.bar.erase()
+	if saveErr := records.SaveVerdicts(o.Verdicts); saveErr != nil { // also after a finding
+		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
+	}
+	if err != nil {
+		return a.explainPack(err)
+	}
+	return a.printPacked(ctx, records, res, m, label(c), flags.allow)
+}
+
+// checkOutput refuses a path that an archive cannot have, before the long work begins.
+func checkOutput(path string) error {
+	if _, err := os.Lstat(path); err == nil {
+		return segno.Errorf(segno.KindConflict, "pack", path, "already exists").WithHint("give a new file with -o")
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return segno.Errorf(segno.KindNotFound, "pack", filepath.Dir(path), "there is no such directory").WithHint("make it, or give another file with -o")
+	}
+	return nil
+}
+
+// writeOptions reads the keys that the flags name and the records of this installation.
+func (a *app) writeOptions(ctx context.Context, records local.Archives, flags packFlags) (o archive.WriteOptions, err error) {
+	if o.Recipients, err = a.recipients(flags.encrypt); err != nil {
+		return o, err
+	}
+	if flags.sign != "" {
+		if o.Sign, err = a.signer(ctx, flags.sign); err != nil {
+			return o, err
+		}
+	}
+	key, err := records.Key()
+	if err != nil {
+		return o, err
+	}
+	if o.Scanner, err = secret.New(secret.Options{Key: key, Environ: a.Environ()}); err != nil {
+		return o, err
+	}
+	if o.Verdicts, err = records.Verdicts(o.Scanner.Digest()); err != nil {
+		return o, err
+	}
+	allowed, err := records.Allowed()
+	if err != nil {
+		a.notef("segno: %s; findings that it allowed are reported again", clean(err.Error()))
+	}
+	o.Allow = append(allowed, flags.allow...)
+	o.Deflate = flags.compress == "deflate"
+	o.Record = func(digest string) error { return records.RecordWritten(ctx, digest) }
+	return o, nil
+}
+
+// isInWorkspace reports whether a new file is below the root of the workspace.
+func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(d.rec.Path, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// explainPack describes the findings that refuse an archive.
+func (a *app) explainPack(err error) error {
+	var found *archive.CheckpointSecretError
+	switch {
+	case errors.As(err, &found):
+	case segno.KindOf(err) == segno.KindConflict:
+		return segno.NewError(segno.KindConflict, "", "", err).WithHint("give a new file with -o")
+	default:
+		return err
+	}
+	if !a.json {
+		for n, f := range found.Findings {
+			if n == maxArchiveLines {
+				a.notef("and %d more; --json lists all", len(found.Findings)-n)
+				break
+			}
+			a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+		}
+	}
+	inSession := slices.ContainsFunc(found.Findings, func(f secret.Finding) bool { return strings.Contains(f.Path, "/session/") })
+	hint := "remove it from the file and pack a later checkpoint, or use --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
+	if inSession {
+		hint = "use --omit-session to leave out the conversation, or --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
+	}
+	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
+}
+
+// dryPack prints what an archive would contain. The scan for secrets reads the files, so a dry run
+// does not make it.
+func (a *app) dryPack(res packResult, state archive.State, name string) error {
+	res.Tiers, res.Omitted = map[archive.Tier]sum{}, append([]archive.Omission{}, state.Omitted...)
+	add := func(tier archive.Tier, list ...archive.File) {
+		for _, f := range list {
+			s := res.Tiers[tier]
+			s.add(archive.Entry{Size: f.Size})
+			res.Tiers[tier] = s
+		}
+	}
+	if state.World != nil {
+		add(archive.World, state.World.Document)
+	}
+	for _, x := range state.Agents {
+		add(archive.Workspace, x.Workspace...)
+		add(archive.Session, x.Session...)
+	}
+	return a.print(res, func(p *printer) {
+		p.linef("pack %s into %s: %s, before credentials are left out", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers))
+		p.list("left out:", omissions(res.Omitted))
+	})
+}
+
+func (a *app) printPacked(ctx context.Context, records local.Archives, res packResult, m *archive.Manifest, name string, allow []string) error {
+	res.Digest, res.Omitted, res.Tiers = m.Digest, append(res.Omitted, m.Omitted...), map[archive.Tier]sum{}
+	if res.Omitted == nil {
+		res.Omitted = []archive.Omission{}
+	}
+	for _, e := range m.Entries {
+		s := res.Tiers[e.Tier]
+		s.add(e)
+		res.Tiers[e.Tier] = s
+	}
+	if m.Scan != nil {
+		res.Allowed = append(res.Allowed, m.Scan.Allowed...)
+	}
+	if info, err := os.Stat(res.File); err == nil {
+		res.Bytes = info.Size()
+	}
+	var used []string
+	for _, x := range allow {
+		if slices.Contains(res.Allowed, x) {
+			used = append(used, x)
+		} else {
+			a.notef("note: --allow %s was not needed: no finding has it", x)
+		}
+	}
+	if len(used) > 0 {
+		if err := records.Allow(ctx, used); err != nil {
+			a.notef("segno: %s; the next archive reports the finding again", clean(err.Error()))
+		}
+	}
+	return a.print(res, func(p *printer) {
+		p.linef("packed %s into %s: %s; the file has %s", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers), size(res.Bytes))
+		p.linef("digest %s", res.Digest)
+		if res.Cut != nil && res.Cut.Consistency != archive.Quiet {
+			p.linef("moment %s", describeCut(res.Cut))
+		}
+		p.list("left out:", omissions(res.Omitted))
+		if n := len(res.Allowed); n > 0 {
+			p.linef("%s", p.warn(fmt.Sprintf("it contains %s that you allowed: %s", plural(n, "finding"), strings.Join(res.Allowed, ", "))))
+		}
+	})
+}
+
+// describeTiers writes the sizes of the tiers on one line.
+func describeTiers(tiers map[archive.Tier]sum) string {
+	var parts []string
+	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session} {
+		if s, ok := tiers[tier]; ok {
+			parts = append(parts, fmt.Sprintf("%s %s", tier, s))
+		}
+	}
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, "; ")
+}

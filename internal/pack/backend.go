@@ -1,0 +1,124 @@
+package pack
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+	"github.com/google/uuid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/claude"
+)
+
+// A backend is how archives keep the sessions of one agent.
+type backend struct {
+	agent   string // in checkpoints and in archive.AgentInfo.Backend
+	format  string // in archive.AgentInfo.SessionFormat
+	homeVar string // the environment variable that names the agent's home
+	homeDir string // the home below the user's home directory if that variable is not set
+	// files are patterns of the files of a session, relative to the home. SESSION is the id of the session
+	// and @cwd is the name that slug returns. Files with other names never enter and never
+	// leave an archive.
+	files []string
+	// credentials are patterns of files that belong to a session and are left out because they may
+	// contain secrets.
+	credentials []string
+	slug        func(dir string) string // nil if no name depends on the working directory
+	open        func(home string, fsys vfs.FS) segno.Transcript
+}
+
+// cwd is the element of a path in an archive that stands for the working directory.
+const cwd = "@cwd"
+
+func backends() []backend {
+	return []backend{{
+		agent: claude.Agent, format: "claude-code-v1", homeVar: "CLAUDE_CONFIG_DIR", homeDir: ".claude",
+		files: []string{
+			"projects/@cwd/SESSION.jsonl", "projects/@cwd/SESSION/subagents/**", "projects/@cwd/SESSION/tool-results/**",
+			"tasks/SESSION/**", "file-history/SESSION/**",
+		},
+		credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
+		slug:        claude.Slug,
+		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
+	}}
+}
+
+// backendOf returns the backend of an agent, or nil.
+func backendOf(agent string) *backend {
+	all := backends()
+	if i := slices.IndexFunc(all, func(b backend) bool { return b.agent == agent }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// DefaultHome returns the directory in which an agent of this user keeps its sessions, by the
+// environment, or "" if no session of that agent can be unpacked. [Into.Home] takes it.
+func DefaultHome(agent string, getenv func(string) string) string {
+	b := backendOf(agent)
+	if b == nil {
+		return ""
+	}
+	if home := getenv(b.homeVar); home != "" {
+		return home
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, b.homeDir)
+	}
+	return ""
+}
+
+// isSession reports whether an id can be the name of a session in an archive. It becomes a
+// part of patterns and paths.
+func isSession(id segno.SessionID) bool { return len(id) == 36 && uuid.Validate(string(id)) == nil }
+
+// matches reports whether the name of a file in an archive matches one of the patterns.
+func matches(patterns []string, session segno.SessionID, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		return doublestar.MatchUnvalidated(strings.ReplaceAll(pattern, "SESSION", string(session)), name)
+	})
+}
+
+// replaceElement replaces the first element of a slash-separated path that equals from.
+func replaceElement(name, from, to string) string {
+	elements := strings.Split(name, "/")
+	if i := slices.Index(elements, from); i >= 0 {
+		elements[i] = to
+	}
+	return strings.Join(elements, "/")
+}
+
+// toArchive returns the name in an archive of a file in a home, for a session in dir.
+func (b *backend) toArchive(rel, dir string) string {
+	if b.slug == nil {
+		return rel
+	}
+	return replaceElement(rel, b.slug(dir), cwd)
+}
+
+// fromArchive is the inverse of toArchive.
+func (b *backend) fromArchive(name, dir string) string {
+	if b.slug == nil {
+		return name
+	}
+	return replaceElement(name, cwd, b.slug(dir))
+}
+
+// sessionFiles returns the files in a home that belong to a session, with any working directory. They are relative to the home.
+func (b *backend) sessionFiles(home string, session segno.SessionID) ([]string, error) {
+	var found []string
+	for _, pattern := range slices.Concat(b.files, b.credentials) {
+		pattern = replaceElement(strings.ReplaceAll(pattern, "SESSION", string(session)), cwd, "*")
+		names, err := doublestar.Glob(os.DirFS(home), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, names...)
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}

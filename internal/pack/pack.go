@@ -1,0 +1,234 @@
+// Package pack connects archives with the store and with agents. [Packer.State] makes the state
+// of an archive from a checkpoint, and [Unpack] puts a loaded archive into place: the files of
+// its workspace into a new directory, and its conversation into the home of the agent, where the
+// agent can resume it in that directory.
+//
+// # What an archive keeps of a workspace
+//
+// Contents, names, modification times of files, whether a file is executable, symlinks that
+// stay inside the workspace, and empty directories. Hard links become separate files. Other
+// permission bits, owners and extended attributes are not kept. What the snapshot protects is
+// listed as omitted.
+//
+// # What an archive keeps of a session
+//
+// The files of one session id that the table in backend.go names, and no others. They are the
+// files that [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's
+// session. The part of a path that the agent derives from the working directory is @cwd. The
+// same checkpoint gives the same bytes on every machine.
+package pack
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// A Packer makes states of archives from the checkpoints of a store. Its methods may be called
+// concurrently.
+type Packer struct {
+	Store segno.Store
+	Temp  string // an existing directory for temporary files; "" is the system's
+	FS    vfs.FS // for all writes; nil is the operating system
+}
+
+// Options choose parts of a checkpoint. The zero value takes all of it.
+type Options struct {
+	// WorkspaceOnly leaves out sessions and the world. It is the form to give away.
+	WorkspaceOnly bool
+	// OmitSession leaves out sessions.
+	OmitSession bool
+}
+
+// Reasons of an [archive.Omission], beside those of package archive.
+const (
+	// OmittedUnsupported is the session of an agent that backend.go does not list.
+	OmittedUnsupported = "unsupported agent"
+	// OmittedNested is a member of a member.
+	OmittedNested = "member of a member"
+)
+
+// State returns the state of a checkpoint for [archive.Write], and a function that removes the
+// state's temporary files. The caller calls it when the archive is written; it is never nil.
+//
+// A checkpoint without members becomes one agent with the name of the checkpoint's agent. Of a
+// checkpoint with members, each member becomes an agent, and so does the checkpoint
+// if it has files or a session. What is left out is listed in State.Omitted. The same
+// checkpoint and options give the same state.
+//
+// The state is quiet if the checkpoint, or each of its members, ends a turn that was not
+// interrupted, and nothing else is known to have worked in its workspace: no turn of another
+// thread and no background task. It is crash in all other cases.
+//
+// The error has [segno.KindNotFound] if the store has no such checkpoint, and
+// [segno.KindCorrupt] if the store lost a part of it.
+func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archive.State, func() error, error) {
+	fsys := p.FS
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
+	if err := b.build(ctx, at); err != nil {
+		return archive.State{}, func() error { return nil }, errorsJoin(err, b.cleanup())
+	}
+	return b.state, b.cleanup, nil
+}
+
+// A builder makes one state.
+type builder struct {
+	store   segno.Store
+	fsys    vfs.FS
+	options Options
+	parent  string // of temp
+	temp    string // made when the first session is cut
+	state   archive.State
+	names   map[string]bool // of agents, in lower case
+}
+
+// cleanup removes the temporary files.
+func (b *builder) cleanup() error {
+	if b.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(b.temp)
+}
+
+func (b *builder) build(ctx context.Context, at segno.CommitID) error {
+	cp, isQuiet, err := b.checkpoint(ctx, at)
+	if err != nil {
+		return err
+	}
+	b.state.Created = cp.Time
+	if err := b.addWorld(ctx, cp.World); err != nil {
+		return err
+	}
+	if len(cp.Members) == 0 || cp.Workspace != nil || cp.Session != nil {
+		if err := b.addAgent(ctx, b.agentName(cp.Agent), cp); err != nil {
+			return err
+		}
+	} else {
+		isQuiet = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(cp.Members)) {
+		member, memberIsQuiet, err := b.checkpoint(ctx, cp.Members[name])
+		if segno.KindOf(err) == segno.KindNotFound {
+			err = segno.NewError(segno.KindCorrupt, "pack", string(at), err)
+		}
+		if err != nil {
+			return err
+		}
+		isQuiet = isQuiet && memberIsQuiet
+		name = b.agentName(name)
+		for _, nested := range slices.Sorted(maps.Keys(member.Members)) {
+			b.omit("agents/"+name+"/"+nested, OmittedNested)
+		}
+		if err := b.addAgent(ctx, name, member); err != nil {
+			return err
+		}
+	}
+	b.state.Cut = &archive.Cut{Consistency: archive.Crash}
+	if isQuiet {
+		b.state.Cut.Consistency = archive.Quiet
+	}
+	return nil
+}
+
+// checkpoint loads a checkpoint, and reports whether nothing but the agent's finished turn is
+// known to have worked in its workspace.
+func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, bool, error) {
+	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return nil, false, err
+	}
+	n := line.Commits[len(line.Commits)-1]
+	cp := n.Checkpoint
+	if cp == nil {
+		return nil, false, segno.Errorf(segno.KindInvalid, "pack", string(at), "the commit has no checkpoint")
+	}
+	// An amended turn had background tasks, and the entries of the commit need not name all of them.
+	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && cp.Amends == "" &&
+		!cp.Partial() && len(timeline.UnfinishedTasks(n.Entries)) == 0
+	return cp, isQuiet, nil
+}
+
+// addAgent adds a checkpoint as an agent.
+func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoint) error {
+	a := archive.AgentState{Info: archive.AgentInfo{Name: name, Backend: cp.Agent}}
+	if cp.Workspace != nil {
+		if err := b.addFiles(ctx, &a, *cp.Workspace); err != nil {
+			return err
+		}
+	}
+	if cp.Session != nil && cp.Session.Leaf != "" { // else there is nothing to resume
+		if err := b.addSession(ctx, &a, cp.Session); err != nil {
+			return err
+		}
+	}
+	b.state.Agents = append(b.state.Agents, a)
+	return nil
+}
+
+// agentName returns the name that an archive can have for an agent: its own, unless that has other
+// characters than ASCII letters, digits, ".", "-" and "_", or is taken.
+func (b *builder) agentName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
+			return r
+		}
+		return '-'
+	}, name)
+	if name = strings.Trim(name[:min(len(name), 100)], "."); name == "" {
+		name = "agent"
+	}
+	unique := name
+	for n := 2; b.names[strings.ToLower(unique)]; n++ {
+		unique = name + "-" + strconv.Itoa(n)
+	}
+	b.names[strings.ToLower(unique)] = true
+	return unique
+}
+
+// omit lists a path of the archive that is left out. The manifest is JSON, so the path must be text.
+func (b *builder) omit(path, why string) {
+	b.state.Omitted = append(b.state.Omitted, omission(path, why))
+}
+
+func omission(path, why string) archive.Omission {
+	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
+}
+
+// addWorld adds the document of a world.
+func (b *builder) addWorld(ctx context.Context, d *segno.Document) error {
+	if d == nil {
+		return nil
+	}
+	const name = "world.snapshot"
+	if b.options.WorkspaceOnly {
+		b.omit(name, archive.OmittedByRequest)
+		return nil
+	}
+	data, err := getObject(ctx, b.store.Objects(), d.Data)
+	if err != nil {
+		return err
+	}
+	info := archive.WorldInfo{Format: d.Type}
+	// A world whose document is JSON may say more about it. Other documents are as good.
+	var known struct {
+		Time json.RawMessage `json:"time"`
+		Hash string          `json:"content_hash"`
+	}
+	if json.Unmarshal(data, &known) == nil {
+		info.SimTime, info.Hash = strings.Trim(string(known.Time), `"`), known.Hash
+	}
+	b.state.World = &archive.WorldState{Info: info, Document: archive.File{Path: name, Size: int64(len(data)), Open: opener(ctx, b.store.Objects(), d.Data)}}
+	return nil
+}

@@ -1,0 +1,176 @@
+package pack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// placeSession adds a loaded session to the home of its agent. It first gets a temporary
+// home, in which package transcript reads it as if the agent had written it: what cannot be read there
+// never comes near the agent.
+func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *UnpackedAgent) error {
+	be := backendOf(info.Backend)
+	why, home := "", ""
+	switch {
+	case be == nil, be.format != info.SessionFormat, !isSession(segno.SessionID(info.SessionID)):
+		why = SkippedUnsupported
+	case u.into.Home != nil:
+		home = u.into.Home(info.Backend)
+	}
+	if why == "" && home == "" {
+		why = SkippedHome
+	}
+	if why != "" {
+		u.skip("agents/"+info.Name+"/"+string(archive.Session), why)
+		return nil
+	}
+	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: segno.SessionID(info.SessionID), dir: a.Dir,
+		temp: filepath.Join(u.stage, "homes", info.Name)}
+	src, err := p.place(ctx)
+	if err != nil {
+		return p.describe(info, err)
+	}
+	a.Session, a.Command = src.Session, be.open(home, u.made).Resume(src)
+	return nil
+}
+
+func (u *unpacker) skip(path, why string) { u.out.Skipped = append(u.out.Skipped, omission(path, why)) }
+
+// A placement is one session on its way into a home.
+type placement struct {
+	*unpacker
+	agent string // its name in the archive
+	be    *backend
+	home  string // of the agent
+	temp  string // the temporary home
+	id    segno.SessionID
+	dir   string // the directory of the workspace
+}
+
+// describe returns err as an error about the session of an agent.
+func (p *placement) describe(info archive.AgentInfo, err error) error {
+	kind := segno.KindOf(err)
+	switch kind {
+	case segno.KindInternal:
+		kind = segno.KindIO
+	case segno.KindNotFound, segno.KindInvalid:
+		kind = segno.KindCorrupt
+	}
+	return segno.NewError(kind, "unpack session of "+info.Name, info.SessionID, err).WithHint("unpack only the workspace")
+}
+
+func (p *placement) place(ctx context.Context) (segno.Source, error) {
+	if err := p.fillHome(); err != nil {
+		return segno.Source{}, err
+	}
+	scratch := &scratchObjects{fsys: p.into.FS, dir: filepath.Join(p.stage, "objects", p.agent)}
+	if err := p.mkdirAll(scratch.dir); err != nil {
+		return segno.Source{}, err
+	}
+	temp := p.be.open(p.temp, p.into.FS)
+	src, err := temp.Find(ctx, p.id)
+	if err != nil {
+		return segno.Source{}, err
+	}
+	got, err := temp.Capture(ctx, src, nil, scratch, nil)
+	if err != nil {
+		return segno.Source{}, err
+	}
+	if err := p.lockHome(ctx); err != nil {
+		return segno.Source{}, err
+	}
+	id := p.id
+	switch files, err := p.be.sessionFiles(p.home, id); {
+	case err != nil:
+		return segno.Source{}, err
+	case p.into.NewSession || len(files) > 0 && !p.isInPlace(files):
+		id = segno.SessionID(uuid.NewString())
+	case len(files) > 0: // an earlier Unpack into this directory put it there
+		return segno.Source{Session: id, Dir: p.dir}, nil
+	}
+	return p.be.open(p.home, p.made).Cut(ctx, got.Position, segno.Target{Session: id, Dir: p.dir}, scratch)
+}
+
+// fillHome moves the files of the session from the stage to the temporary home.
+func (p *placement) fillHome() error {
+	from := filepath.Join(p.loaded(), "agents", p.agent, string(archive.Session))
+	for _, e := range p.r.Manifest().Tree(p.agent, archive.Session) {
+		file := filepath.Join(from, filepath.FromSlash(e.Path))
+		if _, err := os.Lstat(file); err != nil {
+			continue // package archive did not load it, and lists it
+		}
+		if !matches(p.be.files, p.id, e.Path) {
+			p.skip("agents/"+p.agent+"/"+string(archive.Session)+"/"+e.Path, SkippedOther)
+			continue
+		}
+		to := filepath.Join(p.temp, filepath.FromSlash(p.be.fromArchive(e.Path, neutralDir)))
+		if err := p.mkdirAll(filepath.Dir(to)); err != nil {
+			return err
+		}
+		if err := p.into.FS.Rename(file, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockHome makes this process the only one that unpacks into a home. Two of them could choose the
+// same id. The lock leaves no file behind.
+func (p *placement) lockHome(ctx context.Context) error {
+	if err := vfs.MkdirAllSynced(p.made, p.home); err != nil {
+		return err
+	}
+	real, err := filepath.EvalSymlinks(p.home)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(p.homes, real) {
+		return nil
+	}
+	f, err := os.Open(real)
+	if err != nil {
+		return err
+	}
+	p.locks, p.homes = append(p.locks, f), append(p.homes, real)
+	if err := vfs.Lock(ctx, f, lockWait); errors.Is(err, vfs.ErrLocked) {
+		return segno.NewError(segno.KindBusy, "lock", p.home, err).WithHint("try again when it is done")
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// isInPlace reports whether the session's files in the agent's home are exactly those of the archive, in the
+// place for the directory.
+func (p *placement) isInPlace(files []string) bool {
+	want, err := p.be.sessionFiles(p.temp, p.id)
+	if err != nil || len(want) != len(files) {
+		return false
+	}
+	for _, rel := range want {
+		name := p.be.fromArchive(p.be.toArchive(rel, neutralDir), p.dir)
+		if !slices.Contains(files, name) || !sameContent(filepath.Join(p.temp, rel), filepath.Join(p.home, name)) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameContent(a, b string) bool {
+	x, err := os.ReadFile(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.ReadFile(b)
+	return err == nil && bytes.Equal(x, y)
+}

@@ -1,0 +1,245 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// Into says where an archive is unpacked to and what of it. Fields with the names of those of
+// [archive.Into] have the same meaning.
+type Into struct {
+	// Dir is the directory to make. It must not exist, or be empty.
+	Dir          string
+	TrustSession bool
+	Ours         func(digest string) bool
+	// NewSession gives each session a new id. Otherwise a session keeps its id if the agent's
+	// home has no session with it.
+	NewSession bool
+	// Home returns the directory in which an agent keeps its sessions, an absolute path, or ""
+	// if sessions of that agent shall not be unpacked. agent is that of [archive.AgentInfo.Backend].
+	// [DefaultHome] is usual. Nil unpacks no sessions.
+	Home     func(agent string) string
+	Tiers    []archive.Tier
+	Agents   []string
+	MaxBytes int64
+	Progress func(done, total int64)
+	FS       vfs.FS // for all writes; nil is the operating system
+}
+
+// Unpacked is the result of [Unpack].
+type Unpacked struct {
+	Dir    string // absolute, symlinks resolved
+	World  string // the path of the world's document, or ""
+	Agents []UnpackedAgent
+	// Skipped are the files of the archive that are not in place, with the reason.
+	Skipped []archive.Omission
+}
+
+// UnpackedAgent is one agent of an archive.
+type UnpackedAgent struct {
+	Name    string
+	Backend string
+	Dir     string          // its workspace
+	Session segno.SessionID // the id under which its agent knows the session, or "" if none was unpacked
+	Command []string        // continues the session, to be run in Dir; nil without a session
+}
+
+// Reasons of Unpacked.Skipped, beside those of package archive.
+const (
+	// SkippedUnsupported is a session in a format that backend.go does not list.
+	SkippedUnsupported = "unsupported session format"
+	// SkippedHome is a session for whose agent Into.Home returns no directory.
+	SkippedHome = "no home of the agent"
+	// SkippedOther is a file of the session tier that no session of its format has.
+	SkippedOther = "no file of the session"
+)
+
+// Unpack puts an archive into place. If the archive has one agent and no world, Dir becomes the
+// workspace of that agent. Otherwise Dir gets world.snapshot and agents/NAME/workspace. Each
+// session is added to the home of its agent, so that the agent resumes it in its workspace.
+// Unpack only adds files to a home, and changes no session that exists there.
+//
+// If Unpack fails, neither Dir nor a session is there. If the process is killed, Dir is there
+// and complete or does not exist. In the second case a session without a directory can
+// remain, and a hidden directory beside Dir. Another Unpack works.
+//
+// Errors are those of [archive.Load]. The error also has [segno.KindCorrupt] if the agent could
+// not resume a session of the archive, and [segno.KindBusy] if another process unpacks into the
+// same home.
+func Unpack(ctx context.Context, r *archive.Reader, into Into) (*Unpacked, error) {
+	if into.FS == nil {
+		into.FS = vfs.OS
+	}
+	u := &unpacker{r: r, into: &into, made: &recorder{FS: into.FS}}
+	err := u.run(ctx)
+	if err != nil {
+		u.made.rollback()
+		err = u.describe(err)
+	}
+	for _, lock := range u.locks {
+		lock.Close()
+	}
+	if u.stage != "" {
+		err = errorsJoin(err, os.RemoveAll(u.stage))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &u.out, nil
+}
+
+// An unpacker is one call of Unpack.
+type unpacker struct {
+	r     *archive.Reader
+	into  *Into
+	out   Unpacked
+	stage string    // a hidden directory beside Dir, for everything that is not yet in place
+	made  *recorder // the files that are removed if the unpacking fails
+	locks []*os.File
+	homes []string // that are locked
+}
+
+// loaded is the directory into which the archive is loaded.
+func (u *unpacker) loaded() string { return filepath.Join(u.stage, "loaded") }
+
+func (u *unpacker) run(ctx context.Context) error {
+	if err := u.resolveDir(); err != nil {
+		return err
+	}
+	u.stage = filepath.Join(filepath.Dir(u.out.Dir), ".segno-"+segno.NewID())
+	if err := u.into.FS.Mkdir(u.stage, 0o700); err != nil { // others must not read the conversation in it
+		return err
+	}
+	loaded, err := u.r.Load(ctx, archive.Into{Dir: u.loaded(), TrustSession: u.into.TrustSession, Ours: u.into.Ours,
+		Tiers: u.into.Tiers, Agents: u.into.Agents, MaxBytes: u.into.MaxBytes, Progress: u.into.Progress, FS: u.into.FS})
+	if err != nil {
+		return err
+	}
+	u.out.Skipped = loaded.Skipped
+	root := u.loaded() // what becomes Dir
+	isSingle := len(loaded.Manifest.Agents) == 1 && loaded.Manifest.World == nil
+	for _, info := range loaded.Manifest.Agents {
+		if len(u.into.Agents) > 0 && !slices.Contains(u.into.Agents, info.Name) {
+			continue
+		}
+		a := UnpackedAgent{Name: info.Name, Backend: info.Backend, Dir: filepath.Join(u.out.Dir, "agents", info.Name, "workspace")}
+		from := filepath.Join(u.loaded(), "agents", info.Name)
+		if isSingle {
+			a.Dir, root = u.out.Dir, filepath.Join(from, "workspace")
+		}
+		if err := u.mkdirAll(filepath.Join(from, "workspace")); err != nil {
+			return err
+		}
+		if loaded.Agents[info.Name].Session != "" {
+			if err := u.placeSession(ctx, info, &a); err != nil {
+				return err
+			}
+		}
+		u.out.Agents = append(u.out.Agents, a)
+	}
+	if loaded.World != "" {
+		u.out.World = filepath.Join(u.out.Dir, filepath.Base(loaded.World))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return u.publish(root)
+}
+
+// resolveDir makes the directory above Dir and resolves its symlinks, because agents name
+// sessions by real paths.
+func (u *unpacker) resolveDir() error {
+	dir, err := filepath.Abs(u.into.Dir)
+	if err != nil {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := vfs.MkdirAllSynced(u.made, parent); err != nil {
+		return err
+	}
+	if parent, err = filepath.EvalSymlinks(parent); err != nil {
+		return err
+	}
+	u.out.Dir = filepath.Join(parent, filepath.Base(dir))
+	info, err := os.Lstat(u.out.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !info.IsDir() {
+		err = fs.ErrExist
+	}
+	if err != nil {
+		return segno.NewError(segno.KindConflict, "", "", err)
+	}
+	there, err := os.ReadDir(u.out.Dir)
+	if err == nil && len(there) > 0 {
+		return segno.Errorf(segno.KindConflict, "", "", "the directory is not empty").WithHint("name a directory that does not exist")
+	}
+	return err
+}
+
+// mkdirAll makes a directory of the stage.
+func (u *unpacker) mkdirAll(dir string) error { return vfs.MkdirAll(u.into.FS, dir) }
+
+// publish makes the loaded tree appear as Dir.
+func (u *unpacker) publish(root string) (err error) {
+	fsys, dir := u.into.FS, u.out.Dir
+	if err := u.removeSessions(); err != nil {
+		return err
+	}
+	if err := fsys.Chmod(root, 0o755); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(dir); err == nil { // os.Rename does not replace a directory
+		if err := fsys.Remove(dir); err != nil { // it removes no directory that is not empty
+			return err
+		}
+		defer func() {
+			if err != nil {
+				_ = fsys.Mkdir(dir, 0o755) // the caller needs the first error
+			}
+		}()
+	}
+	if err := fsys.Rename(root, dir); err != nil {
+		return err
+	}
+	if err = fsys.SyncDir(filepath.Dir(dir)); err != nil && fsys.Rename(dir, root) != nil {
+		u.made.created = nil // Dir cannot be withdrawn, so its sessions stay, too
+	}
+	return err
+}
+
+// removeSessions removes from the loaded tree the sessions, which are in the homes of their agents by now.
+func (u *unpacker) removeSessions() error {
+	for _, a := range u.out.Agents {
+		if err := os.RemoveAll(filepath.Join(u.loaded(), "agents", a.Name, string(archive.Session))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe returns err as an error about Dir, which a user knows, and not about the stage.
+func (u *unpacker) describe(err error) error {
+	const op = "unpack archive"
+	var known *segno.Error
+	if !errors.As(err, &known) {
+		kind := segno.KindOf(err)
+		if kind == segno.KindInternal {
+			kind = segno.KindIO
+		}
+		return segno.NewError(kind, op, u.into.Dir, err)
+	}
+	if known.Name == u.loaded() || known.Name == "" {
+		known.Op, known.Name = op, u.into.Dir
+	}
+	return err
+}

@@ -1,0 +1,49 @@
+package sessionfile
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/dalsegno/segno"
+)
+
+// ErrStale is the cause of an error of [CopySource.EachLine] for other bytes than those of
+// the position.
+var ErrStale = errors.New("the bytes at the position changed")
+
+// CopySource is a place that may have the bytes of a position.
+type CopySource struct {
+	Op       string // for errors
+	Name     string // of the file
+	Position *segno.Position
+	Open     func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// EachLine calls do for each line of the position. It returns the error of do separately,
+// because after another error the caller may try another copy.
+func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr, doErr error) {
+	in, err := s.Open(ctx)
+	if err != nil {
+		return err, nil
+	}
+	defer in.Close()
+	a := NewReadAhead(ctx, io.LimitReader(in, s.Position.Offset))
+	defer a.Close()
+	l := NewLineReader(a, 0)
+	for at := range l.All() {
+		if err := do(at); err != nil {
+			return nil, err
+		}
+	}
+	torn, err := l.End()
+	switch {
+	case err != nil:
+		return err, nil
+	case !a.Is(s.Position):
+		return segno.NewError(segno.KindCorrupt, s.Op, s.Name, ErrStale), nil
+	case torn > 0:
+		return segno.Errorf(segno.KindCorrupt, s.Op, s.Name, "the position is in the middle of a line"), nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,83 @@
+package sessionfile
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/dalsegno/segno"
+	"github.com/google/uuid"
+)
+
+// maxSession is the length of the longest session id that is accepted.
+const maxSession = 128
+
+// CheckSession returns an error unless a session id may become a part of a path.
+func CheckSession(op string, id segno.SessionID) error {
+	invalid := func(why string) error { return segno.Errorf(segno.KindInvalid, op, "", "the session id %s", why) }
+	switch {
+	case id == "":
+		return invalid("is empty")
+	case id[0] == '-':
+		return invalid("begins with a dash, like a command-line option")
+	case len(id) > maxSession:
+		return invalid("is too long")
+	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+		return invalid("contains characters other than letters, digits, - and _")
+	}
+	return nil
+}
+
+// CheckNewSession returns an error unless id can be the id of a new session. The agent
+// resumes UUIDs only.
+func CheckNewSession(op string, id segno.SessionID) error {
+	if err := CheckSession(op, id); err != nil {
+		return err
+	}
+	if len(id) != 36 || uuid.Validate(string(id)) != nil {
+		return segno.Errorf(segno.KindInvalid, op, string(id), "the session id is not a UUID")
+	}
+	return nil
+}
+
+// OpenRegular opens a plain file for reading. Paths come from hooks and archives, so a
+// FIFO or a device that took the file's place must not block the process: for anything but
+// a plain file the error is [fs.ErrNotExist].
+func OpenRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) { // a socket
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// IOError wraps an error of the operating system or of a context in a [segno.Error] of the
+// matching kind. It returns nil and errors that wrap a [segno.Error] as they are.
+func IOError(op, name string, err error) error {
+	var known *segno.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	kind := segno.KindIO
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		kind = segno.KindNotFound
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		kind = segno.KindCancelled
+	}
+	return segno.NewError(kind, op, name, err)
+}

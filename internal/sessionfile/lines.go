@@ -1,0 +1,161 @@
+package sessionfile
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"iter"
+
+	"github.com/dalsegno/segno"
+)
+
+// BlockSize is how much is read and written at once, and the size of the
+// largest object a transcript is stored in.
+const BlockSize = 1 << 20
+
+// LineReader reads whole lines, however long.
+type LineReader struct {
+	in      *bufio.Reader
+	partial []byte // a line that does not fit into the buffer of in, or the torn last one
+	Offset  int64
+	Number  int
+	err     error
+}
+
+// NewLineReader reads r. Its first byte is at offset in its file.
+func NewLineReader(r io.Reader, offset int64) *LineReader {
+	return &LineReader{in: bufio.NewReaderSize(r, 64<<10), Offset: offset}
+}
+
+// Line is one whole line with its newline. Its bytes are valid until the next line is read.
+type Line struct {
+	Bytes  []byte
+	Offset int64
+	Number int // from 1, counted from where reading began
+}
+
+// Next returns the next line that ends in a newline. It returns false at the end and at an
+// error; see [LineReader.End].
+func (l *LineReader) Next() (Line, bool) {
+	l.partial = l.partial[:0]
+	for l.err == nil {
+		var text []byte
+		if text, l.err = l.in.ReadSlice('\n'); l.err == nil && len(l.partial) == 0 {
+			return l.take(text), true
+		}
+		l.partial = append(l.partial, text...)
+		if l.err == nil {
+			return l.take(l.partial), true
+		}
+		if errors.Is(l.err, bufio.ErrBufferFull) {
+			l.err = nil
+		}
+	}
+	return Line{}, false
+}
+
+func (l *LineReader) take(text []byte) Line {
+	l.Number++
+	l.Offset += int64(len(text))
+	return Line{text, l.Offset - int64(len(text)), l.Number}
+}
+
+// All yields the lines up to the end or an error; see [LineReader.End].
+func (l *LineReader) All() iter.Seq[Line] {
+	return func(yield func(Line) bool) {
+		for at, ok := l.Next(); ok && yield(at); at, ok = l.Next() {
+		}
+	}
+}
+
+// End returns the error that ended the reading, nil for the end of the file,
+// and how many bytes follow the last newline.
+func (l *LineReader) End() (torn int, err error) {
+	if l.err == io.EOF { //nolint:errorlint // an error of a store may wrap the EOF of a connection
+		return len(l.partial), nil
+	}
+	return len(l.partial), l.err
+}
+
+// ReadAhead is a reader that reads and hashes in a goroutine, a few blocks in front of its
+// user.
+type ReadAhead struct {
+	full  chan block
+	free  chan []byte
+	stop  context.CancelFunc
+	done  chan struct{}
+	now   block  // that is being read
+	rest  []byte // of now
+	hash  hash.Hash
+	total int64
+}
+
+// block is the result of one read.
+type block struct {
+	buf []byte
+	n   int
+	err error
+}
+
+// NewReadAhead starts reading r. The caller must call Close.
+func NewReadAhead(ctx context.Context, r io.Reader) *ReadAhead {
+	const buffers = 3
+	ctx, stop := context.WithCancel(ctx)
+	// full has room for one block more than there are buffers, so that run can always
+	// report the end of ctx.
+	a := &ReadAhead{full: make(chan block, buffers+1), free: make(chan []byte, buffers), stop: stop, done: make(chan struct{}), hash: sha256.New()}
+	for range buffers {
+		a.free <- make([]byte, BlockSize)
+	}
+	go a.run(ctx, r)
+	return a
+}
+
+func (a *ReadAhead) run(ctx context.Context, r io.Reader) {
+	defer close(a.done)
+	for {
+		select {
+		case <-ctx.Done():
+			a.full <- block{err: ctx.Err()}
+			return
+		case buf := <-a.free:
+			n, err := r.Read(buf)
+			a.hash.Write(buf[:n])
+			a.total += int64(n)
+			a.full <- block{buf, n, err}
+			if err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (a *ReadAhead) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 && a.now.err == nil {
+		if a.now.buf != nil {
+			a.free <- a.now.buf
+		}
+		a.now = <-a.full
+		a.rest = a.now.buf[:a.now.n]
+	}
+	n := copy(p, a.rest)
+	if a.rest = a.rest[n:]; len(a.rest) > 0 {
+		return n, nil
+	}
+	return n, a.now.err
+}
+
+// Is reports whether the bytes read are the bytes before p's offset. It stops the reading.
+func (a *ReadAhead) Is(p *segno.Position) bool {
+	a.Close()
+	return a.total == p.Offset && segno.Hash(a.hash.Sum(nil)) == p.SHA256
+}
+
+// Close ends the goroutine.
+func (a *ReadAhead) Close() {
+	a.stop()
+	<-a.done
+}

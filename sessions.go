@@ -1,0 +1,58 @@
+package segno
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// SessionFile is a session on the disk, as the directory that has it shows it.
+type SessionFile struct {
+	Session  SessionID
+	Path     string
+	Bytes    int64
+	Modified time.Time
+}
+
+// SessionHeader is what the beginning and the end of a session's transcript show.
+type SessionHeader struct {
+	Dir   string // the directory the session runs in, "" if the transcript does not show it
+	Title string // the title, or the first prompt in full, or ""
+	Turns int    // -1 if the transcript was not read whole, so they are not known
+	// End is the offset behind the last record of the conversation. A capture up to
+	// there has the whole conversation. It is 0 if there is no conversation.
+	End int64
+}
+
+// Discovery is the ability of a [Transcript] to list the sessions on this machine.
+type Discovery interface {
+	// Sessions yields the agent's sessions in no order, without opening a file. A session
+	// that cannot be one of the agent's (a FIFO, a link that leads out of the agent's
+	// directory) or that cannot be read is yielded as an [Error] that names it, and the list goes on.
+	Sessions(ctx context.Context) iter.Seq2[SessionFile, error]
+	// Header reads a session of at most the given number of bytes whole, and only the
+	// beginning and the end of a larger one: no more than 128 KiB.
+	Header(ctx context.Context, file SessionFile, most int64) (SessionHeader, error)
+	// Running returns the sessions that a process has open, and the process.
+	Running(ctx context.Context) map[SessionID]int
+	// Retention returns the age, counted from the last change, at which the agent may delete a
+	// session. ok is false if the agent deletes none.
+	Retention() (age time.Duration, ok bool)
+}
+
+// Restorer is the ability of a [Transcript] to write a session back that the agent no longer has.
+type Restorer interface {
+	// Restore writes the bytes of p and its sidecars, exactly as they were captured, to where
+	// the agent looks for the session in dir. The error is [KindConflict] if the agent has
+	// anything of that name with other bytes. Nothing is written then.
+	Restore(ctx context.Context, p Position, dir string, o Objects) (Source, error)
+}
+
+// TurnCapturer is the ability of a [Transcript] to capture several turns at once.
+type TurnCapturer interface {
+	// CaptureTurns is Capture, except that Earlier has all completed turns behind prev before
+	// the newest one, and Follows is the leaf before the oldest of them. If of is not nil, the
+	// session is a fork of a session at that position: the log of the new position may then
+	// refer to the log of of, which is in o, as that of CaptureCut.
+	CaptureTurns(ctx context.Context, src Source, prev, of *Position, o Objects, b Batch, known func(leaf string) bool) (Captured, error)
+}

@@ -1,0 +1,64 @@
+package claude
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+)
+
+var _ segno.Restorer = (*Transcripts)(nil)
+
+// Restore writes a session that the agent deleted back, under its own id, byte for byte: the
+// transcript up to p and its sidecars. The session runs in dir. A sidecar that the agent still
+// has with other bytes is a [segno.KindConflict], too, because nothing of the agent's is replaced.
+func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
+	const op = "restore session"
+	k := &restoration{cut{installer: installer{c: c, op: op}, p: p, to: segno.Target{Session: p.Session, Dir: dir}, objects: o}}
+	k.p.Path = "" // the agent's file is gone; the bytes come from the store
+	err := k.check()
+	if err == nil {
+		err = k.install(ctx, p.Session, k)
+	}
+	if err != nil {
+		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
+	}
+	return segno.Source{Session: p.Session, Path: k.path, Dir: dir}, nil
+}
+
+// restoration is a session as it was captured.
+type restoration struct{ cut }
+
+func (k *restoration) check() error {
+	if k.p.Offset <= 0 || k.p.Log.IsZero() || k.objects == nil {
+		return segno.Errorf(segno.KindInvalid, k.op, string(k.p.Session), "the store has no bytes of it")
+	}
+	if err := sessionfile.CheckNewSession(k.op, k.p.Session); err != nil {
+		return err
+	}
+	var err error
+	if k.path, err = k.c.path(k.p.Session, k.to.Dir); err != nil {
+		return segno.NewError(segno.KindInvalid, k.op, k.to.Dir, err)
+	}
+	existing, err := k.c.files(k.p.Session)
+	if err != nil {
+		return err
+	}
+	for _, other := range existing {
+		if other != k.path { // at k.path itself publish compares the bytes
+			return k.conflict(other, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+func (k *restoration) writeTranscript(ctx context.Context) error {
+	copies := k.c.copies(k.op, &k.p, k.objects) // the last one is the store's
+	readErr, writeErr := copies[len(copies)-1].EachLine(ctx, func(l sessionfile.Line) error {
+		_, err := k.out.Write(l.Bytes)
+		return err
+	})
+	return cmp.Or(writeErr, readErr)
+}

@@ -113,6 +113,8 @@ func notCoveredReason(name string) string {
 	switch name {
 	case "hook.log", "hook.log.old":
 		return " (errors of hooks, which name paths)"
+	case "archives":
+		return " (digests of archives, and hashes of contents without secrets)"
 	case "backup":
 		return " (the agent's settings from before segno was enabled)"
 	case "trusted":

@@ -108,10 +108,16 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 	if p.readOnly() {
 		return res, segno.Errorf(segno.KindRefused, c.op, p.Store, "the store is read-only").WithHint("make it writable, or use another store")
 	}
+	for _, name := range convertedNames() {
+		if fi, err := os.Lstat(filepath.Join(p.Store, name)); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return res, segno.Errorf(segno.KindRefused, c.op, p.Store, "%s is a symlink, and its target would not be deleted", name).
+				WithHint("move its target into the store")
+		}
+	}
 	if err := p.settle(ctx, c); err != nil {
 		return res, err
 	}
-	lock, err := sealing.Exclude(ctx, p.fs(), p.Store, cmp.Or(p.StoreWait, lockWait))
+	lock, err := sealing.Exclude(ctx, p.Store, cmp.Or(p.StoreWait, lockWait))
 	if err != nil {
 		return res, err
 	}
@@ -319,7 +325,7 @@ func (p Place) recover(ctx context.Context, readOnly bool, wait time.Duration) (
 	case readOnly:
 		return nil
 	}
-	lock, err := sealing.Exclude(ctx, p.fs(), p.Store, wait)
+	lock, err := sealing.Exclude(ctx, p.Store, wait)
 	if err != nil {
 		if !decided {
 			return nil // other processes use the store in its present form

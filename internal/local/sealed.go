@@ -52,7 +52,7 @@ func (p Place) describe(f *sealing.File) *Sealed {
 func (p Place) hold(ctx context.Context, readOnly bool) (*hold, error) {
 	wait := cmp.Or(p.StoreWait, lockWait)
 	for completed := false; ; completed = true {
-		lock, err := sealing.Share(ctx, p.fs(), p.Store, wait)
+		lock, err := sealing.Share(ctx, p.Store, wait)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -484,5 +486,108 @@ func TestKilledInMidConversion(t *testing.T) {
 		}
 	}
 	t.Logf("after %d of %d kills the store was sealed", sealed, kills)
+	g.checkStore()
+}
+
+// retryWhileBusy calls f until it returns another error than that the store is busy.
+func retryWhileBusy(f func() error) error {
+	for {
+		if err := f(); segno.KindOf(err) != segno.KindBusy {
+			return err
+		}
+	}
+}
+
+// recordTurn records a turn as three hooks do.
+func recordTurn(ctx context.Context, place local.Place, project string, key segno.TurnKey) error {
+	src := segno.Source{Session: "session", Dir: project}
+	hook := func(f func(*timeline.Timeline) error) error {
+		return retryWhileBusy(func() error {
+			return withTimelineAt(ctx, place, project, func(_ context.Context, _ *local.Store, tl *timeline.Timeline) error { return f(tl) })
+		})
+	}
+	err := hook(func(tl *timeline.Timeline) error {
+		_, err := tl.BeginTurn(ctx, timeline.Prompt{Key: key, Agent: "test", Source: src, Text: "prompt"})
+		return err
+	})
+	if err == nil {
+		err = retryWhileBusy(func() error {
+			return place.Spool().AppendEntry(ctx, key, segno.Entry{Kind: segno.EntryNote, Body: []byte(`"a note"`)})
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return hook(func(tl *timeline.Timeline) error {
+		_, err := tl.EndTurn(ctx, timeline.TurnEnd{Key: key, Agent: "test", Source: src})
+		return err
+	})
+}
+
+// TestConversionsBesideTurns records turns, as hooks do, while the store is sealed and unsealed. Each turn that was
+// acknowledged is in the store.
+func TestConversionsBesideTurns(t *testing.T) {
+	g := newFixture(t)
+	g.place.Now = time.Now
+	key := g.keyFile("key")
+	if err := g.turn("first", func() { g.write("a", "1") }); err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	var acknowledged atomic.Int32
+	stop := make(chan struct{})
+	group.Go(func() { // with more writers, no moment may be left for a conversion
+		place := g.place
+		place.StoreWait = 20 * time.Millisecond
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := recordTurn(t.Context(), place, g.project, segno.TurnKey(fmt.Sprint(n))); err != nil {
+				t.Error(err)
+				return
+			}
+			acknowledged.Add(1)
+		}
+	})
+	conversions := 0
+	for range 100 {
+		var err error
+		if g.isSealed() {
+			_, err = g.place.UnsealStore(t.Context(), nil)
+		} else {
+			_, err = g.place.SealStore(t.Context(), local.SealOptions{KeyFile: key})
+		}
+		if err == nil {
+			conversions++
+		} else if segno.KindOf(err) != segno.KindBusy {
+			t.Error(err)
+		}
+		if conversions == 8 {
+			break
+		}
+	}
+	close(stop)
+	group.Wait()
+	t.Logf("%d conversions beside %d turns", conversions, acknowledged.Load())
+	turns := 0
+	s, err := g.place.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c, err := range s.Checkpoints(t.Context(), segno.CheckpointQuery{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Kind == segno.CheckpointTurn && c.Amends == "" && c.Prompt == "prompt" {
+			turns++
+		}
+	}
+	g.must(s.Close())
+	if turns != int(acknowledged.Load()) || turns == 0 || conversions == 0 {
+		t.Errorf("%d turns were acknowledged, and the store has %d", acknowledged.Load(), turns)
+	}
 	g.checkStore()
 }

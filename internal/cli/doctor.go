@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,8 @@ type doctorResult struct {
 	// Unrecorded are sessions of the last day whose turns were not recorded.
 	Unrecorded []spool.Unrecorded `json:"unrecorded"`
 	Healthy    bool               `json:"healthy"`
+
+	storeHint string // against StoreErr
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -66,6 +69,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 		res.Sealed, _ = place.Sealed() // an error also prevents the store from being opened
 		if err := res.readStore(ctx, place); err != nil {
 			res.StoreErr = err.Error()
+			if segno.KindOf(err) == segno.KindRefused {
+				res.storeHint = segno.HintOf(err)
+			}
 		}
 	}
 	fires := res.probeHooks(ctx, place, a.Environ())
@@ -145,7 +151,7 @@ func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
 func (r *doctorResult) hint(fires bool) string {
 	switch {
 	case r.StoreErr != "":
-		return "repair the store, or name another with --store"
+		return cmp.Or(r.storeHint, "repair the store, or name another with --store")
 	case !fires:
 		return "run 'segno enable claude'"
 	case r.DirErr != "":

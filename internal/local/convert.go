@@ -102,17 +102,8 @@ type conversion struct {
 }
 
 func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err error) {
-	if !p.Exists() {
-		return res, segno.NewError(segno.KindNotFound, c.op, p.Store, nil).WithHint("record something first, or use --store PATH")
-	}
-	if p.readOnly() {
-		return res, segno.Errorf(segno.KindRefused, c.op, p.Store, "the store is read-only").WithHint("make it writable, or use another store")
-	}
-	for _, name := range convertedNames() {
-		if fi, err := os.Lstat(filepath.Join(p.Store, name)); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return res, segno.Errorf(segno.KindRefused, c.op, p.Store, "%s is a symlink, and its target would not be deleted", name).
-				WithHint("move its target into the store")
-		}
+	if err := p.checkConvertible(c.op); err != nil {
+		return res, err
 	}
 	if err := p.settle(ctx, c); err != nil {
 		return res, err
@@ -154,6 +145,23 @@ func (p Place) convert(ctx context.Context, c conversion) (res Conversion, err e
 	return res, err
 }
 
+// checkConvertible returns an error if no conversion of the store is possible.
+func (p Place) checkConvertible(op string) error {
+	switch {
+	case !p.Exists():
+		return segno.NewError(segno.KindNotFound, op, p.Store, nil).WithHint("record something first, or use --store PATH")
+	case p.readOnly():
+		return segno.Errorf(segno.KindRefused, op, p.Store, "the store is read-only").WithHint("make it writable, or use another store")
+	}
+	for _, name := range convertedNames() {
+		if fi, err := os.Lstat(filepath.Join(p.Store, name)); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return segno.Errorf(segno.KindRefused, op, p.Store, "%s is a symlink, and its target would not be deleted", name).
+				WithHint("move its target into the store")
+		}
+	}
+	return nil
+}
+
 // check verifies that the store is not in the wanted form already.
 func (c *conversion) check(p Place, present *sealing.File) error {
 	switch {
@@ -166,8 +174,7 @@ func (c *conversion) check(p Place, present *sealing.File) error {
 	return nil
 }
 
-// settle completes what other processes left: deferred commits, interrupted moves and incomplete forks. Objects that
-// open turns staged become part of the database.
+// settle completes what other processes left: deferred commits, interrupted moves and incomplete forks.
 func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	s, err := p.Open(ctx)
 	if err != nil {
@@ -183,19 +190,7 @@ func (p Place) settle(ctx context.Context, c conversion) (err error) {
 	if err := s.RemoveAbandonedForks(ctx); err != nil {
 		return err
 	}
-	if err := p.checkSettled(ctx, c.op); err != nil {
-		return err
-	}
-	turns, err := s.Spool().Turns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range turns {
-		if err := s.Objects().Keep(ctx, t.Staged); err != nil {
-			return fmt.Errorf("keep the objects of an open turn: %w", err)
-		}
-	}
-	return nil
+	return p.checkSettled(ctx, c.op)
 }
 
 // checkSettled returns an error if a turn is open whose process is alive, or if a commit waits for the store. Its staged
@@ -252,13 +247,21 @@ func (p Place) build(ctx context.Context, c conversion, from, to *hold) (done sq
 	return done, ctx.Err()
 }
 
-// buildDatabase writes the database and its packs.
+// buildDatabase writes the database and its packs. Before that it makes the objects that open turns staged a part of the
+// database.
 func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from, to *hold) (sqlite.Converted, error) {
 	source, err := p.openDatabase(ctx, from.keys.Store, false)
 	if err != nil {
 		return sqlite.Converted{}, err
 	}
-	done, err := source.Convert(ctx, filepath.Join(dir, databaseFile), p.databaseOptions(dir, to.keys.Store, false), c.progress)
+	turns, err := p.Spool().Turns(ctx)
+	for i := 0; i < len(turns) && err == nil; i++ {
+		err = source.Objects().Keep(ctx, turns[i].Staged)
+	}
+	var done sqlite.Converted
+	if err == nil {
+		done, err = source.Convert(ctx, filepath.Join(dir, databaseFile), p.databaseOptions(dir, to.keys.Store, false), c.progress)
+	}
 	if err = errors.Join(err, source.Close()); err != nil {
 		return done, err
 	}

@@ -206,7 +206,11 @@ const (
 
 // check checks that m describes a state that can be loaded.
 func (m *Manifest) check() error {
+	if len(m.Agents) > maxAgents {
+		return fmt.Errorf("it has more than %d agents", maxAgents)
+	}
 	names := newNameSet(len(m.Entries))
+	names.mostDirs = maxEntries
 	agents := newNameSet(len(m.Agents))
 	for i, a := range m.Agents {
 		if strings.Contains(a.Name, "/") {

@@ -15,7 +15,8 @@ import (
 
 // Limits of an archive that is read.
 const (
-	maxEntries  = 200_000
+	maxEntries  = 200_000 // also of directories
+	maxAgents   = 1_000
 	maxManifest = 64 << 20
 	maxMetadata = 1 << 20
 	// maxTop is how many files an archive has beside the entries.
@@ -156,7 +157,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if n > maxEntries+maxTop {
 		return fmt.Errorf("it has %d files, more than %d", n, maxEntries)
 	}
-	if size > int64(n)*(centralSize+maxNameBytes+32) {
+	if size > int64(n)*(centralSize+32)+maxManifest { // the manifest has all names, too
 		return errors.New("the directory is larger than its files need")
 	}
 	directory, err := r.read(nil, offset, size)

@@ -43,6 +43,10 @@ func TestHostileManifests(t *testing.T) {
 				m.Agents = append(m.Agents, AgentInfo{Name: fmt.Sprintf("%07d", i)})
 			}
 		}, many(20_000, func(i int) string { return fmt.Sprintf("agents/0099999/workspace/%06d", i) })},
+		"omitted": {func(m *Manifest) { m.Omitted = make([]Omission, 250_000) }, nil},
+		"findings": {func(m *Manifest) {
+			m.Omitted = []Omission{{Findings: make([]string, 600_000)}, {Findings: make([]string, 600_000)}}
+		}, nil},
 		"links": {func(m *Manifest) {
 			target := strings.Repeat("x/", 300) + strings.Repeat("../", 60) + "l00000"
 			for i := range 20_000 {

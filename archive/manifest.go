@@ -301,6 +301,9 @@ func (m *Manifest) checkOthers(names *nameSet) error {
 	if len(m.Dirs)+len(m.Links) > maxEntries {
 		return fmt.Errorf("it has more than %d directories and links", maxEntries)
 	}
+	if len(m.Omitted) > maxEntries {
+		return fmt.Errorf("it lists more than %d files that were left out", maxEntries)
+	}
 	for i, d := range m.Dirs {
 		_, tier, _, _ := splitPath(d)
 		if err := m.checkPath(d, tier, names); err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -335,6 +336,10 @@ func (r *Reader) checkPlan() error {
 	}
 	if err := r.findSources(first); err != nil {
 		return err
+	}
+	// No signature covers the metadata, so they must not contradict what one covers.
+	if names, format := describeAgents(m.Agents); !slices.Equal(r.metadata.Agents, names) || r.metadata.SessionFormat != format {
+		return fmt.Errorf("%s names other agents or another format of their sessions than the manifest", metadataName)
 	}
 	return m.check()
 }

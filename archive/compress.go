@@ -180,6 +180,9 @@ func (p *packer) small(i *item) error {
 		_, _ = s.Write(p.content)
 		p.found(s.Close(), i.sum)
 	}
+	if i.scanOnly {
+		return nil
+	}
 	rest := p.shared.small(i, p.content)
 	packed, method, err := p.encoder.encode(rest, i.tier)
 	if err != nil {
@@ -210,7 +213,11 @@ func (p *packer) large(ctx context.Context, i *item) error {
 	if i.shared != nil {
 		skip = i.shared.Size
 	}
-	packed, method, err := p.encoder.stream(p.body, i.tier, i.file.Size-skip)
+	e := p.encoder
+	if i.scanOnly {
+		e = &encoder{dry: true}
+	}
+	packed, method, err := e.stream(p.body, i.tier, i.file.Size-skip)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ type AgentState struct {
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
 	Thread    []File // see package internal/pack
+	// Scanned is searched for secrets like the other files and is not in the archive: it is content
+	// that Thread has in pieces, across which a value may go.
+	Scanned []File
 }
 
 // A File is a file of a state, whose content is read when it is written.

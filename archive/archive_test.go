@@ -171,7 +171,7 @@ func TestSmallSessionFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context()); err != nil {
+	if err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -319,7 +319,7 @@ func TestEveryByte(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return r.Manifest().Digest, r.Verify(t.Context())
+		return r.Manifest().Digest, r.Verify(t.Context(), nil)
 	}
 	accepted := 0
 	for i := range data {

@@ -284,7 +284,7 @@ func (p *printer) skipped(list []archive.Omission) {
 
 // dryUnpack checks the archive and prints what unpack would make.
 func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult, into pack.Into) error {
-	if err := r.Verify(ctx); err != nil {
+	if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 		return explainBadArchive(err)
 	}
 	res.Skipped, res.Instructions = []archive.Omission{}, []string{}

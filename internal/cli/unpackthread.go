@@ -28,7 +28,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 		return usage(errors.New("--tier and --agent do not choose parts of a thread"))
 	}
 	if a.dryRun {
-		if err := r.Verify(ctx); err != nil {
+		if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 			return explainBadArchive(err)
 		}
 		res.Skipped, res.Instructions = []archive.Omission{}, []string{}

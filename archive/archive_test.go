@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
@@ -442,7 +443,57 @@ func TestAWriteEndsInTheMiddleOfALargeFile(t *testing.T) {
 	if !errors.Is(err, segno.KindCancelled) || reads != 10 {
 		t.Errorf("after %d reads: %v", reads, err)
 	}
+	f.Size = -1
+	if _, err := Write(t.Context(), filepath.Join(dir, "a.ckpt"), State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{}); !errors.Is(err, segno.KindInvalid) {
+		t.Errorf("a file of -1 bytes: %v", err)
+	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestALoadEndsInTheMiddleOfALargeFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.ckpt")
+	f := File{Path: "large", Size: 64 << 20, Open: func() (io.ReadCloser, error) { return endless{func() {}}, nil }}
+	mustWrite(t, name, State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{})
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, err := range map[string]error{
+		"copy":   r.copyEntry(&unpacker{ctx: ctx}, io.Discard, 0),
+		"verify": r.Verify(ctx),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := r.Load(ctx, Into{Dir: filepath.Join(dir, "in")}); !errors.Is(err, segno.KindCancelled) {
+		t.Errorf("load: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestASealedArchiveOfOneFile has workers that have nothing to do.
+func TestASealedArchiveOfOneFile(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("a.txt", "a")}}}}, WriteOptions{Recipients: []age.Recipient{key.Recipient()}})
+	r, err := OpenSealed(name, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

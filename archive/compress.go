@@ -59,18 +59,21 @@ type compressor struct {
 
 // run fills in the items. Each body belongs to one worker, and is nil in a dry run.
 func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// A large file that is begun last would keep one worker busy and the others idle.
 	queue := slices.Clone(items)
 	slices.SortStableFunc(queue, func(a, b *item) int {
 		return cmp.Compare(max(b.file.Size, inMemory), max(a.file.Size, inMemory))
 	})
 	var group sync.WaitGroup
+	var failed sync.Once
+	var failure error // the first: others may only be that the context ended
 	for _, body := range bodies {
 		group.Go(func() {
 			if err := c.work(ctx, queue, body); err != nil {
-				cancel(err)
+				failed.Do(func() { failure = err })
+				cancel()
 			}
 		})
 	}
@@ -78,7 +81,10 @@ func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) 
 	slices.SortFunc(c.findings, func(a, b secret.Finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
-	return context.Cause(ctx)
+	if failure == nil {
+		failure = ctx.Err()
+	}
+	return failure
 }
 
 // work takes items from the queue until it is empty.

@@ -60,6 +60,9 @@ func newPlan(state State) (*plan, error) {
 		p.manifest.Agents = []AgentInfo{}
 	}
 	for _, i := range p.items {
+		if i.file.Size < 0 {
+			return nil, &stateError{fmt.Sprintf("%s has %d bytes", segno.QuotePath(i.name), i.file.Size)}
+		}
 		p.bytes += i.file.Size
 	}
 	if len(p.items) > maxEntries {

@@ -29,17 +29,16 @@ const (
 
 // An unpacker reads file after file of archives with the same memory. It reads one at a time.
 type unpacker struct {
-	small  []byte        // a header and its content
-	memory bytes.Reader  // of small
-	stream *bufio.Reader // of a larger file
+	ctx    context.Context // ends a copy; nil is Background
+	small  []byte          // a header and its content
+	memory bytes.Reader    // of small
+	stream *bufio.Reader   // of a larger file
 	flate  io.ReadCloser
 	zstd   *zstd.Decoder
 	buffer []byte        // for copies
 	file   *bufio.Writer // that is written
 	want   []byte        // a header
-
-	ctx   context.Context // of the operation, or nil
-	meter *meter          // of the operation, or nil
+	meter  *meter        // counts the content; nil if ctx is nil
 }
 
 func (u *unpacker) close() {

@@ -27,8 +27,8 @@ type Redactor struct {
 	MaxEntries, MaxDirs int
 
 	entries, dirs int
-	trees map[redactKey]redacted
-	times map[redactKey]segno.Hash
+	trees         map[redactKey]redacted
+	times         map[redactKey]segno.Hash
 }
 
 type redactKey struct {

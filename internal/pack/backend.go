@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
 // A backend is how archives keep the sessions of one agent.
@@ -44,6 +45,12 @@ func backends() []backend {
 		credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
 		slug:        claude.Slug,
 		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
+	}, {
+		agent: codex.Agent, format: "codex-v1", homeVar: "CODEX_HOME", homeDir: ".codex",
+		// A cut is one rollout below sessions. Another program may pack what Codex itself wrote, but
+		// not compressed: the limits of an archive do not bound the size of its content.
+		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
+		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
 	}}
 }
 

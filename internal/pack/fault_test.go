@@ -139,6 +139,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(killAt) == "" {
 		os.Exit(m.Run())
 	}
+	if os.Getenv(killStore) != "" {
+		os.Exit(importAndDie())
+	}
 	os.Exit(unpackAndDie())
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,8 @@ func soundParts(t *testing.T) *parts {
 	must(t, cleanup())
 	return p
 }
+
+func (p *parts) clone(t testing.TB) *parts { return &parts{t, maps.Clone(p.files)} }
 
 // edit replaces text in a file, which must have it.
 func (p *parts) edit(name, old, replacement string) {
@@ -105,6 +108,8 @@ func TestHostileThreads(t *testing.T) {
 		return string(h[:])
 	}
 	const treeHead = "segno tree 1\n"
+	sound, m := soundParts(t), newMachine(t)
+	dir := filepath.Join(m.dir, "in")
 	fileEntry := func(p *parts, kind, name string, mode ...byte) string {
 		content := p.put("x")
 		return kind + string(rune(len(name))) + name + string(append(mode, 1)) + raw(content) + "\x00"
@@ -193,10 +198,8 @@ func TestHostileThreads(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := soundParts(t)
+			p := sound.clone(t)
 			forge(p)
-			m := newMachine(t)
-			dir := filepath.Join(m.dir, "in")
 			_, err := m.importer().Thread(t.Context(), p.write(), pack.Into{Dir: dir, TrustSession: true})
 			if kind := segno.KindOf(err); kind != segno.KindCorrupt && kind != segno.KindNewer && kind != segno.KindInvalid {
 				t.Errorf("error %v (%s)", err, kind)
@@ -206,6 +209,9 @@ func TestHostileThreads(t *testing.T) {
 			m.isEmpty(dir)
 		})
 	}
+	// The same parts, when nothing is forged, are sound.
+	_, err := m.importer().Thread(t.Context(), sound.write(), pack.Into{Dir: dir, TrustSession: true})
+	must(t, err)
 }
 
 // isEmpty checks that an import left nothing.

@@ -16,6 +16,18 @@
 // files that [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's
 // session. The part of a path that the agent derives from the working directory is @cwd. The
 // same checkpoint gives the same bytes on every machine.
+//
+// # Threads
+//
+// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] puts it into
+// another store; package archive specifies the tier. An import writes the objects first, then
+// makes the directory and the thread with its first commit, puts the files of the head into
+// place, and makes the other commits, of which the last one moves the head and gives the directory to
+// the thread. All ids of commits are derived from the digest of the archive and the id of the
+// thread. So an import that was killed is completed by the next one, and one that is complete
+// changes nothing. Sessions of the chain are not continued: the next command cuts
+// one from the objects. Roots and directories in checkpoints stay those of the old
+// machine, because they are history; timeline maps them where a session continues.
 package pack
 
 import (

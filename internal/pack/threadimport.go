@@ -436,7 +436,14 @@ func (x *threadImport) putFiles(ctx context.Context) error {
 	if err == nil && len(conflicts) > 0 {
 		err = segno.Errorf(segno.KindConflict, opImport, filepath.Join(x.rec.Path, conflicts[0].Path), "%s", conflicts[0].Why)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	// A scan removes the temporary files of an earlier import that was interrupted, and makes the
+	// index for the first command there.
+	batch := x.Store.Objects().Batch()
+	_, err = ws.Snapshot(ctx, batch)
+	return errors.Join(err, batch.Close())
 }
 
 // putCommits makes the other commits.

@@ -79,7 +79,7 @@ func (t *threadReader) read(name string) ([]byte, error) {
 func (t *threadReader) commits(ctx context.Context, visit func(*node) error) error {
 	in, out := io.Pipe()
 	go func() { out.CloseWithError(t.r.ReadFile(t.root+commitsFile, out)) }()
-	defer in.Close()
+	defer func() { _ = in.Close() }() // ends the goroutine
 	lines := &lineReader{from: bufio.NewReaderSize(in, 1<<20)}
 	for {
 		n, err := lines.next()

@@ -466,7 +466,7 @@ func TestALoadEndsInTheMiddleOfALargeFile(t *testing.T) {
 	cancel()
 	for what, err := range map[string]error{
 		"copy":   r.copyEntry(&unpacker{ctx: ctx}, io.Discard, 0),
-		"verify": r.Verify(ctx),
+		"verify": r.Verify(ctx, nil),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", what, err)

@@ -38,7 +38,7 @@ type unpacker struct {
 	buffer []byte        // for copies
 	file   *bufio.Writer // that is written
 	want   []byte        // a header
-	meter  *meter        // counts the content; nil if ctx is nil
+	meter  *meter        // counts the content, or nil
 }
 
 func (u *unpacker) close() {
@@ -238,7 +238,10 @@ func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 	}
 	var content io.Reader = f
 	if u.ctx != nil {
-		content, w = &cancelReader{u.ctx, f}, io.MultiWriter(w, u.meter)
+		content = &cancelReader{u.ctx, f}
+	}
+	if u.meter != nil {
+		w = io.MultiWriter(w, u.meter)
 	}
 	_, err = io.CopyBuffer(w, content, u.buffer)
 	return err

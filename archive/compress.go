@@ -49,10 +49,9 @@ func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 // for each worker. The order of files in a body does not matter.
 type compressor struct {
 	options  *WriteOptions
-	total    int64
+	meter    *meter
 	next     atomic.Int64 // the index of the item that no worker has begun
 	mu       sync.Mutex
-	done     int64
 	findings []secret.Finding
 	shared   *sharer
 	dry      bool // hash and scan only
@@ -105,7 +104,6 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 			own = append(own, i)
-			c.progress(i.file.Size)
 		}
 		return nil
 	}
@@ -117,15 +115,6 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 		i.body = content
 	}
 	return err
-}
-
-func (c *compressor) progress(size int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.done += size
-	if c.options.Progress != nil {
-		c.options.Progress(c.done, c.total)
-	}
 }
 
 func (c *compressor) known(sum [32]byte) bool {
@@ -190,7 +179,9 @@ func (p *packer) small(i *item) error {
 	}
 	i.header = header{name: i.stored(), method: method, crc: crc32.ChecksumIEEE(rest), compressed: int64(len(packed)),
 		size: int64(len(rest)), executable: i.file.Executable}
-	_, err = p.body.Write(packed)
+	if _, err = p.body.Write(packed); err == nil {
+		_, err = p.meter.Write(p.content)
+	}
 	return err
 }
 
@@ -227,7 +218,7 @@ func (p *packer) large(ctx context.Context, i *item) error {
 	if skip > 0 {
 		stored.w = io.MultiWriter(crc, packed, tail)
 	}
-	err = copyFile(ctx, io.MultiWriter(scan, prefixes, stored), &i.file)
+	err = copyFile(ctx, io.MultiWriter(scan, prefixes, stored, p.meter), &i.file)
 	findings := scan.close()
 	if err == nil {
 		err = packed.Close()

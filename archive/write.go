@@ -123,7 +123,7 @@ func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, erro
 	}
 	p, err := newPlan(state)
 	if err == nil {
-		c := &compressor{options: &o, total: p.bytes, shared: &sharer{}, dry: true}
+		c := &compressor{options: &o, meter: &meter{report: o.Progress, total: p.bytes}, shared: &sharer{}, dry: true}
 		err = c.run(ctx, p.items, make([]vfs.File, workers()))
 		if err == nil {
 			err = p.judge(c.findings, &o)
@@ -192,7 +192,7 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	c := &compressor{options: &o, total: p.bytes, shared: newSharer(o.Since)}
+	c := &compressor{options: &o, meter: &meter{report: o.Progress, total: p.bytes}, shared: newSharer(o.Since)}
 	if err := c.run(ctx, p.items, bodies); err != nil {
 		return nil, err
 	}

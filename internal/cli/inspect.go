@@ -312,7 +312,7 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
-	if err := r.Verify(ctx); err != nil {
+	if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 		return explainBadArchive(err)
 	}
 	return a.print(res, func(p *printer) {

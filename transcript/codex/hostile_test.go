@@ -425,7 +425,7 @@ func TestRelocate(t *testing.T) {
 	}
 	_, err = other.Relocate(ctx, src, "/a third place")
 	wantKind(t, err, segno.KindConflict)
-	if command := other.Resume(moved); !slices.Equal(command, []string{"codex", "resume", firstID}) {
+	if command := other.Resume(moved); !slices.Equal(command, []string{"codex", "resume", firstID, "-C", "/elsewhere"}) {
 		t.Errorf("resumed with %q", command)
 	}
 }

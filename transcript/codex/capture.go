@@ -43,6 +43,17 @@ func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, of segno
 	return t.out.Position, err
 }
 
+// CaptureTurns is [Transcripts.Capture] for a session that may have had several turns since prev. If
+// the session is a fork of a session at of, the new log derives from of's log if it can.
+func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error) {
+	t := &capture{c: c, op: "capture session", src: src, isFirst: prev == nil, allTurns: true, batch: b, isKnown: known, of: of, objects: o}
+	if prev != nil {
+		t.prev = *prev
+	}
+	err := t.run(ctx)
+	return t.out, err
+}
+
 // capture is the state of one capture.
 type capture struct {
 	c       *Transcripts
@@ -50,8 +61,10 @@ type capture struct {
 	src     segno.Source
 	prev    segno.Position // the position of the capture before
 	isFirst bool           // there is none
-	batch   segno.Batch
-	isKnown func(string) bool // nil knows nothing
+	// allTurns is set if a later capture reports all new turns, too.
+	allTurns bool
+	batch    segno.Batch
+	isKnown  func(string) bool // nil knows nothing
 
 	of      *segno.Position // the session was cut from it; nil for Capture
 	objects segno.Objects   // with of's bytes
@@ -124,8 +137,10 @@ func (t *capture) setTurns() {
 		if shared = t.sharedTurns(); shared > 0 {
 			t.out.Origin = &segno.Origin{Leaf: turns[shared-1].key}
 		}
+	}
+	if t.isFirst || t.allTurns {
 		for _, turn := range turns[shared:max(shared, len(turns)-1)] {
-			if turn.isAnswered && t.of == nil {
+			if turn.isAnswered && (t.of == nil || t.allTurns) && turn.key != t.prev.Leaf && turn.to > t.from {
 				t.out.Earlier = append(t.out.Earlier, segno.TranscriptTurn{Key: segno.TurnKey(turn.key), Prompt: turn.prompt,
 					Position: segno.Position{Leaf: turn.key, Offset: turn.to}})
 			}
@@ -134,6 +149,9 @@ func (t *capture) setTurns() {
 	if shared < len(turns) && newest.key != t.prev.Leaf {
 		t.out.Prompt, t.out.Key, t.out.Text = newest.key, segno.TurnKey(newest.key), newest.prompt
 		t.out.Follows = t.followed()
+		if t.allTurns && t.from > 0 {
+			t.out.Follows = t.prev.Leaf
+		}
 	}
 }
 

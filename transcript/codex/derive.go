@@ -29,13 +29,17 @@ func (t *capture) derive(ctx context.Context, w *sessionfile.LogWriter, sum hash
 		if err != nil || len(head) > sessionfile.BlockSize {
 			continue
 		}
+		size := t.of.Offset - skip + int64(len(head))
+		if len(t.out.Earlier) > 0 && size > t.out.Earlier[0].Position.Offset {
+			break // no log ends where the first own turn does
+		}
 		name, err := t.batch.Put(ctx, head)
 		if err != nil {
 			return 0, err
 		}
 		w.Next = sessionfile.Log{Prev: t.of.Log, Head: sessionfile.Chunk{Name: name, Size: int64(len(head))}, Skip: skip}
-		w.Next.Size = t.of.Offset - skip + w.Next.Head.Size
-		return w.Next.Size, nil
+		w.Next.Size = size
+		return size, nil
 	}
 	sum.Reset()
 	t.hash.Reset()

@@ -34,6 +34,8 @@ type statusResult struct {
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
 
+	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
+
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
 	StoreBytes []byte `json:"store_bytes,omitempty"`
 }
@@ -78,7 +80,13 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 			return err
 		}
 	}
-	return a.print(s, func(p *printer) { writeStatus(p, s) })
+	if s.Purges, err = a.findPurges(ctx, d.store); err != nil {
+		return err
+	}
+	return a.print(s, func(p *printer) {
+		writeStatus(p, s)
+		a.writePurges(p, s.Purges)
+	})
 }
 
 // readSpool reads the open turns of the workspace and counts the commits that wait for the store.

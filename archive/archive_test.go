@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dalsegno/segno"
@@ -154,6 +156,24 @@ func TestTheSameStateIsTheSameArchive(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(dir, ".segno*"))
 	if len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestSmallSessionFiles has files of all sizes around that from which on zstd names it.
+func TestSmallSessionFiles(t *testing.T) {
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}}}}
+	for n := range 300 {
+		s.Agents[0].Session = append(s.Agents[0].Session, content(fmt.Sprintf("%03d", n), strings.Repeat("a", n)))
+	}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, s, WriteOptions{})
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -346,7 +366,7 @@ func TestVerdictsSaveTheScan(t *testing.T) {
 	}
 	p := newPrefixes()
 	_, _ = io.WriteString(p, grown+line)
-	if clean := p.clean(verdicts); clean < int64(len(grown))-prefixStep-1000 {
+	if clean := p.clean(verdicts); clean < int64(len(grown))-2*prefixStep-1000 {
 		t.Errorf("of %d bytes %d are known to be clean", len(grown), clean)
 	}
 	token := `{"text":"ghp_` + strings.Repeat("a1B2c3D4e5F6", 3) + `"}` + "\n"
@@ -366,5 +386,114 @@ func TestLoadReplacesAnEmptyDirectory(t *testing.T) {
 	}
 	if _, err := Load(t.Context(), name, Into{Dir: to}); !errors.Is(err, segno.KindConflict) {
 		t.Errorf("the second load: %v", err)
+	}
+}
+
+func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
+	dir := t.TempDir()
+	scanner, err := secret.New(secret.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verdicts, err := secret.OpenVerdicts(filepath.Join(dir, "verdicts"), scanner.Digest())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack := func(name, text string) error {
+		s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("log", text)}}}}
+		_, err := Write(t.Context(), filepath.Join(dir, name), s, WriteOptions{Scanner: scanner, Verdicts: verdicts})
+		return err
+	}
+	// The line with the key's beginning is the last one before a place with a verdict.
+	const begin = "-----BEGIN RSA PRIVATE KEY-----\n"
+	old := strings.Repeat("a line of no interest\n", prefixStep/22-1)
+	old = strings.Repeat(".", prefixStep-10-len(old)) + old + begin
+	if err := pack("1", old); err != nil {
+		t.Fatal(err)
+	}
+	key := strings.Repeat("MIIEowIBAAKCAQEAx3Jq8Tz0Pz7dGmH2sWkQv9Yt4LbN6oRf1cXe5UaKjB\n", 12) + "-----END RSA PRIVATE KEY-----\n"
+	var found *CheckpointSecretError
+	if err := pack("2", old+key); !errors.As(err, &found) {
+		t.Errorf("a key that is in two parts of a file: %v", err)
+	}
+}
+
+// endless is a file of zeros whose reader calls read for each piece.
+type endless struct{ read func() }
+
+func (e endless) Read(p []byte) (int, error) {
+	e.read()
+	return len(p), nil
+}
+
+func (e endless) Close() error { return nil }
+
+func TestAWriteEndsInTheMiddleOfALargeFile(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	reads := 0
+	f := File{Path: "large", Size: 1 << 40, Open: func() (io.ReadCloser, error) {
+		return endless{func() {
+			if reads++; reads == 10 {
+				cancel()
+			}
+		}}, nil
+	}}
+	dir := t.TempDir()
+	_, err := Write(ctx, filepath.Join(dir, "a.ckpt"), State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{})
+	if !errors.Is(err, segno.KindCancelled) || reads != 10 {
+		t.Errorf("after %d reads: %v", reads, err)
+	}
+	f.Size = -1
+	if _, err := Write(t.Context(), filepath.Join(dir, "a.ckpt"), State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{}); !errors.Is(err, segno.KindInvalid) {
+		t.Errorf("a file of -1 bytes: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestALoadEndsInTheMiddleOfALargeFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "a.ckpt")
+	f := File{Path: "large", Size: 64 << 20, Open: func() (io.ReadCloser, error) { return endless{func() {}}, nil }}
+	mustWrite(t, name, State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{f}}}}, WriteOptions{})
+	r, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for what, err := range map[string]error{
+		"copy":   r.copyEntry(&unpacker{ctx: ctx}, io.Discard, 0),
+		"verify": r.Verify(ctx),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if _, err := r.Load(ctx, Into{Dir: filepath.Join(dir, "in")}); !errors.Is(err, segno.KindCancelled) {
+		t.Errorf("load: %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+// TestASealedArchiveOfOneFile has workers that have nothing to do.
+func TestASealedArchiveOfOneFile(t *testing.T) {
+	key, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	mustWrite(t, name, State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("a.txt", "a")}}}}, WriteOptions{Recipients: []age.Recipient{key.Recipient()}})
+	r, err := OpenSealed(name, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Verify(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

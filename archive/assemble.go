@@ -103,7 +103,23 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 		files = append(files, small{h, bytes.Clone(packed)})
 		return err
 	}
-	err = errors.Join(add(metadataName, metadata), add(manifestName, manifest), add(sumsName, checksums(metadata, manifest, m.Entries)))
+	tops := []namedData{{metadataName, metadata}, {manifestName, manifest}}
+	d := p.delta(o.Since)
+	if d != nil {
+		if err := d.check(m); err != nil {
+			return nil, &stateError{err.Error()}
+		}
+		delta, err := canonical(d)
+		if err != nil {
+			return nil, err
+		}
+		tops = append(tops, namedData{deltaName, delta})
+	}
+	err = errors.Join(add(metadataName, metadata), add(manifestName, manifest), add(sumsName, checksums(tops, m.Entries, d)))
+	if err == nil && d != nil {
+		err = add(deltaName, tops[2].data)
+	}
+	p.tops = len(files)
 	if err == nil && o.Sign != nil {
 		var signature []byte
 		if signature, err = o.Sign(m.Digest); err == nil {
@@ -118,12 +134,13 @@ func (p *plan) writeTo(f io.Writer, top []small) error {
 	w := bufio.NewWriterSize(f, 1<<20)
 	var headers []*header
 	at := int64(0)
+	var record []byte
 	begin := func(h *header) error {
 		h.offset = at
 		headers = append(headers, h)
-		local := h.local()
-		at += int64(len(local)) + h.compressed
-		_, err := w.Write(local)
+		record = h.appendLocal(record[:0])
+		at += int64(len(record)) + h.compressed
+		_, err := w.Write(record)
 		return err
 	}
 	files := func(list []small) error {
@@ -137,10 +154,13 @@ func (p *plan) writeTo(f io.Writer, top []small) error {
 		}
 		return nil
 	}
-	if err := files(top[:3]); err != nil {
+	if err := files(top[:p.tops]); err != nil {
 		return err
 	}
 	for _, i := range p.items {
+		if i.stored() == "" {
+			continue
+		}
 		if err := begin(&i.header); err != nil {
 			return err
 		}
@@ -148,12 +168,13 @@ func (p *plan) writeTo(f io.Writer, top []small) error {
 			return err
 		}
 	}
-	if err := files(top[3:]); err != nil {
+	if err := files(top[p.tops:]); err != nil {
 		return err
 	}
 	directory := int64(0)
 	for _, h := range headers {
-		n, err := w.Write(h.central())
+		record = h.appendCentral(record[:0])
+		n, err := w.Write(record)
 		if err != nil {
 			return err
 		}

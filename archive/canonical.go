@@ -5,8 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -14,9 +15,91 @@ import (
 
 // canonical writes v as JSON in the form of RFC 8785: no white space, keys in the order of
 // their UTF-16 code units, and the shortest escapes. Two documents with the same content are
-// the same bytes.
+// the same bytes. The content is that of encoding/json.
 func canonical(v any) ([]byte, error) {
-	data, err := json.Marshal(v)
+	return canonicalForm{}.append(nil, reflect.ValueOf(v))
+}
+
+// A canonicalForm knows the fields of the types that it has met.
+type canonicalForm map[reflect.Type][]canonicalField
+
+type canonicalField struct {
+	key       string
+	start     string // the key as a document has it: "key":
+	index     int
+	omitEmpty bool
+}
+
+// fields returns the fields of a struct in the order of their keys.
+func (c canonicalForm) fields(t reflect.Type) []canonicalField {
+	if fields, ok := c[t]; ok {
+		return fields
+	}
+	var fields []canonicalField
+	for i := range t.NumField() {
+		key, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		fields = append(fields, canonicalField{key, `"` + key + `":`, i, option == "omitempty"})
+	}
+	slices.SortFunc(fields, func(x, y canonicalField) int { return compareKeys(x.key, y.key) })
+	c[t] = fields
+	return fields
+}
+
+func (c canonicalForm) knows(t reflect.Type) bool {
+	_, known := c[t]
+	return known || isPlain(t)
+}
+
+// isPlain says whether a struct is one of this package's: each field has a key, and
+// encoding/json has no special form for it.
+func isPlain(t reflect.Type) bool {
+	for i := range t.NumField() {
+		key, option, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if key == "" || key == "-" || option != "" && option != "omitempty" {
+			return false
+		}
+	}
+	return !t.Implements(reflect.TypeFor[json.Marshaler]())
+}
+
+func compareKeys(x, y string) int {
+	return slices.Compare(utf16.Encode([]rune(x)), utf16.Encode([]rune(y)))
+}
+
+func (c canonicalForm) append(b []byte, v reflect.Value) ([]byte, error) {
+	switch v.Kind() {
+	case reflect.Invalid:
+		return append(b, "null"...), nil
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool()), nil
+	case reflect.Int, reflect.Int64:
+		return appendInt(b, v.Int())
+	case reflect.String:
+		if v.Type() != reflect.TypeFor[json.Number]() {
+			return appendString(b, v.String())
+		}
+		return appendNumber(b, json.Number(v.String()))
+	case reflect.Pointer, reflect.Interface:
+		return c.append(b, v.Elem())
+	case reflect.Slice:
+		if !v.IsNil() && v.Type().Elem().Kind() != reflect.Uint8 {
+			return c.appendList(b, v)
+		}
+	case reflect.Struct:
+		if c.knows(v.Type()) {
+			return c.appendStruct(b, v)
+		}
+	case reflect.Map:
+		if plain, ok := v.Interface().(map[string]any); ok && plain != nil {
+			return c.appendMap(b, plain)
+		}
+	}
+	return c.appendOther(b, v)
+}
+
+// appendOther writes what is rare as encoding/json understands it.
+func (c canonicalForm) appendOther(b []byte, v reflect.Value) ([]byte, error) {
+	data, err := json.Marshal(v.Interface())
 	if err != nil {
 		return nil, err
 	}
@@ -26,67 +109,86 @@ func canonical(v any) ([]byte, error) {
 	if err := d.Decode(&plain); err != nil {
 		return nil, err
 	}
-	return appendCanonical(nil, plain)
+	return c.append(b, reflect.ValueOf(plain))
 }
 
-func appendCanonical(b []byte, v any) ([]byte, error) {
-	switch v := v.(type) {
-	case nil:
-		return append(b, "null"...), nil
-	case bool:
-		if v {
-			return append(b, "true"...), nil
+func (c canonicalForm) appendList(b []byte, v reflect.Value) ([]byte, error) {
+	b = append(b, '[')
+	var err error
+	for i := range v.Len() {
+		if i > 0 {
+			b = append(b, ',')
 		}
-		return append(b, "false"...), nil
-	case json.Number:
-		return appendNumber(b, v)
-	case string:
-		return appendString(b, v)
-	case []any:
-		b = append(b, '[')
-		for i, e := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			var err error
-			if b, err = appendCanonical(b, e); err != nil {
-				return nil, err
-			}
+		if b, err = c.append(b, v.Index(i)); err != nil {
+			return nil, err
 		}
-		return append(b, ']'), nil
-	case map[string]any:
-		return appendObject(b, v)
 	}
-	return nil, fmt.Errorf("cannot write %T as JSON", v)
+	return append(b, ']'), nil
 }
 
-func appendObject(b []byte, v map[string]any) ([]byte, error) {
+func (c canonicalForm) appendMap(b []byte, v map[string]any) ([]byte, error) {
 	keys := make([]string, 0, len(v))
 	for k := range v {
 		keys = append(keys, k)
 	}
-	slices.SortFunc(keys, func(x, y string) int {
-		return slices.Compare(utf16.Encode([]rune(x)), utf16.Encode([]rune(y)))
-	})
+	slices.SortFunc(keys, compareKeys)
 	b = append(b, '{')
+	var err error
 	for i, k := range keys {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		var err error
 		if b, err = appendString(b, k); err != nil {
 			return nil, err
 		}
-		b = append(b, ':')
-		if b, err = appendCanonical(b, v[k]); err != nil {
+		if b, err = c.append(append(b, ':'), reflect.ValueOf(v[k])); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, '}'), nil
 }
 
+func (c canonicalForm) appendStruct(b []byte, v reflect.Value) ([]byte, error) {
+	b = append(b, '{')
+	var err error
+	first := true
+	for _, f := range c.fields(v.Type()) {
+		value := v.Field(f.index)
+		if f.omitEmpty && isEmpty(value) {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		if b, err = c.append(append(b, f.start...), value); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, '}'), nil
+}
+
+// isEmpty says whether encoding/json leaves a field with omitempty out.
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
+
+// appendInt writes a whole number. Beyond 2^53 other readers would lose digits.
+func appendInt(b []byte, n int64) ([]byte, error) {
+	if n > 1<<53 || n < -(1<<53) {
+		return nil, fmt.Errorf("number %d has no exact form", n)
+	}
+	return strconv.AppendInt(b, n, 10), nil
+}
+
 // appendNumber writes a number as ECMAScript does, which is the form of encoding/json for a
-// float64. Whole numbers beyond 2^53 would lose digits in other readers and are refused.
+// float64. It refuses the numbers that appendInt refuses.
 func appendNumber(b []byte, n json.Number) ([]byte, error) {
 	f, err := n.Float64()
 	if err != nil {
@@ -104,38 +206,22 @@ func appendString(b []byte, s string) ([]byte, error) {
 		return nil, errors.New("a string is not UTF-8")
 	}
 	b = append(b, '"')
+	from := 0 // what is behind it needs no escape so far
 	for i := range len(s) {
-		switch c := s[i]; {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[from:i]...)
+		from = i + 1
+		switch {
 		case c == '"' || c == '\\':
 			b = append(b, '\\', c)
-		case c >= ' ':
-			b = append(b, c)
 		case strings.IndexByte("\b\t\n\f\r", c) >= 0:
 			b = append(b, '\\', "btn_fr"[c-'\b'])
 		default:
 			b = fmt.Appendf(b, `\u%04x`, c)
 		}
 	}
-	return append(b, '"'), nil
-}
-
-// parseCanonical reads into v the JSON that canonical writes for it, and nothing else: an
-// unknown or repeated key, other white space or a second document is an error.
-func parseCanonical(data []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more behind the document")
-	}
-	again, err := canonical(v)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(again, data) {
-		return errors.New("the document is not in canonical form")
-	}
-	return nil
+	return append(append(b, s[from:]...), '"'), nil
 }

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,18 +25,25 @@ import (
 const (
 	// inMemory is the size up to which a worker reads, scans and compresses a file in memory.
 	inMemory = 1 << 20
-	workers  = 2
+	// maxWorkers bounds the memory: a worker needs about 15 MB.
+	maxWorkers = 4
 	// deflateLevel is where this library is fastest. The next levels save 3 % each and cost
 	// 10 % more time.
 	deflateLevel = 1
 	// frameWindow is the window of zstd frames. A reader needs this much memory.
 	frameWindow = 1 << 20
+	// minFrame is the size from which on a zstd frame names its content's size, which a
+	// reader demands. A smaller file is stored.
+	minFrame = 256
 	// prefixStep is the distance between the places of a large file that have a verdict of
 	// their own, so that of a transcript that has grown only the new part is scanned.
 	prefixStep = 1 << 20
 	// pieceSize is how much of a large file is read at once.
 	pieceSize = 256 << 10
 )
+
+// workers is how many files are compressed or unpacked at the same time.
+func workers() int { return min(runtime.GOMAXPROCS(0), maxWorkers) }
 
 // A compressor reads files, scans them, and compresses them into bodies: temporary files, one
 // for each worker. The order of files in a body does not matter.
@@ -46,22 +54,27 @@ type compressor struct {
 	mu       sync.Mutex
 	done     int64
 	findings []secret.Finding
+	shared   *sharer
+	dry      bool // hash and scan only
 }
 
-// run fills in the items. Each body belongs to one worker.
+// run fills in the items. Each body belongs to one worker, and is nil in a dry run.
 func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	// A large file that is begun last would keep one worker busy and the others idle.
 	queue := slices.Clone(items)
 	slices.SortStableFunc(queue, func(a, b *item) int {
 		return cmp.Compare(max(b.file.Size, inMemory), max(a.file.Size, inMemory))
 	})
 	var group sync.WaitGroup
+	var failed sync.Once
+	var failure error // the first: others may only be that the context ended
 	for _, body := range bodies {
 		group.Go(func() {
 			if err := c.work(ctx, queue, body); err != nil {
-				cancel(err)
+				failed.Do(func() { failure = err })
+				cancel()
 			}
 		})
 	}
@@ -69,15 +82,18 @@ func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) 
 	slices.SortFunc(c.findings, func(a, b secret.Finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Fingerprint, b.Fingerprint))
 	})
-	return context.Cause(ctx)
+	if failure == nil {
+		failure = ctx.Err()
+	}
+	return failure
 }
 
 // work takes items from the queue until it is empty.
 func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) error {
 	var own []*item
-	content, err := writeBody(temp, len(c.options.Recipients) > 0, func(w io.Writer) error {
+	pack := func(w io.Writer) error {
 		body := &countWriter{w: w}
-		p := &packer{compressor: c, encoder: newEncoder(c.options.Deflate), body: body}
+		p := &packer{compressor: c, encoder: c.newEncoder(), body: body}
 		for ctx.Err() == nil {
 			n := c.next.Add(1) - 1
 			if n >= int64(len(queue)) {
@@ -85,14 +101,18 @@ func (c *compressor) work(ctx context.Context, queue []*item, temp vfs.File) err
 			}
 			i := queue[n]
 			i.at = body.n
-			if err := p.pack(i); err != nil {
+			if err := p.pack(ctx, i); err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 			own = append(own, i)
 			c.progress(i.file.Size)
 		}
 		return nil
-	})
+	}
+	if c.dry {
+		return pack(io.Discard)
+	}
+	content, err := writeBody(temp, len(c.options.Recipients) > 0, pack)
 	for _, i := range own {
 		i.body = content
 	}
@@ -133,9 +153,9 @@ type packer struct {
 	content []byte
 }
 
-func (p *packer) pack(i *item) error {
+func (p *packer) pack(ctx context.Context, i *item) error {
 	if i.file.Size > inMemory {
-		return p.large(i)
+		return p.large(ctx, i)
 	}
 	return p.small(i)
 }
@@ -155,39 +175,52 @@ func (p *packer) small(i *item) error {
 		return err
 	}
 	i.sum = sha256.Sum256(p.content)
-	i.header = header{name: i.name, crc: crc32.ChecksumIEEE(p.content), size: i.file.Size, executable: i.file.Executable}
 	if !p.known(i.sum) {
 		s := p.options.Scanner.Start(i.name)
 		_, _ = s.Write(p.content)
 		p.found(s.Close(), i.sum)
 	}
-	packed, method, err := p.encoder.encode(p.content, i.tier)
+	rest := p.shared.small(i, p.content)
+	packed, method, err := p.encoder.encode(rest, i.tier)
 	if err != nil {
 		return err
 	}
-	i.header.method, i.header.compressed = method, int64(len(packed))
+	i.header = header{name: i.stored(), method: method, crc: crc32.ChecksumIEEE(rest), compressed: int64(len(packed)),
+		size: int64(len(rest)), executable: i.file.Executable}
 	_, err = p.body.Write(packed)
 	return err
 }
 
 // large compresses a file to the body while it is read. With verdicts the file is read
 // once more before, to find how much of its beginning was clean at an earlier scan.
-func (p *packer) large(i *item) error {
+func (p *packer) large(ctx context.Context, i *item) error {
 	clean := int64(0)
 	if p.options.Verdicts != nil {
 		prefixes := newPrefixes()
-		if err := copyFile(prefixes, &i.file); err != nil {
+		if err := copyFile(ctx, prefixes, &i.file); err != nil {
 			return err
 		}
 		clean = prefixes.clean(p.options.Verdicts)
 	}
-	packed, method, err := p.encoder.stream(p.body, i.tier, i.file.Size)
+	first, err := p.shared.large(ctx, i)
+	if err != nil {
+		return err
+	}
+	skip := int64(0)
+	if i.shared != nil {
+		skip = i.shared.Size
+	}
+	packed, method, err := p.encoder.stream(p.body, i.tier, i.file.Size-skip)
 	if err != nil {
 		return err
 	}
 	crc, prefixes := crc32.NewIEEE(), newPrefixes()
-	scan := startTailScan(p.options.Scanner.Start(i.name), clean)
-	err = copyFile(io.MultiWriter(scan, prefixes, crc, packed), &i.file)
+	scan, tail := startTailScan(p.options.Scanner.Start(i.name), clean), sha256.New()
+	stored := &skipWriter{w: io.MultiWriter(crc, packed), from: skip}
+	if skip > 0 {
+		stored.w = io.MultiWriter(crc, packed, tail)
+	}
+	err = copyFile(ctx, io.MultiWriter(scan, prefixes, stored), &i.file)
 	findings := scan.close()
 	if err == nil {
 		err = packed.Close()
@@ -196,21 +229,27 @@ func (p *packer) large(i *item) error {
 		return err
 	}
 	if clean > 0 && prefixes.clean(p.options.Verdicts) < clean {
-		return errors.New("the file changed while it was read")
+		return errors.New("it changed while it was read")
 	}
 	i.sum = [32]byte(prefixes.sum.Sum(nil))
-	i.header = header{name: i.name, method: method, crc: crc.Sum32(), compressed: p.body.n - i.at, size: i.file.Size, executable: i.file.Executable}
+	if first != nil && !bytes.Equal(first, i.sum[:]) {
+		return errors.New("it changed while it was read")
+	}
+	if skip > 0 {
+		i.setTail([32]byte(tail.Sum(nil)))
+	}
+	i.header = header{name: i.stored(), method: method, crc: crc.Sum32(), compressed: p.body.n - i.at, size: i.file.Size - skip, executable: i.file.Executable}
 	p.found(findings, append(prefixes.sums, i.sum)...)
 	return nil
 }
 
 // copyFile writes exactly a file's size to w.
-func copyFile(w io.Writer, file *File) error {
+func copyFile(ctx context.Context, w io.Writer, file *File) error {
 	f, err := file.Open()
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(w, io.LimitReader(f, file.Size), make([]byte, pieceSize))
+	n, err := io.CopyBuffer(w, io.LimitReader(&cancelReader{ctx, f}, file.Size), make([]byte, pieceSize))
 	if err == nil && n < file.Size {
 		err = io.ErrUnexpectedEOF
 	}
@@ -218,6 +257,19 @@ func copyFile(w io.Writer, file *File) error {
 		err = closing
 	}
 	return err
+}
+
+// A cancelReader ends with its context: the scan of a hostile file can take minutes.
+type cancelReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancelReader) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
 }
 
 // A tailScan scans all but the beginning of a file, beside the compression of the file.
@@ -297,14 +349,15 @@ func (p *prefixes) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// clean returns how much of a file's beginning was found clean before.
+// clean returns how much of a file's beginning need not be searched. The last step that was
+// found clean is searched again: a secret may begin in it and end in what is new.
 func (p *prefixes) clean(v *secret.Verdicts) int64 {
 	if v.Clean([32]byte(p.sum.Sum(nil))) {
 		return p.n
 	}
-	for i := len(p.sums) - 1; i >= 0; i-- {
+	for i := len(p.sums) - 1; i > 0; i-- {
 		if v.Clean(p.sums[i]) {
-			return p.ends[i]
+			return p.ends[i-1]
 		}
 	}
 	return 0
@@ -325,12 +378,17 @@ func (c *countWriter) Write(p []byte) (int, error) {
 // An encoder compresses file after file with the same memory.
 type encoder struct {
 	deflateAll bool
+	dry        bool // nothing is written
 	deflate    *flate.Writer
 	zstd       *zstd.Encoder
 	buffer     bytes.Buffer
 }
 
 func newEncoder(deflateAll bool) *encoder { return &encoder{deflateAll: deflateAll} }
+
+func (c *compressor) newEncoder() *encoder {
+	return &encoder{deflateAll: c.options.Deflate, dry: c.dry}
+}
 
 func (e *encoder) method(tier Tier) uint16 {
 	if tier == Workspace || e.deflateAll {
@@ -342,6 +400,9 @@ func (e *encoder) method(tier Tier) uint16 {
 // encode compresses data. What does not become smaller is stored. The result is valid until
 // the next use of the encoder.
 func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
+	if e.dry {
+		return nil, methodStore, nil
+	}
 	e.buffer.Reset()
 	w, method, err := e.stream(&e.buffer, tier, int64(len(data)))
 	if err != nil {
@@ -361,7 +422,13 @@ func (e *encoder) encode(data []byte, tier Tier) ([]byte, uint16, error) {
 
 // stream returns a writer that compresses size bytes to w.
 func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, uint16, error) {
+	if e.dry {
+		return plain{io.Discard}, methodStore, nil
+	}
 	method := e.method(tier)
+	if method == methodZstd && size < minFrame {
+		return plain{w}, methodStore, nil
+	}
 	var err error
 	if method == methodDeflate {
 		if e.deflate == nil {
@@ -381,3 +448,8 @@ func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, ui
 	e.zstd.ResetContentSize(w, size)
 	return e.zstd, method, nil
 }
+
+// plain writes what it gets.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }

@@ -8,8 +8,10 @@
 //	metadata.json                     what is known beside the state
 //	manifest.json                     the list of everything in the archive
 //	SHA256SUMS                        hashes in the form of sha256sum
+//	delta.json                        what another archive has, if this one is a delta
 //	world.snapshot                    the world's document, if there is one
 //	agents/NAME/session/…             the agent's conversation
+//	agents/NAME/thread/…              a whole thread of checkpoints, with its files
 //	agents/NAME/workspace/…           the files of its directory
 //	state_digest.sig                  a signature, if there is one
 //
@@ -26,6 +28,54 @@
 // was left out and the rules of the secret scan. It does not depend on the compression, on
 // the signature or on metadata.json. Archives are compared by it and never by the bytes of
 // the file, which depend on the version of the compressor.
+//
+// # Deltas
+//
+// A delta leaves contents to another archive, its base. Its metadata.json and manifest.json
+// are those of the full archive, byte for byte, so it has the same digest and takes the same
+// signature; only the transport differs. delta.json, in canonical form with the fields of
+// [Delta], names the base by its digest, and lists the files that begin with the whole
+// content of a file of the base, in the order of the manifest. A file that is equal to the
+// base's is not in the zip. Of a longer one the zip has the rest as tails/PATH, at the place
+// that the file would have. All other files are there as usual. An empty file is never left
+// to the base, and an archive that leaves nothing to one has no delta.json.
+//
+// SHA256SUMS has the files that the zip has: delta.json after manifest.json, and each tail
+// in the place of its file.
+//
+// A reader takes a content from the base only by its length and hash, only from the same
+// tier of the same agent, and never from the path of a credential. It checks each file
+// that it puts together against the manifest. So it need not trust delta.json, nor that a
+// base is the one that was meant. The base may be a delta. The writer searches everything
+// for secrets, also what it does not store, so that the manifest is that of the full archive.
+//
+// # Threads
+//
+// The tier thread has a whole thread of segno's checkpoints, so that another store can have it:
+//
+//	thread.json          id, created, title, agent, head, tip and pins
+//	commits.jsonl        a line of JSON for each commit
+//	objects/HH/HASH      the objects that the commits reach, by SHA-256
+//
+// A commit has the fields id, parent, checkpoint and entries; those of a checkpoint and an
+// entry are in docs/format.md, under the names that segno show --json uses. Parents come first,
+// and only the first commit has none; commits of other threads from which the thread was forked are
+// in the list like its own. A checkpoint has no id, thread, parent, sequence number, members or
+// workspace id. Its position in a transcript has no path and no state of the hash. The body of an
+// entry that is not compact JSON in UTF-8 is base64 in the field raw. Each line is what an encoder
+// that escapes nothing needlessly writes for its content, with the fields in the order of the
+// specification.
+//
+// Snapshots, logs of transcripts and lists of sidecars are objects in the formats of
+// docs/format.md. A snapshot has no path of a credential or of an agent's abilities, nothing
+// protected, no setuid, setgid or sticky bit, and symlinks only to relative targets that go up at
+// their beginning alone and not beyond the root. A list of sidecars has none of session-env.
+// Each object is named by some commit, and each that is named is there. The links of the
+// thread's chain and its operations do not travel.
+//
+// The session format segno-v1, of segno's own agent, is the line of one checkpoint as
+// thread.json and commits.jsonl in the tier session: head and tip are its last commit, and the
+// checkpoints have no files, documents and positions.
 //
 // # Profile of the zip
 //
@@ -50,7 +100,8 @@
 //
 // A writer compresses workspaces with deflate, so that every zip program opens what is meant
 // to be given away, and sessions and worlds with zstd, unless it is asked for deflate
-// throughout. It stores what does not become smaller.
+// throughout. It stores what does not become smaller, and instead of zstd what has less than
+// 256 bytes, for which a frame does not name the size.
 //
 // # Names
 //

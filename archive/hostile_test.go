@@ -33,6 +33,7 @@ type forgery struct {
 	centrals [][]byte
 	end      []byte
 
+	delta *Delta
 	// rewriteManifest and rewriteSums change the documents before they are packed.
 	rewriteManifest, rewriteSums func([]byte) []byte
 }
@@ -62,15 +63,34 @@ func (f *forgery) pack(files [][2]string) {
 		manifest = f.rewriteManifest(manifest)
 	}
 	metadata, _ := canonical(&Metadata{Schema: Schema, Agents: []string{"a"}})
-	sums := checksums(metadata, manifest, f.manifest.Entries)
+	tops := []namedData{{metadataName, metadata}, {manifestName, manifest}}
+	var delta [][2]string
+	if f.delta != nil {
+		data, _ := canonical(f.delta)
+		tops = append(tops, namedData{deltaName, data})
+		delta = append(delta, [2]string{deltaName, string(data)})
+	}
+	sums := checksums(tops, f.manifest.Entries, f.delta)
 	if f.rewriteSums != nil {
 		sums = f.rewriteSums(sums)
 	}
 	f.headers, f.locals, f.data, f.centrals = nil, nil, nil, nil
-	for _, file := range append([][2]string{{metadataName, string(metadata)}, {manifestName, string(manifest)}, {sumsName, string(sums)}}, files...) {
+	top := append([][2]string{{metadataName, string(metadata)}, {manifestName, string(manifest)}, {sumsName, string(sums)}}, delta...)
+	for _, file := range append(top, files...) {
 		f.add(header{name: file[0], crc: crc32.ChecksumIEEE([]byte(file[1])), compressed: int64(len(file[1])), size: int64(len(file[1]))}, []byte(file[1]))
 	}
 	f.seal()
+}
+
+// withDelta leaves all but the tail of the only file to a base.
+func (f *forgery) withDelta(d *Delta, tail string) *forgery {
+	f.delta = d
+	var files [][2]string
+	if tail != "" {
+		files = append(files, [2]string{tailsName + f.manifest.Entries[0].Path, tail})
+	}
+	f.pack(files)
+	return f
 }
 
 func (f *forgery) add(h header, data []byte) {
@@ -78,9 +98,9 @@ func (f *forgery) add(h header, data []byte) {
 		h.offset += int64(len(f.locals[i]) + len(f.data[i]))
 	}
 	f.headers = append(f.headers, h)
-	f.locals = append(f.locals, h.local())
+	f.locals = append(f.locals, h.appendLocal(nil))
 	f.data = append(f.data, data)
-	f.centrals = append(f.centrals, h.central())
+	f.centrals = append(f.centrals, h.appendCentral(nil))
 }
 
 // recompress replaces the content of the last file.
@@ -259,7 +279,7 @@ func unicodeExtra(f *forgery) {
 func overlap(f *forgery) {
 	second := f.headers[3]
 	second.name = "agents/a/workspace/second"
-	f.centrals = append(f.centrals, second.central())
+	f.centrals = append(f.centrals, second.appendCentral(nil))
 	f.headers = append(f.headers, second)
 	f.locals, f.data = append(f.locals, nil), append(f.data, nil)
 	f.seal()

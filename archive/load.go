@@ -1,7 +1,7 @@
 package archive
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -30,6 +31,8 @@ type Into struct {
 	// Tiers and Agents choose parts of the archive; empty is all.
 	Tiers  []Tier
 	Agents []string
+	// Base has the files that a delta leaves to another archive. See [Reader.UseBase].
+	Base *Reader
 	// MaxBytes bounds the sum of the files' sizes; 0 is 256 GiB. The free space of the disk
 	// bounds it, too.
 	MaxBytes int64
@@ -39,7 +42,8 @@ type Into struct {
 	FS vfs.FS
 }
 
-const defaultMaxBytes = 256 << 30
+// DefaultMaxBytes is the limit of a load that sets none.
+const DefaultMaxBytes = 256 << 30
 
 // Loaded is the result of a load. Paths are absolute if Into.Dir is.
 type Loaded struct {
@@ -55,6 +59,7 @@ type Loaded struct {
 type LoadedAgent struct {
 	Workspace string
 	Session   string
+	Thread    string
 }
 
 // Reasons of Loaded.Skipped, beside those of an Omission.
@@ -69,7 +74,7 @@ const (
 // the configuration of agents are never written, and are listed in Loaded.Skipped.
 //
 // The error has KindCorrupt for a file that is not a sound archive, KindConflict if Dir is
-// there and not empty, and KindRefused if the content is too large.
+// there and not empty, and KindRefused if the content is too large or a delta lacks its base.
 func Load(ctx context.Context, name string, into Into) (*Loaded, error) {
 	r, err := Open(name)
 	if err != nil {
@@ -85,6 +90,11 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 		into.FS = vfs.OS
 	}
 	l := &loader{r: r, into: &into, loaded: &Loaded{Metadata: r.metadata, Manifest: r.manifest, Agents: map[string]LoadedAgent{}}}
+	if into.Base != nil {
+		if err := r.UseBase(into.Base); err != nil {
+			return nil, err
+		}
+	}
 	l.choose()
 	if err := l.check(); err != nil {
 		return nil, err
@@ -115,6 +125,7 @@ type loader struct {
 	dirs    []string
 	links   []Link
 	total   int64
+	mu      sync.Mutex
 	done    int64
 }
 
@@ -168,19 +179,23 @@ func (l *loader) trusted() bool {
 // check refuses a load that cannot succeed.
 func (l *loader) check() error {
 	dir := l.into.Dir
+	var u unpacker
 	for i := range l.r.headers {
-		if err := l.r.checkLocal(&l.r.headers[i]); err != nil {
+		if err := l.r.checkLocal(&u, &l.r.headers[i]); err != nil {
 			return segno.NewError(segno.KindCorrupt, "load archive", dir, err)
 		}
 	}
+	if slices.ContainsFunc(l.entries, l.r.lacks) {
+		return l.r.missingBase("load archive")
+	}
 	most := l.into.MaxBytes
 	if most == 0 {
-		most = defaultMaxBytes
+		most = DefaultMaxBytes
 	}
 	if l.total > most {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
 	}
-	if free, err := freeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
+	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
 	}
 	switch there, err := os.ReadDir(dir); {
@@ -241,9 +256,12 @@ func (l *loader) report(dir string) {
 		}
 		a := l.loaded.Agents[agent]
 		root := filepath.Join(dir, "agents", agent, string(tier))
-		if tier == Session {
+		switch tier {
+		case Session:
 			a.Session = root
-		} else {
+		case Thread:
+			a.Thread = root
+		default:
 			a.Workspace = root
 		}
 		l.loaded.Agents[agent] = a
@@ -259,57 +277,118 @@ func (l *loader) report(dir string) {
 	}
 }
 
-// write writes files, empty directories and links, in this order, so that no name leads
-// through a link.
+// write writes directories, files and links, in this order, so that no name leads through a
+// link.
 func (l *loader) write(ctx context.Context, dir string) error {
 	root, err := l.into.FS.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	t := &treeWriter{root: root, made: map[string]bool{".": true}}
-	defer t.close()
-	for _, i := range l.entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := l.writeFile(t, i); err != nil {
+	folders := l.folders()
+	made := map[string]bool{".": true}
+	for _, f := range folders {
+		if err := mkdirAll(root, f.path, made); err != nil {
 			return err
 		}
 	}
-	for _, d := range l.dirs {
-		if err := t.mkdirAll(d); err != nil {
-			return err
-		}
+	err = inParallel(ctx, len(folders), func(u *unpacker, i int) error { return l.writeFiles(ctx, u, root, &folders[i]) })
+	if err != nil {
+		return err
 	}
 	for _, k := range l.links {
-		in, err := t.enter(path.Dir(k.Path))
-		if err != nil {
-			return err
-		}
-		if err := in.Symlink(k.Target, path.Base(k.Path)); err != nil {
+		if err := root.Symlink(k.Target, k.Path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *loader) writeFile(t *treeWriter, i int) error {
-	e := &l.r.manifest.Entries[i]
-	in, err := t.enter(path.Dir(e.Path))
+func mkdirAll(root vfs.Root, dir string, made map[string]bool) error {
+	if made[dir] {
+		return nil
+	}
+	if err := mkdirAll(root, path.Dir(dir), made); err != nil {
+		return err
+	}
+	made[dir] = true
+	// On some systems a directory is there under a name in other case.
+	if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// A folder is a directory to be made and the entries that are files in it.
+type folder struct {
+	path    string
+	entries []int
+	bytes   int64
+}
+
+// folders lists the directories to be made. One with very much in it comes first: if it were
+// begun last, it would keep one worker busy and the others idle.
+func (l *loader) folders() []folder {
+	var list []folder
+	index := map[string]int{}
+	at := func(dir string) *folder {
+		if _, ok := index[dir]; !ok {
+			index[dir] = len(list)
+			list = append(list, folder{path: dir})
+		}
+		return &list[index[dir]]
+	}
+	for _, i := range l.entries {
+		e := &l.r.manifest.Entries[i]
+		f := at(path.Dir(e.Path))
+		f.entries = append(f.entries, i)
+		f.bytes += e.Size
+	}
+	for _, d := range l.dirs {
+		at(d)
+	}
+	for _, k := range l.links {
+		at(path.Dir(k.Path))
+	}
+	const much = 8 << 20
+	slices.SortStableFunc(list, func(a, b folder) int { return cmp.Compare(max(b.bytes, much), max(a.bytes, much)) })
+	return list
+}
+
+// writeFiles writes the files of a directory through a root of its own, for one check of the
+// directory's path is enough for all of them.
+func (l *loader) writeFiles(ctx context.Context, u *unpacker, root vfs.Root, f *folder) error {
+	if len(f.entries) == 0 {
+		return nil
+	}
+	in, err := root.OpenRoot(f.path)
 	if err != nil {
 		return err
 	}
-	perm := fs.FileMode(0o644)
+	defer in.Close()
+	for _, i := range f.entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := l.writeFile(u, in, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *loader) writeFile(u *unpacker, in vfs.Root, i int) error {
+	e := &l.r.manifest.Entries[i]
+	name, perm := path.Base(e.Path), fs.FileMode(0o644)
 	if e.Mode == modeExecutable {
 		perm = 0o755
 	}
-	f, err := in.OpenFile(path.Base(e.Path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	f, err := in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(f, 64<<10)
-	err = l.r.copyEntry(w, i)
+	w := u.writer(f)
+	err = l.r.copyEntry(u, w, i)
 	if err == nil {
 		err = w.Flush()
 	}
@@ -319,60 +398,19 @@ func (l *loader) writeFile(t *treeWriter, i int) error {
 	if err != nil {
 		return err
 	}
-	l.done += e.Size
+	l.progress(e.Size)
+	if at, err := e.modified(); err == nil && !at.IsZero() {
+		return in.Chtimes(name, at, at)
+	}
+	return nil
+}
+
+func (l *loader) progress(size int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.done += size
 	if l.into.Progress != nil {
 		l.into.Progress(l.done, l.total)
-	}
-	if at, err := e.modified(); err == nil && !at.IsZero() {
-		return in.Chtimes(path.Base(e.Path), at, at)
-	}
-	return nil
-}
-
-// A treeWriter keeps the directory that is being filled open, for one check of its path is
-// enough for all files in it.
-type treeWriter struct {
-	root vfs.Root
-	made map[string]bool
-	dir  string
-	open vfs.Root
-}
-
-// enter makes a directory and opens it.
-func (t *treeWriter) enter(dir string) (vfs.Root, error) {
-	if t.open != nil && t.dir == dir {
-		return t.open, nil
-	}
-	if err := t.mkdirAll(dir); err != nil {
-		return nil, err
-	}
-	t.close()
-	sub, err := t.root.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	t.dir, t.open = dir, sub
-	return sub, nil
-}
-
-func (t *treeWriter) mkdirAll(dir string) error {
-	if t.made[dir] {
-		return nil
-	}
-	if err := t.mkdirAll(path.Dir(dir)); err != nil {
-		return err
-	}
-	if err := t.root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	t.made[dir] = true
-	return nil
-}
-
-func (t *treeWriter) close() {
-	if t.open != nil {
-		t.open.Close()
-		t.open = nil
 	}
 }
 
@@ -381,7 +419,7 @@ func (t *treeWriter) close() {
 func (m *Manifest) Instructions() []string {
 	var list []string
 	for _, e := range m.Entries {
-		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && isInstruction(rest) {
+		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && IsInstruction(rest) {
 			list = append(list, e.Path)
 		}
 	}
@@ -415,11 +453,16 @@ func (m *Manifest) Tree(agent string, tier Tier) []Entry {
 
 // ReadFile writes the content of one file of the archive to w, checked.
 func (r *Reader) ReadFile(name string, w io.Writer) error {
-	i := slices.IndexFunc(r.manifest.Entries, func(e Entry) bool { return e.Path == name })
-	if i < 0 {
+	i, ok := r.paths[name]
+	if !ok {
 		return segno.NewError(segno.KindNotFound, "read file of archive", name, fs.ErrNotExist)
 	}
-	if err := r.copyEntry(w, i); err != nil {
+	if r.lacks(i) {
+		return r.missingBase("read file of archive")
+	}
+	var u unpacker
+	defer u.close()
+	if err := r.copyEntry(&u, w, i); err != nil {
 		return segno.NewError(segno.KindCorrupt, "read file of archive", name, err)
 	}
 	return nil

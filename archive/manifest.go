@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,7 @@ const (
 	World     Tier = "world"     // the document of the world
 	Workspace Tier = "workspace" // files of an agent's directory
 	Session   Tier = "session"   // the agent's conversation
+	Thread    Tier = "thread"    // a whole thread of checkpoints
 )
 
 // Metadata is metadata.json: what is known about an archive apart from its content. Its
@@ -128,10 +130,11 @@ const (
 	Crash   = "crash"
 )
 
-// ParentInfo names the archive before this one.
+// ParentInfo names the archive before this one. It has nothing to do with the base of a
+// [Delta].
 type ParentInfo struct {
 	Digest string `json:"state_digest"`
-	Kind   string `json:"kind"` // lineage or delta
+	Kind   string `json:"kind"` // lineage
 }
 
 // SecretReport says what was searched for secrets, and what the user allowed.
@@ -148,33 +151,52 @@ func (m *Manifest) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return digestOf(data, ""), nil
+}
+
+// digestOf returns the digest of a manifest in canonical form, which may have the field of a
+// digest. No text in the manifest looks like the field: its quotes would be escaped.
+func digestOf(manifest []byte, field string) string {
+	sum := sha256.New()
+	member := []byte(`,"state_digest":"` + field + `"`)
+	if i := bytes.LastIndex(manifest, member); i >= 0 {
+		sum.Write(manifest[:i])
+		manifest = manifest[i+len(member):]
+	}
+	sum.Write(manifest)
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
 // parseManifest reads manifest.json and checks its digest.
 func parseManifest(data []byte) (*Manifest, error) {
-	var schema struct {
-		Schema string `json:"schema"`
-	}
-	if err := json.Unmarshal(data, &schema); err != nil {
-		return nil, fmt.Errorf("manifest.json: %w", err)
-	}
-	if schema.Schema != Schema {
-		return nil, segno.Errorf(segno.KindNewer, "", "", "manifest.json: format %q is not one of those that this version reads (%s)", schema.Schema, Schema)
-	}
 	m := new(Manifest)
-	if err := parseCanonical(data, m); err != nil {
-		return nil, fmt.Errorf("manifest.json: %w", err)
+	malformed := parseCanonical(data, m)
+	schema := m.Schema
+	if malformed != nil {
+		schema = schemaOf(data)
 	}
-	want, err := m.digest()
-	if err != nil {
-		return nil, fmt.Errorf("manifest.json: %w", err)
+	if schema != Schema {
+		return nil, segno.Errorf(segno.KindNewer, "", "", "manifest.json: format %q is not one of those that this version reads (%s)", schema, Schema)
 	}
-	if m.Digest != want {
+	if malformed != nil {
+		return nil, fmt.Errorf("manifest.json: %w", malformed)
+	}
+	if m.Digest != digestOf(data, m.Digest) {
 		return nil, fmt.Errorf("manifest.json: the state digest is not that of the content")
 	}
 	return m, nil
+}
+
+// schemaOf returns the schema of a manifest that may be of a later format, or Schema if it is
+// not JSON.
+func schemaOf(data []byte) string {
+	var later struct {
+		Schema string `json:"schema"`
+	}
+	if json.Unmarshal(data, &later) != nil {
+		return Schema
+	}
+	return later.Schema
 }
 
 const (
@@ -184,8 +206,8 @@ const (
 
 // check checks that m describes a state that can be loaded.
 func (m *Manifest) check() error {
-	names := newNameSet()
-	agents := newNameSet()
+	names := newNameSet(len(m.Entries))
+	agents := newNameSet(len(m.Agents))
 	for i, a := range m.Agents {
 		if strings.Contains(a.Name, "/") {
 			return fmt.Errorf("agent %q: the name has a slash", a.Name)
@@ -223,7 +245,7 @@ func (m *Manifest) checkEntry(i int, e Entry) error {
 	if e.Mode != modeFile && e.Mode != modeExecutable {
 		return fmt.Errorf("mode %q is neither 0644 nor 0755", e.Mode)
 	}
-	if sum, err := hex.DecodeString(e.SHA256); err != nil || len(sum) != sha256.Size || strings.ToLower(e.SHA256) != e.SHA256 {
+	if !isHash(e.SHA256) {
 		return errors.New("the hash is not 64 lower-case hex digits")
 	}
 	if _, err := e.modified(); err != nil {
@@ -242,7 +264,8 @@ func (e *Entry) modified() (time.Time, error) {
 		return time.Time{}, nil
 	}
 	ns, err := strconv.ParseInt(e.Modified, 10, 64)
-	if err != nil || strconv.FormatInt(ns, 10) != e.Modified {
+	var text [20]byte
+	if err != nil || string(strconv.AppendInt(text[:0], ns, 10)) != e.Modified {
 		return time.Time{}, fmt.Errorf("time %q is not a number of nanoseconds", e.Modified)
 	}
 	return time.Unix(0, ns), nil
@@ -296,13 +319,14 @@ func (m *Manifest) checkOthers(names *nameSet) error {
 
 // splitPath splits agents/<agent>/<tier>/<rest>.
 func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
-	parts := strings.SplitN(name, "/", 4)
-	if len(parts) < 4 || parts[0] != "agents" {
-		return "", "", "", false
-	}
-	switch tier = Tier(parts[2]); tier {
-	case Workspace, Session:
-		return parts[1], tier, parts[3], true
+	name, ok = strings.CutPrefix(name, "agents/")
+	agent, name, inAgent := strings.Cut(name, "/")
+	dir, rest, inTier := strings.Cut(name, "/")
+	if ok && inAgent && inTier {
+		switch tier = Tier(dir); tier {
+		case Workspace, Session, Thread:
+			return agent, tier, rest, true
+		}
 	}
 	return "", "", "", false
 }

@@ -27,11 +27,9 @@ func checkName(name string) error {
 		return fmt.Errorf("the name is longer than %d bytes", maxNameBytes)
 	case !utf8.ValidString(name):
 		return errors.New("the name is not UTF-8")
-	case !norm.NFC.IsNormalString(name):
+	case !isASCII(name) && !norm.NFC.IsNormalString(name):
 		return errors.New("the name is not in Unicode's normal form C")
-	}
-	elements := strings.Split(name, "/")
-	if len(elements) > maxDepth {
+	case strings.Count(name, "/") >= maxDepth:
 		return fmt.Errorf("the name is deeper than %d levels", maxDepth)
 	}
 	for _, r := range name {
@@ -42,7 +40,7 @@ func checkName(name string) error {
 			return err
 		}
 	}
-	for _, e := range elements {
+	for e := range strings.SplitSeq(name, "/") {
 		if err := checkElement(e); err != nil {
 			return err
 		}
@@ -85,6 +83,9 @@ func checkElement(e string) error {
 
 // isDevice says whether Windows takes a name for a device, whatever its extension.
 func isDevice(e string) bool {
+	if strings.IndexByte("ACLNPaclnp", e[0]) < 0 {
+		return false // nearly every name
+	}
 	stem, _, _ := strings.Cut(strings.ToUpper(e), ".")
 	stem = strings.TrimRight(stem, " ")
 	switch stem {
@@ -126,7 +127,10 @@ type nameSet struct {
 	dirs  map[string]bool   // folded
 }
 
-func newNameSet() *nameSet { return &nameSet{files: map[string]string{}, dirs: map[string]bool{}} }
+// newNameSet returns a set with memory for n names.
+func newNameSet(n int) *nameSet {
+	return &nameSet{files: make(map[string]string, n), dirs: map[string]bool{}}
+}
 
 // add adds the name of a file or a link. An empty directory is added as one, too: nothing
 // may be below it.
@@ -138,19 +142,26 @@ func (s *nameSet) add(name string) error {
 	if s.dirs[folded] {
 		return errors.New("it is the name of a directory, too")
 	}
-	for i := range len(folded) {
-		if folded[i] != '/' {
-			continue
-		}
-		if file, ok := s.files[folded[:i]]; ok {
-			return fmt.Errorf("it lies below %q, which is not a directory", file)
-		}
+	if err := s.addParents(folded); err != nil {
+		return err
 	}
 	s.files[folded] = name
-	for i := range len(folded) {
-		if folded[i] == '/' {
-			s.dirs[folded[:i]] = true
-		}
+	return nil
+}
+
+// addParents adds the directories above a name. Those of a directory that is there are
+// there, too.
+func (s *nameSet) addParents(folded string) error {
+	i := strings.LastIndexByte(folded, '/')
+	if i < 0 || s.dirs[folded[:i]] {
+		return nil
 	}
+	if file, ok := s.files[folded[:i]]; ok {
+		return fmt.Errorf("it lies below %q, which is not a directory", file)
+	}
+	if err := s.addParents(folded[:i]); err != nil {
+		return err
+	}
+	s.dirs[folded[:i]] = true
 	return nil
 }

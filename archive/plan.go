@@ -20,6 +20,7 @@ type plan struct {
 	manifest Manifest
 	items    []*item // in the order of the archive
 	bytes    int64
+	tops     int // how many files are before the items
 }
 
 // An item is a file on its way into the archive. The compressor fills in the header, the
@@ -29,10 +30,12 @@ type item struct {
 	tier Tier
 	file File
 
-	header header
+	header header // of what is stored
 	sum    [32]byte
 	body   io.ReaderAt // a file of compressed contents
 	at     int64       // in the body
+	// shared is what the base of a delta has of the file, or nil.
+	shared *Prefix
 }
 
 // newPlan decides what of a state can be in an archive and lists the rest as omitted.
@@ -57,6 +60,9 @@ func newPlan(state State) (*plan, error) {
 		p.manifest.Agents = []AgentInfo{}
 	}
 	for _, i := range p.items {
+		if i.file.Size < 0 {
+			return nil, &stateError{fmt.Sprintf("%s has %d bytes", segno.QuotePath(i.name), i.file.Size)}
+		}
 		p.bytes += i.file.Size
 	}
 	if len(p.items) > maxEntries {
@@ -69,11 +75,11 @@ func newPlan(state State) (*plan, error) {
 // system takes for the same stays.
 func (p *plan) addAgent(a AgentState) {
 	root := "agents/" + a.Info.Name + "/"
-	names := newNameSet()
+	names := newNameSet(len(a.Workspace) + len(a.Session))
 	for _, tier := range []struct {
 		tier  Tier
 		files []File
-	}{{Session, a.Session}, {Workspace, a.Workspace}} {
+	}{{Session, a.Session}, {Thread, a.Thread}, {Workspace, a.Workspace}} {
 		files := slices.SortedFunc(slices.Values(tier.files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 		for _, f := range files {
 			name := root + string(tier.tier) + "/" + f.Path

@@ -1,22 +1,14 @@
 package archive
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
-
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/dalsegno/segno"
 )
@@ -26,6 +18,8 @@ const (
 	maxEntries  = 200_000
 	maxManifest = 64 << 20
 	maxMetadata = 1 << 20
+	// maxTop is how many files an archive has beside the entries.
+	maxTop = 6
 	// maxWindow bounds the memory that a zstd frame may ask for.
 	maxWindow = 8 << 20
 )
@@ -49,6 +43,10 @@ type Reader struct {
 	entries  map[string]int // name → headers
 	metadata *Metadata
 	manifest *Manifest
+	delta    *Delta   // or nil
+	sources  []source // of the manifest's entries
+	base     *Reader  // of a delta, or nil
+	paths    map[string]int
 	// signature is the content of the signature's file, or nil.
 	signature []byte
 }
@@ -128,11 +126,15 @@ func ReadMetadata(path string) (*Metadata, error) {
 	return r.metadata, r.Close()
 }
 
-func (r *Reader) read(offset int64, n int64) ([]byte, error) {
+// read reads n bytes into b, or into new memory if b is too small.
+func (r *Reader) read(b []byte, offset, n int64) ([]byte, error) {
 	if offset < 0 || n < 0 || offset+n > r.size || offset+n < offset {
 		return nil, errors.New("the file is cut off")
 	}
-	b := make([]byte, n)
+	if int64(cap(b)) < n {
+		b = make([]byte, n)
+	}
+	b = b[:n]
 	if _, err := r.file.ReadAt(b, offset); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -151,24 +153,25 @@ func (r *Reader) readDirectory() error {
 
 // checkDirectory reads and compares n headers and the end records behind them.
 func (r *Reader) checkDirectory(n int, offset, size int64) error {
-	if n > maxEntries+5 {
+	if n > maxEntries+maxTop {
 		return fmt.Errorf("it has %d files, more than %d", n, maxEntries)
 	}
 	if size > int64(n)*(centralSize+maxNameBytes+32) {
 		return errors.New("the directory is larger than its files need")
 	}
-	directory, err := r.read(offset, size)
+	directory, err := r.read(nil, offset, size)
 	if err != nil {
 		return err
 	}
 	at := int64(0)
+	var want []byte
 	for range n {
 		h, err := parseCentral(directory)
 		if err != nil {
 			return err
 		}
 		h.offset = at
-		want := h.central()
+		want = h.appendCentral(want[:0])
 		if !bytes.HasPrefix(directory, want) {
 			return fmt.Errorf("the header of %q is not in the form of this format", h.name)
 		}
@@ -178,7 +181,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 		}
 		r.entries[h.name] = len(r.headers)
 		r.headers = append(r.headers, h)
-		at += int64(len(h.local())) + h.compressed
+		at += h.localSize() + h.compressed
 		if at > offset || at < 0 {
 			return fmt.Errorf("%q goes beyond the files' part of the archive", h.name)
 		}
@@ -189,7 +192,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if at != offset {
 		return errors.New("there are bytes between the files and the directory")
 	}
-	end, err := r.read(offset+size, r.size-offset-size)
+	end, err := r.read(nil, offset+size, r.size-offset-size)
 	if err != nil {
 		return err
 	}
@@ -204,26 +207,26 @@ func (r *Reader) readEnd() (n int, offset, size int64, err error) {
 	if r.size < endSize {
 		return 0, 0, 0, errors.New("it is not an archive: it is too short")
 	}
-	end, err := r.read(r.size-endSize, endSize)
+	end, err := r.read(nil, r.size-endSize, endSize)
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	le := binary.LittleEndian
 	if le.Uint32(end) != 0x06054b50 {
-		if tail, err := r.read(0, min(r.size, 4)); err == nil && len(tail) == 4 && le.Uint32(tail) == 0x04034b50 {
+		if tail, err := r.read(nil, 0, min(r.size, 4)); err == nil && len(tail) == 4 && le.Uint32(tail) == 0x04034b50 {
 			return 0, 0, 0, errors.New("it is cut off or has bytes behind its end")
 		}
 		return 0, 0, 0, errors.New("it is not an archive")
 	}
 	n, size, offset = int(le.Uint16(end[10:])), int64(le.Uint32(end[12:])), int64(le.Uint32(end[16:]))
 	if n == max16 || size == max32 || offset == max32 {
-		far, err := r.read(r.size-endSize-locatorSize-end64Size, end64Size)
+		far, err := r.read(nil, r.size-endSize-locatorSize-end64Size, end64Size)
 		if err != nil {
 			return 0, 0, 0, err
 		}
 		count := le.Uint64(far[32:])
 		size, offset = int64(le.Uint64(far[40:])), int64(le.Uint64(far[48:]))
-		if count > maxEntries+5 {
+		if count > maxEntries+maxTop {
 			return 0, 0, 0, fmt.Errorf("it has more than %d files", maxEntries)
 		}
 		n = int(count)
@@ -263,7 +266,15 @@ func (r *Reader) readTop() error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(sums, checksums(data, manifest, r.manifest.Entries)) {
+	tops := []namedData{{metadataName, data}, {manifestName, manifest}}
+	if len(r.headers) > 3 && r.headers[3].name == deltaName {
+		delta, err := r.readDelta()
+		if err != nil {
+			return fmt.Errorf("%s: %w", deltaName, err)
+		}
+		tops = append(tops, namedData{deltaName, delta})
+	}
+	if !bytes.Equal(sums, checksums(tops, r.manifest.Entries, r.delta)) {
 		return errors.New("SHA256SUMS does not agree with the manifest")
 	}
 	last := len(r.headers) - 1
@@ -275,18 +286,34 @@ func (r *Reader) readTop() error {
 	return nil
 }
 
+// namedData is a file at the top of an archive.
+type namedData struct {
+	name string
+	data []byte
+}
+
 // checksums returns SHA256SUMS, in the form of the program sha256sum.
-func checksums(metadata, manifest []byte, entries []Entry) []byte {
+func checksums(top []namedData, entries []Entry, delta *Delta) []byte {
 	var b bytes.Buffer
-	for _, top := range []struct {
-		name string
-		data []byte
-	}{{metadataName, metadata}, {manifestName, manifest}} {
-		sum := sha256.Sum256(top.data)
-		fmt.Fprintf(&b, "%x  %s\n", sum, top.name)
+	for _, t := range top {
+		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(t.data), t.name)
+	}
+	var shared []Prefix
+	if delta != nil {
+		shared = delta.Files
 	}
 	for _, e := range entries {
-		b.WriteString(e.SHA256 + "  " + e.Path + "\n")
+		sum, prefix := e.SHA256, ""
+		if len(shared) > 0 && shared[0].Path == e.Path {
+			sum, prefix = shared[0].Tail, tailsName
+			shared = shared[1:]
+			if sum == "" {
+				continue
+			}
+		}
+		for _, part := range []string{sum, "  ", prefix, e.Path, "\n"} {
+			b.WriteString(part)
+		}
 	}
 	return b.Bytes()
 }
@@ -298,161 +325,15 @@ func (r *Reader) checkPlan() error {
 	if len(m.Entries) > maxEntries {
 		return fmt.Errorf("it has more than %d files", maxEntries)
 	}
-	want := 3 + len(m.Entries)
-	if r.signature != nil {
-		want++
+	first := 3
+	if r.delta != nil {
+		first++
+		if err := r.delta.check(m); err != nil {
+			return fmt.Errorf("%s: %w", deltaName, err)
+		}
 	}
-	if len(r.headers) != want {
-		return fmt.Errorf("the manifest names %d files and the archive has %d", want, len(r.headers))
-	}
-	for i, e := range m.Entries {
-		h := &r.headers[3+i]
-		if h.name != e.Path {
-			return fmt.Errorf("file %d is %q and %q in the manifest", i+4, h.name, e.Path)
-		}
-		if h.size != e.Size || h.executable != (e.Mode == modeExecutable) {
-			return fmt.Errorf("%q has another size or mode than the manifest says", e.Path)
-		}
-		if h.method == methodStore && h.compressed != h.size {
-			return fmt.Errorf("%q is stored and has two sizes", e.Path)
-		}
+	if err := r.findSources(first); err != nil {
+		return err
 	}
 	return m.check()
-}
-
-// whole returns the content of a small file.
-func (r *Reader) whole(i int, limit int64) ([]byte, error) {
-	h := &r.headers[i]
-	if h.size > limit {
-		return nil, fmt.Errorf("%s has %d bytes, more than %d", h.name, h.size, limit)
-	}
-	f, err := r.open(i)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := io.Copy(&b, f); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
-}
-
-// open checks the local header of a file and returns its content. Read returns an error
-// instead of io.EOF if the content has not the size or the checksum that the header names.
-func (r *Reader) open(i int) (*entryReader, error) {
-	h := &r.headers[i]
-	if err := r.checkLocal(h); err != nil {
-		return nil, err
-	}
-	section := io.NewSectionReader(r.file, h.offset+int64(len(h.local())), h.compressed)
-	raw := bufio.NewReader(section)
-	e := &entryReader{name: h.name, left: h.size, crc: h.crc, sum: crc32.NewIEEE(), raw: raw}
-	switch h.method {
-	case methodStore:
-		e.content = io.NopCloser(raw)
-	case methodDeflate:
-		e.content = flate.NewReader(raw)
-	case methodZstd:
-		if err := checkFrame(section, h.compressed, h.size); err != nil {
-			return nil, unsafe(fmt.Errorf("%s: %w", h.name, err))
-		}
-		d, err := zstd.NewReader(raw, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow),
-			zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxWindow))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", h.name, err)
-		}
-		e.content = d.IOReadCloser()
-	}
-	return e, nil
-}
-
-// checkLocal compares the local header of a file with the one in the directory.
-func (r *Reader) checkLocal(h *header) error {
-	want := h.local()
-	local, err := r.read(h.offset, int64(len(want)))
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(local, want) {
-		return unsafe(fmt.Errorf("the two headers of %q disagree", h.name))
-	}
-	return nil
-}
-
-// An entryReader reads the content of one file.
-type entryReader struct {
-	name    string
-	content io.ReadCloser
-	raw     *bufio.Reader
-	left    int64
-	crc     uint32
-	sum     hash.Hash32
-}
-
-func (e *entryReader) Read(p []byte) (int, error) {
-	if e.left == 0 {
-		return 0, e.end()
-	}
-	n, err := e.content.Read(p[:min(int64(len(p)), e.left)])
-	e.sum.Write(p[:n])
-	e.left -= int64(n)
-	switch {
-	case err == nil || errors.Is(err, io.EOF) && e.left == 0:
-		return n, nil
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return n, fmt.Errorf("%s is cut off", e.name)
-	}
-	return n, fmt.Errorf("decompress %s: %w", e.name, err)
-}
-
-// end checks what is behind the last byte of the content: nothing.
-func (e *entryReader) end() error {
-	var more [1]byte
-	switch n, err := e.content.Read(more[:]); {
-	case n > 0:
-		return unsafe(fmt.Errorf("%s is longer than its header says", e.name))
-	case err != nil && !errors.Is(err, io.EOF):
-		return fmt.Errorf("decompress %s: %w", e.name, err)
-	}
-	if _, err := e.raw.ReadByte(); !errors.Is(err, io.EOF) {
-		return unsafe(fmt.Errorf("%s has bytes behind its compressed content", e.name))
-	}
-	if e.sum.Sum32() != e.crc {
-		return fmt.Errorf("the content of %s has another checksum than its header", e.name)
-	}
-	return io.EOF
-}
-
-func (e *entryReader) Close() error { return e.content.Close() }
-
-// copyEntry writes the content of an entry and checks its hash.
-func (r *Reader) copyEntry(w io.Writer, i int) error {
-	e := &r.manifest.Entries[i]
-	f, err := r.open(3 + i)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(w, sum), f); err != nil {
-		return err
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != e.SHA256 {
-		return fmt.Errorf("the content of %s has another hash than the manifest", e.Path)
-	}
-	return nil
-}
-
-// Verify reads every file and checks it. It writes nothing.
-func (r *Reader) Verify(ctx context.Context) error {
-	for i := range r.manifest.Entries {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := r.copyEntry(io.Discard, i); err != nil {
-			return segno.NewError(segno.KindCorrupt, "verify archive", r.manifest.Entries[i].Path, err)
-		}
-	}
-	return nil
 }

@@ -42,6 +42,7 @@ type AgentState struct {
 	Dirs      []string // empty directories of the workspace
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
+	Thread    []File // see package internal/pack
 }
 
 // A File is a file of a state, whose content is read when it is written.
@@ -68,6 +69,9 @@ type WriteOptions struct {
 	// OmitSession writes the archive without sessions in which the scan finds a secret,
 	// instead of refusing it.
 	OmitSession bool
+	// Since, if given, makes the archive a delta: contents that the base has are not stored,
+	// and of a file that has grown only the tail is. Everything is searched for secrets.
+	Since *Base
 	// Sign, if given, returns the signature of a state digest.
 	Sign func(digest string) ([]byte, error)
 	// Recipients, if given, are those who can decrypt the archive. Nothing of it is on the disk
@@ -107,6 +111,44 @@ func Write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	return m, nil
 }
 
+// Describe returns the manifest of the archive that Write would write, with the same errors,
+// and writes nothing. It names the base of a delta whose file is not at hand.
+func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, error) {
+	o.Since, o.Sign = nil, nil
+	if err := o.complete(); err != nil {
+		return nil, segno.NewError(writeKind(err), "describe archive", "", err)
+	}
+	p, err := newPlan(state)
+	if err == nil {
+		c := &compressor{options: &o, total: p.bytes, shared: &sharer{}, dry: true}
+		err = c.run(ctx, p.items, make([]vfs.File, workers()))
+		if err == nil {
+			err = p.judge(c.findings, &o)
+		}
+	}
+	if err == nil {
+		_, err = p.top(&o)
+	}
+	if err != nil {
+		return nil, segno.NewError(writeKind(err), "describe archive", "", err)
+	}
+	m := p.manifest
+	return &m, nil
+}
+
+// complete fills in what the caller left to Write.
+func (o *WriteOptions) complete() error {
+	if o.FS == nil {
+		o.FS = vfs.OS
+	}
+	if o.Scanner != nil {
+		return nil
+	}
+	s, err := secret.New(secret.Options{})
+	o.Scanner = s
+	return err
+}
+
 func writeKind(err error) segno.Kind {
 	var found *CheckpointSecretError
 	var invalid *stateError
@@ -120,6 +162,9 @@ func writeKind(err error) segno.Kind {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return segno.KindCancelled
 	}
+	if kind := segno.KindOf(err); kind != segno.KindInternal {
+		return kind // of a File's Open: the store may have lost the content
+	}
 	return segno.KindIO
 }
 
@@ -129,15 +174,8 @@ type stateError struct{ why string }
 func (e *stateError) Error() string { return e.why }
 
 func write(ctx context.Context, name string, state State, o WriteOptions) (*Manifest, error) {
-	if o.FS == nil {
-		o.FS = vfs.OS
-	}
-	if o.Scanner == nil {
-		s, err := secret.New(secret.Options{})
-		if err != nil {
-			return nil, err
-		}
-		o.Scanner = s
+	if err := o.complete(); err != nil {
+		return nil, err
 	}
 	if _, err := os.Lstat(name); err == nil {
 		return nil, fs.ErrExist
@@ -151,7 +189,7 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	c := &compressor{options: &o, total: p.bytes}
+	c := &compressor{options: &o, total: p.bytes, shared: newSharer(o.Since)}
 	if err := c.run(ctx, p.items, bodies); err != nil {
 		return nil, err
 	}
@@ -170,7 +208,7 @@ func createBodies(fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), e
 			_ = fsys.Remove(f.Name()) // a file that stays has a name that says what it is
 		}
 	}
-	for range workers {
+	for range workers() {
 		f, err := createTemp(fsys, dir)
 		if err != nil {
 			return nil, discard, err

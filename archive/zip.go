@@ -14,6 +14,7 @@ const (
 	methodZstd    = 93
 
 	localSize   = 30 // of a local header without the name and the zip64 field
+	localExtra  = 20 // the size of a local zip64 field
 	centralSize = 46 // of a central header without the same
 	endSize     = 22
 	end64Size   = 56
@@ -54,11 +55,18 @@ func (h *header) version() uint16 {
 	return 20
 }
 
-// local returns the local header. Its length does not depend on sizes, except for the
-// zip64 field of a large file.
-func (h *header) local() []byte {
+// localSize returns the length of the local header.
+func (h *header) localSize() int64 {
+	n := localSize + int64(len(h.name))
+	if h.large() {
+		n += localExtra
+	}
+	return n
+}
+
+// appendLocal appends the local header to b.
+func (h *header) appendLocal(b []byte) []byte {
 	le := binary.LittleEndian
-	b := make([]byte, 0, localSize+len(h.name)+20)
 	b = le.AppendUint32(b, 0x04034b50)
 	b = le.AppendUint16(b, h.version())
 	b = le.AppendUint16(b, utf8Flag)
@@ -72,7 +80,7 @@ func (h *header) local() []byte {
 		b = le.AppendUint16(b, 0)
 		return append(b, h.name...)
 	}
-	b = le.AppendUint16(b, 20)
+	b = le.AppendUint16(b, localExtra)
 	b = append(b, h.name...)
 	b = le.AppendUint16(b, 1)
 	b = le.AppendUint16(b, 16)
@@ -89,8 +97,8 @@ func (h *header) sizes(b []byte) []byte {
 	return le.AppendUint32(b, uint32(h.size))
 }
 
-// central returns the header in the central directory.
-func (h *header) central() []byte {
+// appendCentral appends the header in the central directory to b.
+func (h *header) appendCentral(b []byte) []byte {
 	le := binary.LittleEndian
 	far := h.offset >= max32
 	var extra []byte
@@ -110,7 +118,6 @@ func (h *header) central() []byte {
 	if h.executable {
 		mode = 0o100755
 	}
-	b := make([]byte, 0, centralSize+len(h.name)+len(extra))
 	b = le.AppendUint32(b, 0x02014b50)
 	b = le.AppendUint16(b, madeBy)
 	b = le.AppendUint16(b, h.version())

@@ -163,7 +163,7 @@ func sections(which string) ([]section, error) {
 			section{t.Name + "/prompt", on(prompts)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
-		section{"message", messages}, section{"flood", floods}), nil
+		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners}), nil
 }
 
 // scratch returns a new directory below the run's own.

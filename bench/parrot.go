@@ -12,14 +12,16 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 )
 
-// role returns the function of a child process that this program starts: the agent, or a relay in
-// the place of segno.
+// role returns the function of a child process that this program starts: the agent, a relay in
+// the place of segno, or a use of an archive.
 func role(args []string) (func() error, bool) {
 	switch {
 	case len(args) == 1 && args[0] == "parrot":
 		return func() error { return parrot(os.Stdin, os.Stdout) }, true
 	case len(args) > 2 && args[0] == "relay" && args[1] == "--":
 		return func() error { return relay(args[2], args[3:]) }, true
+	case len(args) > 2 && args[0] == "archive":
+		return func() error { return useArchive(args[1], args[2:]) }, true
 	}
 	return nil, false
 }

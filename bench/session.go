@@ -73,10 +73,13 @@ func (s *session) assistant(stop string, block map[string]any) {
 
 // say adds a turn with one tool call, whose output is about size bytes, and
 // returns the agent's last words.
-func (s *session) say(size int) string {
+func (s *session) say(size int) string { return s.sayOutput(string(prose(s.rand, size))) }
+
+// sayOutput is say with the output of the tool call.
+func (s *session) sayOutput(out string) string {
 	s.turns++
 	s.user(string(prose(s.rand, 400)), nil)
-	tool, out := "toolu_"+s.uuid(), string(prose(s.rand, size))
+	tool := "toolu_" + s.uuid()
 	s.assistant("tool_use", map[string]any{"type": "tool_use", "id": tool, "name": "Bash",
 		"input": map[string]any{"command": "go test ./..."}})
 	s.user([]any{map[string]any{"type": "tool_result", "tool_use_id": tool, "content": out}},

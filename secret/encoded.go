@@ -190,6 +190,10 @@ func (d *base64Decoder) write(l *layer, p []byte) {
 		for i < len(p) && base64Class[p[i]] {
 			i++
 		}
+		if i-start < minRun && i < len(p) && len(d.run) == 0 && !d.skip && !d.started {
+			i++
+			continue // a word: nearly always
+		}
 		d.take(l, p[start:i])
 		if i < len(p) {
 			d.end(l)

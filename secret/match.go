@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"bytes"
 	"encoding/base64"
 	"math"
 	"strconv"
@@ -19,6 +20,9 @@ func (x *Scan) try(l *layer, r *rule, h hit) {
 		return
 	}
 	text := l.buf[:min(start+r.window, len(l.buf))]
+	if len(r.with) > 0 && !bytes.Contains(text[h.end:], r.with) {
+		return
+	}
 	switch r.kind {
 	case matchToken:
 		if start > 0 && isWord(text[start-1]) {

@@ -22,6 +22,8 @@ var rulesText string
 //	assign    a pattern for the value that an assignment to the keyword has: KEY=value,
 //	          "key": "value", key := `value`, <key>value, key("value")
 //	near      a pattern that is searched for around the keyword
+//	with      characters that every match has behind the keyword; without them in the window
+//	          the pattern is not tried
 //	entropy   the least Shannon entropy of the value, in bits a character
 //	window    bytes from the keyword on that the pattern may need; 320 if not given
 //	before    bytes before the keyword that a near pattern may need; 128 if not given
@@ -38,6 +40,7 @@ type rule struct {
 	keywords    []string
 	kind        matchKind
 	pattern     *regexp.Regexp
+	with        []byte
 	entropy     float64
 	window      int
 	before      int
@@ -104,6 +107,8 @@ func (r *rule) set(name, value string) (err error) {
 	case "near":
 		r.kind = matchNear
 		r.pattern, err = regexp.Compile(value)
+	case "with":
+		r.with = []byte(value)
 	case "entropy":
 		r.entropy, err = strconv.ParseFloat(value, 64)
 	case "window":

@@ -92,7 +92,8 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	const draws = 20
-	cases, hits := map[string]int{}, map[string]int{}
+	type count struct{ yes, found, no, alarms int }
+	counts := make([]count, len(forms))
 	for _, r := range rules {
 		if r.about == "" || r.pattern == nil || len(r.keywords) == 0 || len(r.yes) == 0 || len(r.no) == 0 {
 			t.Errorf("rule %s is not complete", r.name)
@@ -103,10 +104,10 @@ func TestRules(t *testing.T) {
 		for seed := range uint64(draws) {
 			for _, example := range r.yes {
 				text := expand(example, rand.New(rand.NewPCG(seed, 1)))
-				for _, form := range forms {
-					cases[form.name]++
+				for i, form := range forms {
+					counts[i].yes++
 					if len(find(t, s, form.in(text))) > 0 {
-						hits[form.name]++
+						counts[i].found++
 					} else if seed == 0 {
 						t.Errorf("rule %s, %s: not found: %s", r.name, form.name, text)
 					}
@@ -114,20 +115,26 @@ func TestRules(t *testing.T) {
 			}
 			for _, example := range r.no {
 				text := expand(example, rand.New(rand.NewPCG(seed, 1)))
-				for _, form := range forms {
-					if found := find(t, s, form.in(text)); len(found) > 0 && seed == 0 {
-						t.Errorf("rule %s, %s: found by %s (%s) in: %s", r.name, form.name, found[0].Rule, found[0].Sample, text)
+				for i, form := range forms {
+					counts[i].no++
+					if found := find(t, s, form.in(text)); len(found) > 0 {
+						counts[i].alarms++
+						if seed == 0 {
+							t.Errorf("rule %s, %s: found by %s (%s) in: %s", r.name, form.name, found[0].Rule, found[0].Sample, text)
+						}
 					}
 				}
 			}
 		}
 	}
-	for _, form := range forms {
-		recall := float64(hits[form.name]) / float64(cases[form.name])
-		t.Logf("%-13s %5d true cases, recall %.4f", form.name, cases[form.name], recall)
-		// A random value may look like a placeholder or repeat itself.
-		if recall < 0.99 {
-			t.Errorf("%s: recall %.4f", form.name, recall)
+	t.Logf("%d rules\n%-13s  %6s %6s %7s  %6s %6s %9s", len(rules), "", "true", "found", "recall", "false", "found", "precision")
+	for i, form := range forms {
+		c := counts[i]
+		recall, precision := float64(c.found)/float64(c.yes), float64(c.found)/float64(c.found+c.alarms)
+		t.Logf("%-13s  %6d %6d %7.4f  %6d %6d %9.4f", form.name, c.yes, c.found, recall, c.no, c.alarms, precision)
+		// A random value may look like a placeholder, repeat itself, or look like a secret.
+		if recall < 0.99 || precision < 0.99 {
+			t.Errorf("%s: recall %.4f, precision %.4f", form.name, recall, precision)
 		}
 	}
 }

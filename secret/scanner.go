@@ -118,11 +118,7 @@ const sniff = 8 << 10
 
 func (x *Scan) Write(p []byte) (int, error) {
 	n := len(p)
-	if !x.started && n > 0 {
-		// A writer that gives a file in smaller pieces is judged by the first of them.
-		x.started = true
-		x.raw.text = bytes.IndexByte(p[:min(len(p), sniff)], 0) < 0
-	}
+	x.judge(p)
 	for len(p) > 0 {
 		piece := p[:min(len(p), pieceSize)]
 		x.raw.write(piece)
@@ -131,9 +127,21 @@ func (x *Scan) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// judge decides by the first bytes of a file whether it is text. A writer that gives a file in
+// smaller pieces than sniff is judged by the first of them.
+func (x *Scan) judge(p []byte) {
+	if !x.started && len(p) > 0 {
+		x.started = true
+		x.raw.text = bytes.IndexByte(p[:min(len(p), sniff)], 0) < 0
+	}
+}
+
 // Skip takes bytes that are known to be clean: their lines are counted and not searched.
 // It must come before the first Write, and end with a line.
-func (x *Scan) Skip(p []byte) { x.raw.record += bytes.Count(p, newline) }
+func (x *Scan) Skip(p []byte) {
+	x.judge(p)
+	x.raw.record += bytes.Count(p, newline)
+}
 
 // Close ends the scan and returns what it found, in the order of records. A value that
 // occurs several times is one finding with its first record.

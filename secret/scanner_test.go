@@ -123,6 +123,19 @@ func TestBinaryFilesAreSearchedAsTheyAre(t *testing.T) {
 	}
 }
 
+func TestTheSkippedBeginningDecidesWhetherAFileIsText(t *testing.T) {
+	s := scanner(t, Options{})
+	const head = "lines of\na text file\n"
+	tail := "\x00\n" + `{"a":"\u0067` + githubToken(9)[1:] + `"}` + "\n"
+	x := s.Start("file")
+	x.Skip([]byte(head))
+	_, _ = x.Write([]byte(tail))
+	whole := find(t, s, head+strings.Repeat("more lines\n", sniff)+tail)
+	if found := x.Close(); len(found) != 1 || len(whole) != 1 || found[0].Record != 4 {
+		t.Errorf("found %v, in the whole file %v", found, whole)
+	}
+}
+
 func TestNothingInAFileTurnsARuleOff(t *testing.T) {
 	s := scanner(t, Options{})
 	for _, comment := range []string{"gitleaks:allow", "nosec", "pragma: allowlist secret", "noqa", "trufflehog:ignore"} {

@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_KEEPS"); dir != "" {
 		keepUntilKilled(dir)
 	}
+	if dir := os.Getenv("SEGNO_TEST_SEALS"); dir != "" {
+		sealUntilKilled(dir)
+	}
 	checks := "25"
 	if os.Getenv("SEGNO_SOAK") != "" {
 		checks = "1000"

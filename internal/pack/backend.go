@@ -21,8 +21,8 @@ type backend struct {
 	format  string // in archive.AgentInfo.SessionFormat
 	homeVar string // the environment variable that names the agent's home
 	homeDir string // the home below the user's home directory if that variable is not set
-	// files are patterns of the files of a session, relative to the home. SESSION is the id of the session
-	// and @cwd is the name that slug returns. Files with other names never enter and never
+	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
+	// session and @cwd is the name that slug returns. Files with other names never enter and never
 	// leave an archive.
 	files []string
 	// credentials are patterns of files that belong to a session and are left out because they may
@@ -115,7 +115,8 @@ func (b *backend) fromArchive(name, dir string) string {
 	return replaceElement(name, cwd, b.slug(dir))
 }
 
-// sessionFiles returns the files in a home that belong to a session, with any working directory. They are relative to the home.
+// sessionFiles returns the files in a home that belong to a session, with any working directory.
+// They are relative to the home.
 func (b *backend) sessionFiles(home string, session segno.SessionID) ([]string, error) {
 	var found []string
 	for _, pattern := range slices.Concat(b.files, b.credentials) {

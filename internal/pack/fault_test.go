@@ -58,6 +58,7 @@ func village(t *testing.T) *archive.Reader {
 // TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow,
 // for an archive with one agent and for one with two.
 func TestAFailedUnpackLeavesNothing(t *testing.T) {
+	t.Parallel()
 	_, r := sample(t)
 	for name, r := range map[string]*archive.Reader{"one agent": r, "two agents": village(t)} {
 		complete := newTarget(t)
@@ -73,6 +74,7 @@ func TestAFailedUnpackLeavesNothing(t *testing.T) {
 // failEach fails each operation of an unpack of r in turn, and all that follow if forever is
 // set. want is the outcome of a complete unpack.
 func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
+	t.Parallel()
 	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
 	for n := 0; ; n++ {
 		to := newTarget(t)
@@ -102,6 +104,7 @@ func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
 
 // TestAFailedPackLeavesNothing fails each operation in turn.
 func TestAFailedPackLeavesNothing(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t)
 	f.say("alpha")
 	f.sidecars()
@@ -136,6 +139,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(killAt) == "" {
 		os.Exit(m.Run())
 	}
+	if os.Getenv(killStore) != "" {
+		os.Exit(importAndDie())
+	}
 	os.Exit(unpackAndDie())
 }
 
@@ -166,6 +172,7 @@ func unpackAndDie() int {
 
 // TestAKilledUnpackIsRepeated kills a process at each of its operations, and unpacks again.
 func TestAKilledUnpackIsRepeated(t *testing.T) {
+	t.Parallel()
 	f, _ := sample(t)
 	name, _ := f.pack(f.checkpoint("t", nil), pack.Options{})
 	complete := newTarget(t)

@@ -16,11 +16,24 @@
 // files that [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's
 // session. The part of a path that the agent derives from the working directory is @cwd. The
 // same checkpoint gives the same bytes on every machine.
+//
+// # Threads
+//
+// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] puts it into
+// another store; package archive specifies the tier. An import writes the objects first, then
+// makes the directory and the thread with its first commit, puts the files of the head into
+// place, and makes the other commits, of which the last one moves the head and gives the directory to
+// the thread. All ids of commits are derived from the digest of the archive and the id of the
+// thread. So an import that was killed is completed by the next one, and one that is complete
+// changes nothing. Sessions of the chain are not continued: the next command cuts
+// one from the objects. Roots and directories in checkpoints stay those of the old
+// machine, because they are history; timeline maps them where a session continues.
 package pack
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -79,7 +92,7 @@ func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archi
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
 	if err := b.build(ctx, at); err != nil {
-		return archive.State{}, func() error { return nil }, errorsJoin(err, b.cleanup())
+		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil
 }
@@ -190,12 +203,17 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 			return err
 		}
 	}
+	if hasOwnSession(cp) {
+		if err := b.addLine(ctx, &a, cp); err != nil {
+			return err
+		}
+	}
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
 }
 
-// agentName returns the name that an archive can have for an agent: its own, unless that has other
-// characters than ASCII letters, digits, ".", "-" and "_", or is taken.
+// agentName returns a name that an archive can have for an agent. Characters other than ASCII
+// letters, digits, ".", "-" and "_" are replaced, and a name that is taken gets a number.
 func (b *builder) agentName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -214,11 +232,12 @@ func (b *builder) agentName(name string) string {
 	return unique
 }
 
-// omit lists a path of the archive that is left out. The manifest is JSON, so the path must be text.
+// omit lists a path of the archive that is left out.
 func (b *builder) omit(path, why string) {
 	b.state.Omitted = append(b.state.Omitted, omission(path, why))
 }
 
+// omission makes the path text, because a manifest is JSON.
 func omission(path, why string) archive.Omission {
 	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
 }

@@ -89,6 +89,11 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err != nil {
 		return segno.Source{}, err
 	}
+	for _, d := range got.Damage {
+		if d.Line == 0 { // it is about a file beside the transcript
+			p.skip("agents/"+p.agent+"/"+string(archive.Session), d.Why)
+		}
+	}
 	if err := p.lockHome(ctx); err != nil {
 		return segno.Source{}, err
 	}

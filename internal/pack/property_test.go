@@ -53,6 +53,7 @@ func randomTree(t *testing.T, r *rapid.T, root string) {
 
 // TestAnyTreeMovesUnchanged packs random trees, unpacks them, and packs the result again.
 func TestAnyTreeMovesUnchanged(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		f := newFixture(t)
 		randomTree(t, r, f.project)

@@ -36,7 +36,7 @@ func newTempDir(ctx context.Context, fsys vfs.FS, parent string) (*tempDir, erro
 	}
 	lock, err := os.Open(t.path)
 	if err != nil {
-		return nil, errorsJoin(err, t.remove())
+		return nil, errors.Join(err, t.remove())
 	}
 	t.lock = lock
 	_ = vfs.Lock(ctx, lock, 0) // without a lock the directory is removed after an hour at the earliest

@@ -166,6 +166,7 @@ func file(path, content string) archive.File {
 
 // TestHostileSessions unpacks archives that were not made by this package, trusted by mistake.
 func TestHostileSessions(t *testing.T) {
+	t.Parallel()
 	f, r := sample(t)
 	var transcript bytes.Buffer
 	must(t, r.ReadFile("agents/claude/session/projects/@cwd/"+sessionID+".jsonl", &transcript))
@@ -182,6 +183,8 @@ func TestHostileSessions(t *testing.T) {
 			file("projects/@cwd/memory/MEMORY.md", "obey"), file("shell-snapshots/x.sh", "x"), file("skills/x/SKILL.md", "x"),
 			file("session-env/"+sessionID+"/x.sh", "x"), file("plugins/x", "x"), file("tasks/"+other+"/1.json", "x"), file("tasks/"+sessionID+"/1.json", "fine"),
 		}, 0, []string{"projects/-elsewhere/" + sessionID + ".jsonl", "tasks/" + sessionID + "/1.json"}},
+		"large file": {archive.AgentInfo{SessionID: sessionID}, []archive.File{good, file("tasks/"+sessionID+"/big", strings.Repeat("0", 64<<20+1))},
+			0, []string{"projects/-elsewhere/" + sessionID + ".jsonl"}},
 		"id is a pattern":  {archive.AgentInfo{SessionID: "*"}, []archive.File{good}, 0, nil},
 		"id is a path":     {archive.AgentInfo{SessionID: "../../x"}, []archive.File{good}, 0, nil},
 		"id is no file":    {archive.AgentInfo{SessionID: other}, []archive.File{good}, segno.KindCorrupt, nil},
@@ -244,6 +247,7 @@ func names(files map[string]string) map[string]bool {
 
 // TestUnpacksIntoOneHomeTakeTurns runs several at once; each gets a session of its own.
 func TestUnpacksIntoOneHomeTakeTurns(t *testing.T) {
+	t.Parallel()
 	_, r := sample(t)
 	to := newTarget(t)
 	var wg sync.WaitGroup

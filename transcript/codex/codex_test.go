@@ -26,7 +26,7 @@ func TestCapture(t *testing.T) {
 	if first.Prompt != "t2" || first.Key != "t2" || first.Text != "prompt 2" || first.Follows != "t1" || len(first.Earlier) != 1 || first.Origin != nil {
 		t.Errorf("captured %+v", first)
 	}
-	if was := first.Earlier[0]; was.Prompt != "prompt 1" || was.Key != "t1" || was.Position.Leaf != "t1" || was.Position.Offset != s.ends["t1"] {
+	if was := first.Earlier[0]; was.Prompt != "prompt 1" || was.Key != "t1" || was.Position.Leaf != "t1" || was.Position.Offset != s.end("t1") {
 		t.Errorf("the turn before is %+v", was)
 	}
 
@@ -83,7 +83,7 @@ func TestCutAtEveryTurn(t *testing.T) {
 		}
 		for n, turn := range turns {
 			p := turn.Position
-			if want := fmt.Sprintf("prompt %d", n+1); turn.Prompt != want || p.Offset != s.ends[fmt.Sprintf("t%d", n+1)] {
+			if want := fmt.Sprintf("prompt %d", n+1); turn.Prompt != want || p.Offset != s.end(fmt.Sprintf("t%d", n+1)) {
 				t.Errorf("turn %d is %+v", n+1, turn)
 			}
 			to := segno.SessionID(fmt.Sprintf("55555555-0000-4000-8000-%012d", n))
@@ -190,12 +190,12 @@ func TestLineage(t *testing.T) {
 	if strings.Contains(head, "history_base") || strings.Contains(head, "forked_from") {
 		t.Errorf("the cut refers to another session: %s", head)
 	}
-	want := string(body(s.data()[:s.ends["t2"]])) + string(body(fork.data()[:fork.ends["f1"]])) + string(body(last.data()))
+	want := string(body(s.data()[:s.end("t2")])) + string(body(fork.data()[:fork.end("f1")])) + string(body(last.data()))
 	if rest != want {
 		t.Errorf("cut to\n%s\nwant\n%s", rest, want)
 	}
 	e.captureCut(src, got.Position)
-	e.checkStored(got.Earlier[0].Position, slices.Concat(s.data()[:s.ends["t2"]], body(fork.data()[:fork.ends["f1"]])))
+	e.checkStored(got.Earlier[0].Position, slices.Concat(s.data()[:s.end("t2")], body(fork.data()[:fork.end("f1")])))
 
 	last.turn("g2", "more")
 	last.flush()
@@ -247,7 +247,7 @@ func TestCompaction(t *testing.T) {
 	s.turn("t2", "two")
 	s.flush()
 	got := e.capture(firstID, nil)
-	if got.Prompt != "t2" || got.Follows != "t1" || len(got.Earlier) != 1 || got.Earlier[0].Position.Offset != s.ends["t1"] {
+	if got.Prompt != "t2" || got.Follows != "t1" || len(got.Earlier) != 1 || got.Earlier[0].Position.Offset != s.end("t1") {
 		t.Errorf("captured %+v", got)
 	}
 }

@@ -39,12 +39,12 @@ type session struct {
 	isOld   bool   // no ordinals, no ends of turns
 	ordinal int
 	lines   [][]byte
-	ends    map[string]int64 // the offset behind a turn
+	ends    map[string]int // the lines up to the end of a turn
 }
 
 // newSession begins a rollout. base is the history it refers to, or nil.
 func newSession(t testing.TB, home, thread string, base map[string]any) *session {
-	s := &session{t: t, home: home, dir: "/srv/proj", thread: thread, id: thread, ends: map[string]int64{}}
+	s := &session{t: t, home: home, dir: "/srv/proj", thread: thread, id: thread, ends: map[string]int{}}
 	if base != nil {
 		s.ordinal = base["end_ordinal_exclusive"].(int)
 	}
@@ -53,7 +53,7 @@ func newSession(t testing.TB, home, thread string, base map[string]any) *session
 }
 
 func newOldSession(t testing.TB, home, thread string) *session {
-	s := &session{t: t, home: home, dir: "/srv/proj", thread: thread, id: thread, isOld: true, ends: map[string]int64{}}
+	s := &session{t: t, home: home, dir: "/srv/proj", thread: thread, id: thread, isOld: true, ends: map[string]int{}}
 	s.begin(nil)
 	return s
 }
@@ -108,7 +108,7 @@ func (s *session) turn(key, prompt string) {
 	if !s.isOld {
 		s.event("task_complete", map[string]any{"turn_id": key})
 	}
-	s.ends[key] = s.size()
+	s.ends[key] = len(s.lines)
 }
 
 // prompt begins a turn.
@@ -131,6 +131,9 @@ func (s *session) prompt(key, prompt string) {
 
 func (s *session) data() []byte { return bytes.Join(s.lines, nil) }
 func (s *session) size() int64  { return int64(len(s.data())) }
+
+// end is the offset behind a turn.
+func (s *session) end(key string) int64 { return int64(len(bytes.Join(s.lines[:s.ends[key]], nil))) }
 
 // base is the reference to this rollout as it is now.
 func (s *session) base() map[string]any {

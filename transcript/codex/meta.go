@@ -35,7 +35,9 @@ func parseMeta(line []byte) (meta, error) {
 	if !jsonscan.Valid(line) || jsonscan.Text(m.field("type")) != "session_meta" {
 		return m, fmt.Errorf("its first line is no session_meta")
 	}
-	m.id = jsonscan.Text(m.field("payload", "id"))
+	if m.id = jsonscan.Text(m.field("payload", "id")); m.id == "" {
+		return m, fmt.Errorf("its session_meta has no id")
+	}
 	m.dir = jsonscan.Text(m.field("payload", "cwd"))
 	m.version = jsonscan.Text(m.field("payload", "cli_version"))
 	m.isPaged = jsonscan.Text(m.field("payload", "history_mode")) == "paginated"

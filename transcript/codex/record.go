@@ -29,6 +29,9 @@ type record struct {
 	typ       []byte // the text of a string
 	timestamp []byte
 	payload   []byte // a whole value
+	event     []byte // the text of the payload's type
+	role      []byte // of a message
+	item      []byte // of an event; a whole value
 	ordinal   int64  // -1 without one
 }
 
@@ -57,6 +60,16 @@ func (r *record) parse(line []byte) error {
 		*r = record{ordinal: -1}
 		return errNotJSON
 	}
+	jsonscan.Members(r.payload, 0, func(key []byte, value jsonscan.Span) {
+		switch v := value.Of(r.payload); string(key) {
+		case "type":
+			r.event = jsonscan.RawText(v)
+		case "role":
+			r.role = jsonscan.RawText(v)
+		case "item":
+			r.item = v
+		}
+	})
 	r.kind = r.kindOf()
 	return nil
 }
@@ -78,16 +91,15 @@ func (r *record) kindOf() kind {
 	case "token_usage_record":
 		return kindNote
 	case "response_item":
-		if role := r.text("role"); r.text("type") == "message" && role != "assistant" {
+		if string(r.event) == "message" && string(r.role) != "assistant" {
 			return kindInput
 		}
 		return kindOutput
 	case "event_msg":
-		event := r.text("type")
-		if event == "item_completed" && r.text("item", "type") == "UserMessage" {
+		if string(r.event) == "item_completed" && jsonscan.Text(jsonscan.Find(r.item, jsonscan.Span{To: len(r.item)}, "type").Of(r.item)) == "UserMessage" {
 			return kindPrompt
 		}
-		return eventKinds[event]
+		return eventKinds[string(r.event)]
 	}
 	return kindOther
 }

@@ -49,8 +49,8 @@ func packed(s *e2erig.Stage, checkpoint string) *archive.Reader {
 	return r
 }
 
-// elsewhere unpacks an archive on another machine: another home and another path. It returns the agent there
-// and what was unpacked.
+// elsewhere unpacks an archive on another machine: another home and another path. It returns the
+// agent there and what was unpacked.
 func elsewhere(s *e2erig.Stage, r *archive.Reader, isNew bool) (*agentrig.Rig, pack.UnpackedAgent) {
 	s.Helper()
 	rig, err := agentrig.New(s.TempDir(), s.Rig.Bin, s.Rig.ModelURL)
@@ -93,8 +93,8 @@ func resumed(s *e2erig.Stage, rig *agentrig.Rig, prompt string, args ...string) 
 	return messages
 }
 
-// TestASessionMovesToAnotherHome packs an earlier turn and the head, and continues both with the real
-// agent in other homes and at other paths, at last after everything of the source is gone.
+// TestASessionMovesToAnotherHome packs an earlier turn and the head, and continues both with the
+// real agent in other homes and at other paths, at last after everything of the source is gone.
 func TestASessionMovesToAnotherHome(t *testing.T) {
 	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("new.txt", "1\n"), e2erig.Bash("seq 3; cat a.txt new.txt"), "answer one"))

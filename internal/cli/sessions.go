@@ -18,8 +18,8 @@ func (a *app) sessions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sessions",
 		Short: "the sessions of agents on this machine, newest first",
-		Long: `Lists every session of Claude Code on this machine, newest first, recorded by segno or
-not. Only the beginning and the end of a large transcript are read, so its turns may be
+		Long: `Lists every session of Claude Code and Codex on this machine, newest first, recorded by
+segno or not. Only the beginning and the end of a large transcript are read, so its turns may be
 unknown ("?"). "kept" means that the store has the whole conversation; the agent may then
 delete the session, and 'segno resume SESSION' still continues it.`,
 		Example: "  segno sessions\n  segno sessions --json\n  segno log --thread 0b6a1f3e",

@@ -493,7 +493,7 @@ func TestASealedArchiveOfOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context()); err != nil {
+	if err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -33,7 +33,7 @@ type Discovery interface {
 	// Header reads a session of at most the given number of bytes whole, and only the
 	// beginning and the end of a larger one: no more than 128 KiB.
 	Header(ctx context.Context, file SessionFile, most int64) (SessionHeader, error)
-	// Running returns the sessions that a process has open, and the process.
+	// Running returns the sessions that a process has open, and the process, -1 if it is not known.
 	Running(ctx context.Context) map[SessionID]int
 	// Retention returns the age, counted from the last change, at which the agent may delete a
 	// session. ok is false if the agent deletes none.

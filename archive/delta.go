@@ -263,6 +263,7 @@ func (r *Reader) findSources(header int) error {
 		}
 	}
 	r.sources = make([]source, len(r.manifest.Entries))
+	r.paths = make(map[string]int, len(r.sources))
 	for i := range r.manifest.Entries {
 		e := &r.manifest.Entries[i]
 		s := source{prefix: shared[e.Path], from: -1, header: -1}
@@ -281,6 +282,7 @@ func (r *Reader) findSources(header int) error {
 			header++
 		}
 		r.sources[i] = s
+		r.paths[e.Path] = i
 	}
 	if r.signature != nil {
 		header++

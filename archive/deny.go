@@ -25,11 +25,12 @@ var abilityNames = strings.Fields(`settings.json settings.local.json auth.json c
 	permissions*.json config.json credentials.json token.json oauth.json`)
 
 // deniedPlaces are paths of files and directories, at any depth, that run code or give
-// abilities when an agent, an editor or git starts there, and homes of credentials.
+// abilities when an agent, an editor or git starts there, and homes of credentials. A file .git
+// can name any directory as the repository, and its configuration runs programs.
 var deniedPlaces = strings.Fields(`.ssh .aws .gnupg .azure .kube .config/gcloud .config/gh .docker/config.json .claude/settings.json
 	.claude/settings.local.json .claude/hooks .claude/agents .claude/commands .claude/plugins .claude/skills .claude/.credentials.json
 	.mcp.json .codex .gemini/settings.json .gemini/oauth_creds.json .cursor/mcp.json .cursor/hooks.json .vscode/tasks.json
-	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git/hooks .git/config .git/modules .git/info
+	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git
 	.devcontainer/devcontainer.json`)
 
 // denied says whether a path in a tier may not be in an archive.
@@ -51,6 +52,10 @@ func denied(tier Tier, name string) bool {
 	})
 }
 
+// IsDenied says whether a path in a tier, relative to it, may not be in an archive: it is
+// a place for credentials or for the abilities of an agent.
+func IsDenied(tier Tier, name string) bool { return denied(tier, name) }
+
 // matches returns a predicate for patterns that match a folded name.
 func matches(name string) func(pattern string) bool {
 	return func(pattern string) bool {
@@ -66,8 +71,8 @@ func matches(name string) func(pattern string) bool {
 var instructionNames = strings.Fields(`claude.md claude.local.md agents.md agents.override.md gemini.md soul.md .cursorrules .windsurfrules
 	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md`)
 
-// isInstruction says whether an agent that works in the directory will read a file as words
-// that it should follow.
-func isInstruction(name string) bool {
+// IsInstruction says whether an agent that works in the directory will read a file, whose path
+// is relative to it, as words that it should follow.
+func IsInstruction(name string) bool {
 	return slices.Contains(instructionNames, strings.ToLower(path.Base(name))) || strings.Contains("/"+strings.ToLower(name), "/.cursor/rules/")
 }

@@ -2,8 +2,8 @@ package archive
 
 import "golang.org/x/sys/unix"
 
-// freeSpace returns how many bytes may be written to the disk of a directory.
-func freeSpace(dir string) (int64, error) {
+// FreeSpace returns how many bytes may be written to the disk of a directory.
+func FreeSpace(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err

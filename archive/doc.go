@@ -11,6 +11,7 @@
 //	delta.json                        what another archive has, if this one is a delta
 //	world.snapshot                    the world's document, if there is one
 //	agents/NAME/session/…             the agent's conversation
+//	agents/NAME/thread/…              a whole thread of checkpoints, with its files
 //	agents/NAME/workspace/…           the files of its directory
 //	state_digest.sig                  a signature, if there is one
 //
@@ -47,6 +48,34 @@
 // that it puts together against the manifest. So it need not trust delta.json, nor that a
 // base is the one that was meant. The base may be a delta. The writer searches everything
 // for secrets, also what it does not store, so that the manifest is that of the full archive.
+//
+// # Threads
+//
+// The tier thread has a whole thread of segno's checkpoints, so that another store can have it:
+//
+//	thread.json          id, created, title, agent, head, tip and pins
+//	commits.jsonl        a line of JSON for each commit
+//	objects/HH/HASH      the objects that the commits reach, by SHA-256
+//
+// A commit has the fields id, parent, checkpoint and entries; those of a checkpoint and an
+// entry are in docs/format.md, under the names that segno show --json uses. Parents come first,
+// and only the first commit has none; commits of other threads from which the thread was forked are
+// in the list like its own. A checkpoint has no id, thread, parent, sequence number, members or
+// workspace id. Its position in a transcript has no path and no state of the hash. The body of an
+// entry that is not compact JSON in UTF-8 is base64 in the field raw. Each line is what an encoder
+// that escapes nothing needlessly writes for its content, with the fields in the order of the
+// specification.
+//
+// Snapshots, logs of transcripts and lists of sidecars are objects in the formats of
+// docs/format.md. A snapshot has no path of a credential or of an agent's abilities, nothing
+// protected, no setuid, setgid or sticky bit, and symlinks only to relative targets that go up at
+// their beginning alone and not beyond the root. A list of sidecars has none of session-env.
+// Each object is named by some commit, and each that is named is there. The links of the
+// thread's chain and its operations do not travel.
+//
+// The session format segno-v1, of segno's own agent, is the line of one checkpoint as
+// thread.json and commits.jsonl in the tier session: head and tip are its last commit, and the
+// checkpoints have no files, documents and positions.
 //
 // # Profile of the zip
 //

@@ -42,7 +42,8 @@ type Into struct {
 	FS vfs.FS
 }
 
-const defaultMaxBytes = 256 << 30
+// DefaultMaxBytes is the limit of a load that sets none.
+const DefaultMaxBytes = 256 << 30
 
 // Loaded is the result of a load. Paths are absolute if Into.Dir is.
 type Loaded struct {
@@ -58,6 +59,7 @@ type Loaded struct {
 type LoadedAgent struct {
 	Workspace string
 	Session   string
+	Thread    string
 }
 
 // Reasons of Loaded.Skipped, beside those of an Omission.
@@ -188,12 +190,12 @@ func (l *loader) check() error {
 	}
 	most := l.into.MaxBytes
 	if most == 0 {
-		most = defaultMaxBytes
+		most = DefaultMaxBytes
 	}
 	if l.total > most {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
 	}
-	if free, err := freeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
+	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
 		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
 	}
 	switch there, err := os.ReadDir(dir); {
@@ -254,9 +256,12 @@ func (l *loader) report(dir string) {
 		}
 		a := l.loaded.Agents[agent]
 		root := filepath.Join(dir, "agents", agent, string(tier))
-		if tier == Session {
+		switch tier {
+		case Session:
 			a.Session = root
-		} else {
+		case Thread:
+			a.Thread = root
+		default:
 			a.Workspace = root
 		}
 		l.loaded.Agents[agent] = a
@@ -414,7 +419,7 @@ func (l *loader) progress(size int64) {
 func (m *Manifest) Instructions() []string {
 	var list []string
 	for _, e := range m.Entries {
-		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && isInstruction(rest) {
+		if _, tier, rest, _ := splitPath(e.Path); tier == Workspace && IsInstruction(rest) {
 			list = append(list, e.Path)
 		}
 	}
@@ -448,8 +453,8 @@ func (m *Manifest) Tree(agent string, tier Tier) []Entry {
 
 // ReadFile writes the content of one file of the archive to w, checked.
 func (r *Reader) ReadFile(name string, w io.Writer) error {
-	i := slices.IndexFunc(r.manifest.Entries, func(e Entry) bool { return e.Path == name })
-	if i < 0 {
+	i, ok := r.paths[name]
+	if !ok {
 		return segno.NewError(segno.KindNotFound, "read file of archive", name, fs.ErrNotExist)
 	}
 	if r.lacks(i) {

@@ -26,6 +26,7 @@ const (
 	World     Tier = "world"     // the document of the world
 	Workspace Tier = "workspace" // files of an agent's directory
 	Session   Tier = "session"   // the agent's conversation
+	Thread    Tier = "thread"    // a whole thread of checkpoints
 )
 
 // Metadata is metadata.json: what is known about an archive apart from its content. Its
@@ -323,7 +324,7 @@ func splitPath(name string) (agent string, tier Tier, rest string, ok bool) {
 	dir, rest, inTier := strings.Cut(name, "/")
 	if ok && inAgent && inTier {
 		switch tier = Tier(dir); tier {
-		case Workspace, Session:
+		case Workspace, Session, Thread:
 			return agent, tier, rest, true
 		}
 	}

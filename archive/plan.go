@@ -79,7 +79,7 @@ func (p *plan) addAgent(a AgentState) {
 	for _, tier := range []struct {
 		tier  Tier
 		files []File
-	}{{Session, a.Session}, {Workspace, a.Workspace}} {
+	}{{Session, a.Session}, {Thread, a.Thread}, {Workspace, a.Workspace}} {
 		files := slices.SortedFunc(slices.Values(tier.files), func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
 		for _, f := range files {
 			name := root + string(tier.tier) + "/" + f.Path

@@ -46,6 +46,7 @@ type Reader struct {
 	delta    *Delta   // or nil
 	sources  []source // of the manifest's entries
 	base     *Reader  // of a delta, or nil
+	paths    map[string]int
 	// signature is the content of the signature's file, or nil.
 	signature []byte
 }

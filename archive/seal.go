@@ -2,17 +2,15 @@ package archive
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"filippo.io/age"
-	"filippo.io/age/agessh"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agekey"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -38,30 +36,11 @@ func IsSealed(path string) (bool, error) {
 
 // ParseRecipient reads an age recipient (age1…) or a public key of SSH (ssh-ed25519 …,
 // ssh-rsa …).
-func ParseRecipient(text string) (age.Recipient, error) {
-	text = strings.TrimSpace(text)
-	if strings.HasPrefix(text, "ssh-") {
-		return agessh.ParseRecipient(text)
-	}
-	list, err := age.ParseRecipients(strings.NewReader(text))
-	if err != nil {
-		return nil, err
-	}
-	if len(list) != 1 {
-		return nil, errors.New("it is not one recipient")
-	}
-	return list[0], nil
-}
+func ParseRecipient(text string) (age.Recipient, error) { return agekey.ParseRecipient(text) }
 
 // ParseIdentities reads the secret keys of an age key file, or a private key of SSH without
 // a passphrase.
-func ParseIdentities(file []byte) ([]age.Identity, error) {
-	if bytes.Contains(file, []byte("-----BEGIN")) {
-		id, err := agessh.ParseIdentity(file)
-		return []age.Identity{id}, err
-	}
-	return age.ParseIdentities(bytes.NewReader(file))
-}
+func ParseIdentities(file []byte) ([]age.Identity, error) { return agekey.ParseIdentities(file) }
 
 // OpenSealed opens an encrypted archive. The error has KindRefused if none of the identities
 // can.

@@ -42,6 +42,7 @@ type AgentState struct {
 	Dirs      []string // empty directories of the workspace
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
+	Thread    []File // see package internal/pack
 }
 
 // A File is a file of a state, whose content is read when it is written.
@@ -160,6 +161,9 @@ func writeKind(err error) segno.Kind {
 		return segno.KindConflict
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return segno.KindCancelled
+	}
+	if kind := segno.KindOf(err); kind != segno.KindInternal {
+		return kind // of a File's Open: the store may have lost the content
 	}
 	return segno.KindIO
 }

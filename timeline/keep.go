@@ -215,7 +215,7 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 		if s, err = tx.threadState(ctx, s.head.Thread); err != nil {
 			return err
 		}
-		if parent, err = tx.checkpoint(ctx, keptTurnID(k, t, s.head.Thread)); err != nil {
+		if parent, err = tx.turnIn(ctx, s.head.Thread, t.Position.Leaf); err != nil {
 			return err
 		}
 	}
@@ -271,25 +271,27 @@ func (tx *txn) keptParent(ctx context.Context, k *keeping, s threadState) (*segn
 	if k.got.Follows == "" || k.got.Follows == k.prev.Leaf {
 		return k.last, nil
 	}
-	found, err := tx.turnAt(ctx, k.got.Follows, func(c *segno.Checkpoint) bool { return c.Thread == s.head.Thread })
+	found, err := tx.turnIn(ctx, s.head.Thread, k.got.Follows)
 	return cmp.Or(found, k.last), err
 }
 
-// keptTurnID is the id of a turn's commit. It is the one that the end of the turn would have.
-func keptTurnID(k *keeping, t segno.TranscriptTurn, thread segno.ThreadID) segno.CommitID {
-	key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%s", k.Source.Session, t.Position.Leaf)))
-	return segno.CommitID(segno.DerivedID("turn", string(key), string(thread)))
+// turnIn returns the turn of a thread that ends at a record of a transcript, or nil.
+func (tx *txn) turnIn(ctx context.Context, thread segno.ThreadID, leaf string) (*segno.Checkpoint, error) {
+	return tx.turnAt(ctx, leaf, func(c *segno.Checkpoint) bool { return c.Thread == thread })
 }
 
 // commitKeptTurn commits a turn unless it is recorded. The thread's head moves only if it is at the
 // turn's parent: a user may have moved it elsewhere.
 func (tx *txn) commitKeptTurn(ctx context.Context, k *keeping, t segno.TranscriptTurn, head segno.Head, parent *segno.Checkpoint) (made bool, err error) {
-	c := segno.Commit{ID: keptTurnID(k, t, head.Thread), Thread: head.Thread, Parent: parent.ID, Expect: head.Head, Epoch: head.Epoch,
-		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: tx.Now(), Agent: k.Agent,
-			Prompt: t.Prompt, Key: t.Key, Label: "kept", Session: &t.Position}}
-	if _, err := tx.Store.Load(ctx, c.ID, segno.Window{Last: 1}); segno.KindOf(err) != segno.KindNotFound {
+	if recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf); recorded != nil || err != nil {
 		return false, err
 	}
+	// The end of the turn, and an adoption of the session, would make the same commit.
+	key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", k.Source.Session, head.Turn+1)))
+	c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
+		Parent: parent.ID, Expect: head.Head, Epoch: head.Epoch,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: head.Turn + 1, Time: tx.Now(), Agent: k.Agent,
+			Prompt: t.Prompt, Key: key, Label: "kept", Session: &t.Position}}
 	if head.Head != parent.ID {
 		c.Move = &segno.Move{Head: head.Head, Tip: head.Tip}
 	}

@@ -57,12 +57,64 @@ func (tl *Timeline) MoveSession(ctx context.Context, r KeepRequest, dir string) 
 	return m, nil
 }
 
+// ResumeSession returns the command that continues a session in a directory, and where the session
+// is then. A session of another directory is copied there, as MoveSession does. One that the agent no
+// longer has comes from the store: with the same bytes under the same id if that is free, else under
+// a new id. ResumeSession keeps the session first.
+func (tl *Timeline) ResumeSession(ctx context.Context, r KeepRequest, dir string) (m MovedSession, err error) {
+	tx, err := tl.lockSessions(ctx)
+	if err != nil {
+		return m, err
+	}
+	defer tx.unlock()
+	t := tx.Transcripts[r.Agent]
+	if t == nil {
+		return m, segno.Errorf(segno.KindNotFound, "resume", r.Agent, "no transcripts of that agent can be read here")
+	}
+	if r.Source.Path == "" {
+		m.To, m.Thread, err = tx.restoreTo(ctx, r, dir)
+		if segno.KindOf(err) == segno.KindConflict {
+			m.To, m.Thread, err = tx.cutTo(ctx, r, dir)
+		}
+	} else {
+		m, err = tx.moveTo(ctx, r, dir)
+	}
+	if err != nil {
+		return MovedSession{}, err
+	}
+	m.Run = t.Resume(m.To)
+	return m, nil
+}
+
+// cutTo writes a kept session under a new id.
+func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.Source, thread segno.ThreadID, err error) {
+	k := &keeping{KeepRequest: r}
+	if err := tx.findKept(ctx, k); err != nil {
+		return to, "", err
+	}
+	link, err := tx.cutSession(ctx, *k.prev, dir, "resume", false)
+	if err != nil {
+		return to, "", err
+	}
+	s, err := tx.threadState(ctx, k.thread)
+	if err != nil {
+		return to, "", err
+	}
+	if link.Detached = true; k.last != nil {
+		link.At = k.last.ID
+	}
+	return segno.Source{Session: link.Session, Path: link.Path, Dir: link.Dir}, k.thread, tx.commitLink(ctx, s.head, link)
+}
+
 // checkIdle returns [segno.KindRefused] if a process has a session open or a turn of it is open.
 func (tx *txn) checkIdle(ctx context.Context, r KeepRequest) error {
 	session := r.Source.Session
-	if o, ok := tx.observer(r.Agent); ok {
-		if pid, alive := o.Live(ctx, session); alive {
+	if d, ok := tx.Transcripts[r.Agent].(segno.Discovery); ok {
+		switch pid := d.Running(ctx)[session]; {
+		case pid > 0:
 			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "process %d has the session open", pid).WithHint("end it first")
+		case pid < 0:
+			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "a process has the session open").WithHint("end it first")
 		}
 	}
 	if err := tx.loadTurns(ctx); err != nil {
@@ -90,7 +142,7 @@ func (tx *txn) moveTo(ctx context.Context, r KeepRequest, dir string) (m MovedSe
 	case err != nil:
 		return m, fmt.Errorf("copy session: %w", err)
 	}
-	m.Same = m.To.Path == m.From.Path
+	m.Same = m.To.Path == m.From.Path && m.To.Dir == m.From.Dir
 	return m, tx.linkMoved(ctx, m.Thread, r.Agent, m.To)
 }
 

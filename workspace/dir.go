@@ -15,6 +15,8 @@ type Options struct {
 	// Index is the path of the file with the state of each file at the last snapshot, one
 	// for each workspace, outside the tree. Without it each snapshot reads everything.
 	Index string
+	// Sealer, if not nil, encrypts the index.
+	Sealer Sealer
 	// ForkNote is the path of a file, outside the tree, that contains the path of the incomplete
 	// copy during a Fork, so that [RemoveAbandonedFork] finds the copy that a killed process
 	// left. Without it, that copy stays beside the fork's target.
@@ -30,6 +32,13 @@ type Options struct {
 	Progress func(done, total int64)
 	// FS makes all writes; nil is [vfs.OS].
 	FS vfs.FS
+}
+
+// Sealer encrypts a file that segno keeps outside the tree. OpenFile is the inverse of SealFile, and fails for the
+// content of another file.
+type Sealer interface {
+	SealFile(name string, plain []byte) []byte
+	OpenFile(name string, data []byte) ([]byte, error)
 }
 
 // Dir is a directory tree an agent works in. It implements [segno.Workspace].

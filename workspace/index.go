@@ -167,6 +167,9 @@ func (d *Dir) loadIndex(root stat) *index {
 		}
 	}
 	data, err := readStateFile(path, maxIndex)
+	if z := d.options.Sealer; err == nil && z != nil {
+		data, err = z.OpenFile(path, data)
+	}
 	if err != nil {
 		return nil // a full scan needs no index
 	}
@@ -226,7 +229,7 @@ func statStateFile(path string) (stat, error) {
 // saveIndex removes the old index before it renames the new one: ext4 starts writing a file
 // to the disk when it is renamed onto another one, and that took longer than creating and
 // filling the new index. A process that scans in between finds no index and reads every file.
-func saveIndex(fsys vfs.FS, path string, x *index) (err error) {
+func saveIndex(fsys vfs.FS, path string, x *index, z Sealer) (err error) {
 	dir := filepath.Dir(path)
 	temp := filepath.Join(dir, ".segno-"+rand.Text())
 	defer func() {
@@ -242,7 +245,11 @@ func saveIndex(fsys vfs.FS, path string, x *index) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(x.encode())
+	data := x.encode()
+	if z != nil {
+		data = z.SealFile(path, data)
+	}
+	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}

@@ -228,7 +228,7 @@ func (v *view) saveIndex() error {
 	if x == nil || v.scan.changed.Load() {
 		x = &index{root: v.self, rules: v.scan.rules.hash, top: v.top}
 		v.top.each(func(*node, *entry) { x.entries++ })
-		if err := saveIndex(v.dir.options.FS, file, x); err != nil {
+		if err := saveIndex(v.dir.options.FS, file, x, v.dir.options.Sealer); err != nil {
 			return err
 		}
 	}

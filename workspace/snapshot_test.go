@@ -273,3 +273,34 @@ func TestAnErrorKeepsItsKind(t *testing.T) {
 		t.Errorf("a root that is gone: %v", err)
 	}
 }
+
+// TestListIsTheWholeSnapshot compares List with a comparison against the empty tree.
+func TestListIsTheWholeSnapshot(t *testing.T) {
+	p := newFixture(t)
+	p.write("a/b/file", "1")
+	p.write("a.b", "2")
+	p.write(".git/config", "")
+	must(t, os.Symlink("a", p.path("link")))
+	must(t, os.Mkdir(p.path("empty"), 0o755))
+	must(t, os.Link(p.path("a.b"), p.path("z")))
+	must(t, os.Chtimes(p.path("a/b/file"), time.Time{}, time.Unix(3, 4)))
+	s := p.save()
+	listed := map[string]segno.Entity{}
+	must(t, workspace.List(t.Context(), p.store, s, func(path string, e segno.Entity, modified time.Time) error {
+		listed[path] = e
+		if isFile := e.Type == segno.EntityFile; isFile == modified.IsZero() || path == "a/b/file" && modified.UnixNano() != 3e9+4 {
+			t.Errorf("%s has the time %v", path, modified)
+		}
+		return nil
+	}))
+	changes, err := p.dir.Diff(t.Context(), segno.Hash{}, s.Tree)
+	must(t, err)
+	for _, c := range changes {
+		if listed[c.Path] != c.To {
+			t.Errorf("%s is listed as %+v, want %+v", c.Path, listed[c.Path], c.To)
+		}
+	}
+	if len(changes) != len(listed) {
+		t.Errorf("%d entries are listed, want %d", len(listed), len(changes))
+	}
+}

@@ -24,15 +24,25 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		return usage(errors.New("an archive can be compared with another archive only"))
 	}
 	var pair archivePair
-	for i, arg := range args {
+	var all []*archive.Reader // the two, and bases of deltas; each may be the base of another
+	for i, arg := range append(args[:2:2], flags.bases...) {
 		name, _, err := a.archivePath(arg)
 		if err != nil {
 			return err
 		}
-		if pair[i], err = a.openArchive(name, flags.identity); err != nil {
+		r, err := a.openArchive(name, flags.identity)
+		if err != nil {
 			return err
 		}
-		defer pair[i].Close()
+		defer r.Close()
+		if all = append(all, r); i < len(pair) {
+			pair[i] = r
+		}
+	}
+	for i, r := range pair {
+		if err := useBases(r, slices.Delete(slices.Clone(all), i, i+1)); err != nil {
+			return err
+		}
 	}
 	changes, err := pair.changes()
 	if err != nil {
@@ -133,9 +143,12 @@ func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary boo
 }
 
 // isTranscript reports whether a path is a list of records, to which an agent only appends.
-func isTranscript(name string) bool {
-	parts := strings.SplitN(name, "/", 4)
-	return len(parts) == 4 && parts[2] == string(archive.Session) && strings.HasSuffix(name, ".jsonl")
+func isTranscript(name string) bool { return isSessionPath(name) && strings.HasSuffix(name, ".jsonl") }
+
+// isSessionPath reports whether a path of an archive is in the session tier.
+func isSessionPath(name string) bool {
+	parts := strings.SplitN(name, "/", 4) // agents/NAME/TIER/…
+	return len(parts) == 4 && parts[0] == "agents" && parts[2] == string(archive.Session)
 }
 
 // records makes the patch of a transcript: one hunk without context behind the records that both

@@ -18,10 +18,15 @@ import (
 )
 
 // archiveFlags are the flags of verbs that read archives.
-type archiveFlags struct{ identity, signers string }
+type archiveFlags struct {
+	identity, signers string
+	bases             []string
+}
 
 func (f *archiveFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.identity, "identity", "", "decrypt with this `KEYFILE`: a key of age, or a private key of SSH")
+	c.Flags().StringArrayVar(&f.bases, "base", nil, "of a delta: the `FILE` of the archive that has the rest; repeatable")
+	completeFlag(c, "base", completeArchives(2))
 	c.Flags().StringVar(&f.signers, "signer", "", "check the signature against this `FILE` of allowed signers (see ssh-keygen)")
 }
 

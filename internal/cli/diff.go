@@ -16,6 +16,7 @@ import (
 type diffFlags struct {
 	names, stat, binary, conflicts bool
 	identity                       string
+	bases                          []string
 }
 
 func (a *app) diff() *cobra.Command {
@@ -55,8 +56,8 @@ the difference between its present content and what --force would write.`,
 				return a.inWorkspace(a.runConflicts)(c, nil)
 			case slices.ContainsFunc(args, isArchiveName):
 				return a.runArchiveDiff(c.Context(), args, paths, flags)
-			case flags.identity != "":
-				return usage(errors.New("--identity is for archives"))
+			case flags.identity != "" || len(flags.bases) > 0:
+				return usage(errors.New("--identity and --base are for archives"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runDiff(ctx, d, args, paths, flags)
@@ -67,6 +68,7 @@ the difference between its present content and what --force would write.`,
 	c.Flags().BoolVar(&flags.stat, "stat", false, "only how many lines changed in each file")
 	c.Flags().BoolVar(&flags.binary, "binary", false, "with the content of binary files, for 'git apply'")
 	c.Flags().StringVar(&flags.identity, "identity", "", "decrypt archives with this `KEYFILE`")
+	c.Flags().StringArrayVar(&flags.bases, "base", nil, "an archive that one of two deltas is based on, if it is not the other `FILE`; repeatable")
 	c.Flags().BoolVar(&flags.conflicts, "conflicts", false, "show the conflicts of the last move")
 	return c
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,7 @@ type doctorResult struct {
 	Store    string          `json:"store"`
 	Exists   bool            `json:"exists"`
 	StoreErr string          `json:"store_error,omitempty"`
+	Sealed   *local.Sealed   `json:"sealed,omitempty"`
 	Agent    string          `json:"agent"` // where claude is, or ""
 	Dir      string          `json:"dir"`
 	Root     string          `json:"root,omitempty"`      // the directory that a session in dir records
@@ -49,6 +51,8 @@ type doctorResult struct {
 	// Unrecorded are sessions of the last day whose turns were not recorded.
 	Unrecorded []spool.Unrecorded `json:"unrecorded"`
 	Healthy    bool               `json:"healthy"`
+
+	storeHint string // against StoreErr
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -62,8 +66,12 @@ func (a *app) runDoctor(ctx context.Context) error {
 		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}}
 	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
+		res.Sealed, _ = place.Sealed() // an error also prevents the store from being opened
 		if err := res.readStore(ctx, place); err != nil {
 			res.StoreErr = err.Error()
+			if segno.KindOf(err) == segno.KindRefused {
+				res.storeHint = segno.HintOf(err)
+			}
 		}
 	}
 	fires := res.probeHooks(ctx, place, a.Environ())
@@ -143,7 +151,7 @@ func (r *doctorResult) readSpool(ctx context.Context, place local.Place) {
 func (r *doctorResult) hint(fires bool) string {
 	switch {
 	case r.StoreErr != "":
-		return "repair the store, or name another with --store"
+		return cmp.Or(r.storeHint, "repair the store, or name another with --store")
 	case !fires:
 		return "run 'segno enable claude'"
 	case r.DirErr != "":
@@ -174,6 +182,12 @@ func (a *app) writeDoctor(p *printer, r doctorResult) {
 		p.checkf(checkOK, "store %s", inline(r.Store))
 	} else {
 		p.checkf(checkError, "store %s: %s", inline(r.Store), inline(r.StoreErr))
+	}
+	if r.Sealed != nil {
+		p.checkf(checkOK, "the store is sealed; its key is in %s", inline(r.Sealed.KeyFile))
+	}
+	if r.Sealed != nil && r.Sealed.Exposed {
+		p.checkf(checkWarning, "other users can read the key file %s; run 'chmod 600' on it", inline(r.Sealed.KeyFile))
 	}
 	switch {
 	case r.DirErr != "":

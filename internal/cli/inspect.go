@@ -44,11 +44,11 @@ type inspection struct {
 
 // contents is what an archive contains.
 type contents struct {
-	Digest  string    `json:"state_digest"`
-	Created time.Time `json:"created_at"`
-	Ours    bool      `json:"ours"`
-	Signed  bool      `json:"signed"`
-	Signer  string    `json:"signer,omitempty"`
+	Digest      string    `json:"state_digest"`
+	Created     time.Time `json:"created_at"`
+	WrittenHere bool      `json:"written_here"`
+	Signed      bool      `json:"signed"`
+	Signer      string    `json:"signer,omitempty"`
 	// SignatureError is why the signature is not that of an allowed signer, if the user named some.
 	SignatureError string               `json:"signature_error,omitempty"`
 	Tiers          map[archive.Tier]sum `json:"tiers"`
@@ -62,6 +62,7 @@ type contents struct {
 	Instructions []string              `json:"instructions"`
 	Cut          *archive.Cut          `json:"cut,omitempty"`
 	Parent       *archive.ParentInfo   `json:"parent,omitempty"`
+	Delta        *deltaContents        `json:"delta,omitempty"`
 	Scan         *archive.SecretReport `json:"scan,omitempty"`
 	Caller       map[string]any        `json:"caller,omitempty"`
 }
@@ -71,6 +72,7 @@ type agentContents struct {
 	archive.AgentInfo
 	Workspace sum `json:"workspace"`
 	Session   sum `json:"session"`
+	Thread    sum `json:"thread"`
 }
 
 func (a *app) runInspect(name string, flags archiveFlags) error {
@@ -92,7 +94,7 @@ func (a *app) runInspect(name string, flags archiveFlags) error {
 			p.linef("name the file of the key with --identity to see more")
 		})
 	}
-	r, err := a.openArchive(path, flags.identity)
+	r, err := a.openDelta(path, flags)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ func (a *app) contentsOf(r *archive.Reader, flags archiveFlags) (*contents, erro
 	m, meta := r.Manifest(), r.Metadata()
 	c := &contents{Digest: m.Digest, Created: meta.Created, Signed: r.Signed(), Tiers: map[archive.Tier]sum{}, Agents: []agentContents{},
 		World: m.World, Links: len(m.Links), Omitted: append([]archive.Omission{}, m.Omitted...), Denied: append([]string{}, m.Denied()...),
-		Instructions: append([]string{}, m.Instructions()...), Cut: m.Cut, Parent: m.Parent, Scan: m.Scan, Caller: meta.Caller}
+		Instructions: append([]string{}, m.Instructions()...), Cut: m.Cut, Parent: m.Parent, Delta: deltaOf(r), Scan: m.Scan, Caller: meta.Caller}
 	c.count(m)
 	var err error
 	switch c.Signer, err = a.signedBy(r, flags.signers); segno.KindOf(err) {
@@ -119,7 +121,7 @@ func (a *app) contentsOf(r *archive.Reader, flags archiveFlags) (*contents, erro
 			return nil, err
 		}
 	}
-	c.Ours, err = a.wroteHere(m.Digest)
+	c.WrittenHere, err = a.wroteHere(m.Digest)
 	return c, err
 }
 
@@ -138,9 +140,12 @@ func (c *contents) count(m *archive.Manifest) {
 		if e.Tier == archive.World {
 			continue
 		}
-		if agent := &c.Agents[at[parts[1]]]; e.Tier == archive.Session {
+		switch agent := &c.Agents[at[parts[1]]]; e.Tier {
+		case archive.Session:
 			agent.Session.add(e)
-		} else {
+		case archive.Thread:
+			agent.Thread.add(e)
+		default:
 			agent.Workspace.add(e)
 		}
 	}
@@ -160,7 +165,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	p.linef("digest     %s", c.Digest)
 	p.linef("written    %s", c.origin())
 	p.linef("signature  %s", c.signature())
-	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session} {
+	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session, archive.Thread} {
 		if s, ok := c.Tiers[tier]; ok {
 			p.linef("%s %s", pad(string(tier), 10), s)
 		}
@@ -174,11 +179,14 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 	if c.Parent != nil {
 		p.linef("parent     %s (%s)", inline(c.Parent.Digest), inline(c.Parent.Kind))
 	}
+	if c.Delta != nil {
+		p.linef("delta      %s have %s in another archive (%s); unpack needs it with --base", plural(c.Delta.Files, "file"), size(c.Delta.Bytes), c.Delta.base())
+	}
 	p.linef("moment     %s", describeCut(c.Cut))
 	p.linef("secrets    %s", c.scanned())
 	p.list("left out when it was written:", omissions(c.Omitted))
 	p.list(p.warn("never extracted, because it is a place for credentials or runs programs:"), quotePaths(c.Denied))
-	if title := "read by agents as instructions:"; c.Ours {
+	if title := "read by agents as instructions:"; c.WrittenHere {
 		p.list(title, quotePaths(c.Instructions))
 	} else {
 		p.list(p.warn("read by agents as instructions, written by a stranger:"), quotePaths(c.Instructions))
@@ -188,7 +196,7 @@ func (a *app) writeContents(p *printer, name string, res *inspection) {
 // origin describes whether the archive was written here, and what follows from it.
 func (c *contents) origin() string {
 	switch {
-	case c.Ours:
+	case c.WrittenHere:
 		return "here"
 	case c.Signer != "":
 		return "elsewhere, by an allowed signer: unpack loads its session with --signer"
@@ -216,6 +224,9 @@ func (x agentContents) describe() string {
 	if x.SessionID != "" {
 		text += "  session " + inline(x.SessionID)
 	}
+	if x.Thread.Files > 0 {
+		return text + fmt.Sprintf("  thread %s", x.Thread)
+	}
 	return text + fmt.Sprintf("  workspace %s; session %s", x.Workspace, x.Session)
 }
 
@@ -240,7 +251,7 @@ func (c *contents) scanned() string {
 	switch {
 	case c.Scan == nil:
 		return "not scanned"
-	case !c.Ours:
+	case !c.WrittenHere:
 		return "the writer reports a scan; this is a claim and not a proof"
 	}
 	text := "scanned for known forms of credentials; a password in prose is not found"
@@ -271,12 +282,14 @@ archive can still have a hostile author: a signature answers that, a checksum do
 
 // verification is the result of verify.
 type verification struct {
-	File      string `json:"file"`
-	FileBytes []byte `json:"file_bytes,omitempty"`
-	Digest    string `json:"state_digest"`
-	Ours      bool   `json:"ours"`
-	Signed    bool   `json:"signed"`
-	Signer    string `json:"signer,omitempty"`
+	File        string `json:"file"`
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	Digest      string `json:"state_digest"`
+	WrittenHere bool   `json:"written_here"`
+	Signed      bool   `json:"signed"`
+	Signer      string `json:"signer,omitempty"`
+	// Delta is set if files are in another archive: those that it counts as missing were not read.
+	Delta *deltaContents `json:"delta,omitempty"`
 	sum
 }
 
@@ -285,18 +298,18 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 	if err != nil {
 		return err
 	}
-	r, err := a.openArchive(path, flags.identity)
+	r, err := a.openDelta(path, flags)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	m := r.Manifest()
 	res := verification{File: path, FileBytes: segno.PathBytes(path), Digest: m.Digest, Signed: r.Signed(),
-		sum: totalOf(m)}
+		Delta: deltaOf(r), sum: totalOf(m)}
 	if res.Signer, err = a.signedBy(r, flags.signers); err != nil {
 		return err
 	}
-	if res.Ours, err = a.wroteHere(m.Digest); err != nil {
+	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
 	if err := r.Verify(ctx); err != nil {
@@ -311,5 +324,8 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 			line += ", signature not checked"
 		}
 		p.linef("%s", line)
+		if res.Delta != nil && res.Delta.Missing > 0 {
+			p.linef("%s", p.warn(fmt.Sprintf("%s of these were not read: the content is in another archive (%s); name it with --base", plural(res.Delta.Missing, "file"), res.Delta.base())))
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ import (
 type packFlags struct {
 	output                     string
 	workspaceOnly, omitSession bool
-	compress                   string
+	thread                     bool
+	compress, since            string
 	encrypt, allow             []string
 	sign                       string
 }
@@ -31,7 +33,7 @@ type packFlags struct {
 func (a *app) pack() *cobra.Command {
 	var flags packFlags
 	c := &cobra.Command{
-		Use:   "pack [CHECKPOINT] -o FILE",
+		Use:   "pack [CHECKPOINT] -o FILE | pack --thread [THREAD] -o FILE",
 		Short: "write a checkpoint to one file, to take it elsewhere",
 		Long: `Writes a checkpoint (default: the head of the thread) to an archive: one file from which
 'segno unpack' makes the files and the conversation again, at another path or on another
@@ -39,7 +41,11 @@ machine. Credentials and settings that give an agent abilities are left out.
 
 The text is scanned for secrets. A finding refuses the archive; the message names the file
 and the ways to go on. The scan knows forms of credentials and cannot find every secret:
-give away only what you have looked at. docs/archive.md explains the format and its safety.`,
+give away only what you have looked at. docs/archive.md explains the format and its safety.
+
+With --since the archive is a delta: it does not repeat what the archive of an earlier
+checkpoint has, and 'segno unpack' needs both. With --thread it has the whole thread with all
+its lines, so that log, undo and fork work where it is unpacked.`,
 		Example: "  segno pack t12 -o run.ckpt\n  segno pack t12 -o share.ckpt --workspace-only\n" +
 			"  segno pack -o run.ckpt --encrypt age1… --sign ~/.ssh/id_ed25519",
 		Args:              cobra.MaximumNArgs(1),
@@ -49,7 +55,7 @@ give away only what you have looked at. docs/archive.md explains the format and 
 				return err
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
-				return a.runPack(ctx, d, append(args, "@")[0], flags)
+				return a.runPack(ctx, d, append(args, "")[0], flags)
 			})(c, args)
 		},
 	}
@@ -61,6 +67,8 @@ give away only what you have looked at. docs/archive.md explains the format and 
 	f.StringArrayVar(&flags.encrypt, "encrypt", nil, "encrypt for this `RECIPIENT`: age1…, ssh-ed25519 …, or a file of such lines; repeatable")
 	f.StringVar(&flags.sign, "sign", "", "sign with this `KEYFILE`, an ed25519 private key of SSH")
 	f.StringArrayVar(&flags.allow, "allow", nil, "allow the finding with this `FINGERPRINT`, now and later; repeatable")
+	f.StringVar(&flags.since, "since", "", "leave out what the archive of this `CHECKPOINT` has; or a file of an archive")
+	f.BoolVar(&flags.thread, "thread", false, "pack the whole thread with all its lines; the argument names the thread")
 	f.BoolVar(&a.dryRun, "dry-run", false, "show what would be in the archive and stop")
 	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{"zstd", "deflate"}, cobra.ShellCompDirectiveNoFileComp
@@ -78,6 +86,9 @@ func (f *packFlags) check() error {
 	if f.compress != "zstd" && f.compress != "deflate" {
 		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", f.compress))
 	}
+	if f.thread && f.since != "" {
+		return usage(errors.New("--since is for a checkpoint, and --thread packs all of them"))
+	}
 	for _, x := range f.allow {
 		if !fingerprintText.MatchString(x) {
 			return usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
@@ -90,7 +101,8 @@ func (f *packFlags) check() error {
 type packResult struct {
 	File       string               `json:"file"`
 	FileBytes  []byte               `json:"file_bytes,omitempty"`
-	Checkpoint segno.CommitID       `json:"checkpoint"`
+	Checkpoint segno.CommitID       `json:"checkpoint,omitempty"`
+	Thread     segno.ThreadID       `json:"thread,omitempty"`       // instead of a checkpoint
 	Digest     string               `json:"state_digest,omitempty"` // not with --dry-run
 	Bytes      int64                `json:"bytes,omitempty"`        // of the file
 	Tiers      map[archive.Tier]sum `json:"tiers"`
@@ -103,10 +115,6 @@ type packResult struct {
 }
 
 func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags packFlags) (err error) {
-	_, c, err := a.checkpointNamed(ctx, d, name)
-	if err != nil {
-		return err
-	}
 	path := absolute(d.dir, flags.output)
 	if err := checkOutput(path); err != nil {
 		return err
@@ -116,30 +124,76 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 	if err != nil {
 		return err
 	}
-	packer := pack.Packer{Store: d.store.Store, FS: d.store.Place().FS}
-	state, cleanup, err := packer.State(ctx, c.ID, pack.Options{WorkspaceOnly: flags.workspaceOnly, OmitSession: flags.omitSession})
-	defer func() { err = errors.Join(err, cleanup()) }()
+	what, err := a.packed(ctx, d, name, flags)
+	defer func() { err = errors.Join(err, what.cleanup()) }()
 	if err != nil {
 		return err
 	}
-	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: c.ID, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
-		Cut: state.Cut, Allowed: []string{}, DryRun: a.dryRun}
+	if o.Since, err = a.since(ctx, d, flags, o); err != nil {
+		return a.explainPack(path, err)
+	}
+	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: what.checkpoint, Thread: what.thread, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
+		Cut: what.state.Cut, Allowed: []string{}, DryRun: a.dryRun}
 	if a.dryRun {
-		return a.dryPack(res, state, label(c))
+		return a.dryPack(res, what.state, what.name)
 	}
 	if a.isInWorkspace(d, path) {
 		a.notef("note: %s is in the workspace, where the agent can read it and the next checkpoint contains it", quotePath(a.relativePath(path)))
 	}
 	o.Progress = a.transfer("packing")
-	m, err := archive.Write(ctx, path, state, o)
+	m, err := archive.Write(ctx, path, what.state, o)
 	a.bar.erase()
 	if saveErr := records.SaveVerdicts(o.Verdicts); saveErr != nil { // also after a finding
 		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
 	}
 	if err != nil {
-		return a.explainPack(err)
+		return a.explainPack(path, err)
 	}
-	return a.printPacked(ctx, records, res, m, label(c), flags.allow)
+	return a.printPacked(ctx, records, res, m, what.name, flags.allow)
+}
+
+// packed is what an archive is made of.
+type packed struct {
+	state      archive.State
+	cleanup    func() error // is never nil
+	name       string       // for people
+	checkpoint segno.CommitID
+	thread     segno.ThreadID // of an archive of a whole thread
+}
+
+// packed returns the state of the checkpoint or thread that the arguments name.
+func (a *app) packed(ctx context.Context, d *openWorkspace, name string, flags packFlags) (packed, error) {
+	if !flags.thread {
+		return a.packedCheckpoint(ctx, d, cmp.Or(name, "@"), flags)
+	}
+	p := packed{cleanup: func() error { return nil }}
+	a.thread = name
+	var err error
+	if p.thread, err = a.threadID(ctx, d); err != nil {
+		return p, err
+	}
+	p.name = "thread " + short(p.thread)
+	p.state, p.cleanup, err = d.packer().ThreadState(ctx, p.thread, flags.options())
+	return p, err
+}
+
+func (a *app) packedCheckpoint(ctx context.Context, d *openWorkspace, name string, flags packFlags) (packed, error) {
+	p := packed{cleanup: func() error { return nil }}
+	_, c, err := a.checkpointNamed(ctx, d, name)
+	if err != nil {
+		return p, err
+	}
+	p.name, p.checkpoint = label(c), c.ID
+	p.state, p.cleanup, err = d.packer().State(ctx, c.ID, flags.options())
+	return p, err
+}
+
+func (d *openWorkspace) packer() *pack.Packer {
+	return &pack.Packer{Store: d.store.Store, FS: d.store.Place().FS}
+}
+
+func (f *packFlags) options() pack.Options {
+	return pack.Options{WorkspaceOnly: f.workspaceOnly, OmitSession: f.omitSession}
 }
 
 // checkOutput refuses a path that an archive cannot have, before the long work begins.
@@ -193,8 +247,15 @@ func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// explainPack describes the findings that refuse an archive.
-func (a *app) explainPack(err error) error {
+// secretsError says how many findings refused an archive; they are printed before it.
+type secretsError struct{ *archive.CheckpointSecretError }
+
+func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }
+
+func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
+
+// explainPack prints the findings that refuse an archive, and adds hints to errors.
+func (a *app) explainPack(path string, err error) error {
 	var found *archive.CheckpointSecretError
 	switch {
 	case errors.As(err, &found):
@@ -203,21 +264,40 @@ func (a *app) explainPack(err error) error {
 	default:
 		return err
 	}
-	if !a.json {
-		for n, f := range found.Findings {
-			if n == maxArchiveLines {
-				a.notef("and %d more; --json lists all", len(found.Findings)-n)
-				break
-			}
-			a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+	for n, f := range found.Findings {
+		if a.json {
+			break // report has them as JSON
+		}
+		if n == maxArchiveLines {
+			a.notef("and %d more; --json lists all", len(found.Findings)-n)
+			break
+		}
+		a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+	}
+	return segno.NewError(segno.KindRefused, "pack", path, secretsError{found}).WithHint(waysOn(found.Findings))
+}
+
+// waysOn is the hint for findings: what the user can do depends on where they are.
+func waysOn(findings []secret.Finding) string {
+	var inSession, inFiles bool
+	allow := "--allow " + findings[0].Fingerprint + " if it is not a secret"
+	for _, f := range findings {
+		if isSessionPath(f.Path) {
+			inSession = true
+		} else {
+			inFiles = true
+		}
+		if f.Fingerprint != findings[0].Fingerprint {
+			allow = "--allow FINGERPRINT for each that is not a secret"
 		}
 	}
-	inSession := slices.ContainsFunc(found.Findings, func(f secret.Finding) bool { return strings.Contains(f.Path, "/session/") })
-	hint := "remove it from the file and pack a later checkpoint, or use --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
-	if inSession {
-		hint = "use --omit-session to leave out the conversation, or --allow " + found.Findings[0].Fingerprint + " if it is not a secret"
+	switch {
+	case inSession && inFiles:
+		return "remove it from the files, save, and pack with --omit-session; or use " + allow
+	case inSession:
+		return "use --omit-session to leave out the conversation, or " + allow
 	}
-	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
+	return "remove it from the file, save, and pack that checkpoint; or use " + allow
 }
 
 // dryPack prints what an archive would contain. The scan for secrets reads the files, so a dry run
@@ -237,6 +317,7 @@ func (a *app) dryPack(res packResult, state archive.State, name string) error {
 	for _, x := range state.Agents {
 		add(archive.Workspace, x.Workspace...)
 		add(archive.Session, x.Session...)
+		add(archive.Thread, x.Thread...)
 	}
 	return a.print(res, func(p *printer) {
 		p.linef("pack %s into %s: %s, before credentials are left out", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers))
@@ -289,7 +370,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 // describeTiers writes the sizes of the tiers on one line.
 func describeTiers(tiers map[archive.Tier]sum) string {
 	var parts []string
-	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session} {
+	for _, tier := range []archive.Tier{archive.World, archive.Workspace, archive.Session, archive.Thread} {
 		if s, ok := tiers[tier]; ok {
 			parts = append(parts, fmt.Sprintf("%s %s", tier, s))
 		}

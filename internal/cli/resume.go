@@ -15,15 +15,23 @@ import (
 func (a *app) resume() *cobra.Command {
 	var printOnly bool
 	c := &cobra.Command{
-		Use:   "resume [CHECKPOINT | THREAD]",
+		Use:   "resume [CHECKPOINT | THREAD | SESSION]",
 		Short: "continue a conversation at the head of its thread",
 		Long: `Prints the command that continues the agent's session at a checkpoint (default:
 where the thread is), and on a terminal runs it. A session made in another
-directory is brought here first; one the agent no longer has comes from the store.`,
+directory is brought here first; one the agent no longer has comes from the store.
+
+The id of an agent's session, or its first letters, as 'segno sessions' lists them, continues
+that session in the directory that it ran in, if that exists, else here. -C DIR chooses.`,
 		Example:           "  segno resume\n  segno resume t2 --print",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && isSessionName(args[0]) {
+				if done, err := a.tryResumeSession(c.Context(), args[0], printOnly); done || err != nil {
+					return err
+				}
+			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
 				return a.runResume(ctx, d, append(args, "@")[0], printOnly)
 			})(c, args)
@@ -51,12 +59,47 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 	if err != nil {
 		return err
 	}
+	return a.finishResume(ctx, d, res, printOnly)
+}
+
+// tryResumeSession resumes the session of an agent with a name. done is false if there is none.
+func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool) (done bool, err error) {
+	place, err := a.place()
+	if err != nil {
+		return false, err
+	}
+	existing, err := a.storeIfAny(ctx, place)
+	if err != nil {
+		return false, err
+	}
+	if existing != nil {
+		defer existing.Close()
+	}
+	s, err := a.sessionNamed(ctx, place, existing, name)
+	switch {
+	case segno.KindOf(err) == segno.KindNotFound && existing != nil && len(name) < len("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"):
+		return false, nil // it may be a checkpoint or a thread
+	case err != nil:
+		return false, err
+	case existing != nil:
+		return true, a.resumeSession(ctx, existing, s, printOnly)
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer store.Close()
+	return true, a.resumeSession(ctx, store, s, printOnly)
+}
+
+// finishResume prints the command and on a terminal runs it, after it has closed the store.
+func (a *app) finishResume(ctx context.Context, store interface{ Close() error }, res resumeResult, printOnly bool) error {
 	res.DirBytes = segno.PathBytes(res.Dir)
-	err = a.print(res, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
+	err := a.print(res, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
 		return err
 	}
-	d.Close() // the hooks of the agent need the store
+	_ = store.Close() // the hooks of the agent need it
 	return a.exec(ctx, res)
 }
 

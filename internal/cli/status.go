@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -33,6 +34,7 @@ type statusResult struct {
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
+	Sealed    *local.Sealed     `json:"sealed,omitempty"`    // the key file of a sealed store
 
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
 	StoreBytes []byte `json:"store_bytes,omitempty"`
@@ -60,7 +62,7 @@ func newOpenItem(t timeline.OpenTurn) openItem {
 
 func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error {
 	place := d.store.Place()
-	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(),
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(), Sealed: d.store.Sealed(),
 		DirBytes: segno.PathBytes(d.rec.Path), StoreBytes: segno.PathBytes(place.Store)}
 	if err := s.readSpool(ctx, d); err != nil {
 		return err
@@ -140,6 +142,9 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 
 func writeStatus(p *printer, s statusResult) {
 	p.linef("workspace  %s\nstore      %s", quotePath(s.Dir), quotePath(s.Store))
+	if s.Sealed != nil {
+		p.linef("           sealed; its key is in %s", quotePath(s.Sealed.KeyFile))
+	}
 	if s.ReadOnly {
 		p.linef("           read-only: segno records nothing and moves nothing")
 	}

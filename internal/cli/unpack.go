@@ -68,17 +68,19 @@ abilities are never extracted.`,
 
 // unpackResult is the result of unpack.
 type unpackResult struct {
-	Dir      string             `json:"dir"`
-	DirBytes []byte             `json:"dir_bytes,omitempty"`
-	Digest   string             `json:"state_digest"`
-	Ours     bool               `json:"ours"`
-	Signer   string             `json:"signer,omitempty"`
-	World    string             `json:"world,omitempty"` // the path of the world's document
-	Agents   []unpackedAgent    `json:"agents"`
-	Skipped  []archive.Omission `json:"skipped"`
+	Dir         string             `json:"dir"`
+	DirBytes    []byte             `json:"dir_bytes,omitempty"`
+	Digest      string             `json:"state_digest"`
+	WrittenHere bool               `json:"written_here"`
+	Signer      string             `json:"signer,omitempty"`
+	World       string             `json:"world,omitempty"` // the path of the world's document
+	Agents      []unpackedAgent    `json:"agents"`
+	Skipped     []archive.Omission `json:"skipped"`
 	// Instructions are files in place that an agent reads as instructions.
-	Instructions []string `json:"instructions"`
-	DryRun       bool     `json:"dry_run"`
+	Instructions []string       `json:"instructions"`
+	Thread       segno.ThreadID `json:"thread,omitempty"` // of an archive of a thread
+	Commits      int            `json:"commits,omitempty"`
+	DryRun       bool           `json:"dry_run"`
 }
 
 // unpackedAgent is one agent that was unpacked.
@@ -100,19 +102,22 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	if err != nil {
 		return err
 	}
-	if err := checkTarget(into.Dir); err != nil {
-		return err
-	}
 	path, _, err := a.archivePath(name)
 	if err != nil {
 		return err
 	}
-	r, err := a.openArchive(path, flags.identity)
+	r, err := a.openDelta(path, flags.archiveFlags)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	m := r.Manifest()
+	isThread := pack.ThreadAgent(m) != ""
+	if !isThread { // an interrupted import of a thread is completed in its directory
+		if err := checkTarget(into.Dir); err != nil {
+			return err
+		}
+	}
 	if err := checkAgents(m, flags.agents); err != nil {
 		return err
 	}
@@ -123,17 +128,23 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 		}
 		return err
 	}
-	if res.Ours, err = a.wroteHere(m.Digest); err != nil {
+	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
 	into.TrustSession = flags.trust || res.Signer != ""
-	into.Ours = func(string) bool { return res.Ours }
+	into.Ours = func(string) bool { return res.WrittenHere }
+	if isThread {
+		return a.unpackThread(ctx, r, name, res, into)
+	}
 	if a.dryRun {
 		return a.dryUnpack(ctx, r, res, into)
 	}
 	into.Progress = a.transfer("unpacking")
 	done, err := pack.Unpack(ctx, r, into)
 	a.bar.erase()
+	if err == nil {
+		err = a.unpackSessions(ctx, r, into, done)
+	}
 	if err != nil {
 		return explainBadArchive(err)
 	}
@@ -229,13 +240,18 @@ func (a *app) writeUnpacked(p *printer, name string, res *unpackResult) {
 		p.linef("world: %s", quotePath(a.relativePath(res.World)))
 	}
 	p.skipped(res.Skipped)
-	if len(res.Instructions) > 0 && !res.Ours {
-		p.list(p.warn("look at these files before you start an agent here; it reads them as instructions:"), quotePaths(res.Instructions))
-	}
+	a.writeInstructions(p, res)
 	for _, x := range res.Agents {
 		if len(x.Command) > 0 {
 			p.linef("to continue with %s:\n  cd %s && %s", inline(x.Name), shellQuote(a.relativePath(x.Dir)), commandLine(x.Command))
 		}
+	}
+}
+
+// writeInstructions lists the files of another's archive that an agent reads as instructions.
+func (a *app) writeInstructions(p *printer, res *unpackResult) {
+	if len(res.Instructions) > 0 && !res.WrittenHere {
+		p.list(p.warn("look at these files before you start an agent here; it reads them as instructions:"), quotePaths(res.Instructions))
 	}
 }
 
@@ -273,7 +289,7 @@ func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult
 	}
 	res.Skipped, res.Instructions = []archive.Omission{}, []string{}
 	text := "the workspace only"
-	if into.TrustSession || res.Ours {
+	if into.TrustSession || res.WrittenHere {
 		text = "with the conversation"
 	}
 	return a.print(res, func(p *printer) {

@@ -32,9 +32,9 @@ type openWorkspace struct {
 }
 
 // Close closes the store. Commands call it after they printed their result.
-func (d *openWorkspace) Close() {
+func (d *openWorkspace) Close() error {
 	_ = d.compress() // gc reports an error that stays
-	d.store.Close()
+	return d.store.Close()
 }
 
 // inWorkspace returns the function of a verb that works in the workspace of the directory.
@@ -139,6 +139,9 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 		return err
 	}
 	choose := func(id segno.WorkspaceID) (exists bool, err error) {
+		if id == "" {
+			return false, nil // the thread of a kept session has no files
+		}
 		if d.rec, err = d.store.Workspace(ctx, id); err == nil {
 			_, statErr := os.Lstat(d.rec.Path)
 			exists = statErr == nil
@@ -159,7 +162,25 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 			return err
 		}
 	}
-	return d.find(ctx, false)
+	return d.findBySession(ctx, t.ID)
+}
+
+// findBySession chooses the workspace of a thread that recorded none: the one of its session's
+// directory if that exists, which is registered, else the one of the current directory.
+func (d *openWorkspace) findBySession(ctx context.Context, thread segno.ThreadID) error {
+	head, err := d.store.Head(ctx, thread)
+	if err != nil {
+		return err
+	}
+	if fi, err := os.Stat(head.Link.Dir); err == nil && fi.IsDir() {
+		if d.rec, err = d.store.Find(ctx, head.Link.Dir); err == nil {
+			return nil
+		}
+		if d.rec, err = d.store.RegisterRoot(ctx, head.Link.Dir); err == nil {
+			return nil
+		}
+	}
+	return d.find(ctx, true)
 }
 
 func errNoWorkspace(dir string) error {
@@ -185,7 +206,38 @@ func (a *app) threadID(ctx context.Context, d *openWorkspace) (segno.ThreadID, e
 // threadNamed returns the thread with an id or a prefix of an id.
 func (a *app) threadNamed(ctx context.Context, store *local.Store, name string) (segno.Thread, error) {
 	query := idprefix.Query{What: "thread", Name: name, Hint: "run 'segno threads'"}
-	return idprefix.Find(query, store.Threads(ctx, segno.ThreadQuery{IDPrefix: name}), func(t segno.Thread) string { return string(t.ID) })
+	t, err := idprefix.Find(query, store.Threads(ctx, segno.ThreadQuery{IDPrefix: name}), func(t segno.Thread) string { return string(t.ID) })
+	if segno.KindOf(err) == segno.KindNotFound && isSessionName(name) {
+		t, err = a.threadOfSession(ctx, store, name, err)
+	}
+	return t, err
+}
+
+// threadOfSession returns the thread of the session of an agent with an id or a prefix of an id. A
+// session without a thread gets one: it is kept. The error is none if there is no such session.
+func (a *app) threadOfSession(ctx context.Context, store *local.Store, name string, none error) (segno.Thread, error) {
+	s, err := a.sessionNamed(ctx, store.Place(), store, name)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return segno.Thread{}, none
+	}
+	if err != nil {
+		return segno.Thread{}, err
+	}
+	if s.Path != "" {
+		d, err := a.detail(ctx, store, s)
+		if err != nil {
+			return segno.Thread{}, err
+		}
+		if !d.Kept && !store.ReadOnly() {
+			if _, err := store.SessionTimeline().KeepSession(ctx, keepRequest(ctx, store, d)); err != nil {
+				return segno.Thread{}, err
+			}
+		}
+	}
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
+		return t, err
+	}
+	return segno.Thread{}, none
 }
 
 // threadByID returns a thread with exactly this id, and false if there is none.

@@ -80,8 +80,8 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 		return err
 	}
 	switch {
-	case p.IsToolEvent():
-		return Recorder{Spool: spool.New(store, vfs.OS), Now: h.Now}.RecordTool(ctx, p)
+	case p.IsToolEvent() && !spool.IsSealed(store): // segno records it in a sealed store: reading the key needs much more code
+		return Recorder{Spool: spool.NewSealed(store, vfs.OS, plainOnly(store)), Now: h.Now}.RecordTool(ctx, p)
 	case p.Event == Probe:
 		return p.AnswerProbe(h.Stdout)
 	}
@@ -89,6 +89,16 @@ func (h ToolHook) handle(ctx context.Context, store string, p Payload) error {
 		return segno.NewError(segno.KindIO, "forward event", p.Event, err).WithHint("run 'segno enable claude' again")
 	}
 	return nil
+}
+
+// plainOnly returns the function of [spool.NewSealed] of a process that cannot seal.
+func plainOnly(store string) func() (spool.Sealer, error) {
+	return func() (spool.Sealer, error) {
+		if spool.IsSealed(store) {
+			return nil, segno.Errorf(segno.KindBusy, "record tool call", store, "the store was sealed meanwhile")
+		}
+		return nil, nil
+	}
 }
 
 // expire logs why the process ends, and ends it. The log may be blocked as the work is.

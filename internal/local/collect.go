@@ -21,7 +21,7 @@ func (s *Store) CollectLocked(ctx context.Context, p segno.CollectPolicy) (segno
 // of open turns and of cut sessions, which no commit reaches yet, to the policy.
 func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 	collect func(context.Context, segno.CollectPolicy) (segno.Collection, error)) (none segno.Collection, err error) {
-	sp := s.place.Spool()
+	sp := s.Spool()
 	workspaces, err := s.completeAllPending(ctx)
 	if err != nil {
 		return none, err
@@ -56,7 +56,7 @@ const packsLock = "packs"
 // CompressAll compresses the objects that large first snapshots stored uncompressed. No hook waits
 // for it.
 func (s *Store) CompressAll(ctx context.Context) error {
-	unlock, err := s.place.Spool().Lock(ctx, packsLock)
+	unlock, err := s.Spool().Lock(ctx, packsLock)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (s *Store) CompressSome(ctx context.Context) error {
 	}
 	now, cancel := context.WithCancel(ctx)
 	cancel() // so that Lock does not wait
-	unlock, err := s.place.Spool().Lock(now, packsLock)
+	unlock, err := s.Spool().Lock(now, packsLock)
 	if err == nil {
 		defer unlock()
 		err = s.CompressPacks(ctx, 1)
@@ -87,7 +87,7 @@ func (s *Store) CompressSome(ctx context.Context) error {
 // Check implements [segno.Checker]. No other process moves objects between packs meanwhile.
 func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(error) bool) (segno.Checked, error) {
 	if !s.readOnly {
-		unlock, err := s.place.Spool().Lock(ctx, packsLock)
+		unlock, err := s.Spool().Lock(ctx, packsLock)
 		if err != nil {
 			return segno.Checked{}, err
 		}
@@ -127,7 +127,7 @@ func (s *Store) completeAllPending(ctx context.Context) (ids []segno.WorkspaceID
 // staged. It returns [segno.KindBusy] if commits are still deferred, because no checkpoint reaches
 // their objects yet.
 func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error {
-	sp := s.place.Spool()
+	sp := s.Spool()
 	waiting, err := sp.ListDeferred(ctx)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (s *Store) PurgeThread(ctx context.Context, thread segno.ThreadID) (segno.C
 		return segno.Collection{}, err
 	}
 	for _, t := range turns {
-		if err := s.place.Spool().DeleteTurn(ctx, t.Key); err != nil {
+		if err := s.Spool().DeleteTurn(ctx, t.Key); err != nil {
 			return segno.Collection{}, err
 		}
 	}
@@ -64,7 +64,7 @@ func (s *Store) DeleteThread(ctx context.Context, thread segno.ThreadID) error {
 // openTurns returns the turns of a thread in the spool. It returns [segno.KindRefused] if the
 // process of one is alive.
 func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID) (of []timeline.OpenTurn, err error) {
-	turns, err := s.place.Spool().Turns(ctx)
+	turns, err := s.Spool().Turns(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (s *Store) openTurns(ctx context.Context, op string, thread segno.ThreadID)
 
 // OpenThreads returns the threads with a turn in the spool, and whether its process is alive.
 func (s *Store) OpenThreads(ctx context.Context) (map[segno.ThreadID]bool, error) {
-	turns, err := s.place.Spool().Turns(ctx)
+	turns, err := s.Spool().Turns(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (s *Store) RemoveAbandonedForks(ctx context.Context) error {
 			continue
 		}
 		short, cancel := context.WithTimeout(ctx, forkLockWait)
-		if unlock, err := s.place.Spool().Lock(short, rec.ID); err == nil {
+		if unlock, err := s.Spool().Lock(short, rec.ID); err == nil {
 			failed = errors.Join(failed, workspace.RemoveAbandonedFork(ctx, s.place.fs(), note))
 			unlock()
 		}

@@ -3,6 +3,8 @@
 // [timeline.Timeline].
 //
 //	segno.db packs/     store/sqlite
+//	seal.json           internal/sealing: the key of a sealed store
+//	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
 //	index/<workspace>   workspace: the result of the last scan; a cache
@@ -14,6 +16,7 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -29,7 +32,14 @@ import (
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 	"github.com/dalsegno/segno/workspace"
+)
+
+// The names of the database and of the directory of its packs.
+const (
+	databaseFile = "segno.db"
+	packsDir     = "packs"
 )
 
 // Place holds the paths and the options with which the store is opened. All paths are absolute.
@@ -37,25 +47,30 @@ type Place struct {
 	Store     string // the store's directory
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
+	Codex     string // Codex's home
 	GitIgnore string // the user's own git ignore file, where git looks by default
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
 	Log       *slog.Logger
 	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
 	SudoUID   string        // id of the user that ran sudo, "" without sudo
+	Identity  string        // the key file of a sealed store; "" is the one recorded in the store
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's
 // directory.
 func FindPlace(getenv func(string) string, store string) (Place, error) {
 	home := getenv("HOME")
-	p := Place{UserHome: home, SudoUID: getenv("SUDO_UID"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+	p := Place{UserHome: home, SudoUID: getenv("SUDO_UID"), Identity: getenv("SEGNO_IDENTITY"), Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	var err error
 	if p.Store, err = spool.FindStore(getenv, store); err != nil {
 		return p, err
 	}
 	if p.Claude = getenv("CLAUDE_CONFIG_DIR"); p.Claude == "" && home != "" {
 		p.Claude = filepath.Join(home, ".claude")
+	}
+	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
+		p.Codex = filepath.Join(home, ".codex")
 	}
 	if config := getenv("XDG_CONFIG_HOME"); config != "" {
 		p.GitIgnore = filepath.Join(config, "git", "ignore")
@@ -75,15 +90,12 @@ func (p Place) fs() vfs.FS {
 // CheckOwner returns an error if another user controls the store.
 func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 
-// Spool returns the store's spool; it needs no open store.
-func (p Place) Spool() *spool.Dir { return spool.New(p.Store, p.fs()) }
-
 // ClaudeTranscripts returns the reader of Claude Code's sessions.
 func (p Place) ClaudeTranscripts() *claude.Transcripts {
 	return claude.New(p.Claude, claude.Options{FS: p.FS})
 }
 
-// Open opens the store, and creates it if it does not exist. A store that this process cannot write
+// Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
 // is opened for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
 	if err := p.CheckOwner(); err != nil {
@@ -95,16 +107,15 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 			return nil, segno.NewError(segno.KindIO, "open store", p.Store, err).WithHint("use --store PATH")
 		}
 	}
-	db, err := sqlite.Open(ctx, filepath.Join(p.Store, "segno.db"), sqlite.Options{Packs: filepath.Join(p.Store, "packs"),
-		BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly})
-	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
-		err = segno.NewError(segno.KindIO, "open store", p.Store, err).
-			WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")
-	}
+	h, err := p.hold(ctx, readOnly)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Store: db, place: p, readOnly: readOnly}, nil
+	db, err := p.openDatabase(ctx, h.keys.Store, readOnly)
+	if err != nil {
+		return nil, errors.Join(err, h.lock.Release())
+	}
+	return &Store{Store: db, place: p, hold: h, readOnly: readOnly}, nil
 }
 
 // readOnly reports whether there is a store that this process may not write.
@@ -112,7 +123,7 @@ func (p Place) readOnly() bool {
 	if !p.Exists() {
 		return false
 	}
-	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, "segno.db"), unix.W_OK) != nil
+	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, databaseFile), unix.W_OK) != nil
 }
 
 // AgentDemo is the name of the scripted agent of 'segno demo'.
@@ -131,9 +142,22 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	return all
 }
 
+// agentSessions returns the readers of the sessions of the agents that the user may have. objects may
+// be nil.
+func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript {
+	all := map[string]segno.Transcript{}
+	if p.Claude != "" {
+		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
+	}
+	if p.Codex != "" {
+		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	}
+	return all
+}
+
 // Exists reports whether there is a store.
 func (p Place) Exists() bool {
-	_, err := os.Stat(filepath.Join(p.Store, "segno.db"))
+	_, err := os.Stat(filepath.Join(p.Store, databaseFile))
 	return err == nil
 }
 
@@ -141,6 +165,7 @@ func (p Place) Exists() bool {
 type Store struct {
 	*sqlite.Store
 	place    Place
+	hold     *hold
 	readOnly bool
 }
 
@@ -203,7 +228,7 @@ func (s *Store) Leased(ctx context.Context, session segno.SessionID) (bool, erro
 // Register makes exactly this directory a workspace, or returns the workspace that it already is.
 func (s *Store) Register(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 	// Two processes that register an unknown directory at once must get the same workspace.
-	unlock, err := s.place.Spool().Lock(ctx, "register")
+	unlock, err := s.Spool().Lock(ctx, "register")
 	if err != nil {
 		return segno.WorkspaceRecord{}, err
 	}
@@ -248,12 +273,11 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
-		Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
+		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return nil, err
 	}
-	sp := s.place.Spool()
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: sp, Now: s.place.Now, Alive: proc.Alive,
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
 		Transcripts: s.Transcripts(), Register: s.Register}), nil
 }
 
@@ -271,7 +295,11 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 		}
 	}
 	if c.Session != nil {
-		if t := s.Transcripts()[c.Session.Agent]; t != nil {
+		t := s.Transcripts()[c.Session.Agent]
+		if t == nil {
+			t = s.place.agentSessions(s.Objects())[c.Session.Agent]
+		}
+		if t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {
 				return fmt.Errorf("trace transcript: %w", err)
 			}

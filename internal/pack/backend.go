@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
 // A backend is how archives keep the sessions of one agent.
@@ -20,8 +21,8 @@ type backend struct {
 	format  string // in archive.AgentInfo.SessionFormat
 	homeVar string // the environment variable that names the agent's home
 	homeDir string // the home below the user's home directory if that variable is not set
-	// files are patterns of the files of a session, relative to the home. SESSION is the id of the session
-	// and @cwd is the name that slug returns. Files with other names never enter and never
+	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
+	// session and @cwd is the name that slug returns. Files with other names never enter and never
 	// leave an archive.
 	files []string
 	// credentials are patterns of files that belong to a session and are left out because they may
@@ -44,6 +45,12 @@ func backends() []backend {
 		credentials: []string{"session-env/SESSION/**"}, // dumps of the environment
 		slug:        claude.Slug,
 		open:        func(home string, fsys vfs.FS) segno.Transcript { return claude.New(home, claude.Options{FS: fsys}) },
+	}, {
+		agent: codex.Agent, format: "codex-v1", homeVar: "CODEX_HOME", homeDir: ".codex",
+		// A cut is one rollout below sessions. Another program may pack what Codex itself wrote, but
+		// not compressed: the limits of an archive do not bound the size of its content.
+		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
+		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
 	}}
 }
 
@@ -108,7 +115,8 @@ func (b *backend) fromArchive(name, dir string) string {
 	return replaceElement(name, cwd, b.slug(dir))
 }
 
-// sessionFiles returns the files in a home that belong to a session, with any working directory. They are relative to the home.
+// sessionFiles returns the files in a home that belong to a session, with any working directory.
+// They are relative to the home.
 func (b *backend) sessionFiles(home string, session segno.SessionID) ([]string, error) {
 	var found []string
 	for _, pattern := range slices.Concat(b.files, b.credentials) {

@@ -3,7 +3,6 @@ package pack
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"path"
 	"time"
@@ -71,8 +70,8 @@ func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
 	return nil
 }
 
-// reason returns why an archive does not have an entry that a snapshot protects. why is the reason of the
-// snapshot.
+// reason returns why an archive does not have an entry that a snapshot protects. why is the reason
+// of the snapshot.
 func reason(why string) string {
 	switch why {
 	case "can be made again", "cache directory":
@@ -103,12 +102,4 @@ func missingIsCorrupt(err error) error {
 		return segno.NewError(segno.KindCorrupt, "read object", "", err)
 	}
 	return err
-}
-
-// errorsJoin is [errors.Join] that returns a single error as it is.
-func errorsJoin(err, cleanup error) error {
-	if cleanup == nil {
-		return err
-	}
-	return errors.Join(err, cleanup)
 }

@@ -173,7 +173,7 @@ func newTarget(t testing.TB) target {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	return target{filepath.Join(dir, "elsewhere"), filepath.Join(dir, "home")}
+	return target{filepath.Join(dir, "new", "elsewhere"), filepath.Join(dir, "home")}
 }
 
 // into loads everything to the machine.

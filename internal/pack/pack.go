@@ -16,13 +16,25 @@
 // files that [segno.Transcript.Cut] writes for the checkpoint, under the id of the checkpoint's
 // session. The part of a path that the agent derives from the working directory is @cwd. The
 // same checkpoint gives the same bytes on every machine.
+//
+// # Threads
+//
+// [Packer.ThreadState] makes the state of a whole thread, and [Importer.Thread] puts it into
+// another store; package archive specifies the tier. An import writes the objects first, then
+// makes the directory and the thread with its first commit, puts the files of the head into
+// place, and makes the other commits, of which the last one moves the head and gives the directory to
+// the thread. All ids of commits are derived from the digest of the archive and the id of the
+// thread. So an import that was killed is completed by the next one, and one that is complete
+// changes nothing. Sessions of the chain are not continued: the next command cuts
+// one from the objects. Roots and directories in checkpoints stay those of the old
+// machine, because they are history; timeline maps them where a session continues.
 package pack
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,8 +49,10 @@ import (
 // concurrently.
 type Packer struct {
 	Store segno.Store
-	Temp  string // an existing directory for temporary files; "" is the system's
-	FS    vfs.FS // for all writes; nil is the operating system
+	// Temp is an existing directory for temporary files, in which conversations are while they
+	// are packed; "" is the system's. State removes what a killed process left there.
+	Temp string
+	FS   vfs.FS // for all writes; nil is the operating system
 }
 
 // Options choose parts of a checkpoint. The zero value takes all of it.
@@ -78,7 +92,7 @@ func (p *Packer) State(ctx context.Context, at segno.CommitID, o Options) (archi
 	}
 	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
 	if err := b.build(ctx, at); err != nil {
-		return archive.State{}, func() error { return nil }, errorsJoin(err, b.cleanup())
+		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
 	}
 	return b.state, b.cleanup, nil
 }
@@ -88,18 +102,20 @@ type builder struct {
 	store   segno.Store
 	fsys    vfs.FS
 	options Options
-	parent  string // of temp
-	temp    string // made when the first session is cut
+	parent  string   // of temp
+	temp    *tempDir // made when the first session is cut
 	state   archive.State
 	names   map[string]bool // of agents, in lower case
 }
 
 // cleanup removes the temporary files.
 func (b *builder) cleanup() error {
-	if b.temp == "" {
+	if b.temp == nil {
 		return nil
 	}
-	return os.RemoveAll(b.temp)
+	temp := b.temp
+	b.temp = nil
+	return temp.remove()
 }
 
 func (b *builder) build(ctx context.Context, at segno.CommitID) error {
@@ -145,19 +161,33 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 // checkpoint loads a checkpoint, and reports whether nothing but the agent's finished turn is
 // known to have worked in its workspace.
 func (b *builder) checkpoint(ctx context.Context, at segno.CommitID) (*segno.Checkpoint, bool, error) {
-	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	n, err := b.load(ctx, at)
 	if err != nil {
 		return nil, false, err
 	}
-	n := line.Commits[len(line.Commits)-1]
-	cp := n.Checkpoint
+	cp, entries := n.Checkpoint, n.Entries
 	if cp == nil {
 		return nil, false, segno.Errorf(segno.KindInvalid, "pack", string(at), "the commit has no checkpoint")
 	}
-	// An amended turn had background tasks, and the entries of the commit need not name all of them.
-	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && cp.Amends == "" &&
-		!cp.Partial() && len(timeline.UnfinishedTasks(n.Entries)) == 0
-	return cp, isQuiet, nil
+	isQuiet := cp.Kind == segno.CheckpointTurn && !cp.Interrupted && !cp.Shared && !cp.Partial()
+	for c := cp; isQuiet && c != nil && c.Amends != ""; { // a task may have begun before the amendment and ended in it
+		before, err := b.load(ctx, c.Amends)
+		if err != nil {
+			isQuiet = false // it is collected, so it is not known
+			break
+		}
+		c, entries = before.Checkpoint, append(slices.Clip(before.Entries), entries...)
+	}
+	return cp, isQuiet && len(timeline.UnfinishedTasks(entries)) == 0, nil
+}
+
+// load returns one commit.
+func (b *builder) load(ctx context.Context, at segno.CommitID) (segno.Node, error) {
+	line, err := b.store.Load(ctx, at, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return segno.Node{}, err
+	}
+	return line.Commits[len(line.Commits)-1], nil
 }
 
 // addAgent adds a checkpoint as an agent.
@@ -173,12 +203,17 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 			return err
 		}
 	}
+	if hasOwnSession(cp) {
+		if err := b.addLine(ctx, &a, cp); err != nil {
+			return err
+		}
+	}
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
 }
 
-// agentName returns the name that an archive can have for an agent: its own, unless that has other
-// characters than ASCII letters, digits, ".", "-" and "_", or is taken.
+// agentName returns a name that an archive can have for an agent. Characters other than ASCII
+// letters, digits, ".", "-" and "_" are replaced, and a name that is taken gets a number.
 func (b *builder) agentName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r) {
@@ -197,11 +232,12 @@ func (b *builder) agentName(name string) string {
 	return unique
 }
 
-// omit lists a path of the archive that is left out. The manifest is JSON, so the path must be text.
+// omit lists a path of the archive that is left out.
 func (b *builder) omit(path, why string) {
 	b.state.Omitted = append(b.state.Omitted, omission(path, why))
 }
 
+// omission makes the path text, because a manifest is JSON.
 func omission(path, why string) archive.Omission {
 	return archive.Omission{Path: strings.ToValidUTF8(segno.QuotePath(path), "\uFFFD"), Why: why}
 }

@@ -2,6 +2,7 @@ package pack_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/workspace"
 )
 
 // TestARunMovesToAnotherMachine packs an earlier turn and the head, after the source is gone.
@@ -218,5 +220,84 @@ func TestMembersBecomeAgents(t *testing.T) {
 	}
 	if _, err := os.Lstat(filepath.Join(to.dir, "agents/alice-2/session")); err == nil {
 		t.Error("the session is beside the workspace, too")
+	}
+}
+
+// losingStore is a store that lost an object or a commit.
+type losingStore struct {
+	segno.Store
+	object segno.Hash
+	commit segno.CommitID
+}
+
+func (s losingStore) Objects() segno.Objects { return losingObjects{s.Store.Objects(), s.object} }
+
+func (s losingStore) Load(ctx context.Context, at segno.CommitID, w segno.Window) (*segno.Line, error) {
+	if at == s.commit {
+		return nil, segno.NewError(segno.KindNotFound, "load", string(at), nil)
+	}
+	return s.Store.Load(ctx, at, w)
+}
+
+type losingObjects struct {
+	segno.Objects
+	lost segno.Hash
+}
+
+func (o losingObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	if name == o.lost {
+		return nil, segno.NewError(segno.KindNotFound, "get object", name.String(), nil)
+	}
+	return o.Objects.Get(ctx, name)
+}
+
+// TestALostPartIsCorrupt loses each part of a checkpoint in turn. Only the checkpoint itself can be
+// missing without damage.
+func TestALostPartIsCorrupt(t *testing.T) {
+	f := newFixture(t)
+	f.write(f.project, "src/a", "content")
+	f.say("alpha")
+	f.sidecars()
+	world := f.put("opaque")
+	var cp segno.Checkpoint
+	member := f.checkpoint("member", func(c *segno.Checkpoint) { cp = *c })
+	at := f.checkpoint("t", func(c *segno.Checkpoint) {
+		c.Session, c.Workspace, c.World = nil, nil, &segno.Document{Type: "x/1", Data: world}
+		c.Members = map[string]segno.CommitID{"one": member}
+	})
+	must(t, os.RemoveAll(f.home))
+	var objects []segno.Hash
+	add := func(h segno.Hash) bool { objects = append(objects, h); return true }
+	must(t, workspace.Trace(t.Context(), f.store.Objects(), *cp.Workspace, add))
+	must(t, claude.New(f.home, claude.Options{}).Trace(t.Context(), *cp.Session, f.store.Objects(), add))
+	objects = append(objects, world, cp.Workspace.Tree)
+	if len(objects) < 12 {
+		t.Fatalf("only %d objects", len(objects))
+	}
+	try := func(s segno.Store) error {
+		temp := t.TempDir()
+		state, cleanup, err := (&pack.Packer{Store: s, Temp: temp}).State(t.Context(), at, pack.Options{})
+		if err == nil {
+			_, err = archive.Write(t.Context(), filepath.Join(temp, "a.ckpt"), state, archive.WriteOptions{})
+		}
+		must(t, cleanup())
+		if left := tree(t, temp); err != nil && len(left) > 0 {
+			t.Errorf("%v; it left %v", err, left)
+		}
+		return err
+	}
+	for _, lost := range objects {
+		if err := try(losingStore{Store: f.store, object: lost}); segno.KindOf(err) != segno.KindCorrupt {
+			t.Errorf("without object %s: %v", lost, err)
+		}
+	}
+	if err := try(losingStore{Store: f.store, commit: member}); segno.KindOf(err) != segno.KindCorrupt {
+		t.Errorf("without the member: %v", err)
+	}
+	if err := try(losingStore{Store: f.store, commit: at}); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("without the checkpoint: %v", err)
+	}
+	if err := try(f.store); err != nil {
+		t.Error(err)
 	}
 }

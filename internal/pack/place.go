@@ -1,9 +1,10 @@
 package pack
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,27 +16,27 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// placeSession adds a loaded session to the home of its agent. It first gets a temporary
-// home, in which package transcript reads it as if the agent had written it: what cannot be read there
-// never comes near the agent.
+// placeSession adds a loaded session to the home of its agent. The session first gets a temporary
+// home, in which package transcript reads it as if the agent had written it. If it cannot be read
+// there, nothing of it reaches the agent.
 func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *UnpackedAgent) error {
-	be := backendOf(info.Backend)
-	why, home := "", ""
-	switch {
-	case be == nil, be.format != info.SessionFormat, !isSession(segno.SessionID(info.SessionID)):
-		why = SkippedUnsupported
-	case u.into.Home != nil:
-		home = u.into.Home(info.Backend)
-	}
-	if why == "" && home == "" {
-		why = SkippedHome
-	}
-	if why != "" {
-		u.skip("agents/"+info.Name+"/"+string(archive.Session), why)
+	be, id := backendOf(info.Backend), segno.SessionID(info.SessionID)
+	if be == nil || be.format != info.SessionFormat || !isSession(id) {
+		u.skip("agents/"+info.Name+"/"+string(archive.Session), SkippedUnsupported)
 		return nil
 	}
-	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: segno.SessionID(info.SessionID), dir: a.Dir,
-		temp: filepath.Join(u.stage, "homes", info.Name)}
+	home := ""
+	if u.into.Home != nil {
+		home = u.into.Home(info.Backend)
+	}
+	if home == "" {
+		u.skip("agents/"+info.Name+"/"+string(archive.Session), SkippedHome)
+		return nil
+	}
+	if !filepath.IsAbs(home) {
+		return segno.Errorf(segno.KindInvalid, "unpack session of "+info.Name, home, "the home of the agent is not an absolute path")
+	}
+	p := &placement{unpacker: u, agent: info.Name, be: be, home: home, id: id, dir: a.Dir, temp: filepath.Join(u.stage.path, "homes", info.Name)}
 	src, err := p.place(ctx)
 	if err != nil {
 		return p.describe(info, err)
@@ -66,14 +67,14 @@ func (p *placement) describe(info archive.AgentInfo, err error) error {
 	case segno.KindNotFound, segno.KindInvalid:
 		kind = segno.KindCorrupt
 	}
-	return segno.NewError(kind, "unpack session of "+info.Name, info.SessionID, err).WithHint("unpack only the workspace")
+	return segno.NewError(kind, "unpack session of "+info.Name, info.SessionID, err).WithHint("use --tier workspace to unpack only the files")
 }
 
 func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err := p.fillHome(); err != nil {
 		return segno.Source{}, err
 	}
-	scratch := &scratchObjects{fsys: p.into.FS, dir: filepath.Join(p.stage, "objects", p.agent)}
+	scratch := &scratchObjects{fsys: p.into.FS, dir: filepath.Join(p.stage.path, "objects", p.agent)}
 	if err := p.mkdirAll(scratch.dir); err != nil {
 		return segno.Source{}, err
 	}
@@ -82,9 +83,16 @@ func (p *placement) place(ctx context.Context) (segno.Source, error) {
 	if err != nil {
 		return segno.Source{}, err
 	}
-	got, err := temp.Capture(ctx, src, nil, scratch, nil)
+	// Earlier turns need no positions, which a capture stores for turns that are not known.
+	isKnown := func(string) bool { return true }
+	got, err := temp.Capture(ctx, src, nil, scratch, isKnown)
 	if err != nil {
 		return segno.Source{}, err
+	}
+	for _, d := range got.Damage {
+		if d.Line == 0 { // it is about a file beside the transcript
+			p.skip("agents/"+p.agent+"/"+string(archive.Session), d.Why)
+		}
 	}
 	if err := p.lockHome(ctx); err != nil {
 		return segno.Source{}, err
@@ -125,7 +133,8 @@ func (p *placement) fillHome() error {
 }
 
 // lockHome makes this process the only one that unpacks into a home. Two of them could choose the
-// same id. The lock leaves no file behind.
+// same id. The lock leaves no file behind. Some network file systems cannot lock a directory; a
+// session is then added without the lock, because Cut replaces no file anyway.
 func (p *placement) lockHome(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(p.made, p.home); err != nil {
 		return err
@@ -143,15 +152,13 @@ func (p *placement) lockHome(ctx context.Context) error {
 	}
 	p.locks, p.homes = append(p.locks, f), append(p.homes, real)
 	if err := vfs.Lock(ctx, f, lockWait); errors.Is(err, vfs.ErrLocked) {
-		return segno.NewError(segno.KindBusy, "lock", p.home, err).WithHint("try again when it is done")
-	} else if err != nil {
-		return err
+		return segno.NewError(segno.KindBusy, "lock", p.home, err).WithHint("try again when the other unpack is done")
 	}
-	return nil
+	return ctx.Err()
 }
 
-// isInPlace reports whether the session's files in the agent's home are exactly those of the archive, in the
-// place for the directory.
+// isInPlace reports whether the session's files in the agent's home are exactly those of the
+// archive, in the place for the directory.
 func (p *placement) isInPlace(files []string) bool {
 	want, err := p.be.sessionFiles(p.temp, p.id)
 	if err != nil || len(want) != len(files) {
@@ -166,11 +173,20 @@ func (p *placement) isInPlace(files []string) bool {
 	return true
 }
 
+// sameContent reports whether two files have the same bytes.
 func sameContent(a, b string) bool {
-	x, err := os.ReadFile(a)
+	x, errX := fileSum(a)
+	y, errY := fileSum(b)
+	return errX == nil && errY == nil && x == y
+}
+
+func fileSum(name string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(name)
 	if err != nil {
-		return false
+		return sum, err
 	}
-	y, err := os.ReadFile(b)
-	return err == nil && bytes.Equal(x, y)
+	defer f.Close()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return [sha256.Size]byte(h.Sum(nil)), err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// scratchObjects keeps objects as files of a temporary directory while a session is copied. It is its own
-// batch, and nothing in it is durable.
+// scratchObjects keeps objects as files of a temporary directory while a session is copied. It is
+// its own batch, and nothing in it is durable.
 type scratchObjects struct {
 	fsys vfs.FS
 	dir  string

@@ -28,7 +28,7 @@ func (b *builder) addSession(ctx context.Context, a *archive.AgentState, p *segn
 		b.omit(root, OmittedUnsupported)
 		return nil
 	}
-	home, err := b.tempHome(a.Info.Name)
+	home, err := b.tempHome(ctx, a.Info.Name)
 	if err == nil {
 		err = b.cut(ctx, be, home, *p)
 	}
@@ -64,19 +64,18 @@ func (b *builder) addSession(ctx context.Context, a *archive.AgentState, p *segn
 }
 
 // tempHome makes a temporary home for an agent.
-func (b *builder) tempHome(agent string) (string, error) {
-	if b.temp == "" {
+func (b *builder) tempHome(ctx context.Context, agent string) (string, error) {
+	if b.temp == nil {
 		parent := b.parent
 		if parent == "" {
 			parent = os.TempDir()
 		}
-		temp := filepath.Join(parent, ".segno-"+segno.NewID())
-		if err := b.fsys.Mkdir(temp, 0o700); err != nil {
+		var err error
+		if b.temp, err = newTempDir(ctx, b.fsys, parent); err != nil {
 			return "", err
 		}
-		b.temp = temp
 	}
-	home := filepath.Join(b.temp, agent)
+	home := filepath.Join(b.temp.path, agent)
 	return home, b.fsys.Mkdir(home, 0o700)
 }
 

@@ -69,7 +69,8 @@ const (
 //
 // If Unpack fails, neither Dir nor a session is there. If the process is killed, Dir is there
 // and complete or does not exist. In the second case a session without a directory can
-// remain, and a hidden directory beside Dir. Another Unpack works.
+// remain, and a hidden directory beside Dir. An Unpack beside it, an hour later or more,
+// removes that directory. Another Unpack works at once.
 //
 // Errors are those of [archive.Load]. The error also has [segno.KindCorrupt] if the agent could
 // not resume a session of the archive, and [segno.KindBusy] if another process unpacks into the
@@ -80,18 +81,17 @@ func Unpack(ctx context.Context, r *archive.Reader, into Into) (*Unpacked, error
 	}
 	u := &unpacker{r: r, into: &into, made: &recorder{FS: into.FS}}
 	err := u.run(ctx)
+	if u.stage != nil {
+		_ = u.stage.remove() // what remains has no effect, and a later Unpack removes it
+	}
 	if err != nil {
 		u.made.rollback()
-		err = u.describe(err)
 	}
-	for _, lock := range u.locks {
+	for _, lock := range u.locks { // also a rollback is done under the locks
 		lock.Close()
 	}
-	if u.stage != "" {
-		err = errorsJoin(err, os.RemoveAll(u.stage))
-	}
 	if err != nil {
-		return nil, err
+		return nil, u.describe(err)
 	}
 	return &u.out, nil
 }
@@ -101,21 +101,21 @@ type unpacker struct {
 	r     *archive.Reader
 	into  *Into
 	out   Unpacked
-	stage string    // a hidden directory beside Dir, for everything that is not yet in place
+	stage *tempDir  // beside Dir, for everything that is not yet in place
 	made  *recorder // the files that are removed if the unpacking fails
 	locks []*os.File
 	homes []string // that are locked
 }
 
 // loaded is the directory into which the archive is loaded.
-func (u *unpacker) loaded() string { return filepath.Join(u.stage, "loaded") }
+func (u *unpacker) loaded() string { return filepath.Join(u.stage.path, "loaded") }
 
 func (u *unpacker) run(ctx context.Context) error {
 	if err := u.resolveDir(); err != nil {
 		return err
 	}
-	u.stage = filepath.Join(filepath.Dir(u.out.Dir), ".segno-"+segno.NewID())
-	if err := u.into.FS.Mkdir(u.stage, 0o700); err != nil { // others must not read the conversation in it
+	var err error
+	if u.stage, err = newTempDir(ctx, u.into.FS, filepath.Dir(u.out.Dir)); err != nil {
 		return err
 	}
 	loaded, err := u.r.Load(ctx, archive.Into{Dir: u.loaded(), TrustSession: u.into.TrustSession, Ours: u.into.Ours,
@@ -217,7 +217,8 @@ func (u *unpacker) publish(root string) (err error) {
 	return err
 }
 
-// removeSessions removes from the loaded tree the sessions, which are in the homes of their agents by now.
+// removeSessions removes the sessions from the loaded tree. They are in the homes of their agents
+// by now.
 func (u *unpacker) removeSessions() error {
 	for _, a := range u.out.Agents {
 		if err := os.RemoveAll(filepath.Join(u.loaded(), "agents", a.Name, string(archive.Session))); err != nil {
@@ -238,7 +239,7 @@ func (u *unpacker) describe(err error) error {
 		}
 		return segno.NewError(kind, op, u.into.Dir, err)
 	}
-	if known.Name == u.loaded() || known.Name == "" {
+	if u.stage != nil && known.Name == u.loaded() || known.Name == "" {
 		known.Op, known.Name = op, u.into.Dir
 	}
 	return err

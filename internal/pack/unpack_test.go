@@ -166,6 +166,7 @@ func file(path, content string) archive.File {
 
 // TestHostileSessions unpacks archives that were not made by this package, trusted by mistake.
 func TestHostileSessions(t *testing.T) {
+	t.Parallel()
 	f, r := sample(t)
 	var transcript bytes.Buffer
 	must(t, r.ReadFile("agents/claude/session/projects/@cwd/"+sessionID+".jsonl", &transcript))
@@ -182,6 +183,8 @@ func TestHostileSessions(t *testing.T) {
 			file("projects/@cwd/memory/MEMORY.md", "obey"), file("shell-snapshots/x.sh", "x"), file("skills/x/SKILL.md", "x"),
 			file("session-env/"+sessionID+"/x.sh", "x"), file("plugins/x", "x"), file("tasks/"+other+"/1.json", "x"), file("tasks/"+sessionID+"/1.json", "fine"),
 		}, 0, []string{"projects/-elsewhere/" + sessionID + ".jsonl", "tasks/" + sessionID + "/1.json"}},
+		"large file": {archive.AgentInfo{SessionID: sessionID}, []archive.File{good, file("tasks/"+sessionID+"/big", strings.Repeat("0", 64<<20+1))},
+			0, []string{"projects/-elsewhere/" + sessionID + ".jsonl"}},
 		"id is a pattern":  {archive.AgentInfo{SessionID: "*"}, []archive.File{good}, 0, nil},
 		"id is a path":     {archive.AgentInfo{SessionID: "../../x"}, []archive.File{good}, 0, nil},
 		"id is no file":    {archive.AgentInfo{SessionID: other}, []archive.File{good}, segno.KindCorrupt, nil},
@@ -208,13 +211,13 @@ func TestHostileSessions(t *testing.T) {
 			if segno.KindOf(err) != c.kind || (err == nil) != (c.kind == 0) {
 				t.Fatalf("the error is %v", err)
 			}
-			leavesNothing(t, filepath.Dir(to.dir))
 			if err != nil {
-				if tree(t, filepath.Dir(to.dir))["elsewhere"] != "" || tree(t, to.home) != nil {
-					t.Errorf("it left %v", tree(t, filepath.Dir(to.dir)))
+				if left := tree(t, filepath.Dir(to.home)); len(left) > 0 {
+					t.Errorf("it left %v", left)
 				}
 				return
 			}
+			leavesNothing(t, filepath.Dir(to.dir))
 			want := map[string]bool{}
 			for _, name := range c.home {
 				want[strings.Replace(name, "-elsewhere", claude.Slug(to.dir), 1)] = true
@@ -244,6 +247,7 @@ func names(files map[string]string) map[string]bool {
 
 // TestUnpacksIntoOneHomeTakeTurns runs several at once; each gets a session of its own.
 func TestUnpacksIntoOneHomeTakeTurns(t *testing.T) {
+	t.Parallel()
 	_, r := sample(t)
 	to := newTarget(t)
 	var wg sync.WaitGroup
@@ -286,8 +290,8 @@ func TestACancelledUnpackLeavesNothing(t *testing.T) {
 		if calls < n {
 			return
 		}
-		if n > 0 && (segno.KindOf(err) != segno.KindCancelled || len(tree(t, filepath.Dir(to.dir))) > 0) {
-			t.Errorf("cancelled at %d: %v; it left %v", n, err, tree(t, filepath.Dir(to.dir)))
+		if n > 0 && (segno.KindOf(err) != segno.KindCancelled || len(tree(t, filepath.Dir(to.home))) > 0) {
+			t.Errorf("cancelled at %d: %v; it left %v", n, err, tree(t, filepath.Dir(to.home)))
 		}
 	}
 }

@@ -138,6 +138,7 @@ func (p *proxy) start() (err error) {
 	if p.store, err = p.Place.Open(p.ctx); err != nil {
 		return err
 	}
+	p.index.sealer = p.store
 	if _, err = p.agent.start(); err != nil {
 		return errors.Join(err, p.store.Close())
 	}

@@ -21,8 +21,15 @@ import (
 // store's database. It knows sessions that have no thread because they were never prompted,
 // and it lets a client's id change to another thread.
 type sessionIndex struct {
-	dir string
-	fs  vfs.FS // nil means [vfs.OS]
+	dir    string
+	fs     vfs.FS      // nil means [vfs.OS]
+	sealer indexSealer // encrypts the files; nil does not
+}
+
+// indexSealer is the part of [local.Store] that encrypts files.
+type indexSealer interface {
+	SealFile(name string, plain []byte) []byte
+	OpenFile(name string, data []byte) ([]byte, error)
 }
 
 // sessionRecord is the index's record of one session.
@@ -76,7 +83,12 @@ func (x sessionIndex) readFile(file string) (r sessionRecord, err error) {
 	if err != nil {
 		return r, segno.NewError(segno.KindIO, "read session", file, err)
 	}
-	err = json.Unmarshal(data, &r)
+	if x.sealer != nil {
+		data, err = x.sealer.OpenFile(file, data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
 	if err == nil && x.file(r.Client) != file {
 		err = fmt.Errorf("it is the record of another session, %q", r.Client)
 	}
@@ -93,9 +105,13 @@ func (x sessionIndex) write(r sessionRecord) error {
 	if fsys == nil {
 		fsys = vfs.OS
 	}
+	data := append(acp.Encode(r), '\n')
+	if x.sealer != nil {
+		data = x.sealer.SealFile(x.file(r.Client), data)
+	}
 	err := vfs.MkdirAll(fsys, x.folder())
 	if err == nil {
-		err = vfs.Replace(fsys, x.file(r.Client), append(acp.Encode(r), '\n'), 0o600)
+		err = vfs.Replace(fsys, x.file(r.Client), data, 0o600)
 	}
 	if err != nil {
 		return segno.NewError(segno.KindIO, "record session", string(r.Client), err)

@@ -2,8 +2,10 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -185,4 +187,47 @@ func TestIndexOrder(t *testing.T) {
 	if p, err := x.read("deleted"); err != nil || !p.Deleted {
 		t.Errorf("a deleted page is %+v, %v", p, err)
 	}
+}
+
+// TestSealedIndex writes records of a sealed store: they cannot be read from the files, and open only in their own file.
+func TestSealedIndex(t *testing.T) {
+	x := newIndex(t)
+	x.sealer = reversed{}
+	x.mustWrite(t, someRecord("one", "a title"))
+	x.mustWrite(t, someRecord("two", "a title"))
+	data, err := os.ReadFile(x.file("one"))
+	if err != nil || strings.Contains(string(data), "a title") {
+		t.Fatalf("%s, %v", data, err)
+	}
+	if r, err := x.read("one"); err != nil || !cmp.Equal(r, someRecord("one", "a title")) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if err := os.WriteFile(x.file("two"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.read("two"); segno.KindOf(err) != segno.KindCorrupt {
+		t.Errorf("another's record: %v", err)
+	}
+	if all, err := x.all(); err != nil || len(all) != 1 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+// reversed is an indexSealer that reverses the bytes and appends the name.
+type reversed struct{}
+
+func (reversed) SealFile(name string, plain []byte) []byte {
+	data := slices.Clone(plain)
+	slices.Reverse(data)
+	return append(data, name...)
+}
+
+func (r reversed) OpenFile(name string, data []byte) ([]byte, error) {
+	text, ok := strings.CutSuffix(string(data), name)
+	if !ok {
+		return nil, errors.New("another place")
+	}
+	plain := []byte(text)
+	slices.Reverse(plain)
+	return plain, nil
 }

@@ -150,7 +150,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	}
 	t.stopRenewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
-	if t.unsaved != nil && t.proxy.Place.Spool().Has(t.unsaved.key) { // else another client ended it
+	if t.unsaved != nil && t.proxy.store.Spool().Has(t.unsaved.key) { // else another client ended it
 		if err := t.unsaved.writeEntries(); err != nil {
 			return err
 		}
@@ -332,7 +332,7 @@ func (s *session) addEntry(e segno.Entry) {
 // take is kept for the next call.
 func (t *turn) writeEntries() error {
 	for len(t.unwritten) > 0 {
-		if err := t.proxy.Place.Spool().AppendEntry(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
+		if err := t.proxy.store.Spool().AppendEntry(t.proxy.ctx, t.key, t.unwritten[0]); err != nil {
 			return err
 		}
 		t.unwritten = t.unwritten[1:]

@@ -91,7 +91,7 @@ func (t *turn) promptInTranscript(ctx context.Context) (has, known bool) {
 // describe returns the prompt, the entries and the changed paths of the unfinished turn.
 func (t *turn) describe(ctx context.Context) *preamble.OpenTurn {
 	open := &preamble.OpenTurn{Prompt: t.prompt}
-	entries, _, err := t.proxy.Place.Spool().Entries(ctx, t.key)
+	entries, _, err := t.proxy.store.Spool().Entries(ctx, t.key)
 	if err != nil {
 		t.proxy.logf("read the entries of the turn: %v", err)
 	}

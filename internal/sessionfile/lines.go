@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"hash"
+	"hash/crc32"
 	"io"
 	"iter"
 
@@ -18,6 +19,13 @@ const BlockSize = 1 << 20
 
 // LineReader reads whole lines, however long.
 type LineReader struct {
+	// Max is the length of the longest line that is kept in memory, 0 for no limit. A
+	// longer one is returned with fewer bytes and without its newline.
+	Max int
+	// HasSum makes Sum the CRC-32C of the lines returned so far, in full.
+	HasSum bool
+	Sum    uint32
+
 	in      *bufio.Reader
 	partial []byte // a line that does not fit into the buffer of in, or the torn last one
 	Offset  int64
@@ -41,14 +49,26 @@ type Line struct {
 // error; see [LineReader.End].
 func (l *LineReader) Next() (Line, bool) {
 	l.partial = l.partial[:0]
+	skipped, sum := 0, l.Sum
 	for l.err == nil {
 		var text []byte
-		if text, l.err = l.in.ReadSlice('\n'); l.err == nil && len(l.partial) == 0 {
-			return l.take(text), true
+		text, l.err = l.in.ReadSlice('\n')
+		if l.HasSum {
+			sum = crc32.Update(sum, Castagnoli(), text)
 		}
-		l.partial = append(l.partial, text...)
 		if l.err == nil {
-			return l.take(l.partial), true
+			l.Sum = sum
+		}
+		if l.err == nil && len(l.partial) == 0 {
+			return l.take(text, 0), true
+		}
+		if l.Max > 0 && len(l.partial)+len(text) > l.Max {
+			skipped += len(text)
+		} else {
+			l.partial = append(l.partial, text...)
+		}
+		if l.err == nil {
+			return l.take(l.partial, skipped), true
 		}
 		if errors.Is(l.err, bufio.ErrBufferFull) {
 			l.err = nil
@@ -57,10 +77,11 @@ func (l *LineReader) Next() (Line, bool) {
 	return Line{}, false
 }
 
-func (l *LineReader) take(text []byte) Line {
+func (l *LineReader) take(text []byte, skipped int) Line {
 	l.Number++
-	l.Offset += int64(len(text))
-	return Line{text, l.Offset - int64(len(text)), l.Number}
+	at := l.Offset
+	l.Offset += int64(len(text) + skipped)
+	return Line{text, at, l.Number}
 }
 
 // All yields the lines up to the end or an error; see [LineReader.End].

@@ -200,8 +200,8 @@ func (w *LogWriter) Close(ctx context.Context) (segno.Hash, error) {
 	return name, nil
 }
 
-// MaxFilters is how many logs of a chain may leave out lines of the log before them. Each
-// of them is one more pass over the bytes that are read.
+// MaxFilters is how many logs of a chain may leave out or replace lines of the log before
+// them. Each of them is one more pass over the bytes that are read.
 const MaxFilters = 16
 
 // LogChain is a log and those before it, newest first.
@@ -226,7 +226,7 @@ func ReadLog(ctx context.Context, o segno.Objects, name segno.Hash, size int64) 
 		known = n.Session == "" // ids of other sessions may be longer
 	}
 	if filters, _ := out.Cost(); filters > MaxFilters {
-		return nil, segno.Errorf(segno.KindCorrupt, "read log", "", "more than %d logs leave out lines of the log before them", MaxFilters)
+		return nil, segno.Errorf(segno.KindCorrupt, "read log", "", "more than %d logs leave out or replace lines of the log before them", MaxFilters)
 	}
 	return out, nil
 }
@@ -239,10 +239,10 @@ func getLog(ctx context.Context, o segno.Objects, name segno.Hash) (Log, error) 
 	return decodeLog(data)
 }
 
-// Cost returns how many logs leave out lines, and the number of bytes in all chunks.
+// Cost returns how many logs leave out or replace lines, and the number of bytes in all chunks.
 func (l LogChain) Cost() (filters int, stored int64) {
 	for _, node := range l {
-		if node.Keep != nil {
+		if node.Keep != nil || node.Head.Size > 0 {
 			filters++
 		}
 		stored += node.Head.Size + node.own()

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,13 +106,24 @@ func openLine(z Sealer, name string, data []byte) (part string, value []byte, ok
 	return part, value, err == nil
 }
 
-// removeIfSealed removes a turn's file to which the caller has appended a line that is not sealed, if the store was
-// sealed meanwhile. The turn is not open: a store with an open turn is not sealed.
-func (d *Dir) removeIfSealed(name string) error {
+// removeIfSealed removes from a turn's file a line that the caller appended, if the store was sealed meanwhile and the
+// line is not. A line that another process appends at the same time may be lost: the turn has no process that is alive.
+func (d *Dir) removeIfSealed(name string, line []byte) error {
 	if z, err := d.sealer(); z == nil && err == nil {
 		return nil
 	}
-	return d.remove(name)
+	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	rest := bytes.ReplaceAll(data, line, nil)
+	if len(bytes.TrimSpace(rest)) == 0 {
+		return d.remove(name)
+	}
+	return vfs.Replace(d.fsys, name, rest, 0o600)
 }
 
 // writeFile durably creates or replaces a file.

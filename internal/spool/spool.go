@@ -111,6 +111,7 @@ func (d *Dir) append(ctx context.Context, name, part string, value any) error {
 	if err == nil {
 		data, err = encodeLine(z, name, part, data)
 	}
+	data = slices.Concat([]byte("\n"), data, []byte("\n"))
 	if err = errors.Join(ctx.Err(), err); err != nil {
 		return err
 	}
@@ -118,13 +119,13 @@ func (d *Dir) append(ctx context.Context, name, part string, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(slices.Concat([]byte("\n"), data, []byte("\n")))
+	_, err = f.Write(data)
 	if err == nil && part == partOpen {
 		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
 	if z == nil {
-		err = errors.Join(err, d.removeIfSealed(name))
+		err = errors.Join(err, d.removeIfSealed(name, data))
 	}
 	return err
 }

@@ -43,6 +43,11 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	if err == nil {
 		first, err = d.create(name, sealFile(z, name, data))
 	}
+	if err == nil && z == nil {
+		if now, sealerErr := d.sealer(); now != nil || sealerErr != nil { // the store was sealed meanwhile
+			err = errors.Join(sealerErr, d.remove(name))
+		}
+	}
 	if err != nil {
 		first = d.FirstTime(u.Session)
 	}

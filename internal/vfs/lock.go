@@ -17,8 +17,17 @@ const lockPoll = time.Millisecond
 // Lock takes the exclusive flock(2) of an open file, which lasts until the file is closed. It waits at
 // most for wait. Two files that the same process has opened exclude each other, too.
 func Lock(ctx context.Context, f interface{ Fd() uintptr }, wait time.Duration) error {
+	return lock(ctx, f, unix.LOCK_EX, wait)
+}
+
+// LockShared is Lock with the shared flock(2), which excludes only the exclusive one.
+func LockShared(ctx context.Context, f interface{ Fd() uintptr }, wait time.Duration) error {
+	return lock(ctx, f, unix.LOCK_SH, wait)
+}
+
+func lock(ctx context.Context, f interface{ Fd() uintptr }, how int, wait time.Duration) error {
 	for deadline := time.Now().Add(wait); ; {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
 			return err
 		}

@@ -246,3 +246,29 @@ func TestConvertFaults(t *testing.T) {
 		t.Errorf("the source changed:\n%s", diff)
 	}
 }
+
+// TestConvertSortsNothingOnDisk verifies that no query of a conversion sorts rows: SQLite sorts large results in temporary
+// files, and their content would remain on the disk in plain.
+func TestConvertSortsNothingOnDisk(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	for i := range tables {
+		rows, err := s.db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+tables[i].query())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(step, "TEMP") {
+				t.Errorf("%s: %s", tables[i].name, step)
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

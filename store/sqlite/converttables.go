@@ -2,9 +2,11 @@ package sqlite
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,7 +62,7 @@ var tables = [...]table{
 		from: "commits x LEFT JOIN threads t ON t.n = x.thread LEFT JOIN commits p ON p.n = x.parent ORDER BY x.n",
 		open: openCommit, seal: sealCommit},
 	{name: "terms", columns: "n", more: "x.id|coalesce(t.id, '')|coalesce(p.id, '')|x.checkpoint|x.seq|t.record",
-		from: `commits x LEFT JOIN threads t ON t.n = x.thread LEFT JOIN commits p ON p.n = x.parent
+		from: `commits x NOT INDEXED LEFT JOIN threads t ON t.n = x.thread LEFT JOIN commits p ON p.n = x.parent
 			WHERE x.line IS NOT NULL ORDER BY x.n`,
 		open: openTerms, insert: insertTerms},
 	{name: "pins", columns: "n, name", more: "c.id", from: "pins x LEFT JOIN commits c ON c.n = x.n ORDER BY x.n",
@@ -321,39 +323,59 @@ const (
 // readObjects calls each with every object: name, size, born, pack, the number of its row in small or 0, and its
 // encoding with the stored bytes. The objects of a pack follow each other.
 func (s *Store) readObjects(ctx, queryCtx context.Context, c *conn, each func(table string, row []any) error) error {
+	type object struct {
+		storedObject
+		born int64
+	}
+	var all []object
 	var stored []byte
-	var born int64
-	var at objectRow
-	return c.Query(queryCtx, `SELECT o.name, o.born, `+objectColumns+` ORDER BY o.pack, o.at`, nil,
-		append([]any{&stored, &born}, at.dest()...), func() error {
-			if len(stored) != len(segno.Hash{}) {
+	var o object
+	err := c.Query(queryCtx, `SELECT o.name, o.born, o.size, o.pack, o.at, o.length, coalesce(p.name, '')
+		FROM objects o LEFT JOIN packs p ON p.n = o.pack`, nil, []any{&stored, &o.born, &o.size, &o.pack, &o.at, &o.length, &o.packName},
+		func() error {
+			if len(stored) != len(o.name) {
 				return corrupt("read object", fmt.Sprintf("%x", stored), errKey)
 			}
-			name, encoded, err := s.plainObject(segno.Hash(stored), at)
-			if err != nil {
-				return err
-			}
-			row := []any{name[:], at.size, born, at.pack, int64(0), encoded}
-			if at.pack == 0 {
-				row[4] = at.at
-			}
-			if err := each(objectTable, row); err != nil {
-				return err
-			}
+			o.name = segno.Hash(stored)
+			all = append(all, o)
 			return ctx.Err()
 		})
+	if err != nil {
+		return err
+	}
+	// SQLite would sort in a temporary file.
+	slices.SortFunc(all, func(a, b object) int { return cmp.Or(cmp.Compare(a.pack, b.pack), cmp.Compare(a.at, b.at)) })
+	for _, o := range all {
+		if o.pack == 0 {
+			if _, err := c.row(queryCtx, `SELECT data FROM small WHERE n = ?`, []any{o.at}, &o.data); err != nil {
+				return err
+			}
+		}
+		name, encoded, err := s.plainObject(o.storedObject)
+		if err != nil {
+			return err
+		}
+		row := []any{name[:], o.size, o.born, o.pack, int64(0), encoded}
+		if o.pack == 0 {
+			row[4] = o.at
+		}
+		if err := cmp.Or(each(objectTable, row), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plainObject returns the name of an object, and its encoding with the bytes as a store without a key has them.
-func (s *Store) plainObject(stored segno.Hash, at objectRow) (name segno.Hash, encoded []byte, err error) {
-	raw, err := s.rawObject(stored, at)
+func (s *Store) plainObject(o storedObject) (name segno.Hash, encoded []byte, err error) {
+	raw, err := s.rawObject(o.name, o.objectRow)
 	if err != nil {
 		return name, nil, err
 	}
-	data, err := s.records.DecodeObject(stored, stored, at.size, raw)
+	data, err := s.records.DecodeObject(o.name, o.name, o.size, raw)
 	if err != nil {
 		return name, nil, err
 	}
-	encoded, err = s.records.Sealer.Open(raw, "object", string(stored[:]))
+	encoded, err = s.records.Sealer.Open(raw, "object", string(o.name[:]))
 	return segno.HashOf(data), encoded, err
 }

@@ -24,12 +24,11 @@ const opList = "list sessions"
 // edgeSize is how much Header reads at each end of a transcript that it does not read whole.
 const edgeSize = 64 << 10
 
-var (
-	_ segno.Discovery = (*Transcripts)(nil)
+var _ segno.Discovery = (*Transcripts)(nil)
 
-	errNotRegular = errors.New("not a regular file")
-	errLeadsOut   = errors.New("a link that leads out of the agent's directory")
-)
+func errLeadsOut(path string) error {
+	return segno.Errorf(segno.KindInvalid, opList, path, "a link that leads out of the agent's directory")
+}
 
 // Sessions yields the sessions of all working directories.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile, error] {
@@ -68,7 +67,7 @@ func (c *Transcripts) readProject(dir string, d fs.DirEntry) ([]fs.DirEntry, err
 	case d.Type()&fs.ModeSymlink == 0:
 		return nil, nil
 	case !c.isInside(dir):
-		return nil, errLeadsOut
+		return nil, errLeadsOut(dir)
 	}
 	entries, err := os.ReadDir(dir)
 	return entries, ignoreMissing(err)
@@ -94,14 +93,14 @@ func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f segno.Sessio
 	}
 	path := filepath.Join(dir, entry.Name())
 	if entry.Type()&fs.ModeSymlink != 0 && !c.isInside(path) {
-		return f, errLeadsOut
+		return f, errLeadsOut(path)
 	}
 	fi, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return f, ignoreMissing(err)
 	case !fi.Mode().IsRegular():
-		return f, errNotRegular
+		return f, segno.Errorf(segno.KindInvalid, opList, path, "not a regular file")
 	}
 	return segno.SessionFile{Session: segno.SessionID(name), Path: path, Bytes: fi.Size(), Modified: fi.ModTime()}, nil
 }

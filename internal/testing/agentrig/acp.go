@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -58,33 +57,6 @@ func (a *ACP) prepare(ctx context.Context) error {
 	if a.Agent.IsCodex() {
 		return a.configureCodex()
 	}
-	return nil
-}
-
-// configureCodex has codex call the rig's model and run every command without asking.
-// Its sandbox is off, because it needs kernel features that not every machine has.
-func (a *ACP) configureCodex() error {
-	config := `model = "gpt-fake-1"
-model_provider = "fake"
-[model_providers.fake]
-name = "fake"
-base_url = ` + strconv.Quote(a.ModelURL+"/v1") + `
-wire_api = "responses"
-env_key = "FAKE_API_KEY"
-request_max_retries = 0
-stream_max_retries = 0
-[projects.` + strconv.Quote(a.Project) + `]
-trust_level = "trusted"
-`
-	dir := filepath.Join(a.Home, ".codex")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("agentrig: configuring codex: %w", err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
-		return fmt.Errorf("agentrig: configuring codex: %w", err)
-	}
-	a.Vars["FAKE_API_KEY"] = dummyKey
-	a.Vars["INITIAL_AGENT_MODE"] = "agent-full-access"
 	return nil
 }
 

@@ -32,6 +32,10 @@ const (
 	// GoExample remembers nothing: no load, no resume. go.mod pins it.
 	GoExample ACPAgent = "acp-go-sdk"
 
+	// CodexOldest writes lines without ordinals.
+	CodexOldest CodexVersion = "0.125.0"
+	CodexNewest CodexVersion = "0.169.0"
+
 	claudePackage = "@anthropic-ai/claude-code"
 	acpScope      = "@agentclientprotocol/"
 	codexPackage  = "@openai/codex"
@@ -71,6 +75,7 @@ func (a ACPAgent) IsCodex() bool { return a == CodexACPOldest || a == CodexACPNe
 const (
 	claudeVar    = "SEGNO_CLAUDE"
 	claudeACPVar = "SEGNO_CLAUDE_ACP"
+	codexVar     = "SEGNO_CODEX"
 	codexACPVar  = "SEGNO_CODEX_ACP"
 	openCodeVar  = "SEGNO_OPENCODE"
 )
@@ -94,7 +99,7 @@ func UseNewest(ctx context.Context) (string, error) {
 	var used strings.Builder
 	for _, pin := range []struct{ variable, pkg string }{
 		{claudeVar, claudePackage}, {claudeACPVar, acpScope + "claude-agent-acp"}, {codexACPVar, acpScope + "codex-acp"},
-		{openCodeVar, "opencode-ai"},
+		{openCodeVar, "opencode-ai"}, {codexVar, codexPackage},
 	} {
 		version, err := npmLatest(ctx, pin.pkg)
 		if err != nil {

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/secret"
+)
+
+// runIn runs the command in a directory, with a home of its own.
+func runIn(t *testing.T, ctx context.Context, dir string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	home := filepath.Join(dir, "home")
+	env := map[string]string{"HOME": home, "NO_COLOR": "1"}
+	code = Main(ctx, Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Getenv: func(name string) string { return env[name] },
+		Environ: func() []string { return nil }, Getwd: func() (string, error) { return dir, nil }}, args)
+	return code, out.String(), errs.String()
+}
+
+// hostileArchives are the archives that nothing may be written of.
+func hostileArchives(t *testing.T) []string {
+	t.Helper()
+	names, err := filepath.Glob("../../archive/testdata/hostile/*.ckpt")
+	if err != nil || len(names) < 50 {
+		t.Fatalf("%d hostile archives (%v)", len(names), err)
+	}
+	for i, name := range names {
+		if names[i], err = filepath.Abs(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return names
+}
+
+// TestHostileArchives reads each archive of the corpus. A script sees by the code whether it is
+// unsafe, damaged, or newer; a person sees one line and a hint, without characters that could
+// control the terminal; and nothing is written.
+func TestHostileArchives(t *testing.T) {
+	codes := map[int]int{}
+	for _, name := range hostileArchives(t) {
+		for _, args := range [][]string{{"verify", name}, {"unpack", name, "--to", "in", "--trust-session"}, {"inspect", name}, {"diff", name, name}} {
+			dir := t.TempDir()
+			code, stdout, stderr := runIn(t, t.Context(), dir, args...)
+			about := strings.Join([]string{filepath.Base(name), args[0], stdout, stderr}, ": ")
+			reads := args[0] == "verify" || args[0] == "unpack"
+			if reads && code != 6 && code != 8 && code != exitUnsafe {
+				t.Errorf("code %d: %s", code, about)
+			}
+			if code != 0 && (strings.Count(stderr, "\n") != 2 || !strings.Contains(stderr, "\nhint: ")) {
+				t.Errorf("not one line and a hint: %s", about)
+			}
+			if i := strings.IndexFunc(stdout+stderr, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) }); i >= 0 {
+				t.Errorf("it prints %q: %s", (stdout + stderr)[i], about)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("it left %v %v: %s", left, err, about)
+			}
+			if args[0] == "verify" {
+				codes[code]++
+			}
+		}
+	}
+	if codes[exitUnsafe] < 40 || codes[6] < 10 || codes[8] != 1 {
+		t.Errorf("the codes are %v", codes)
+	}
+}
+
+// TestExitCodesOfArchives are distinct for archives that are unsafe and for found secrets, also
+// when other errors are around them.
+func TestExitCodesOfArchives(t *testing.T) {
+	unsafe := segno.NewError(segno.KindCorrupt, "open archive", "x", &archive.UnsafeError{Err: errors.New("two headers")})
+	if got := exitCode(explainBadArchive(unsafe)); got != 12 {
+		t.Errorf("an unsafe archive ends with %d", got)
+	}
+	found := segno.NewError(segno.KindRefused, "write archive", "x", &archive.CheckpointSecretError{Findings: []secret.Finding{{Fingerprint: "f"}}})
+	if got := exitCode(found); got != 13 {
+		t.Errorf("a secret ends with %d", got)
+	}
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+func (a *app) keep() *cobra.Command {
+	var all bool
+	c := &cobra.Command{
+		Use:   "keep [SESSION…]",
+		Short: "store sessions that the agent may delete",
+		Long: `Stores the transcripts of sessions, and the files that belong to them, so that nothing is
+lost when the agent deletes them, when their directory is renamed or when the agent's home
+is emptied. Each becomes a thread, without files of a workspace. A second time only what
+is new is stored. Sessions with recorded turns are kept at the end of each turn anyway.`,
+		Example: "  segno keep --all\n  segno keep 0b6a1f3e\n  segno resume 0b6a1f3e",
+		RunE: func(c *cobra.Command, args []string) error {
+			if all == (len(args) > 0) {
+				return usage(errors.New("keep needs SESSION or --all"))
+			}
+			return a.runKeep(c.Context(), args)
+		},
+	}
+	c.Flags().BoolVar(&all, "all", false, "keep every session on this machine")
+	return c
+}
+
+// keepResult is the result of keep.
+type keepResult struct {
+	Kept      []keptItem `json:"kept"`      // the sessions with something new
+	Unchanged int        `json:"unchanged"` // sessions that were kept already
+	Empty     int        `json:"empty"`     // sessions without a conversation
+	Open      int        `json:"open"`      // sessions with an open turn, whose end keeps them
+	Failed    []string   `json:"failed"`    // why sessions could not be kept
+}
+
+// keptItem is a session that was kept.
+type keptItem struct {
+	Agent   string          `json:"agent"`
+	Session segno.SessionID `json:"session"`
+	Thread  segno.ThreadID  `json:"thread"`
+	Turns   int             `json:"turns"` // new ones
+	Bytes   int64           `json:"bytes"` // new ones
+	Notes   []string        `json:"notes"` // what could not be kept of it
+}
+
+// runKeep keeps the sessions that names name, or all.
+func (a *app) runKeep(ctx context.Context, names []string) error {
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	found, skipped, err := a.sessionsToKeep(ctx, store, names)
+	if err != nil {
+		return err
+	}
+	details, err := place.Details(ctx, store, found)
+	if err != nil {
+		return err
+	}
+	res := keepResult{Kept: []keptItem{}, Failed: []string{}}
+	for _, err := range skipped {
+		if segno.KindOf(err) != segno.KindInvalid { // such a file is no session
+			res.Failed = append(res.Failed, err.Error())
+		}
+	}
+	for _, s := range slices.Backward(details) { // the source of a fork is older
+		err := a.keepOne(ctx, store, s, &res)
+		if err != nil && (len(names) == 1 || ctx.Err() != nil) {
+			return err
+		}
+		if err != nil {
+			res.Failed = append(res.Failed, err.Error())
+		}
+	}
+	if len(names) == 1 && res.Empty == 1 {
+		return segno.Errorf(segno.KindNotFound, "keep session", names[0], "it has no conversation")
+	}
+	if err := a.print(res, func(p *printer) { a.writeKept(p, res) }); err != nil || len(res.Failed) == 0 {
+		return err
+	}
+	return segno.NewError(segno.KindPartial, "", "", fmt.Errorf("%s could not be kept", plural(len(res.Failed), "session"))).
+		WithHint("run 'segno keep' for each of them to see why")
+}
+
+// sessionsToKeep returns the sessions that names name, or all if there are no names, and what cannot
+// be read.
+func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []string) (found []local.FoundSession, skipped []error, err error) {
+	place := store.Place()
+	if len(names) == 0 {
+		found, skipped = place.FindSessions(ctx)
+		a.removeMoved(ctx, store, found)
+		a.noteSkipped(skipped)
+		return found, skipped, nil
+	}
+	for _, name := range names {
+		s, err := a.sessionNamed(ctx, place, store, name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.Path == "" {
+			a.notef("%s is kept; the agent no longer has it", inline(string(s.Session)))
+			continue
+		}
+		found = append(found, s)
+	}
+	return found, nil, nil
+}
+
+// keepOne keeps one session and adds it to the result.
+func (a *app) keepOne(ctx context.Context, store *local.Store, s local.SessionDetail, res *keepResult) error {
+	switch {
+	case s.Err != nil:
+		return s.Err
+	case s.End == 0:
+		res.Empty++
+		return nil
+	case s.Kept:
+		res.Unchanged++
+		return nil
+	}
+	k, err := store.SessionTimeline().KeepSession(ctx, keepRequest(ctx, store, s))
+	switch {
+	case segno.KindOf(err) == segno.KindNotFound && err != nil:
+		res.Empty++ // it has no conversation, or the agent has deleted it meanwhile
+		return nil
+	case err != nil:
+		return err
+	case k.IsOpen:
+		res.Open++
+		return nil
+	case k.Bytes == 0 && k.Turns == 0:
+		res.Unchanged++
+		return nil
+	}
+	item := keptItem{Agent: s.Agent, Session: s.Session, Thread: k.Thread, Turns: k.Turns, Bytes: k.Bytes, Notes: []string{}}
+	for _, d := range k.Damage {
+		item.Notes = append(item.Notes, damageText(d))
+	}
+	res.Kept = append(res.Kept, item)
+	return nil
+}
+
+// damageText describes what could not be kept of a session.
+func damageText(d segno.Damage) string {
+	if d.Line == 0 {
+		return d.Why
+	}
+	return fmt.Sprintf("line %d is damaged: %s", d.Line, d.Why)
+}
+
+func (a *app) writeKept(p *printer, res keepResult) {
+	var bytes int64
+	turns := 0
+	for _, k := range res.Kept {
+		bytes, turns = bytes+k.Bytes, turns+k.Turns
+		for _, note := range k.Notes {
+			a.notef("%s: %s", inline(string(k.Session)), inline(note))
+		}
+	}
+	for i, text := range res.Failed {
+		if i == maxListed {
+			break
+		}
+		a.notef("failed: %s", clean(text))
+	}
+	p.linef("kept %s: %s, %s", plural(len(res.Kept), "session"), plural(turns, "new turn"), size(bytes))
+	for _, other := range []struct {
+		n    int
+		text string
+	}{{res.Unchanged, "had nothing new"}, {res.Open, "with an open turn; its end keeps it"}, {res.Empty, "without a conversation"}} {
+		if other.n > 0 {
+			p.linef("  %s %s", plural(other.n, "session"), other.text)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
+)
+
+func (a *app) sessions() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sessions",
+		Short: "the sessions of agents on this machine, newest first",
+		Long: `Lists every session of Claude Code on this machine, newest first, recorded by segno or
+not. Only the beginning and the end of a large transcript are read, so its turns may be
+unknown ("?"). "kept" means that the store has the whole conversation; the agent may then
+delete the session, and 'segno resume SESSION' still continues it.`,
+		Example: "  segno sessions\n  segno sessions --json\n  segno log --thread 0b6a1f3e",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return a.runSessions(c.Context()) },
+	}
+}
+
+// sessionItem is one element of sessions --json.
+type sessionItem struct {
+	Agent    string          `json:"agent"`
+	Session  segno.SessionID `json:"session"`
+	Dir      string          `json:"dir"`
+	Path     string          `json:"path"`
+	Turns    *int            `json:"turns"` // null if the transcript is too large to count them
+	Bytes    int64           `json:"bytes"`
+	Title    string          `json:"title"`
+	Modified time.Time       `json:"modified"`
+	Live     bool            `json:"live"`
+	Kept     bool            `json:"kept"`
+	Thread   *segno.ThreadID `json:"thread"`
+	PurgeAt  *time.Time      `json:"purge_at"` // null if the agent does not delete it
+
+	DirBytes  []byte `json:"dir_bytes,omitempty"`
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+func newSessionItem(s local.SessionDetail) sessionItem {
+	item := sessionItem{Agent: s.Agent, Session: s.Session, Dir: s.Dir, Path: s.Path, Bytes: s.Bytes, Title: timeline.Title(s.Title),
+		Modified: s.Modified.UTC(), Live: s.Live != 0, Kept: s.Kept, DirBytes: segno.PathBytes(s.Dir), PathBytes: segno.PathBytes(s.Path)}
+	if s.Turns >= 0 {
+		item.Turns = &s.Turns
+	}
+	if s.Thread != "" {
+		item.Thread = &s.Thread
+	}
+	if !s.Purge.IsZero() {
+		at := s.Purge.UTC()
+		item.PurgeAt = &at
+	}
+	return item
+}
+
+func (a *app) runSessions(ctx context.Context) error {
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	store, err := a.storeIfAny(ctx, place)
+	if err != nil {
+		return err
+	}
+	if store != nil {
+		defer store.Close()
+	}
+	found, skipped := place.FindSessions(ctx)
+	a.removeMoved(ctx, store, found)
+	details, err := place.Details(ctx, store, found)
+	if err != nil {
+		return err
+	}
+	items := []sessionItem{}
+	for _, s := range details {
+		if s.Err != nil {
+			skipped = append(skipped, s.Err)
+			continue
+		}
+		items = append(items, newSessionItem(s))
+	}
+	a.noteSkipped(skipped)
+	return a.printLong(items, func(p *printer) {
+		if len(items) == 0 {
+			a.notef("no sessions of an agent on this machine")
+		}
+		for _, s := range items {
+			a.writeSession(p, s)
+		}
+	})
+}
+
+// storeIfAny opens the store, and returns nil if there is none.
+func (a *app) storeIfAny(ctx context.Context, place local.Place) (*local.Store, error) {
+	if !place.Exists() {
+		return nil, nil
+	}
+	return place.Open(ctx)
+}
+
+// removeMoved removes the sources of sessions that were moved and continued since. A failure is only
+// noted, because the source is of no harm.
+func (a *app) removeMoved(ctx context.Context, store *local.Store, found []local.FoundSession) {
+	if store == nil || store.ReadOnly() {
+		return
+	}
+	for _, s := range found {
+		if len(s.Copies) == 0 {
+			continue
+		}
+		if _, err := store.SessionTimeline().RemoveMoved(ctx, s.Agent, s.Session, s.Copies); err != nil {
+			a.notef("%s", clean(err.Error()))
+		}
+	}
+}
+
+// noteSkipped names the first sessions that cannot be read, and counts the others.
+func (a *app) noteSkipped(skipped []error) {
+	for i, err := range skipped {
+		if i == maxListed {
+			a.notef("skipped: %d more", len(skipped)-i)
+			return
+		}
+		a.notef("skipped: %s", clean(err.Error()))
+	}
+}
+
+func (a *app) writeSession(p *printer, s sessionItem) {
+	turns := "?"
+	if s.Turns != nil {
+		turns = plural(*s.Turns, "turn")
+	}
+	state := ""
+	switch {
+	case s.Live:
+		state = "live"
+	case s.Kept:
+		state = "kept"
+	case s.PurgeAt != nil && s.PurgeAt.Sub(a.now()) < dueWithin:
+		state = p.warn("deleted " + a.until(*s.PurgeAt))
+	}
+	id := string(s.Session)
+	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(8, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
+		pad(size(s.Bytes), 10), pad(state, 4), cleanLines(cmp.Or(s.Title, "(no title)")), p.dim(quotePath(s.Dir)))
+}
+
+// dueWithin is how long before an agent deletes a session segno warns.
+const dueWithin = 7 * 24 * time.Hour
+
+// until is the time to a moment in days.
+func (a *app) until(at time.Time) string {
+	switch days := int(at.Sub(a.now()) / (24 * time.Hour)); {
+	case at.Before(a.now()):
+		return "any time"
+	case days == 0:
+		return "within a day"
+	default:
+		return "in " + plural(days, "day")
+	}
+}
+
+// sessionNamed returns the session with an id or a prefix of an id: one that an agent has, else one
+// that only the store has, without a path. store may be nil.
+func (a *app) sessionNamed(ctx context.Context, place local.Place, store *local.Store, name string) (local.FoundSession, error) {
+	found, _ := place.FindSessions(ctx)
+	id := func(s local.FoundSession) string { return string(s.Session) }
+	query := idprefix.Query{What: "session", Name: name, Hint: "run 'segno sessions'"}
+	s, err := idprefix.Find(query, idprefix.Values(found), id)
+	if segno.KindOf(err) != segno.KindNotFound || store == nil {
+		return s, err
+	}
+	var stored []local.FoundSession
+	for t, listErr := range store.Threads(ctx, segno.ThreadQuery{}) {
+		if listErr != nil {
+			return s, listErr
+		}
+		chain, listErr := chainOf(ctx, store, t.ID)
+		if listErr != nil {
+			return s, listErr
+		}
+		for _, l := range chain {
+			stored = append(stored, local.FoundSession{Agent: l.Agent, SessionFile: segno.SessionFile{Session: l.Session}})
+		}
+	}
+	return idprefix.Find(query, idprefix.Values(stored), id)
+}
+
+// keepRequest returns the request to keep a session, with the workspace of its directory if that is
+// known.
+func keepRequest(ctx context.Context, store *local.Store, s local.SessionDetail) timeline.KeepRequest {
+	r := timeline.KeepRequest{Agent: s.Agent, Source: segno.Source{Session: s.Session, Path: s.Path, Dir: s.Dir}}
+	if s.Dir != "" {
+		if rec, err := store.Find(ctx, s.Dir); err == nil {
+			r.Workspace = rec.ID
+		}
+	}
+	return r
+}
+
+// detail returns what is known of one session. A session that the agent no longer has has the
+// directory that the store recorded.
+func (a *app) detail(ctx context.Context, store *local.Store, s local.FoundSession) (d local.SessionDetail, err error) {
+	if s.Path == "" {
+		d.FoundSession = s
+		d.Dir, err = store.SessionDir(ctx, s.Session)
+		return d, err
+	}
+	all, err := store.Place().Details(ctx, store, []local.FoundSession{s})
+	if err != nil {
+		return d, err
+	}
+	return all[0], all[0].Err
+}
+
+// isSessionName reports whether a name may be that of an agent's session: the beginning of a UUID.
+func isSessionName(name string) bool {
+	return len(name) >= 8 && !slices.ContainsFunc([]rune(name), func(r rune) bool {
+		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'f') && (r < 'A' || r > 'F')
+	})
+}

@@ -1,0 +1,178 @@
+package local
+
+import (
+	"cmp"
+	"context"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// FoundSession is a session of an agent on this machine.
+type FoundSession struct {
+	Agent string
+	segno.SessionFile
+	Purge  time.Time // when the agent may delete it, zero if it does not
+	Copies []string  // other files of the same session, which are older
+}
+
+// FindSessions returns the sessions of all agents, newest first, without opening a file. skipped has
+// an error for each that cannot be one of the agent's or cannot be read.
+func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped []error) {
+	for agent, t := range p.agentSessions(nil) {
+		d, ok := t.(segno.Discovery)
+		if !ok {
+			continue
+		}
+		age, purges := d.Retention()
+		for f, err := range d.Sessions(ctx) {
+			if err != nil {
+				skipped = append(skipped, err)
+				continue
+			}
+			s := FoundSession{Agent: agent, SessionFile: f}
+			if purges {
+				s.Purge = f.Modified.Add(age)
+			}
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b FoundSession) int {
+		return cmp.Or(b.Modified.Compare(a.Modified), strings.Compare(string(a.Session), string(b.Session)), strings.Compare(a.Path, b.Path))
+	})
+	return withoutCopies(found), skipped
+}
+
+// withoutCopies returns each session once: the newest of its files, which the agent's readers find.
+func withoutCopies(all []FoundSession) []FoundSession {
+	type id struct {
+		agent   string
+		session segno.SessionID
+	}
+	first := make(map[id]int, len(all))
+	out := all[:0]
+	for _, s := range all {
+		key := id{s.Agent, s.Session}
+		if i, known := first[key]; known {
+			out[i].Copies = append(out[i].Copies, s.Path)
+			continue
+		}
+		first[key] = len(out)
+		out = append(out, s)
+	}
+	return out
+}
+
+// SessionDetail is what a session's transcript and the store have about it.
+type SessionDetail struct {
+	FoundSession
+	segno.SessionHeader
+	Live   int            // the process that has it open, or 0
+	Thread segno.ThreadID // "" if no thread has it
+	Kept   bool           // the store has its whole conversation
+	Err    error          // why the transcript could not be read
+}
+
+const (
+	// maxCounted is the size of the largest transcript in which turns are counted.
+	maxCounted = 32 << 20
+	// countBudget is how much of larger transcripts one list reads to count turns. The newest
+	// sessions come first.
+	countBudget = 256 << 20
+	// growth is how much a transcript may grow while the list is made.
+	growth = 64 << 10
+)
+
+// Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
+func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	out := make([]SessionDetail, len(found))
+	readers := map[string]segno.Discovery{}
+	running := map[string]map[segno.SessionID]int{}
+	for agent, t := range p.agentSessions(nil) {
+		if d, ok := t.(segno.Discovery); ok {
+			readers[agent], running[agent] = d, d.Running(ctx)
+		}
+	}
+	most := countLimits(found)
+	next := make(chan int)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for i := range next {
+				s := &out[i]
+				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
+				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
+			}
+		})
+	}
+	for i := range found {
+		next <- i
+	}
+	close(next)
+	workers.Wait()
+	if err := ctx.Err(); err != nil || store == nil {
+		return out, err
+	}
+	for i := range out {
+		if err := store.lookUp(ctx, &out[i]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// countLimits returns for each session the size up to which it is read whole.
+func countLimits(found []FoundSession) []int64 {
+	most, budget := make([]int64, len(found)), int64(countBudget)
+	for i, s := range found {
+		if s.Bytes <= maxCounted && s.Bytes <= budget {
+			most[i] = s.Bytes + growth
+			budget -= s.Bytes
+		}
+	}
+	return most
+}
+
+// lookUp finds the thread of a session and whether its conversation is kept.
+func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: d.Session, Limit: 1}) {
+		if err != nil {
+			return err
+		}
+		d.Thread = t.ID
+	}
+	if d.Thread == "" {
+		return nil
+	}
+	head, err := s.Head(ctx, d.Thread)
+	if err != nil {
+		return err
+	}
+	// The records of a session that was moved still name the old directory.
+	if l := head.Link; l.Session == d.Session && l.Dir != "" && filepath.Clean(l.Path) == d.Path {
+		d.Dir = l.Dir
+	}
+	for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Thread: d.Thread, Session: d.Session}) {
+		if err != nil {
+			return err
+		}
+		if c.Session.Offset >= d.End && d.End > 0 && !c.Session.Log.IsZero() {
+			d.Kept = true
+			break
+		}
+	}
+	return nil
+}
+
+// SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and
+// the other methods that need none.
+func (s *Store) SessionTimeline() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.place.agentSessions(s.Objects())})
+}

@@ -1,0 +1,77 @@
+package pack
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// tempPrefix begins the names of temporary directories.
+const tempPrefix = ".segno-pack-"
+
+// abandonedAge is how old a temporary directory is at least that is removed because its
+// process was killed. A new one is for a moment not locked yet.
+const abandonedAge = time.Hour
+
+// A tempDir is a directory that only this user can read, for a conversation on its way. Its lock
+// shows other processes that it is in use.
+type tempDir struct {
+	path string
+	lock *os.File
+}
+
+// newTempDir makes a temporary directory in parent. It removes those that killed processes left
+// there.
+func newTempDir(ctx context.Context, fsys vfs.FS, parent string) (*tempDir, error) {
+	removeAbandoned(ctx, parent)
+	t := &tempDir{path: filepath.Join(parent, tempPrefix+segno.NewID())}
+	if err := fsys.Mkdir(t.path, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := os.Open(t.path)
+	if err != nil {
+		return nil, errors.Join(err, t.remove())
+	}
+	t.lock = lock
+	_ = vfs.Lock(ctx, lock, 0) // without a lock the directory is removed after an hour at the earliest
+	return t, nil
+}
+
+// remove removes the directory and what is in it.
+func (t *tempDir) remove() error {
+	err := os.RemoveAll(t.path)
+	if t.lock != nil {
+		err = errors.Join(err, t.lock.Close())
+	}
+	return err
+}
+
+// removeAbandoned removes the temporary directories in parent that no process uses. It is best
+// effort.
+func removeAbandoned(ctx context.Context, parent string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), tempPrefix) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < abandonedAge {
+			continue
+		}
+		f, err := os.Open(dir)
+		if err != nil {
+			continue
+		}
+		if vfs.Lock(ctx, f, 0) == nil {
+			_ = os.RemoveAll(dir)
+		}
+		f.Close()
+	}
+}

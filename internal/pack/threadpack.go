@@ -1,0 +1,404 @@
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// ThreadState returns the state of a whole thread: all its commits on all lines, those of
+// other threads that it was forked from, and the objects that they reach. State describes the
+// other results. Options.OmitSession leaves out transcripts and entries, and Options.WorkspaceOnly
+// prompts and documents of state and world, too.
+func (p *Packer) ThreadState(ctx context.Context, thread segno.ThreadID, o Options) (archive.State, func() error, error) {
+	fsys := p.FS
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	b := &builder{store: p.Store, fsys: fsys, parent: p.Temp, options: o, names: map[string]bool{}}
+	if err := b.buildThread(ctx, thread); err != nil {
+		return archive.State{}, func() error { return nil }, errors.Join(err, b.cleanup())
+	}
+	return b.state, b.cleanup, nil
+}
+
+func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error {
+	t, err := findThread(ctx, b.store, thread)
+	if err != nil {
+		return err
+	}
+	w := newThreadWriter(b, t)
+	if err := w.collect(ctx); err != nil {
+		return err
+	}
+	_, isQuiet, err := b.checkpoint(ctx, w.newest)
+	if err != nil {
+		return err
+	}
+	b.state.Cut = &archive.Cut{Consistency: archive.Crash}
+	if isQuiet {
+		b.state.Cut.Consistency = archive.Quiet
+	}
+	a := archive.AgentState{Info: archive.AgentInfo{Name: b.agentName(t.Agent), Backend: t.Agent}}
+	if a.Thread, err = w.write(ctx, a.Info.Name); err != nil {
+		return err
+	}
+	b.state.Agents = append(b.state.Agents, a)
+	return nil
+}
+
+// findThread returns a thread of a store.
+func findThread(ctx context.Context, s segno.Store, id segno.ThreadID) (*segno.Thread, error) {
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.ID == id {
+			return &t, nil
+		}
+	}
+	return nil, segno.NewError(segno.KindNotFound, "find thread", string(id), nil)
+}
+
+// A threadWriter makes the files of one thread.
+type threadWriter struct {
+	*builder
+	info   threadInfo
+	order  []segno.CommitID // parents first; those of the thread by arrival
+	newest segno.CommitID   // with a checkpoint, at or below the head
+	// parents has the parent of each commit that the archive lacks, because nothing of it is left.
+	parents map[segno.CommitID]segno.CommitID
+
+	redactor *workspace.Redactor
+	kept     map[segno.Hash]int64  // objects of the store, and their sizes or -1
+	made     map[segno.Hash][]byte // objects that only the archive has
+	lines    vfs.File
+	size     int64
+	onlyLine bool // for a session of segno's own agent: no files and no documents
+}
+
+func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
+	w := &threadWriter{builder: b, info: threadInfo{ID: t.ID, Created: t.Created, Title: t.Title, Agent: t.Agent},
+		parents: map[segno.CommitID]segno.CommitID{}, kept: map[segno.Hash]int64{}, made: map[segno.Hash][]byte{}}
+	if b.options.WorkspaceOnly {
+		w.info.Title = ""
+	}
+	w.redactor = newRedactor(b.store.Objects(), w.keep, w.make)
+	return w
+}
+
+// keep adds an object of the store.
+func (w *threadWriter) keep(name segno.Hash, size int64) {
+	if known, ok := w.kept[name]; !ok || known < 0 {
+		w.kept[name] = size
+	}
+}
+
+func (w *threadWriter) make(data []byte) { w.made[segno.HashOf(data)] = data }
+
+// newRedactor returns the rules for snapshots in archives.
+func newRedactor(objects segno.Objects, visit func(segno.Hash, int64), put func([]byte)) *workspace.Redactor {
+	return &workspace.Redactor{Objects: objects, Visit: visit, Put: put, Drop: func(name string, e segno.Entity) bool {
+		return archive.IsDenied(archive.Workspace, name) || e.Type == segno.EntitySymlink && !staysInside(name, e.Target)
+	}}
+}
+
+// staysInside reports whether a symlink leads to a place in its workspace. It goes up at its
+// beginning only, and no further than to the root. So it leads inside also through other links
+// of this kind, of which each does.
+func staysInside(name, target string) bool {
+	up := strings.Count(name, "/")
+	if path.IsAbs(target) {
+		return false
+	}
+	down := false
+	for e := range strings.SplitSeq(target, "/") {
+		switch e {
+		case "..":
+			if up--; down || up < 0 {
+				return false
+			}
+		case "", ".":
+		default:
+			down = true
+		}
+	}
+	return true
+}
+
+// collect finds the commits of the thread.
+func (w *threadWriter) collect(ctx context.Context) error {
+	head, err := w.store.Head(ctx, w.info.ID)
+	if err != nil {
+		return err
+	}
+	w.info.Head, w.info.Tip = head.Head, head.Tip
+	w.state.Created = w.info.Created
+	ends := []segno.CommitID{head.Head, head.Tip}
+	for c, err := range w.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: w.info.ID}) {
+		if err != nil {
+			return err
+		}
+		ends = append(ends, c.ID)
+		if c.Time.After(w.state.Created) {
+			w.state.Created = c.Time
+		}
+	}
+	found := map[segno.CommitID]*segno.Node{}
+	for _, end := range ends {
+		for n, err := range segno.Ancestors(ctx, w.store, end, segno.Window{Last: 16}) {
+			if err != nil {
+				return err
+			}
+			if found[n.ID] != nil {
+				break
+			}
+			found[n.ID] = n
+		}
+	}
+	for at := found[head.Head]; at != nil && w.newest == ""; at = found[at.Parent] {
+		if at.Checkpoint != nil {
+			w.newest = at.ID
+		}
+	}
+	w.sort(found)
+	for c, err := range w.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: w.info.ID, Pinned: true}) {
+		if err != nil {
+			return err
+		}
+		w.info.Pins = append(w.info.Pins, segno.Pin{Checkpoint: c.ID, Name: c.Label})
+	}
+	slices.SortFunc(w.info.Pins, func(a, b segno.Pin) int { return strings.Compare(string(a.Checkpoint), string(b.Checkpoint)) })
+	return nil
+}
+
+// sort puts commits into the order in which they arrived, and before each those of other threads
+// that it follows.
+func (w *threadWriter) sort(found map[segno.CommitID]*segno.Node) {
+	own := slices.SortedFunc(maps.Values(found), func(a, b *segno.Node) int {
+		if a.Seq != b.Seq {
+			return int(a.Seq - b.Seq)
+		}
+		return strings.Compare(string(a.ID), string(b.ID))
+	})
+	own = slices.DeleteFunc(own, func(n *segno.Node) bool { return n.Thread != w.info.ID })
+	done := map[segno.CommitID]bool{"": true}
+	for _, n := range own {
+		var line []segno.CommitID
+		for at := n; at != nil && !done[at.ID]; at = found[at.Parent] {
+			line = append(line, at.ID)
+			done[at.ID] = true
+		}
+		slices.Reverse(line)
+		w.order = append(w.order, line...)
+	}
+}
+
+// write makes the files of the thread's tier.
+func (w *threadWriter) write(ctx context.Context, agent string) (files []archive.File, err error) {
+	home, err := w.tempHome(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	name := filepath.Join(home, commitsFile)
+	if w.lines, err = w.fsys.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(w.lines, 1<<20)
+	for _, id := range w.order {
+		if err = w.writeCommit(ctx, out, id); err != nil {
+			break
+		}
+	}
+	if err = errors.Join(err, out.Flush(), w.lines.Close()); err != nil {
+		return nil, err
+	}
+	w.info.Head, w.info.Tip = w.left(w.info.Head), w.left(w.info.Tip)
+	info, err := encodeLine(&w.info)
+	if err != nil {
+		return nil, err
+	}
+	files = []archive.File{inMemory(threadFile, info),
+		{Path: commitsFile, Size: w.size, Open: func() (io.ReadCloser, error) { return os.Open(name) }}}
+	for name, data := range w.made {
+		files = append(files, inMemory(objectPath(name), data))
+		delete(w.kept, name)
+	}
+	for name, size := range w.kept {
+		if size < 0 {
+			data, err := getObject(ctx, w.store.Objects(), name)
+			if err != nil {
+				return nil, err
+			}
+			size = int64(len(data))
+		}
+		files = append(files, archive.File{Path: objectPath(name), Size: size, Open: opener(ctx, w.store.Objects(), name)})
+	}
+	return files, nil
+}
+
+func inMemory(name string, data []byte) archive.File {
+	return archive.File{Path: name, Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}
+}
+
+// left returns a commit, or the nearest one below it of which something is left.
+func (w *threadWriter) left(id segno.CommitID) segno.CommitID {
+	for {
+		below, gone := w.parents[id]
+		if !gone {
+			return id
+		}
+		id = below
+	}
+}
+
+// writeCommit writes one line.
+func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id segno.CommitID) error {
+	line, err := w.store.Load(ctx, id, segno.Window{Last: 1, Entries: true})
+	if err != nil {
+		return missingIsCorrupt(err)
+	}
+	from := line.Commits[len(line.Commits)-1]
+	n := node{ID: id, Parent: w.left(from.Parent)}
+	if n.Checkpoint, err = w.checkpointOf(ctx, from.Checkpoint); err != nil {
+		return err
+	}
+	for _, e := range from.Entries {
+		if !w.omitsWords() || e.Kind == segno.EntryDoubt {
+			n.Entries = append(n.Entries, packEntry(e))
+		}
+	}
+	if n.Checkpoint == nil && len(n.Entries) == 0 {
+		w.parents[id] = from.Parent
+		return nil
+	}
+	if n.Checkpoint != nil {
+		n.Checkpoint.Amends = w.left(n.Checkpoint.Amends)
+	}
+	data, err := encodeLine(&n)
+	if err != nil {
+		return err
+	}
+	if len(data) > maxLine {
+		return segno.Errorf(segno.KindRefused, "pack thread", string(id), "the commit has more than %d bytes", maxLine)
+	}
+	w.size += int64(len(data))
+	_, err = out.Write(data)
+	return err
+}
+
+// omitsWords reports whether the conversation is left out.
+func (w *threadWriter) omitsWords() bool { return w.options.OmitSession || w.options.WorkspaceOnly }
+
+// checkpointOf returns a checkpoint as the archive has it, and adds its objects.
+func (w *threadWriter) checkpointOf(ctx context.Context, from *segno.Checkpoint) (*segno.Checkpoint, error) {
+	if from == nil {
+		return nil, nil
+	}
+	cp := *from
+	cp.ID, cp.Thread, cp.Parent, cp.Seq, cp.Members = "", "", "", 0, nil
+	if w.onlyLine {
+		cp.Workspace, cp.Session = nil, nil
+	}
+	if cp.Workspace != nil {
+		s, err := w.redactor.Snapshot(ctx, *cp.Workspace)
+		if err != nil {
+			return nil, missingIsCorrupt(err)
+		}
+		s.Workspace, s.Unread, s.Held = "", nil, nil
+		if w.options.WorkspaceOnly {
+			s.Root, s.Git = neutralDir, nil
+		}
+		cp.Workspace = &s
+	}
+	if w.onlyLine {
+		cp.State, cp.World = nil, nil
+	}
+	if w.options.WorkspaceOnly {
+		cp.Prompt, cp.State, cp.World, cp.Meta = "", nil, nil, nil
+	}
+	for _, d := range []*segno.Document{cp.State, cp.World} {
+		if d != nil {
+			w.keep(d.Data, -1)
+		}
+	}
+	var err error
+	cp.Session, err = w.position(ctx, cp.Session)
+	return &cp, err
+}
+
+// position returns a position as the archive has it, and adds its objects.
+func (w *threadWriter) position(ctx context.Context, from *segno.Position) (*segno.Position, error) {
+	if from == nil || w.omitsWords() {
+		return nil, nil
+	}
+	be := backendOf(from.Agent)
+	if be == nil || !isSession(from.Session) || from.Leaf != "" && from.Log.IsZero() {
+		return nil, nil
+	}
+	p := *from
+	p.Path, p.Digest = "", nil
+	if p.Leaf == "" {
+		return &segno.Position{Agent: p.Agent, Session: p.Session, Dir: p.Dir, Version: p.Version}, nil
+	}
+	objects := w.store.Objects()
+	if !p.Sidecars.IsZero() {
+		data, err := claude.FilterSidecars(ctx, objects, p.Sidecars, isAllowedSidecar)
+		if err != nil {
+			return nil, missingIsCorrupt(err)
+		}
+		p.Sidecars = segno.Hash{}
+		if data != nil {
+			w.make(data)
+			p.Sidecars = segno.HashOf(data)
+		}
+	}
+	return &p, missingIsCorrupt(traceSession(ctx, w, p))
+}
+
+// isAllowedSidecar reports whether an archive may have a file that belongs to a session. The
+// files of session-env are dumps of the environment.
+func isAllowedSidecar(name string) bool {
+	return !strings.HasPrefix(name, "session-env/") && !archive.IsDenied(archive.Session, name)
+}
+
+// traceSession adds the objects of a position, some of which only the archive has.
+func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error {
+	be := backendOf(p.Agent)
+	objects := madeObjects{w.store.Objects(), w.made}
+	return be.open("", w.fsys).Trace(ctx, p, objects, func(name segno.Hash) bool {
+		_, known := w.kept[name]
+		if _, isMade := w.made[name]; !isMade {
+			w.keep(name, -1)
+		}
+		return !known
+	})
+}
+
+// madeObjects are the objects of a store and those that only an archive has.
+type madeObjects struct {
+	segno.Objects
+	made map[segno.Hash][]byte
+}
+
+// Get implements [segno.Objects].
+func (m madeObjects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	if data, ok := m.made[name]; ok {
+		return bytes.Clone(data), nil
+	}
+	return m.Objects.Get(ctx, name)
+}

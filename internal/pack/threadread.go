@@ -1,0 +1,260 @@
+package pack
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/workspace"
+)
+
+// A threadReader reads one thread of an archive, whose content is hostile until check returned nil.
+type threadReader struct {
+	r       *archive.Reader
+	root    string // of the files in the archive
+	info    *threadInfo
+	objects map[segno.Hash]int64 // of the archive, and their sizes
+	first   segno.CommitID
+	// files is the snapshot of the newest checkpoint at or below the head, or nil.
+	files   *segno.Snapshot
+	reached map[segno.Hash]bool
+	cache   map[segno.Hash][]byte
+	cached  int   // bytes in cache
+	missing error // the first object that a commit names and that is not there
+	// parents has the parent of each commit.
+	parents map[segno.CommitID]segno.CommitID
+}
+
+// newThreadReader reads thread.json and lists the objects.
+func newThreadReader(r *archive.Reader, agent string, tier archive.Tier) (*threadReader, error) {
+	t := &threadReader{r: r, root: "agents/" + agent + "/" + string(tier) + "/", objects: map[segno.Hash]int64{}, cache: map[segno.Hash][]byte{},
+		reached: map[segno.Hash]bool{}, parents: map[segno.CommitID]segno.CommitID{}}
+	hasCommits := false
+	for _, e := range r.Manifest().Tree(agent, tier) {
+		switch {
+		case e.Path == threadFile:
+			if e.Size > maxInfo {
+				return nil, fmt.Errorf("%s has %d bytes, more than %d", threadFile, e.Size, maxInfo)
+			}
+			data, err := t.read(threadFile)
+			if err == nil {
+				t.info, err = decodeLine[threadInfo](data)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", threadFile, err)
+			}
+		case e.Path == commitsFile:
+			hasCommits = true
+		case strings.HasPrefix(e.Path, objectsDir+"/"):
+			name, err := segno.ParseHash(e.Path[strings.LastIndexByte(e.Path, '/')+1:])
+			if err != nil || name.IsZero() || objectPath(name) != e.Path || name.String() != e.SHA256 || e.Size > maxObject {
+				return nil, fmt.Errorf("%q is not the name of such an object", e.Path)
+			}
+			t.objects[name] = e.Size
+		default:
+			return nil, fmt.Errorf("%q is no file of a thread", e.Path)
+		}
+	}
+	if t.info == nil || !hasCommits {
+		return nil, fmt.Errorf("%s or %s is missing", threadFile, commitsFile)
+	}
+	return t, nil
+}
+
+// read returns the content of a small file.
+func (t *threadReader) read(name string) ([]byte, error) {
+	var b bytes.Buffer
+	err := t.r.ReadFile(t.root+name, &b)
+	return b.Bytes(), err
+}
+
+// commits calls visit for each commit.
+func (t *threadReader) commits(ctx context.Context, visit func(*node) error) error {
+	in, out := io.Pipe()
+	go func() { out.CloseWithError(t.r.ReadFile(t.root+commitsFile, out)) }()
+	defer func() { _ = in.Close() }() // ends the goroutine
+	lines := &lineReader{from: bufio.NewReaderSize(in, 1<<20)}
+	for {
+		n, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = visit(n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// check checks that the files are a thread, and that everything it names is in the archive and
+// is in the form that a packed thread has.
+func (t *threadReader) check(ctx context.Context) error {
+	if err := segno.CheckID("read thread", string(t.info.ID)); err != nil {
+		return err
+	}
+	objects := threadObjects{t}
+	redactor := newRedactor(objects, func(name segno.Hash, size int64) { t.reach(name, size) }, func([]byte) {})
+	redactor.MaxEntries, redactor.MaxDirs = maxTreeEntries, maxTreeDirs
+	checkpoints := map[segno.CommitID]*segno.Snapshot{}
+	err := t.commits(ctx, func(n *node) error {
+		if err := t.checkPlace(n); err != nil {
+			return fmt.Errorf("commit %q: %w", n.ID, err)
+		}
+		if err := t.checkTiers(ctx, redactor, n.Checkpoint); err != nil {
+			return fmt.Errorf("commit %q: %w", n.ID, err)
+		}
+		if n.Checkpoint != nil {
+			checkpoints[n.ID] = n.Checkpoint.Workspace
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range []segno.CommitID{t.info.Head, t.info.Tip} {
+		if _, ok := t.parents[id]; !ok {
+			return fmt.Errorf("%s: there is no commit %q", threadFile, id)
+		}
+	}
+	for at, isCheckpoint := t.info.Head, false; at != "" && !isCheckpoint; at = t.parents[at] {
+		t.files, isCheckpoint = checkpoints[at]
+	}
+	for i, p := range t.info.Pins {
+		if _, ok := checkpoints[p.Checkpoint]; !ok || p.Name == "" || len(p.Name) > segno.MaxID || i > 0 && t.info.Pins[i-1].Checkpoint >= p.Checkpoint {
+			return fmt.Errorf("%s: there is no pin of %q", threadFile, p.Checkpoint)
+		}
+	}
+	for name := range t.objects {
+		if !t.reached[name] {
+			return fmt.Errorf("no commit names the object %s", name)
+		}
+	}
+	return nil
+}
+
+// maxCommits bounds the commits of a thread, of which a reader keeps the ids in memory.
+const maxCommits = 1 << 20
+
+// Limits of the entries and directories of all snapshots, as far as they differ. A reader keeps
+// the paths of the directories in memory.
+const (
+	maxTreeEntries = 1 << 26
+	maxTreeDirs    = 1 << 18
+)
+
+// reach notes that a commit names an object, which has size bytes unless that is -1, and reports
+// whether it is the first one to do so.
+func (t *threadReader) reach(name segno.Hash, size int64) bool {
+	has, ok := t.objects[name]
+	if t.missing == nil && !ok {
+		t.missing = fmt.Errorf("object %s is missing", name)
+	}
+	if t.missing == nil && size >= 0 && size != has {
+		t.missing = fmt.Errorf("object %s has %d bytes and not %d", name, has, size)
+	}
+	known := t.reached[name]
+	t.reached[name] = true
+	return !known
+}
+
+// checkPlace checks the place of a commit in the tree: parents come first, so there is no circle.
+func (t *threadReader) checkPlace(n *node) error {
+	if _, twice := t.parents[n.ID]; twice {
+		return errors.New("it is there twice")
+	}
+	_, ok := t.parents[n.Parent]
+	switch {
+	case t.first == "" && n.Parent == "":
+		t.first = n.ID
+	case !ok:
+		return fmt.Errorf("its parent %q is not before it", n.Parent)
+	}
+	if n.Checkpoint != nil && n.Checkpoint.Amends != "" {
+		if _, ok := t.parents[n.Checkpoint.Amends]; !ok {
+			return fmt.Errorf("the checkpoint %q that it amends is not before it", n.Checkpoint.Amends)
+		}
+	}
+	if len(t.parents) == maxCommits {
+		return fmt.Errorf("there are more than %d", maxCommits)
+	}
+	t.parents[n.ID] = n.Parent
+	return nil
+}
+
+// checkTiers checks what a checkpoint pins.
+func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redactor, cp *segno.Checkpoint) error {
+	if cp == nil {
+		return nil
+	}
+	if cp.Workspace != nil {
+		s, err := redactor.Snapshot(ctx, *cp.Workspace)
+		if err != nil {
+			return err
+		}
+		if s.Tree != cp.Workspace.Tree || s.Times != cp.Workspace.Times || s.Files != cp.Workspace.Files || s.Bytes != cp.Workspace.Bytes {
+			return errors.New("its files are not those that an archive may have")
+		}
+	}
+	for _, d := range []*segno.Document{cp.State, cp.World} {
+		if d != nil {
+			t.reach(d.Data, -1)
+		}
+	}
+	if p := cp.Session; p != nil && p.Leaf != "" {
+		be := backendOf(p.Agent)
+		visit := func(name segno.Hash) bool { return t.reach(name, -1) }
+		if err := be.open("", vfs.OS).Trace(ctx, *p, threadObjects{t}, visit); err != nil {
+			return err
+		}
+	}
+	return t.missing
+}
+
+// threadObjects are the objects of a thread in an archive.
+type threadObjects struct{ t *threadReader }
+
+// Get returns an object.
+func (o threadObjects) Get(_ context.Context, name segno.Hash) ([]byte, error) {
+	if _, ok := o.t.objects[name]; !ok {
+		return nil, segno.NewError(segno.KindCorrupt, "read object of archive", name.String(), errors.New("it is missing"))
+	}
+	if data, ok := o.t.cache[name]; ok {
+		return bytes.Clone(data), nil
+	}
+	data, err := o.t.read(objectPath(name)) // its name is the hash that the manifest has, which ReadFile checks
+	if err == nil && len(data) < maxCached && o.t.cached < cacheSize {
+		o.t.cache[name] = bytes.Clone(data)
+		o.t.cached += len(data)
+	}
+	return data, err
+}
+
+// The small objects that are read first are kept: directories are read several times.
+const (
+	maxCached = 64 << 10
+	cacheSize = 32 << 20
+)
+
+// Has reports whether an object is there.
+func (o threadObjects) Has(_ context.Context, name segno.Hash) (bool, error) {
+	_, ok := o.t.objects[name]
+	return ok, nil
+}
+
+// Batch returns nil: an archive takes no objects.
+func (o threadObjects) Batch() segno.Batch { return nil }
+
+// Keep does nothing.
+func (o threadObjects) Keep(context.Context, segno.Staged) error { return nil }

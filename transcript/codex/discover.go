@@ -1,0 +1,245 @@
+package codex
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+)
+
+var (
+	_ segno.Discovery    = (*Transcripts)(nil)
+	_ segno.Restorer     = (*Transcripts)(nil)
+	_ segno.TurnCapturer = (*Transcripts)(nil)
+)
+
+const opList = "list sessions"
+
+// edgeSize is how much Header reads at each end of a rollout that it does not read whole.
+const edgeSize = 64 << 10
+
+// Sessions yields the rollouts that Codex continues, one for each session, archived ones included.
+func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile, error] {
+	return func(yield func(segno.SessionFile, error) bool) {
+		x, err := readIndex(ctx, c.home)
+		if err != nil && !yield(segno.SessionFile{}, sessionfile.IOError(opList, c.home, err)) {
+			return
+		}
+		for _, path := range x.links {
+			if !yield(segno.SessionFile{}, segno.Errorf(segno.KindInvalid, opList, path, "the rollout is not a plain file")) {
+				return
+			}
+		}
+		for thread := range x.byThread {
+			r, _ := x.current(thread)
+			fi, err := os.Lstat(r.path)
+			if err != nil && ignoreMissing(err) == nil {
+				continue
+			}
+			f := segno.SessionFile{Session: thread, Path: r.path}
+			if err == nil {
+				f.Bytes, f.Modified = fi.Size(), fi.ModTime()
+			}
+			if !yield(f, sessionfile.IOError(opList, r.path, err)) {
+				return
+			}
+		}
+	}
+}
+
+// Header reads a rollout of at most the given size whole, and 64 KiB at each end of a larger one.
+// The turns of a compressed rollout are not counted. The whole lineage of a fork counts.
+func (c *Transcripts) Header(ctx context.Context, file segno.SessionFile, most int64) (segno.SessionHeader, error) {
+	const op = "read session"
+	r, ok := parseName(file.Path)
+	if !ok {
+		return segno.SessionHeader{}, segno.Errorf(segno.KindInvalid, op, file.Path, "it is no rollout")
+	}
+	f, err := sessionfile.OpenRegular(r.path)
+	if err != nil {
+		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+	}
+	h := &header{most: max(most, 2*edgeSize)}
+	in, size := io.ReaderAt(f), fi.Size()
+	if r.isCompressed() {
+		start, err := readCompressedStart(ctx, f)
+		if err != nil {
+			return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+		}
+		in, size, h.isCut = bytes.NewReader(start), int64(len(start)), true
+	}
+	if err := h.read(ctx, in, size); err != nil {
+		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+	}
+	switch {
+	case r.isCompressed():
+		h.end = math.MaxInt64 // not known without decompressing all
+	case h.hasBase:
+		return c.lineageHeader(ctx, op, file, h)
+	}
+	return h.result(), nil
+}
+
+// readCompressedStart returns the first decompressed bytes of a rollout.
+func readCompressedStart(ctx context.Context, f *os.File) ([]byte, error) {
+	z := &compressedFile{ctx: ctx, file: f}
+	err := z.restart()
+	if z.in != nil {
+		defer z.in.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(readerFunc(z.read), edgeSize))
+}
+
+// header collects what the beginning and the end of a rollout show.
+type header struct {
+	most    int64
+	isCut   bool // the rollout was not read whole
+	hasBase bool // another rollout has its beginning
+	history history
+	dir     string // of the first line
+	end     int64
+}
+
+func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
+	h.history.ordinal = -1
+	if h.isCut = h.isCut || size > h.most; !h.isCut {
+		return h.readPart(ctx, in, 0, size)
+	}
+	err := h.readPart(ctx, in, 0, min(size, edgeSize))
+	if from := size - edgeSize; err == nil && from > 0 {
+		h.end = 0
+		if err = h.readPart(ctx, in, from, size); h.end == 0 {
+			h.end = size // the last line is longer than what was read
+		}
+	}
+	return err
+}
+
+// readPart reads the whole lines between two offsets. A part that begins within a line begins with
+// damage, which does not matter.
+func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) error {
+	l := sessionfile.NewLineReader(io.NewSectionReader(in, from, to-from), from)
+	l.Max = maxLine
+	var r record
+	for at := range l.All() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if at.Offset == 0 {
+			m, err := parseMeta(at.Bytes)
+			if err != nil {
+				return segno.NewError(segno.KindInvalid, "", "", err)
+			}
+			h.dir, h.hasBase, h.history.isPaged = m.dir, m.base != nil, m.isPaged
+		}
+		if r.parse(at.Bytes) != nil {
+			continue
+		}
+		h.history.add(&r, at.Offset, l.Offset)
+		switch r.kind {
+		case kindPrompt, kindOutput, kindEnd, kindInput:
+			h.end = l.Offset
+		}
+	}
+	_, err := l.End()
+	return err
+}
+
+func (h *header) result() segno.SessionHeader {
+	out := segno.SessionHeader{Dir: h.dir, Turns: -1, End: h.end}
+	if h.history.dir != "" {
+		out.Dir = h.history.dir
+	}
+	if len(h.history.turns) > 0 {
+		out.Title = strings.TrimSpace(h.history.turns[0].prompt)
+	}
+	if !h.isCut {
+		out.Turns = len(h.history.turns)
+	}
+	if len(h.history.turns) == 0 && !h.isCut {
+		out.End = 0
+	}
+	return out
+}
+
+// lineageHeader returns the header of a session whose beginning is in other rollouts. Offsets of
+// positions count bytes of the whole lineage.
+func (c *Transcripts) lineageHeader(ctx context.Context, op string, file segno.SessionFile, h *header) (segno.SessionHeader, error) {
+	s, err := c.open(ctx, op, segno.Source{Session: file.Session, Path: file.Path})
+	if err != nil {
+		return segno.SessionHeader{}, err
+	}
+	defer s.close()
+	all := &header{most: h.most}
+	if err := all.read(ctx, s, s.size); err != nil {
+		return segno.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
+	}
+	out := all.result()
+	if title := h.result().Title; title != "" {
+		out.Title = title // the first prompt of its own
+	}
+	return out, nil
+}
+
+// Running returns the sessions that a Codex process has loaded: it holds a lock on a file for each.
+// The process is not known by it, so the number is -1.
+func (c *Transcripts) Running(ctx context.Context) map[segno.SessionID]int {
+	out := map[segno.SessionID]int{}
+	names, _ := filepath.Glob(filepath.Join(c.home, "thread-writer-locks", "*.lock"))
+	for _, name := range names {
+		if ctx.Err() != nil {
+			break
+		}
+		if isLocked(name) {
+			out[segno.SessionID(strings.TrimSuffix(filepath.Base(name), ".lock"))] = -1
+		}
+	}
+	return out
+}
+
+// isLocked reports whether another process holds a lock on a file. It takes a shared lock for a moment.
+func isLocked(name string) bool {
+	f, err := sessionfile.OpenRegular(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); err != nil {
+		return true
+	}
+	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file unlocks it, too
+	return false
+}
+
+// Retention returns false: Codex deletes no sessions.
+func (c *Transcripts) Retention() (time.Duration, bool) { return 0, false }
+
+// Restore writes a session that was deleted back under its own id.
+func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
+	const op = "restore session"
+	x, err := readIndex(ctx, c.home)
+	if err != nil {
+		return segno.Source{}, sessionfile.IOError(op, c.home, err)
+	}
+	if r, ok := x.current(p.Session); ok {
+		return segno.Source{}, segno.Errorf(segno.KindConflict, op, r.path, "the session exists already")
+	}
+	return c.Cut(ctx, p, segno.Target{Session: p.Session, Dir: dir}, o)
+}

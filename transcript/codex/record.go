@@ -1,0 +1,129 @@
+package codex
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno/internal/jsonscan"
+)
+
+// kind is the type of a line as far as it matters to turns.
+type kind uint8
+
+const (
+	kindOther     kind = iota
+	kindNote           // of the program: neither the model nor a turn depends on it
+	kindContext        // turn_context: the settings of the following turn
+	kindStart          // a turn begins
+	kindPrompt         // the user's words
+	kindEnd            // a turn ends
+	kindInput          // words that the agent sends as the user's or the developer's
+	kindOutput         // words and calls of the model, and results of tools
+	kindCompacted      // replaces what the model saw before
+)
+
+// record is one line, decoded as far as its top-level keys. Byte slices point into the line.
+type record struct {
+	kind      kind
+	typ       []byte // the text of a string
+	timestamp []byte
+	payload   []byte // a whole value
+	event     []byte // the text of the payload's type
+	role      []byte // of a message
+	item      []byte // of an event; a whole value
+	ordinal   int64  // -1 without one
+}
+
+var errNotJSON = errors.New("not JSON")
+
+// parse reads a line into r.
+func (r *record) parse(line []byte) error {
+	*r = record{ordinal: -1}
+	at := jsonscan.SkipSpace(line, 0)
+	end, ok := jsonscan.Members(line, at, func(key []byte, value jsonscan.Span) {
+		v := value.Of(line)
+		switch string(key) {
+		case "type":
+			r.typ = jsonscan.RawText(v)
+		case "timestamp":
+			r.timestamp = jsonscan.RawText(v)
+		case "payload":
+			r.payload = v
+		case "ordinal":
+			if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+				r.ordinal = n
+			}
+		}
+	})
+	if !ok || jsonscan.SkipSpace(line, end) < len(line) {
+		*r = record{ordinal: -1}
+		return errNotJSON
+	}
+	jsonscan.Members(r.payload, 0, func(key []byte, value jsonscan.Span) {
+		switch v := value.Of(r.payload); string(key) {
+		case "type":
+			r.event = jsonscan.RawText(v)
+		case "role":
+			r.role = jsonscan.RawText(v)
+		case "item":
+			r.item = v
+		}
+	})
+	r.kind = r.kindOf()
+	return nil
+}
+
+// eventKinds are the kinds of event_msg lines by the type of the event. user_message and
+// agent_message are of versions without item_completed.
+var eventKinds = map[string]kind{
+	"task_started": kindStart, "turn_started": kindStart, "user_message": kindPrompt,
+	"task_complete": kindEnd, "turn_complete": kindEnd, "turn_aborted": kindEnd,
+	"agent_message": kindOutput, "token_count": kindNote, "thread_settings_applied": kindNote,
+}
+
+func (r *record) kindOf() kind {
+	switch string(r.typ) {
+	case "turn_context":
+		return kindContext
+	case "compacted":
+		return kindCompacted
+	case "token_usage_record":
+		return kindNote
+	case "response_item":
+		if string(r.event) == "message" && string(r.role) != "assistant" {
+			return kindInput
+		}
+		return kindOutput
+	case "event_msg":
+		if string(r.event) == "item_completed" && jsonscan.Text(jsonscan.Find(r.item, jsonscan.Span{To: len(r.item)}, "type").Of(r.item)) == "UserMessage" {
+			return kindPrompt
+		}
+		return eventKinds[string(r.event)]
+	}
+	return kindOther
+}
+
+// value returns a value of the payload by the keys that lead to it, nil if there is none.
+func (r *record) value(path ...string) []byte {
+	return jsonscan.Find(r.payload, jsonscan.Span{To: len(r.payload)}, path...).Of(r.payload)
+}
+
+// text is the text of a value.
+func (r *record) text(path ...string) string { return jsonscan.Text(r.value(path...)) }
+
+// prompt returns the user's words.
+func (r *record) prompt() string {
+	if words := r.text("message"); words != "" {
+		return words
+	}
+	content := r.value("item", "content")
+	var parts []string
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		part := at.Of(content)
+		if text := jsonscan.Find(part, jsonscan.Span{To: len(part)}, "text"); !text.IsZero() {
+			parts = append(parts, jsonscan.Text(text.Of(part)))
+		}
+	})
+	return strings.Join(parts, "\n")
+}

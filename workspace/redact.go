@@ -1,0 +1,186 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// A Redactor copies snapshots without some of their paths, for a place that must not have
+// them. It leaves out what is protected, because the place does not have that either, and
+// setuid, setgid and sticky. A snapshot that has nothing of this stays as it is. One Redactor
+// may copy many snapshots; it reads a directory that they share once.
+type Redactor struct {
+	Objects segno.Objects
+	// Drop says whether an entry is left out, with all that is below it. The answer must depend
+	// on the arguments only. A hard link is also left out if the first name of its file is.
+	Drop func(path string, e segno.Entity) bool
+	// Visit is called with each object of a copy that a snapshot has, and its size or -1, and Put with
+	// the bytes of each that none has. Both may be called more than once for an object.
+	Visit func(name segno.Hash, size int64)
+	Put   func(data []byte)
+	// MaxEntries and MaxDirs, if not 0, bound the entries and the directories that are read in
+	// all: a few objects can be a tree of any number of paths. More are KindRefused.
+	MaxEntries, MaxDirs int
+
+	entries, dirs int
+	trees         map[redactKey]redacted
+	times         map[redactKey]segno.Hash
+}
+
+type redactKey struct {
+	tree, times segno.Hash
+	dir         string
+}
+
+// redacted is a directory of a copy.
+type redacted struct {
+	tree  segno.Hash
+	files int
+	bytes int64
+}
+
+// Snapshot returns the copy of a snapshot. Its error has [segno.KindCorrupt] if an object of a
+// directory is not in the form that package comment describes, and is that of Objects if one is not
+// there.
+func (x *Redactor) Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapshot, error) {
+	if x.trees == nil {
+		x.trees, x.times = map[redactKey]redacted{}, map[redactKey]segno.Hash{}
+	}
+	top, err := x.tree(ctx, s.Tree, "")
+	if err != nil {
+		return s, err
+	}
+	times, err := x.stamps(ctx, s.Tree, s.Times, "")
+	s.Tree, s.Times, s.Files, s.Bytes = top.tree, times, top.files, top.bytes
+	return s, err
+}
+
+// kept returns the entries of a directory that the copy has.
+func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]record, error) {
+	if len(dir) > maxRedactPath {
+		return nil, segno.Errorf(segno.KindCorrupt, "read tree", tree.String(), "the path of the directory is longer than %d bytes", maxRedactPath)
+	}
+	records, err := loadTree(ctx, x.Objects, tree)
+	if err != nil {
+		return nil, err
+	}
+	x.entries += len(records)
+	x.dirs++
+	if x.MaxEntries > 0 && x.entries > x.MaxEntries || x.MaxDirs > 0 && x.dirs > x.MaxDirs {
+		return nil, segno.Errorf(segno.KindRefused, "read tree", tree.String(), "the snapshots have too many entries or directories")
+	}
+	records = slices.DeleteFunc(records, func(r record) bool {
+		at := join(dir, r.name)
+		return r.Type == segno.EntityProtected || x.Drop(at, r.Entity) || r.Type == segno.EntityHardLink && x.Drop(r.Target, r.Entity)
+	})
+	for i := range records {
+		records[i].Mode &^= setIDs | sticky
+		records[i].Owner = segno.Owner{}
+	}
+	return records, nil
+}
+
+// maxRedactPath bounds the paths of a snapshot, and so the depth of its directories. It is
+// that of the budget of a scan.
+const maxRedactPath = 32 << 10
+
+// sticky is the bit of chmod(2).
+const sticky = 0o1000
+
+func (x *Redactor) tree(ctx context.Context, tree segno.Hash, dir string) (redacted, error) {
+	key := redactKey{tree: tree, dir: dir}
+	if done, ok := x.trees[key]; ok {
+		return done, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return redacted{}, err
+	}
+	records, err := x.kept(ctx, tree, dir)
+	if err != nil {
+		return redacted{}, err
+	}
+	var out redacted
+	for i := range records {
+		r := &records[i]
+		if !r.Xattrs.IsZero() {
+			if _, err := load(ctx, x.Objects, "xattrs", r.Xattrs, decodeXattrs); err != nil {
+				return out, err
+			}
+			x.Visit(r.Xattrs, -1)
+		}
+		switch {
+		case r.Type == segno.EntityDir:
+			below, err := x.tree(ctx, r.child, join(dir, r.name))
+			if err != nil {
+				return out, err
+			}
+			r.child = below.tree
+			out.files += below.files
+			out.bytes += below.bytes
+		case r.HasContent():
+			x.Visit(r.Hash, r.Size)
+		}
+		if r.Type == segno.EntityFile { // other names of a file do not count
+			out.files++
+			out.bytes += r.Size
+		}
+	}
+	out.tree = x.copied(encodeTree(records), tree)
+	x.trees[key] = out
+	return out, nil
+}
+
+// copied returns the name of an object of the copy that replaces an object.
+func (x *Redactor) copied(data []byte, from segno.Hash) segno.Hash {
+	name := segno.HashOf(data)
+	if name == from {
+		x.Visit(name, int64(len(data)))
+	} else {
+		x.Put(data)
+	}
+	return name
+}
+
+// stamps copies the modification times of a directory.
+func (x *Redactor) stamps(ctx context.Context, tree, times segno.Hash, dir string) (segno.Hash, error) {
+	key := redactKey{tree, times, dir}
+	if done, ok := x.times[key]; ok || times.IsZero() {
+		return done, nil
+	}
+	records, err := x.kept(ctx, tree, dir)
+	if err != nil {
+		return segno.Hash{}, err
+	}
+	stamps, err := loadTimes(ctx, x.Objects, times)
+	if err != nil {
+		return segno.Hash{}, err
+	}
+	var out []timeRecord
+	for _, t := range stamps {
+		i, ok := slices.BinarySearchFunc(records, t.name, func(r record, name string) int { return strings.Compare(r.name, name) })
+		switch {
+		case !ok:
+			continue
+		case t.child.IsZero() != (records[i].Type == segno.EntityFile), !t.child.IsZero() && records[i].Type != segno.EntityDir:
+			return segno.Hash{}, segno.NewError(segno.KindCorrupt, "read times", times.String(), fmt.Errorf("%q is of another type in the tree", t.name))
+		case !t.child.IsZero():
+			if t.child, err = x.stamps(ctx, records[i].child, t.child, join(dir, t.name)); err != nil {
+				return segno.Hash{}, err
+			}
+			if t.child.IsZero() {
+				continue
+			}
+		}
+		out = append(out, t)
+	}
+	var name segno.Hash
+	if data := encodeTimes(out); data != nil {
+		name = x.copied(data, times)
+	}
+	x.times[key] = name
+	return name, nil
+}

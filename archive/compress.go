@@ -28,7 +28,7 @@ const (
 	// maxWorkers bounds the memory: a worker needs about 15 MB.
 	maxWorkers = 4
 	// deflateLevel is where this library is fastest. The next levels save 3 % each and cost
-	// 10 % more time.
+	// 10 % more time; that of zstd is chosen alike.
 	deflateLevel = 1
 	// frameWindow is the window of zstd frames. A reader needs this much memory.
 	frameWindow = 1 << 20
@@ -438,7 +438,7 @@ func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, ui
 		return e.deflate, method, nil
 	}
 	if e.zstd == nil {
-		e.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(frameWindow), zstd.WithEncoderCRC(false))
+		e.zstd, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(frameWindow), zstd.WithEncoderCRC(false))
 		if err != nil {
 			return nil, 0, err
 		}

@@ -150,7 +150,7 @@ func (a *app) writeSession(p *printer, s sessionItem) {
 		state = p.warn("deleted " + a.until(*s.PurgeAt))
 	}
 	id := string(s.Session)
-	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(8, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
+	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(13, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
 		pad(size(s.Bytes), 10), pad(state, 4), cleanLines(cmp.Or(s.Title, "(no title)")), p.dim(quotePath(s.Dir)))
 }
 

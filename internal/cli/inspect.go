@@ -241,7 +241,7 @@ func describeCut(c *archive.Cut) string {
 	case archive.Barrier:
 		return "barrier: the agents were stopped for the moment"
 	case archive.Crash:
-		return "crash: something was working, so conversation and files may differ by the last action"
+		return "crash: something may have been working, so conversation and files may differ by the last action"
 	}
 	return inline(c.Consistency)
 }

@@ -190,10 +190,12 @@ func (l *loader) check() error {
 		most = DefaultMaxBytes
 	}
 	if l.total > most {
-		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
+		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most).
+			WithHint("allow more with --max-size if you trust the author")
 	}
 	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
-		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
+		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free).
+			WithHint("make space, or load to another disk")
 	}
 	switch there, err := os.ReadDir(dir); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -56,24 +56,37 @@ type Reader struct {
 // Open opens an archive. The error has KindCorrupt if the file is not an archive of this
 // format in every byte that was looked at, and KindNotFound if it is not there.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	var r *Reader
-	if err == nil {
-		r, err = NewReader(f, info.Size())
-	}
+	r, err := NewReader(f, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, openError(path, err)
 	}
 	r.closer = f
 	return r, nil
+}
+
+// openRegular opens a file. It does not open a named pipe, which would wait for a writer.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 func openError(path string, err error) error {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -254,6 +255,18 @@ func TestOddThreads(t *testing.T) {
 		"a thread id with slashes": func(p *parts) {
 			p.edit("thread.json", `"id":"t"`, `"id":"../../\u001b[2J"`)
 		},
+		"a late time":   func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:02:00Z"`, `"9999-12-31T23:59:59.999999999Z"`) },
+		"an early time": func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:01:00Z"`, `"0001-01-01T00:00:00Z"`) },
+		"a zone":        func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:01:00Z"`, `"2026-03-01T12:01:00+14:00"`) },
+		"a late thread": func(p *parts) {
+			p.files["thread.json"] = regexp.MustCompile(`"created":"[^"]*"`).ReplaceAllString(p.files["thread.json"], `"created":"9999-12-31T23:59:59Z"`)
+		},
+		"roots elsewhere": func(p *parts) {
+			p.files["commits.jsonl"] = regexp.MustCompile(`"(root|dir)":"[^"]*"`).ReplaceAllString(p.files["commits.jsonl"], `"$1":"/../../etc\u001b[2J/..//x"`)
+		},
+		"a label": func(p *parts) {
+			p.edit("thread.json", `"}`, `","pins":[{"checkpoint":"`+p.id(0)+`","name":"\u001b[2J\n../x"}]}`)
+		},
 		"a long line": func(p *parts) {
 			p.edit("commits.jsonl", `"kind":"turn",`, `"kind":"turn",`)
 			p.edit("commits.jsonl", `"agent":"claude",`, `"agent":"claude","prompt":"`+strings.Repeat("x", 10<<20)+`",`)
@@ -268,6 +281,9 @@ func TestOddThreads(t *testing.T) {
 			must(t, err)
 			if data, _ := os.ReadFile(filepath.Join(dir, "d/a")); string(data) != "two\n" || got.Commits != 2 {
 				t.Errorf("%q, %+v", data, got)
+			}
+			if again, err := m.importer().Thread(t.Context(), p.write(), pack.Into{Dir: dir, TrustSession: true}); err != nil || !again.WasComplete {
+				t.Errorf("again: %+v, %v", again, err)
 			}
 			must(t, check(t, m))
 		})

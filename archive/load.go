@@ -104,6 +104,19 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 	return l.loaded, nil
 }
 
+// Check returns the error with which Load refuses the archive before it reads a file, and writes
+// nothing.
+func (r *Reader) Check(into Into) error {
+	if into.Base != nil {
+		if err := r.UseBase(into.Base); err != nil {
+			return err
+		}
+	}
+	l := &loader{r: r, into: &into, loaded: &Loaded{}}
+	l.choose()
+	return l.check()
+}
+
 func loadKind(err error) segno.Kind {
 	var pathError *fs.PathError
 	switch {

@@ -3,6 +3,7 @@ package archive
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"hash/crc32"
 	"io"
@@ -14,12 +15,12 @@ import (
 
 // assemble writes the archive from the plan and the bodies of its items, and gives it its name when it is
 // durable.
-func (p *plan) assemble(name string, o *WriteOptions) (*Manifest, error) {
+func (p *plan) assemble(ctx context.Context, name string, o *WriteOptions) (*Manifest, error) {
 	top, err := p.top(o)
 	if err != nil {
 		return nil, err
 	}
-	f, err := createTemp(o.FS, filepath.Dir(name))
+	f, err := createTemp(ctx, o.FS, filepath.Dir(name))
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,9 @@
 // in canonical form. It covers paths, modes, times, sizes and hashes of content, links, what
 // was left out and the rules of the secret scan. It does not depend on the compression, on
 // the signature or on metadata.json. Archives are compared by it and never by the bytes of
-// the file, which depend on the version of the compressor.
+// the file, which depend on the version of the compressor. Nothing covers metadata.json but
+// SHA256SUMS: its agents and its session format are those of the manifest, and the time and
+// what the caller added can be changed by anyone, also in an archive that is signed.
 //
 // # Deltas
 //
@@ -112,12 +114,15 @@
 // none is below another. A file with another name is left out and listed.
 //
 // A link's target is relative, and leads to a place in the same workspace, also through
-// other links.
+// other links. It leads at most 64 levels deep.
+//
+// An archive has at most 200,000 files, as many directories, as many links and empty
+// directories, and as many paths that were left out; 1,000 agents; and 64 MiB of manifest.json.
 //
 // # Safety
 //
 // [Write] leaves out credentials and the configuration of an agent's abilities (deny.go)
-// and refuses to write a secret that package secret finds. [Open] checks everything that can
+// and refuses to write a secret that package secret finds in a content, a name or a description. [Open] checks everything that can
 // be checked without reading the files, before the first byte is written anywhere.
 // [Load] writes into a new directory, which appears when it is complete; it never extracts
 // credentials or abilities, and loads sessions and worlds only of archives that come from

@@ -191,7 +191,8 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	bodies, discard, err := createBodies(o.FS, filepath.Dir(name))
+	removeAbandoned(ctx, filepath.Dir(name))
+	bodies, discard, err := createBodies(ctx, o.FS, filepath.Dir(name))
 	defer discard()
 	if err != nil {
 		return nil, err
@@ -203,12 +204,12 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err := p.judge(c.findings, &o); err != nil {
 		return nil, err
 	}
-	return p.assemble(name, &o)
+	return p.assemble(ctx, name, &o)
 }
 
 // createBodies creates the files for compressed content. The function closes and removes
 // those that it created.
-func createBodies(fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), err error) {
+func createBodies(ctx context.Context, fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), err error) {
 	discard = func() {
 		for _, f := range bodies {
 			f.Close()
@@ -216,17 +217,11 @@ func createBodies(fsys vfs.FS, dir string) (bodies []vfs.File, discard func(), e
 		}
 	}
 	for range workers() {
-		f, err := createTemp(fsys, dir)
+		f, err := createTemp(ctx, fsys, dir)
 		if err != nil {
 			return nil, discard, err
 		}
 		bodies = append(bodies, f)
 	}
 	return bodies, discard, nil
-}
-
-// createTemp creates a file beside the archive. Its name begins like those of other
-// temporary files of segno.
-func createTemp(fsys vfs.FS, dir string) (vfs.File, error) {
-	return fsys.OpenFile(filepath.Join(dir, ".segno-"+segno.NewID()), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }

@@ -40,6 +40,14 @@ type Discovery interface {
 	Retention() (age time.Duration, ok bool)
 }
 
+// ManyCommitter is the ability of a [Store] to make several commits durable at once, at the cost of
+// one.
+type ManyCommitter interface {
+	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns the
+	// head after the last one. Other writers wait meanwhile, so a caller passes no more than a hundred.
+	CommitAll(ctx context.Context, commits []Commit) (Head, error)
+}
+
 // Restorer is the ability of a [Transcript] to write a session back that the agent no longer has.
 type Restorer interface {
 	// Restore writes the bytes of p and its sidecars, exactly as they were captured, to where

@@ -172,7 +172,7 @@ func TestSmallSessionFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context()); err != nil {
+	if err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -320,7 +320,7 @@ func TestEveryByte(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		return r.Manifest().Digest, r.Verify(t.Context())
+		return r.Manifest().Digest, r.Verify(t.Context(), nil)
 	}
 	accepted := 0
 	for i := range data {
@@ -466,7 +466,7 @@ func TestALoadEndsInTheMiddleOfALargeFile(t *testing.T) {
 	cancel()
 	for what, err := range map[string]error{
 		"copy":   r.copyEntry(&unpacker{ctx: ctx}, io.Discard, 0),
-		"verify": r.Verify(ctx),
+		"verify": r.Verify(ctx, nil),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", what, err)
@@ -493,7 +493,7 @@ func TestASealedArchiveOfOneFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := r.Verify(t.Context()); err != nil {
+	if err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 }

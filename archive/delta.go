@@ -126,7 +126,7 @@ func (s *sharer) small(i *item, data []byte) []byte {
 // large does the same for a file that has to be read for it. It returns the hash of the
 // whole file, or nil if the file was not read.
 func (s *sharer) large(ctx context.Context, i *item) ([]byte, error) {
-	if s.contents == nil {
+	if s.contents == nil || i.scanOnly {
 		return nil, nil
 	}
 	n, grown := s.grown(i.name, i.file.Size)
@@ -181,6 +181,8 @@ func (i *item) setTail(sum [32]byte) {
 // or "" if it has neither.
 func (i *item) stored() string {
 	switch {
+	case i.scanOnly:
+		return ""
 	case i.shared == nil:
 		return i.name
 	case i.shared.Tail == "":

@@ -66,7 +66,7 @@ func TestADeltaLoadsAsTheFullArchive(t *testing.T) {
 	if files, _ := r.Missing(); files != 5 {
 		t.Errorf("%d files are missing", files)
 	}
-	if err := r.Verify(t.Context()); err != nil {
+	if err := r.Verify(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	_, err = r.Load(t.Context(), Into{Dir: at("alone"), TrustSession: true})
@@ -138,7 +138,7 @@ func TestDeltasOfDeltas(t *testing.T) {
 					rt.Fatal(err)
 				}
 			}
-			if err := r.Verify(t.Context()); err != nil {
+			if err := r.Verify(t.Context(), nil); err != nil {
 				rt.Fatal(err)
 			}
 			bases = append(bases, r)
@@ -178,8 +178,8 @@ func TestLargeFilesOfADelta(t *testing.T) {
 		t.Errorf("the delta has %d bytes", info.Size())
 	}
 	r := mustOpen(t, delta)
-	if err := r.UseBase(mustOpen(t, base)); err != nil || r.Verify(t.Context()) != nil {
-		t.Error(err, r.Verify(t.Context()))
+	if err := r.UseBase(mustOpen(t, base)); err != nil || r.Verify(t.Context(), nil) != nil {
+		t.Error(err, r.Verify(t.Context(), nil))
 	}
 }
 
@@ -241,14 +241,14 @@ func TestEveryByteOfADelta(t *testing.T) {
 		if err != nil {
 			return "", err, err
 		}
-		alone = r.Verify(t.Context())
+		alone = r.Verify(t.Context(), nil)
 		if err := r.UseBase(first); err != nil {
 			return "", alone, err
 		}
 		if files, _ := r.Missing(); files > 0 {
 			return "", alone, errors.New("another base")
 		}
-		return r.Manifest().Digest, alone, r.Verify(t.Context())
+		return r.Manifest().Digest, alone, r.Verify(t.Context(), nil)
 	}
 	if digest, alone, both := read(data); digest != m.Digest || alone != nil || both != nil {
 		t.Fatal(alone, both)
@@ -314,7 +314,7 @@ func TestHostileDeltas(t *testing.T) {
 	} {
 		r, err := NewReader(bytes.NewReader(data), int64(len(data)))
 		if err == nil {
-			err = r.Verify(t.Context())
+			err = r.Verify(t.Context(), nil)
 		}
 		if err == nil {
 			t.Errorf("%s: accepted", name)
@@ -410,7 +410,7 @@ func TestEveryFailureOfADelta(t *testing.T) {
 			}
 			return
 		}
-		if _, there := os.Lstat(name); there == nil && mustOpen(t, name).Verify(t.Context()) != nil {
+		if _, there := os.Lstat(name); there == nil && mustOpen(t, name).Verify(t.Context(), nil) != nil {
 			t.Fatalf("operation %d: an archive that is not complete", n)
 		}
 	}

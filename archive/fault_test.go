@@ -33,7 +33,7 @@ func TestEveryFailureOfAWrite(t *testing.T) {
 				if err != nil {
 					t.Fatalf("operation %d: an archive that is not complete: %v", n, err)
 				}
-				if err := r.Verify(t.Context()); err != nil {
+				if err := r.Verify(t.Context(), nil); err != nil {
 					t.Fatalf("operation %d: %v", n, err)
 				}
 				r.Close()

@@ -338,7 +338,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	// The same tools make a sound archive.
 	sound := forge(func(m *Manifest) { m.Links = []Link{{"agents/a/workspace/l", "file"}} }, [2]string{victim, "content\n"}).bytes()
-	if r, err := NewReader(bytes.NewReader(sound), int64(len(sound))); err != nil || r.Verify(t.Context()) != nil {
+	if r, err := NewReader(bytes.NewReader(sound), int64(len(sound))); err != nil || r.Verify(t.Context(), nil) != nil {
 		t.Errorf("a sound archive: %v", err)
 	}
 }
@@ -393,7 +393,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := r.Verify(t.Context()); err != nil {
+		if err := r.Verify(t.Context(), nil); err != nil {
 			return
 		}
 		dir := t.TempDir()

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -125,8 +124,6 @@ type loader struct {
 	dirs    []string
 	links   []Link
 	total   int64
-	mu      sync.Mutex
-	done    int64
 }
 
 // choose decides for each file whether it is written.
@@ -292,7 +289,7 @@ func (l *loader) write(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	err = inParallel(ctx, len(folders), func(u *unpacker, i int) error { return l.writeFiles(ctx, u, root, &folders[i]) })
+	err = inParallel(ctx, len(folders), &meter{report: l.into.Progress, total: l.total}, func(u *unpacker, i int) error { return l.writeFiles(ctx, u, root, &folders[i]) })
 	if err != nil {
 		return err
 	}
@@ -398,20 +395,10 @@ func (l *loader) writeFile(u *unpacker, in vfs.Root, i int) error {
 	if err != nil {
 		return err
 	}
-	l.progress(e.Size)
 	if at, err := e.modified(); err == nil && !at.IsZero() {
 		return in.Chtimes(name, at, at)
 	}
 	return nil
-}
-
-func (l *loader) progress(size int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.done += size
-	if l.into.Progress != nil {
-		l.into.Progress(l.done, l.total)
-	}
 }
 
 // Instructions lists the files of an archive that an agent in its workspace would read as

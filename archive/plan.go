@@ -36,6 +36,8 @@ type item struct {
 	at     int64       // in the body
 	// shared is what the base of a delta has of the file, or nil.
 	shared *Prefix
+	// scanOnly is set if the file is not in the archive.
+	scanOnly bool
 }
 
 // newPlan decides what of a state can be in an archive and lists the rest as omitted.
@@ -87,6 +89,9 @@ func (p *plan) addAgent(a AgentState) {
 				p.items = append(p.items, &item{name: name, tier: tier.tier, file: f})
 			}
 		}
+	}
+	for _, f := range a.Scanned {
+		p.items = append(p.items, &item{name: root + string(Thread) + "/" + f.Path, tier: Thread, file: f, scanOnly: true})
 	}
 	slices.SortFunc(p.items, func(a, b *item) int {
 		if (a.tier == World) != (b.tier == World) {
@@ -183,6 +188,9 @@ func (p *plan) omitSession(root string, fingerprints []string) {
 func (p *plan) entries() []Entry {
 	list := make([]Entry, 0, len(p.items))
 	for _, i := range p.items {
+		if i.scanOnly {
+			continue
+		}
 		e := Entry{Path: i.name, Tier: i.tier, Size: i.file.Size, Mode: modeFile, SHA256: hex.EncodeToString(i.sum[:])}
 		if i.file.Executable {
 			e.Mode = modeExecutable

@@ -121,7 +121,7 @@ func TestSealedArchives(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Manifest().Digest != m.Digest || r.Verify(t.Context()) != nil {
+		if r.Manifest().Digest != m.Digest || r.Verify(t.Context(), nil) != nil {
 			t.Error("the content differs")
 		}
 		r.Close()

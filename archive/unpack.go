@@ -38,6 +38,7 @@ type unpacker struct {
 	buffer []byte        // for copies
 	file   *bufio.Writer // that is written
 	want   []byte        // a header
+	meter  *meter        // counts the content, or nil
 }
 
 func (u *unpacker) close() {
@@ -235,9 +236,12 @@ func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 	if u.buffer == nil {
 		u.buffer = make([]byte, readBuffer)
 	}
-	content := io.Reader(f)
+	var content io.Reader = f
 	if u.ctx != nil {
 		content = &cancelReader{u.ctx, f}
+	}
+	if u.meter != nil {
+		w = io.MultiWriter(w, u.meter)
 	}
 	_, err = io.CopyBuffer(w, content, u.buffer)
 	return err
@@ -245,24 +249,33 @@ func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 
 // Verify reads every file and checks it. It writes nothing. Of a delta without its base it
 // checks what the archive has; Missing says how many files that leaves.
-func (r *Reader) Verify(ctx context.Context) error {
-	return inParallel(ctx, len(r.manifest.Entries), func(u *unpacker, i int) error {
+// Progress may be nil; it is called with the bytes of content that were read and their sum.
+func (r *Reader) Verify(ctx context.Context, progress func(done, total int64)) error {
+	m := &meter{report: progress}
+	for i := range r.manifest.Entries {
+		if !r.lacks(i) {
+			m.total += r.manifest.Entries[i].Size
+		} else if s := &r.sources[i]; s.header >= 0 {
+			m.total += r.headers[s.header].size
+		}
+	}
+	return inParallel(ctx, len(r.manifest.Entries), m, func(u *unpacker, i int) error {
 		err := error(nil)
 		if r.lacks(i) {
 			err = r.verifyTail(u, i)
 		} else {
 			err = r.copyEntry(u, io.Discard, i)
 		}
-		if err != nil {
-			return segno.NewError(segno.KindCorrupt, "verify archive", r.manifest.Entries[i].Path, err)
+		if err == nil || ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return nil
+		return segno.NewError(segno.KindCorrupt, "verify archive", r.manifest.Entries[i].Path, err)
 	})
 }
 
 // inParallel does n tasks, several at a time, and begins no more if one fails. The error is
 // that of the first task that fails in their order.
-func inParallel(ctx context.Context, n int, task func(u *unpacker, i int) error) error {
+func inParallel(ctx context.Context, n int, m *meter, task func(u *unpacker, i int) error) error {
 	var next atomic.Int64
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -270,7 +283,7 @@ func inParallel(ctx context.Context, n int, task func(u *unpacker, i int) error)
 	failed := math.MaxInt
 	for range min(n, workers()) {
 		group.Go(func() {
-			u := unpacker{ctx: ctx}
+			u := unpacker{ctx: ctx, meter: m}
 			defer u.close()
 			for {
 				i := int(next.Add(1) - 1)

@@ -43,6 +43,9 @@ type AgentState struct {
 	Links     []Link   // of the workspace, with paths relative to it
 	Session   []File
 	Thread    []File // see package internal/pack
+	// Scanned is searched for secrets like the other files and is not in the archive: it is content
+	// that Thread has in pieces, across which a value may go.
+	Scanned []File
 }
 
 // A File is a file of a state, whose content is read when it is written.
@@ -120,7 +123,7 @@ func Describe(ctx context.Context, state State, o WriteOptions) (*Manifest, erro
 	}
 	p, err := newPlan(state)
 	if err == nil {
-		c := &compressor{options: &o, total: p.bytes, shared: &sharer{}, dry: true}
+		c := &compressor{options: &o, meter: &meter{report: o.Progress, total: p.bytes}, shared: &sharer{}, dry: true}
 		err = c.run(ctx, p.items, make([]vfs.File, workers()))
 		if err == nil {
 			err = p.judge(c.findings, &o)
@@ -189,7 +192,7 @@ func write(ctx context.Context, name string, state State, o WriteOptions) (*Mani
 	if err != nil {
 		return nil, err
 	}
-	c := &compressor{options: &o, total: p.bytes, shared: newSharer(o.Since)}
+	c := &compressor{options: &o, meter: &meter{report: o.Progress, total: p.bytes}, shared: newSharer(o.Since)}
 	if err := c.run(ctx, p.items, bodies); err != nil {
 		return nil, err
 	}

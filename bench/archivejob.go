@@ -42,7 +42,7 @@ func doArchive(ctx context.Context, verb string, args []string) error {
 		if err != nil {
 			return err
 		}
-		return errors.Join(r.Verify(ctx), r.Close())
+		return errors.Join(r.Verify(ctx, nil), r.Close())
 	case verb == "inspect" && len(args) == 1:
 		m, err := archive.ReadMetadata(args[0])
 		if err == nil && len(m.Agents) != 1 {

@@ -204,18 +204,45 @@ func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
 	if err != nil {
 		return err
 	}
+	var commits []segno.Commit
+	head := s.head
 	for _, t := range turns {
-		made, err := tx.commitKeptTurn(ctx, k, t, s.head, parent)
+		recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf)
 		if err != nil {
-			return fmt.Errorf("record turn: %w", err)
-		}
-		if made {
-			k.out.Turns++
-		}
-		if s, err = tx.threadState(ctx, s.head.Thread); err != nil {
 			return err
 		}
-		if parent, err = tx.turnIn(ctx, s.head.Thread, t.Position.Leaf); err != nil {
+		if recorded != nil {
+			parent = recorded
+			continue
+		}
+		c := tx.keptTurn(k, t, head, parent)
+		commits, head, parent = append(commits, c), headAfter(&c, head), checkpointOf(&c)
+	}
+	k.out.Turns = len(commits)
+	for batch := range slices.Chunk(commits, maxTogether) {
+		if err := tx.commitTogether(ctx, batch); err != nil {
+			return fmt.Errorf("record turns: %w", err)
+		}
+	}
+	return nil
+}
+
+// maxTogether is how many turns are committed at once. Hooks wait for the store meanwhile.
+const maxTogether = 64
+
+// commitTogether makes commits durable at once if the store can and no other writer moved the head,
+// else one after the other.
+func (tx *txn) commitTogether(ctx context.Context, commits []segno.Commit) error {
+	if many, ok := tx.Store.(segno.ManyCommitter); ok && len(commits) > 1 {
+		_, err := many.CommitAll(ctx, commits)
+		switch segno.KindOf(err) {
+		case segno.KindConflict, segno.KindFenced:
+		default:
+			return err
+		}
+	}
+	for _, c := range commits {
+		if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -280,12 +307,9 @@ func (tx *txn) turnIn(ctx context.Context, thread segno.ThreadID, leaf string) (
 	return tx.turnAt(ctx, leaf, func(c *segno.Checkpoint) bool { return c.Thread == thread })
 }
 
-// commitKeptTurn commits a turn unless it is recorded. The thread's head moves only if it is at the
-// turn's parent: a user may have moved it elsewhere.
-func (tx *txn) commitKeptTurn(ctx context.Context, k *keeping, t segno.TranscriptTurn, head segno.Head, parent *segno.Checkpoint) (made bool, err error) {
-	if recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf); recorded != nil || err != nil {
-		return false, err
-	}
+// keptTurn returns the commit of a turn. The thread's head moves only if it is at the turn's parent: a
+// user may have moved it elsewhere.
+func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, parent *segno.Checkpoint) segno.Commit {
 	// The end of the turn, and an adoption of the session, would make the same commit.
 	key := cmp.Or(t.Key, segno.TurnKey(fmt.Sprintf("%s/%d", k.Source.Session, head.Turn+1)))
 	c := segno.Commit{ID: segno.CommitID(segno.DerivedID("turn", string(key), string(head.Thread))), Thread: head.Thread,
@@ -295,8 +319,7 @@ func (tx *txn) commitKeptTurn(ctx context.Context, k *keeping, t segno.Transcrip
 	if head.Head != parent.ID {
 		c.Move = &segno.Move{Head: head.Head, Tip: head.Tip}
 	}
-	_, err = tx.commitRetryingCAS(ctx, c)
-	return err == nil, err
+	return c
 }
 
 // amendKept records that the newest kept turn has gone on since.

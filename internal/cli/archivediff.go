@@ -24,7 +24,7 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		return usage(errors.New("an archive can be compared with another archive only"))
 	}
 	var pair archivePair
-	var all []*archive.Reader // the two, and bases of deltas; each may be the base of another
+	var all []*archive.Reader // the two, and the bases that the flags name
 	for i, arg := range append(args[:2:2], flags.bases...) {
 		name, _, err := a.archivePath(arg)
 		if err != nil {
@@ -40,7 +40,11 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		}
 	}
 	for i, r := range pair {
-		if err := useBases(r, slices.Delete(slices.Clone(all), i, i+1)); err != nil {
+		bases := all[len(pair):] // the other one only if the delta names it: both may be deltas
+		if other := pair[1-i]; r.Delta() != nil && other.Manifest().Digest == r.Delta().Base {
+			bases = append([]*archive.Reader{other}, bases...)
+		}
+		if err := useBases(r, bases); err != nil {
 			return err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/dalsegno/segno"
@@ -71,6 +73,38 @@ func TestHostileArchives(t *testing.T) {
 	}
 	if codes[exitUnsafe] < 40 || codes[6] < 10 || codes[8] != 1 {
 		t.Errorf("the codes are %v", codes)
+	}
+}
+
+// TestArchivesAfterASignal ends each verb with the code of an interruption, and leaves nothing.
+func TestArchivesAfterASignal(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	file := archive.File{Path: "f", Size: 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }}
+	state := archive.State{Agents: []archive.AgentState{{Info: archive.AgentInfo{Name: "a"}, Workspace: []archive.File{file}}}}
+	if _, err := archive.Write(t.Context(), name, state, archive.WriteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, args := range [][]string{{"verify", name}, {"unpack", name, "--to", "in"}, {"unpack", name, "--to", "in", "--dry-run"}} {
+		dir := t.TempDir()
+		if code, stdout, stderr := runIn(t, ctx, dir, args...); code != exitCancelled || stdout != "" {
+			t.Errorf("%v: code %d: %s%s", args, code, stdout, stderr)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v: it left %v %v", args, left, err)
+		}
+	}
+}
+
+// TestTransferShowsBytesAndRate draws how much of a known sum is done.
+func TestTransferShowsBytesAndRate(t *testing.T) {
+	b := &progressBar{verb: "packing"}
+	if got := b.text(30<<20, 120<<20, 3*time.Second); got != "packing: 30.0 MiB of 120.0 MiB, 25 %, 10.0 MiB/s" {
+		t.Errorf("it draws %q", got)
+	}
+	if got := b.text(0, 0, 0); got != "packing: 0 B of 0 B, 0 %, 0 B/s" {
+		t.Errorf("of nothing it draws %q", got)
 	}
 }
 

@@ -61,6 +61,9 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 	if err != nil {
 		return err
 	}
+	if c, err = a.withFiles(ctx, d, c); err != nil {
+		return err
+	}
 	dir := absolute(d.dir, to)
 	if a.dryRun {
 		return a.dryFork(d, c, dir)
@@ -90,6 +93,34 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 			p.linef("to continue there:\n  cd %s && %s", shellQuote(a.relativePath(res.SessionDir)), commandLine(f.Run))
 		}
 	})
+}
+
+// withFiles returns the checkpoint to fork. The head of a session that was only kept has no files, so
+// the session is adopted with the present files of its directory: the fork gets these.
+func (a *app) withFiles(ctx context.Context, d *openWorkspace, c *segno.Checkpoint) (*segno.Checkpoint, error) {
+	head, err := d.store.Head(ctx, c.Thread)
+	if err != nil || c.Workspace != nil || head.Head != c.ID || c.Label != keptLabel || a.dryRun || !isBelow(d.rec.Path, head.Link.Dir) {
+		return c, err
+	}
+	_, err = d.timeline.AdoptSession(ctx, timeline.Adoption{Agent: head.Link.Agent,
+		Source: segno.Source{Session: head.Link.Session, Dir: head.Link.Dir}})
+	if err != nil {
+		return nil, err
+	}
+	h, err := readHistory(ctx, d.store, c.Thread)
+	if err != nil {
+		return nil, err
+	}
+	return h.find("@")
+}
+
+// keptLabel is the label of a turn that 'segno keep' recorded, without files.
+const keptLabel = "kept"
+
+// isBelow reports whether dir is root or in it.
+func isBelow(root, dir string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // dryFork prints the fork that --dry-run asked about. It checks only that the directory is free.

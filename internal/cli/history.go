@@ -229,8 +229,11 @@ func (h *history) byName(name string) (*segno.Checkpoint, error) {
 			return h.byID[id], nil
 		}
 	}
-	query := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}
-	c, err := idprefix.Find(query, idprefix.Values(h.all), func(c segno.Checkpoint) string { return string(c.ID) })
+	query, all := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}, h.all
+	if turnName.MatchString(name) && len(name) < shortID {
+		all = nil // the user means a turn that is not there, and no id that happens to begin like it
+	}
+	c, err := idprefix.Find(query, idprefix.Values(all), func(c segno.Checkpoint) string { return string(c.ID) })
 	return h.byID[c.ID], err
 }
 
@@ -272,10 +275,13 @@ func label(c *segno.Checkpoint) string {
 	return short(c.ID)
 }
 
+// shortID is how many letters of an id segno prints.
+const shortID = 6
+
 // short is the first letters of an id that segno made, or the whole name that the user chose.
 func short[ID ~string](id ID) string {
 	if len(id) != len(segno.NewID()) {
 		return clean(string(id))
 	}
-	return string(id[:6])
+	return string(id[:shortID])
 }

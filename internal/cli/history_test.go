@@ -48,3 +48,18 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 		t.Errorf("the thread is at %+v, %v", c, err)
 	}
 }
+
+// TestATurnThatIsNotThereIsNoID checks that the name of a turn finds no checkpoint whose id
+// happens to begin like it.
+func TestATurnThatIsNotThereIsNoID(t *testing.T) {
+	one := segno.Checkpoint{ID: "t27abcdefghijklmnopqrstuv2", Kind: segno.CheckpointTurn, Turn: 1}
+	h := &history{all: []segno.Checkpoint{one}, byID: map[segno.CommitID]*segno.Checkpoint{one.ID: &one}}
+	if c, err := h.byName("t2"); segno.KindOf(err) != segno.KindNotFound {
+		t.Errorf("t2 is %+v, %v", c, err)
+	}
+	for _, name := range []string{"t1", "t27a", "t27abc"} {
+		if c, err := h.byName(name); err != nil || c.ID != one.ID {
+			t.Errorf("%s is %+v, %v", name, c, err)
+		}
+	}
+}

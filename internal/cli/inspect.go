@@ -241,7 +241,7 @@ func describeCut(c *archive.Cut) string {
 	case archive.Barrier:
 		return "barrier: the agents were stopped for the moment"
 	case archive.Crash:
-		return "crash: something was working, so conversation and files may differ by the last action"
+		return "crash: something may have been working, so conversation and files may differ by the last action"
 	}
 	return inline(c.Consistency)
 }
@@ -312,7 +312,7 @@ func (a *app) runVerify(ctx context.Context, name string, flags archiveFlags) er
 	if res.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
 		return err
 	}
-	if err := r.Verify(ctx); err != nil {
+	if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 		return explainBadArchive(err)
 	}
 	return a.print(res, func(p *printer) {

@@ -125,5 +125,5 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 		return err
 	}
 	res := resumeResult{Dir: m.To.Dir, Session: m.To.Session, Command: m.Run}
-	return a.finishResume(ctx, store, res, printOnly)
+	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
 }

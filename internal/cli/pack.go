@@ -189,7 +189,8 @@ func (a *app) packedCheckpoint(ctx context.Context, d *openWorkspace, name strin
 }
 
 func (d *openWorkspace) packer() *pack.Packer {
-	return &pack.Packer{Store: d.store.Store, FS: d.store.Place().FS}
+	place := d.store.Place()
+	return &pack.Packer{Store: d.store.Store, FS: place.FS, Temp: place.Archives().Dir()}
 }
 
 func (f *packFlags) options() pack.Options {

@@ -59,7 +59,7 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 	if err != nil {
 		return err
 	}
-	return a.finishResume(ctx, d, res, printOnly)
+	return a.finishResume(ctx, d.Close, res, printOnly)
 }
 
 // tryResumeSession resumes the session of an agent with a name. done is false if there is none.
@@ -92,14 +92,14 @@ func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool)
 	return true, a.resumeSession(ctx, store, s, printOnly)
 }
 
-// finishResume prints the command and on a terminal runs it, after it has closed the store.
-func (a *app) finishResume(ctx context.Context, store interface{ Close() error }, res resumeResult, printOnly bool) error {
+// finishResume prints the command and on a terminal runs it, after closeStore.
+func (a *app) finishResume(ctx context.Context, closeStore func(), res resumeResult, printOnly bool) error {
 	res.DirBytes = segno.PathBytes(res.Dir)
 	err := a.print(res, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
 		return err
 	}
-	_ = store.Close() // the hooks of the agent need it
+	closeStore() // the hooks of the agent need it
 	return a.exec(ctx, res)
 }
 

@@ -18,8 +18,8 @@ func (a *app) sessions() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sessions",
 		Short: "the sessions of agents on this machine, newest first",
-		Long: `Lists every session of Claude Code on this machine, newest first, recorded by segno or
-not. Only the beginning and the end of a large transcript are read, so its turns may be
+		Long: `Lists every session of Claude Code and Codex on this machine, newest first, recorded by
+segno or not. Only the beginning and the end of a large transcript are read, so its turns may be
 unknown ("?"). "kept" means that the store has the whole conversation; the agent may then
 delete the session, and 'segno resume SESSION' still continues it.`,
 		Example: "  segno sessions\n  segno sessions --json\n  segno log --thread 0b6a1f3e",
@@ -150,7 +150,7 @@ func (a *app) writeSession(p *printer, s sessionItem) {
 		state = p.warn("deleted " + a.until(*s.PurgeAt))
 	}
 	id := string(s.Session)
-	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(8, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
+	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(13, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
 		pad(size(s.Bytes), 10), pad(state, 4), cleanLines(cmp.Or(s.Title, "(no title)")), p.dim(quotePath(s.Dir)))
 }
 

@@ -36,6 +36,8 @@ type statusResult struct {
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
 	Sealed    *local.Sealed     `json:"sealed,omitempty"`    // the key file of a sealed store
 
+	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
+
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
 	StoreBytes []byte `json:"store_bytes,omitempty"`
 }
@@ -80,7 +82,13 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 			return err
 		}
 	}
-	return a.print(s, func(p *printer) { writeStatus(p, s) })
+	if s.Purges, err = a.findPurges(ctx, d.store); err != nil {
+		return err
+	}
+	return a.print(s, func(p *printer) {
+		writeStatus(p, s)
+		a.writePurges(p, s.Purges)
+	})
 }
 
 // readSpool reads the open turns of the workspace and counts the commits that wait for the store.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -76,7 +77,7 @@ type unpackResult struct {
 	World       string             `json:"world,omitempty"` // the path of the world's document
 	Agents      []unpackedAgent    `json:"agents"`
 	Skipped     []archive.Omission `json:"skipped"`
-	// Instructions are files in place that an agent reads as instructions.
+	// Instructions are the paths of new files that an agent reads as instructions.
 	Instructions []string       `json:"instructions"`
 	Thread       segno.ThreadID `json:"thread,omitempty"` // of an archive of a thread
 	Commits      int            `json:"commits,omitempty"`
@@ -228,8 +229,14 @@ func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 	}
 	res.Instructions = []string{}
 	for _, path := range m.Instructions() {
-		if !slices.ContainsFunc(done.Skipped, func(o archive.Omission) bool { return o.Path == path }) {
-			res.Instructions = append(res.Instructions, path)
+		if slices.ContainsFunc(done.Skipped, func(o archive.Omission) bool { return o.Path == path }) {
+			continue
+		}
+		parts := strings.SplitN(path, "/", 4) // agents/NAME/workspace/…
+		for _, x := range done.Agents {
+			if x.Name == parts[1] {
+				res.Instructions = append(res.Instructions, filepath.Join(x.Dir, filepath.FromSlash(parts[3])))
+			}
 		}
 	}
 }
@@ -250,9 +257,14 @@ func (a *app) writeUnpacked(p *printer, name string, res *unpackResult) {
 
 // writeInstructions lists the files of another's archive that an agent reads as instructions.
 func (a *app) writeInstructions(p *printer, res *unpackResult) {
-	if len(res.Instructions) > 0 && !res.WrittenHere {
-		p.list(p.warn("look at these files before you start an agent here; it reads them as instructions:"), quotePaths(res.Instructions))
+	if res.WrittenHere {
+		return
 	}
+	var paths []string
+	for _, path := range res.Instructions {
+		paths = append(paths, quotePath(a.relativePath(path)))
+	}
+	p.list(p.warn("look at these files before you start an agent there; it reads them as instructions:"), paths)
 }
 
 // skipped writes what was not extracted, by reason, and how to get it.
@@ -284,7 +296,7 @@ func (p *printer) skipped(list []archive.Omission) {
 
 // dryUnpack checks the archive and prints what unpack would make.
 func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult, into pack.Into) error {
-	if err := r.Verify(ctx); err != nil {
+	if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 		return explainBadArchive(err)
 	}
 	res.Skipped, res.Instructions = []archive.Omission{}, []string{}

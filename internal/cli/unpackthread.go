@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/dalsegno/segno"
@@ -28,7 +29,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 		return usage(errors.New("--tier and --agent do not choose parts of a thread"))
 	}
 	if a.dryRun {
-		if err := r.Verify(ctx); err != nil {
+		if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 			return explainBadArchive(err)
 		}
 		res.Skipped, res.Instructions = []archive.Omission{}, []string{}
@@ -50,7 +51,10 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 		return explainBadArchive(err)
 	}
 	res.Dir, res.DirBytes, res.Thread, res.Commits = done.Dir, segno.PathBytes(done.Dir), done.Thread, done.Commits
-	res.Skipped, res.Instructions = []archive.Omission{}, append([]string{}, done.Instructions...)
+	res.Skipped, res.Instructions = []archive.Omission{}, []string{}
+	for _, path := range done.Instructions {
+		res.Instructions = append(res.Instructions, filepath.Join(done.Dir, filepath.FromSlash(path)))
+	}
 	return a.print(res, func(p *printer) {
 		if done.WasComplete {
 			p.linef("%s was unpacked before: %s is thread %s", quotePath(name), quotePath(a.relativePath(res.Dir)), short(res.Thread))

@@ -32,9 +32,9 @@ type openWorkspace struct {
 }
 
 // Close closes the store. Commands call it after they printed their result.
-func (d *openWorkspace) Close() error {
+func (d *openWorkspace) Close() {
 	_ = d.compress() // gc reports an error that stays
-	return d.store.Close()
+	d.store.Close()
 }
 
 // inWorkspace returns the function of a verb that works in the workspace of the directory.
@@ -85,7 +85,7 @@ func (a *app) openAt(ctx context.Context, register bool) (d *openWorkspace, err 
 	if err != nil {
 		return nil, err
 	}
-	if !register && !place.Exists() {
+	if !register && !place.Exists() && !isSessionName(a.thread) { // a session may be kept now
 		return nil, errNoWorkspace(dir)
 	}
 	store, err := place.Open(ctx)

@@ -41,6 +41,10 @@ func (p Place) Archives() Archives {
 	}}
 }
 
+// Dir returns the directory. It exists after the first call of Key, and agents have no other reason
+// to look into it than into the store, so temporary files of archives can be in it.
+func (a Archives) Dir() string { return a.dir }
+
 // keySize is the length of the key in bytes.
 const keySize = 32
 

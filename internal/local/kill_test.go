@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv("SEGNO_TEST_MOVES"); dir != "" {
 		moveUntilKilled(dir)
 	}
+	if dir := os.Getenv("SEGNO_TEST_KEEPS"); dir != "" {
+		keepUntilKilled(dir)
+	}
 	if dir := os.Getenv("SEGNO_TEST_SEALS"); dir != "" {
 		sealUntilKilled(dir)
 	}

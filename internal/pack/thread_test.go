@@ -326,3 +326,31 @@ func TestPartsOfAThreadCanBeLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// TestASecretAcrossTwoObjects has a secret of which the border between two stored objects of the
+// transcript has cut a part off.
+func TestASecretAcrossTwoObjects(t *testing.T) {
+	f := newFixture(t)
+	f.write(f.project, "a", "a")
+	secret := "ghp_" + strings.Repeat("a1B2c3D4e5F6", 3)
+	f.say(strings.Repeat("x ", 1<<20))
+	data, err := os.ReadFile(f.transcript())
+	must(t, err)
+	const border = 1 << 20
+	copy(data[border-20:], " "+secret+" ")
+	must(t, os.WriteFile(f.transcript(), data, 0o600))
+	f.checkpoint("t", nil)
+	state, cleanup, err := (&pack.Packer{Store: f.store, Temp: t.TempDir()}).ThreadState(t.Context(), "t", pack.Options{})
+	must(t, err)
+	defer func() { must(t, cleanup()) }()
+	name := filepath.Join(t.TempDir(), "thread.ckpt")
+	_, err = archive.Write(t.Context(), name, state, archive.WriteOptions{})
+	var found *archive.CheckpointSecretError
+	if !errors.As(err, &found) {
+		t.Fatalf("error %v", err)
+	}
+	state.Agents[0].Scanned = nil
+	if _, err = archive.Write(t.Context(), name, state, archive.WriteOptions{}); err != nil {
+		t.Errorf("the objects alone: %v", err)
+	}
+}

@@ -57,6 +57,7 @@ func (b *builder) buildThread(ctx context.Context, thread segno.ThreadID) error 
 	if a.Thread, err = w.write(ctx, a.Info.Name); err != nil {
 		return err
 	}
+	a.Scanned = w.transcripts(ctx)
 	b.state.Agents = append(b.state.Agents, a)
 	return nil
 }
@@ -85,6 +86,8 @@ type threadWriter struct {
 
 	redactor *workspace.Redactor
 	kept     map[segno.Hash]int64  // objects of the store, and their sizes or -1
+	traced   [][]segno.Hash        // objects of transcripts, in the order of their bytes between two lists
+	isList   map[segno.Hash]bool   // objects that list others
 	made     map[segno.Hash][]byte // objects that only the archive has
 	lines    vfs.File
 	size     int64
@@ -93,7 +96,7 @@ type threadWriter struct {
 
 func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
 	w := &threadWriter{builder: b, info: threadInfo{ID: t.ID, Created: t.Created, Title: t.Title, Agent: t.Agent},
-		parents: map[segno.CommitID]segno.CommitID{}, kept: map[segno.Hash]int64{}, made: map[segno.Hash][]byte{}}
+		parents: map[segno.CommitID]segno.CommitID{}, kept: map[segno.Hash]int64{}, isList: map[segno.Hash]bool{}, made: map[segno.Hash][]byte{}}
 	if b.options.WorkspaceOnly {
 		w.info.Title = ""
 	}
@@ -245,6 +248,7 @@ func (w *threadWriter) write(ctx context.Context, agent string) (files []archive
 				return nil, err
 			}
 			size = int64(len(data))
+			w.kept[name], w.isList[name] = size, bytes.HasPrefix(data, []byte("segno-"))
 		}
 		files = append(files, archive.File{Path: objectPath(name), Size: size, Open: opener(ctx, w.store.Objects(), name)})
 	}
@@ -380,14 +384,75 @@ func isAllowedSidecar(name string) bool {
 func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error {
 	be := backendOf(p.Agent)
 	objects := madeObjects{w.store.Objects(), w.made}
+	var order []segno.Hash
+	defer func() { w.traced = append(w.traced, order) }()
 	return be.open("", w.fsys).Trace(ctx, p, objects, func(name segno.Hash) bool {
 		_, known := w.kept[name]
+		order = append(order, name)
 		if _, isMade := w.made[name]; !isMade {
 			w.keep(name, -1)
 		}
 		return !known
 	})
 }
+
+// transcripts returns the pieces of transcripts that are stored in several objects as one file each.
+// A value may go from one object into the next, and a line may.
+func (w *threadWriter) transcripts(ctx context.Context) (files []archive.File) {
+	done := map[segno.Hash]bool{}
+	add := func(run []segno.Hash) {
+		if len(run) < 2 || done[run[0]] {
+			return
+		}
+		done[run[0]] = true
+		f := archive.File{Path: objectPath(run[0])}
+		for _, name := range run {
+			f.Size += w.kept[name]
+		}
+		f.Open = func() (io.ReadCloser, error) {
+			return &objectsReader{ctx: ctx, objects: w.store.Objects(), names: run}, nil
+		}
+		files = append(files, f)
+	}
+	for _, order := range w.traced {
+		run := []segno.Hash{}
+		for _, name := range order {
+			if w.isList[name] || w.made[name] != nil {
+				add(run)
+				run = []segno.Hash{}
+			} else {
+				run = append(run, name)
+			}
+		}
+		add(run)
+	}
+	return files
+}
+
+// An objectsReader reads objects one after the other.
+type objectsReader struct {
+	ctx     context.Context
+	objects segno.Objects
+	names   []segno.Hash
+	rest    []byte
+}
+
+func (r *objectsReader) Read(p []byte) (n int, err error) {
+	for len(r.rest) == 0 {
+		if len(r.names) == 0 {
+			return 0, io.EOF
+		}
+		if r.rest, err = getObject(r.ctx, r.objects, r.names[0]); err != nil {
+			return 0, err
+		}
+		r.names = r.names[1:]
+	}
+	n = copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *objectsReader) Close() error { return nil }
 
 // madeObjects are the objects of a store and those that only an archive has.
 type madeObjects struct {

@@ -36,6 +36,43 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	return head, err
 }
 
+// CommitAll implements [segno.ManyCommitter]. It is one transaction.
+func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head segno.Head, err error) {
+	const op = "commit"
+	all := make([]*commitTx, len(commits))
+	for i, c := range commits {
+		encoded, err := s.records.EncodeCommit(c)
+		if err != nil {
+			return head, err
+		}
+		staged, err := s.openStaged(ctx, c.Staged)
+		if err != nil {
+			return head, fail(op, string(c.ID), err)
+		}
+		all[i] = &commitTx{Commit: encoded, s: s, staged: staged}
+	}
+	if len(all) == 0 {
+		return head, nil
+	}
+	thread := commits[0].Thread
+	err = s.write(ctx, op, string(thread), func(tx *tx) (err error) {
+		for _, t := range all {
+			apply := *t // write may call this function again
+			apply.tx = tx
+			if head, err = apply.apply(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		for _, c := range commits {
+			s.watch.Notify(c.Thread)
+		}
+	}
+	return head, err
+}
+
 // commitTx is the transaction of a commit. It implements [ledger.Reader].
 type commitTx struct {
 	*tx

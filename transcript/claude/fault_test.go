@@ -130,3 +130,53 @@ func TestOrderOfOperations(t *testing.T) {
 		t.Errorf("operations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// TestRestoreFailsWhole fails every operation of a restore. The session comes back with all of its
+// bytes or not at all, and a second attempt succeeds.
+func TestRestoreFailsWhole(t *testing.T) {
+	ctx := context.Background()
+	d := newFixture(t, 3)
+	d.sidecar(t, "tasks", "1.json", "one")
+	d.sidecar(t, "session", "subagents/a.jsonl", "{}\n")
+	p := d.capture(t, nil, nil).Position
+	want := snapshot(t, d.home)
+	lose := func() {
+		for _, dir := range []string{"projects", "tasks"} {
+			if err := os.RemoveAll(filepath.Join(d.home, dir)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := 0; ; n++ {
+		lose()
+		faults := faultfs.FailAt(n)
+		c := claude.New(d.home, claude.Options{FS: faults.Wrap(noSync{vfs.OS})})
+		_, err := c.Restore(ctx, p, d.dir, d.o)
+		if !faults.Fired() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		if err == nil {
+			t.Errorf("the failure of operation %d (%s) was not told", n, faults.Trace()[n])
+		}
+		if data, err := os.ReadFile(d.path); err == nil && string(data) != want[d.path] {
+			t.Errorf("after operation %d failed the session has %d bytes", n, len(data))
+		}
+		if _, err := d.c.Restore(ctx, p, d.dir, d.o); err != nil {
+			t.Errorf("after operation %d failed it cannot be repeated: %v", n, err)
+		}
+	}
+	for path, content := range want {
+		if data, err := os.ReadFile(path); err != nil || string(data) != content {
+			t.Errorf("%s has %d bytes, %v", path, len(data), err)
+		}
+	}
+	d.turn("more")
+	d.flush(t)
+	_, err := d.c.Restore(ctx, p, d.dir, d.o)
+	wantKind(t, err, segno.KindConflict)
+	_, err = d.c.Restore(ctx, p, filepath.Join(d.home, "other"), d.o)
+	wantKind(t, err, segno.KindConflict)
+}

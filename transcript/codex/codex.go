@@ -67,9 +67,14 @@ func New(home string, o Options) *Transcripts {
 // Agent returns [Agent].
 func (c *Transcripts) Agent() string { return Agent }
 
-// Resume returns the command that continues a session.
+// Resume returns the command that continues a session. It names the directory, because Codex would
+// otherwise ask whether to run in the one of the session's newest turn, and suggest that.
 func (c *Transcripts) Resume(src segno.Source) []string {
-	return []string{"codex", "resume", string(src.Session)}
+	command := []string{"codex", "resume", string(src.Session)}
+	if src.Dir != "" {
+		command = append(command, "-C", src.Dir)
+	}
+	return command
 }
 
 // Trace calls visit for each object p reaches. visit returns false if it already knows the

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -425,7 +427,7 @@ func TestRelocate(t *testing.T) {
 	}
 	_, err = other.Relocate(ctx, src, "/a third place")
 	wantKind(t, err, segno.KindConflict)
-	if command := other.Resume(moved); !slices.Equal(command, []string{"codex", "resume", firstID}) {
+	if command := other.Resume(moved); !slices.Equal(command, []string{"codex", "resume", firstID, "-C", "/elsewhere"}) {
 		t.Errorf("resumed with %q", command)
 	}
 }
@@ -477,4 +479,48 @@ func FuzzCapture(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestOrderOfOperations pins the order of writes: content is synced before it gets its name.
+func TestOrderOfOperations(t *testing.T) {
+	e := newEnv(t)
+	e.session(1)
+	p := e.capture(firstID, nil).Position
+	faults := faultfs.FailAt(-1)
+	c := codex.New(filepath.Join(t.TempDir(), ".codex"), codex.Options{FS: faults.Wrap(vfs.OS)})
+	src, err := c.Cut(context.Background(), p, segno.Target{Session: secondID, Dir: "/x", Yield: true}, e.o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp := regexp.MustCompile(`\.segno-[A-Z0-9]+`)
+	var got []string
+	for _, op := range faults.Trace() {
+		if got = append(got, temp.ReplaceAllString(op, "TEMP")); strings.HasPrefix(op, "create") {
+			got = got[len(got)-1:] // after the directories
+		}
+	}
+	want := []string{"create: TEMP", "write: TEMP", "chtimes: TEMP", "sync: TEMP", "link: " + filepath.Base(src.Path), "remove: TEMP", "syncdir: 22"}
+	if !slices.Equal(got, want) {
+		t.Errorf("operations %q, want %q", got, want)
+	}
+}
+
+// TestConcurrentCuts writes one session from several goroutines. All succeed, and one file
+// appears.
+func TestConcurrentCuts(t *testing.T) {
+	e := newEnv(t)
+	s := e.session(3)
+	p := e.capture(firstID, nil).Position
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if _, err := e.c.Cut(context.Background(), p, segno.Target{Session: secondID, Dir: "/x"}, e.o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if files := snapshot(t, e.home); len(files) != 2 || files[s.path()] != string(s.data()) {
+		t.Errorf("%d files", len(files))
+	}
 }

@@ -40,7 +40,7 @@ func TestArchive(t *testing.T) {
 				s.Fatal(err)
 			}
 			placed := got.Agents[0]
-			if want := []string{"codex", "resume", string(placed.Session)}; strings.Join(placed.Command, " ") != strings.Join(want, " ") || isNew == (placed.Session == id) {
+			if want := []string{"codex", "resume", string(placed.Session), "-C", placed.Dir}; strings.Join(placed.Command, " ") != strings.Join(want, " ") || isNew == (placed.Session == id) {
 				s.Errorf("unpacked %+v of %s", placed, id)
 			}
 			if data, err := os.ReadFile(filepath.Join(placed.Dir, "kept.txt")); err != nil || string(data) != "kept\n" {

@@ -336,3 +336,54 @@ func TestUpgrade(t *testing.T) {
 		s.sameContext("in the newest version", got, requests[3])
 	})
 }
+
+// TestTerminal continues a cut in another directory with the command that a user gets. Codex
+// asks nothing and works in that directory.
+func TestTerminal(t *testing.T) {
+	scenario(t, func(s *stage) {
+		id, requests := s.record()
+		other := s.install(s.agent.Version)
+		src := s.cut(other, s.capture(s.agent, id)[1], other.Project)
+		before := len(s.model.Calls())
+		tui, err := other.TUI(s.ctx, s.transcripts(other).Resume(src)[1:]...)
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer tui.Kill()
+		if _, err := tui.WaitFor(s.ctx, func(screen string) bool {
+			return strings.Contains(screen, "A2 é") || strings.Contains(screen, "irectory") && strings.Contains(screen, "1. ")
+		}); err != nil {
+			s.Fatal(err)
+		}
+		if screen := tui.Screen(); !strings.Contains(screen, "A2 é") {
+			s.Fatalf("Codex shows\n%s", screen)
+		}
+		// It is a paste, so that Codex takes no part of it for a key, and it shows whole before it is sent.
+		if err := tui.Press(agentrig.Key("\x1b[200~" + prompts()[2] + "\x1b[201~")); err != nil {
+			s.Fatal(err)
+		}
+		if err := tui.WaitText(s.ctx, `A3"]>>`); err != nil {
+			s.Fatal(err)
+		}
+		if err := tui.Press(agentrig.Enter); err != nil {
+			s.Fatal(err)
+		}
+		if _, err := s.model.WaitFor(s.ctx, func(r fakemodel.Request) bool { return r.Seq >= before && r.Call() && r.HasText("three") }); err != nil {
+			s.Fatalf("%v: %s", err, tui.Screen())
+		}
+		s.sameContext("in a terminal", s.model.Calls()[before].Messages(), requests[2])
+		// Codex writes its files until it has ended.
+		if err := tui.WaitText(s.ctx, "A3"); err != nil {
+			s.Fatal(err)
+		}
+		for range 3 { // the first ones stop what it does
+			if tui.Press(agentrig.CtrlC) != nil {
+				break
+			}
+			select {
+			case <-tui.Exited():
+			case <-time.After(time.Second):
+			}
+		}
+	})
+}

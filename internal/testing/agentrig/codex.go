@@ -98,6 +98,13 @@ func (c *Codex) Exec(ctx context.Context, prompt string, subcommand ...string) (
 	return res, err
 }
 
+// TUI starts the terminal program with a command line, such as that of a transcript's Resume,
+// and returns at once. It starts no server in the background, which would outlive it.
+func (c *Codex) TUI(ctx context.Context, args ...string) (*TUI, error) {
+	cmd := c.command(ctx, append([]string{"--dangerously-bypass-approvals-and-sandbox", "-c", "features.daemon_auto_start=false"}, args...)...)
+	return startTUI(cmd, map[string]string{"\x1b[6n": "\x1b[1;1R", "\x1b[c": "\x1b[?62;c"})
+}
+
 // configureCodex has codex call the rig's model and run every command without asking.
 // Its sandbox is off, because it needs kernel features that not every machine has.
 func (r *Rig) configureCodex() error {

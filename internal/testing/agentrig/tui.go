@@ -1,10 +1,12 @@
 package agentrig
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -39,7 +41,8 @@ const (
 // TUI is the agent under a terminal.
 type TUI struct {
 	*Process
-	tty *os.File
+	tty     *os.File
+	replies map[string]string
 
 	mu      sync.Mutex
 	screen  *screen
@@ -62,12 +65,17 @@ func (r *Rig) TUI(ctx context.Context, args ...string) (*TUI, error) {
 
 // StartTUI starts the terminal program and returns at once.
 func (r *Rig) StartTUI(ctx context.Context, args ...string) (*TUI, error) {
-	cmd := r.command(ctx, slices.Concat(r.Flags, args)...)
+	return startTUI(r.command(ctx, slices.Concat(r.Flags, args)...), nil)
+}
+
+// startTUI starts a program in a terminal. The terminal sends replies to the requests that are
+// their keys.
+func startTUI(cmd *exec.Cmd, replies map[string]string) (*TUI, error) {
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: tuiRows, Cols: tuiCols}) // starts a new session, and so a process group
 	if err != nil {
 		return nil, fmt.Errorf("agentrig: starting the agent in a terminal: %w", err)
 	}
-	t := &TUI{Process: watch(cmd), tty: tty, screen: newScreen(tuiCols, tuiRows), changed: make(chan struct{})}
+	t := &TUI{Process: watch(cmd), tty: tty, screen: newScreen(tuiCols, tuiRows), changed: make(chan struct{}), replies: replies}
 	go t.read()
 	return t, nil
 }
@@ -76,6 +84,11 @@ func (t *TUI) read() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := t.tty.Read(buf)
+		for request, reply := range t.replies {
+			if bytes.Contains(buf[:n], []byte(request)) {
+				_, _ = t.tty.WriteString(reply) // a program that is gone needs none
+			}
+		}
 		t.mu.Lock()
 		t.screen.write(buf[:n])
 		t.ended = err != nil

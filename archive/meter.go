@@ -1,0 +1,22 @@
+package archive
+
+import "sync"
+
+// A meter counts the bytes of content that an operation has done, also in the middle of a large
+// file, and reports them. It is an io.Writer that several goroutines may write to.
+type meter struct {
+	report func(done, total int64) // or nil
+	total  int64
+	mu     sync.Mutex
+	done   int64
+}
+
+func (m *meter) Write(p []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.done += int64(len(p))
+	if m.report != nil {
+		m.report(m.done, m.total)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// purgeItem is what an agent will soon delete.
+type purgeItem struct {
+	Agent    string    `json:"agent"`
+	Sessions int       `json:"sessions"` // that it may delete within a week, or at any time
+	NotKept  int       `json:"not_kept"` // those among them that the store does not have
+	Next     time.Time `json:"next"`     // when it may delete the first of them
+}
+
+// findPurges returns what agents may delete within a week. It opens the transcripts of these
+// sessions only.
+func (a *app) findPurges(ctx context.Context, store *local.Store) ([]purgeItem, error) {
+	found, _ := store.Place().FindSessions(ctx) // 'segno sessions' names those that cannot be read
+	due := slices.DeleteFunc(found, func(s local.FoundSession) bool { return s.Purge.IsZero() || s.Purge.Sub(a.now()) >= dueWithin })
+	details, err := store.Place().Details(ctx, store, due)
+	if err != nil {
+		return nil, err
+	}
+	items := []purgeItem{}
+	for _, s := range details {
+		if s.Err != nil || s.End == 0 {
+			continue
+		}
+		i := slices.IndexFunc(items, func(p purgeItem) bool { return p.Agent == s.Agent })
+		if i < 0 {
+			i, items = len(items), append(items, purgeItem{Agent: s.Agent, Next: s.Purge.UTC()})
+		}
+		p := &items[i]
+		if p.Sessions++; !s.Kept {
+			p.NotKept++
+		}
+		if s.Purge.Before(p.Next) {
+			p.Next = s.Purge.UTC()
+		}
+	}
+	return items, nil
+}
+
+func (a *app) writePurges(p *printer, items []purgeItem) {
+	for _, item := range items {
+		text := "all of them are kept"
+		if item.NotKept > 0 {
+			text = p.warn(plural(item.NotKept, "session")+" not kept") + "; run 'segno keep --all'"
+		}
+		p.linef("%s may delete %s within a week, the first %s: %s", clean(item.Agent), plural(item.Sessions, "session"), a.until(item.Next), text)
+	}
+}

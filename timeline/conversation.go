@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // moveSession prepares the session that continues the conversation: a session that already
@@ -247,7 +248,7 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 	if p.Session != l.Session {
 		p = l.Position
 	}
-	r, ok := tx.Transcripts[l.Agent].(segno.Restorer)
+	r, ok := tx.Transcripts[l.Agent].(transcript.Restorer)
 	if !ok || p == nil || p.Session != l.Session || p.Leaf != c.Session.Leaf || p.Log.IsZero() {
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const opKeep = "keep session"
@@ -150,7 +151,7 @@ func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch) (
 	if t == nil {
 		return segno.Errorf(segno.KindNotFound, opKeep, k.Agent, "no transcripts of that agent can be read here")
 	}
-	if all, ok := t.(segno.TurnCapturer); ok {
+	if all, ok := t.(transcript.TurnCapturer); ok {
 		var of *segno.Position
 		if k.origin != nil {
 			of = k.origin.Session
@@ -233,7 +234,7 @@ const maxTogether = 64
 // commitTogether makes commits durable at once if the store can and no other writer moved the head,
 // else one after the other.
 func (tx *txn) commitTogether(ctx context.Context, commits []segno.Commit) error {
-	if many, ok := tx.Store.(segno.ManyCommitter); ok && len(commits) > 1 {
+	if many, ok := tx.Store.(manyCommitter); ok && len(commits) > 1 {
 		_, err := many.CommitAll(ctx, commits)
 		switch segno.KindOf(err) {
 		case segno.KindConflict, segno.KindFenced:
@@ -339,4 +340,13 @@ func (tx *txn) amendKept(ctx context.Context, k *keeping, s threadState) error {
 		return fmt.Errorf("amend turn: %w", err)
 	}
 	return nil
+}
+
+// manyCommitter is the ability of a [segno.Store] to make several commits durable at once, at
+// the cost of one.
+type manyCommitter interface {
+	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns
+	// the head after the last one. Other writers wait meanwhile, so a caller passes no more than
+	// a hundred.
+	CommitAll(ctx context.Context, commits []segno.Commit) (segno.Head, error)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const opMoveSession = "move session"
@@ -109,7 +110,7 @@ func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.S
 // checkIdle returns [segno.KindRefused] if a process has a session open or a turn of it is open.
 func (tx *txn) checkIdle(ctx context.Context, r KeepRequest) error {
 	session := r.Source.Session
-	if d, ok := tx.Transcripts[r.Agent].(segno.Discovery); ok {
+	if d, ok := tx.Transcripts[r.Agent].(transcript.Discovery); ok {
 		switch pid := d.Running(ctx)[session]; {
 		case pid > 0:
 			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "process %d has the session open", pid).WithHint("end it first")
@@ -152,7 +153,7 @@ func (tx *txn) restoreTo(ctx context.Context, r KeepRequest, dir string) (to seg
 	if err := tx.findKept(ctx, k); err != nil {
 		return to, "", err
 	}
-	restorer, ok := tx.Transcripts[r.Agent].(segno.Restorer)
+	restorer, ok := tx.Transcripts[r.Agent].(transcript.Restorer)
 	if k.prev == nil || !ok {
 		return to, "", segno.NewError(segno.KindNotFound, opMoveSession, string(r.Source.Session), nil)
 	}

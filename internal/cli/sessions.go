@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
 )
 
 func (a *app) sessions() *cobra.Command {
@@ -189,7 +190,7 @@ func (a *app) sessionNamed(ctx context.Context, place local.Place, store *local.
 			return s, listErr
 		}
 		for _, l := range chain {
-			stored = append(stored, local.FoundSession{Agent: l.Agent, SessionFile: segno.SessionFile{Session: l.Session}})
+			stored = append(stored, local.FoundSession{Agent: l.Agent, SessionFile: transcript.SessionFile{Session: l.Session}})
 		}
 	}
 	return idprefix.Find(query, idprefix.Values(stored), id)

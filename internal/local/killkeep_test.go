@@ -79,7 +79,7 @@ func TestKilledWhileKeepingAndMoving(t *testing.T) {
 			if _, err := fmt.Sscanf(session, "%08x", &n); err != nil {
 				t.Fatal(err)
 			}
-			if data, err := os.ReadFile(path); err != nil || string(data) != transcript(session, fmt.Sprintf("/srv/project-%d", n), turns) {
+			if data, err := os.ReadFile(path); err != nil || string(data) != transcriptOf(session, fmt.Sprintf("/srv/project-%d", n), turns) {
 				t.Errorf("after kill %d %s has %d bytes, %v", i, path, len(data), err)
 			}
 		}

@@ -13,12 +13,13 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
 )
 
 // FoundSession is a session of an agent on this machine.
 type FoundSession struct {
 	Agent string
-	segno.SessionFile
+	transcript.SessionFile
 	Purge  time.Time // when the agent may delete it, zero if it does not
 	Copies []string  // other files of the same session, which are older
 }
@@ -27,7 +28,7 @@ type FoundSession struct {
 // an error for each that cannot be one of the agent's or cannot be read.
 func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped []error) {
 	for agent, t := range p.agentSessions(nil) {
-		d, ok := t.(segno.Discovery)
+		d, ok := t.(transcript.Discovery)
 		if !ok {
 			continue
 		}
@@ -73,7 +74,7 @@ func withoutCopies(all []FoundSession) []FoundSession {
 // SessionDetail is what a session's transcript and the store have about it.
 type SessionDetail struct {
 	FoundSession
-	segno.SessionHeader
+	transcript.SessionHeader
 	Live   int            // the process that has it open, or 0
 	Thread segno.ThreadID // "" if no thread has it
 	Kept   bool           // the store has its whole conversation
@@ -93,10 +94,10 @@ const (
 // Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
 	out := make([]SessionDetail, len(found))
-	readers := map[string]segno.Discovery{}
+	readers := map[string]transcript.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
 	for agent, t := range p.agentSessions(nil) {
-		if d, ok := t.(segno.Discovery); ok {
+		if d, ok := t.(transcript.Discovery); ok {
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
 	}

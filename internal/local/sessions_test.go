@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
 )
 
@@ -27,7 +28,7 @@ func writeSessions(tb testing.TB, n, turns int) local.Place {
 			tb.Fatal(err)
 		}
 		session := sessionID(i)
-		if err := os.WriteFile(filepath.Join(folder, session+".jsonl"), []byte(transcript(session, dir, turns)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, session+".jsonl"), []byte(transcriptOf(session, dir, turns)), 0o600); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -36,8 +37,8 @@ func writeSessions(tb testing.TB, n, turns int) local.Place {
 
 func sessionID(i int) string { return fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i) }
 
-// transcript returns a session with turns of about 2 KiB each.
-func transcript(session, dir string, turns int) string {
+// transcriptOf returns a session with turns of about 2 KiB each.
+func transcriptOf(session, dir string, turns int) string {
 	var b strings.Builder
 	parent := "null"
 	record := func(kind, uuid, message string) {
@@ -78,7 +79,7 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 		}
 	}
 	grown := byID[segno.SessionID(sessionID(1))]
-	if err := os.WriteFile(grown.Path, []byte(transcript(sessionID(1), "/srv/project-1", 3)), 0o600); err != nil {
+	if err := os.WriteFile(grown.Path, []byte(transcriptOf(sessionID(1), "/srv/project-1", 3)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	large := byID[segno.SessionID(sessionID(2))]
@@ -92,9 +93,9 @@ func TestDetailsCountAndFindWhatIsKept(t *testing.T) {
 	}
 	for _, d := range details {
 		want := map[string]local.SessionDetail{
-			sessionID(0): {Kept: true, SessionHeader: segno.SessionHeader{Turns: 2}},
-			sessionID(1): {SessionHeader: segno.SessionHeader{Turns: 3}},
-			sessionID(2): {SessionHeader: segno.SessionHeader{Turns: -1}},
+			sessionID(0): {Kept: true, SessionHeader: transcript.SessionHeader{Turns: 2}},
+			sessionID(1): {SessionHeader: transcript.SessionHeader{Turns: 3}},
+			sessionID(2): {SessionHeader: transcript.SessionHeader{Turns: -1}},
 		}[string(d.Session)]
 		if d.Err != nil || d.Kept != want.Kept || d.Turns != want.Turns || d.Title != "prompt 0" || !strings.HasPrefix(d.Dir, "/srv/project-") {
 			t.Errorf("%s is %+v", d.Session, d)
@@ -122,7 +123,7 @@ func TestForkedSessionsShareTheirBytes(t *testing.T) {
 	}
 	first := keep(0)
 	folder := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"))
-	fork := strings.ReplaceAll(transcript(sessionID(0), "/srv/project-0", 401), `"sessionId":"`+sessionID(0), `"sessionId":"`+sessionID(1))
+	fork := strings.ReplaceAll(transcriptOf(sessionID(0), "/srv/project-0", 401), `"sessionId":"`+sessionID(0), `"sessionId":"`+sessionID(1))
 	if err := os.WriteFile(filepath.Join(folder, sessionID(1)+".jsonl"), []byte(fork), 0o600); err != nil {
 		t.Fatal(err)
 	}

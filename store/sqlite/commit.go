@@ -36,7 +36,9 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 	return head, err
 }
 
-// CommitAll implements [segno.ManyCommitter]. It is one transaction.
+// CommitAll applies commits in order and in one transaction, all or none, as Commit does each
+// of them. It returns the head after the last one. Other writers wait meanwhile, so a caller
+// passes no more than a hundred.
 func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
 	all := make([]*commitTx, len(commits))

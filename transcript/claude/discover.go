@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const opList = "list sessions"
@@ -24,31 +25,31 @@ const opList = "list sessions"
 // edgeSize is how much Header reads at each end of a transcript that it does not read whole.
 const edgeSize = 64 << 10
 
-var _ segno.Discovery = (*Transcripts)(nil)
+var _ transcript.Discovery = (*Transcripts)(nil)
 
 func errLeadsOut(path string) error {
 	return segno.Errorf(segno.KindInvalid, opList, path, "a link that leads out of the agent's directory")
 }
 
 // Sessions yields the sessions of all working directories.
-func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile, error] {
-	return func(yield func(segno.SessionFile, error) bool) {
+func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
+	return func(yield func(transcript.SessionFile, error) bool) {
 		dirs, err := os.ReadDir(c.projects())
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) {
-				yield(segno.SessionFile{}, sessionfile.IOError(opList, c.projects(), err))
+				yield(transcript.SessionFile{}, sessionfile.IOError(opList, c.projects(), err))
 			}
 			return
 		}
 		for _, d := range dirs {
 			dir := filepath.Join(c.projects(), d.Name())
 			entries, err := c.readProject(dir, d)
-			if err != nil && !yield(segno.SessionFile{}, sessionfile.IOError(opList, dir, err)) {
+			if err != nil && !yield(transcript.SessionFile{}, sessionfile.IOError(opList, dir, err)) {
 				return
 			}
 			for _, entry := range entries {
 				if err := ctx.Err(); err != nil {
-					yield(segno.SessionFile{}, sessionfile.IOError(opList, dir, err))
+					yield(transcript.SessionFile{}, sessionfile.IOError(opList, dir, err))
 					return
 				}
 				f, err := c.sessionFile(dir, entry)
@@ -86,7 +87,7 @@ func (c *Transcripts) isInside(path string) bool {
 
 // sessionFile returns the session of a directory's entry, and an empty one for an entry that is no
 // transcript.
-func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f segno.SessionFile, err error) {
+func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f transcript.SessionFile, err error) {
 	name, ok := strings.CutSuffix(entry.Name(), ".jsonl")
 	if !ok || sessionfile.CheckNewSession(opList, segno.SessionID(name)) != nil {
 		return f, nil
@@ -102,11 +103,11 @@ func (c *Transcripts) sessionFile(dir string, entry fs.DirEntry) (f segno.Sessio
 	case !fi.Mode().IsRegular():
 		return f, segno.Errorf(segno.KindInvalid, opList, path, "not a regular file")
 	}
-	return segno.SessionFile{Session: segno.SessionID(name), Path: path, Bytes: fi.Size(), Modified: fi.ModTime()}, nil
+	return transcript.SessionFile{Session: segno.SessionID(name), Path: path, Bytes: fi.Size(), Modified: fi.ModTime()}, nil
 }
 
 // Header reads a transcript of at most the given size whole, and 64 KiB at each end of a larger one.
-func (c *Transcripts) Header(ctx context.Context, file segno.SessionFile, most int64) (segno.SessionHeader, error) {
+func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	h := header{graph: newGraph(file.Path), most: max(most, 2*edgeSize)}
 	f, err := sessionfile.OpenRegular(file.Path)
 	if err == nil {
@@ -114,7 +115,7 @@ func (c *Transcripts) Header(ctx context.Context, file segno.SessionFile, most i
 		err = h.read(ctx, f)
 	}
 	if err != nil {
-		return segno.SessionHeader{}, sessionfile.IOError("read session", file.Path, err)
+		return transcript.SessionHeader{}, sessionfile.IOError("read session", file.Path, err)
 	}
 	return h.result(), nil
 }
@@ -194,9 +195,9 @@ func (h *header) add(r *record, at sessionfile.Line) {
 	}
 }
 
-func (h *header) result() segno.SessionHeader {
+func (h *header) result() transcript.SessionHeader {
 	g := h.graph
-	out := segno.SessionHeader{Dir: cmp.Or(g.dir, g.cwdText()), Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
+	out := transcript.SessionHeader{Dir: cmp.Or(g.dir, g.cwdText()), Title: cmp.Or(h.custom, h.summary, h.first, h.last), Turns: -1, End: h.end}
 	if g.isWhole {
 		leaf, _ := g.leaf("")
 		path, _ := g.path(leaf)

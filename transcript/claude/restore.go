@@ -7,9 +7,10 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 )
 
-var _ segno.Restorer = (*Transcripts)(nil)
+var _ transcript.Restorer = (*Transcripts)(nil)
 
 // Restore writes a session that the agent deleted back, under its own id, byte for byte: the
 // transcript up to p and its sidecars. The session runs in dir. A sidecar that the agent still

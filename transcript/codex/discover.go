@@ -14,12 +14,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 )
 
 var (
-	_ segno.Discovery    = (*Transcripts)(nil)
-	_ segno.Restorer     = (*Transcripts)(nil)
-	_ segno.TurnCapturer = (*Transcripts)(nil)
+	_ transcript.Discovery    = (*Transcripts)(nil)
+	_ transcript.Restorer     = (*Transcripts)(nil)
+	_ transcript.TurnCapturer = (*Transcripts)(nil)
 )
 
 const opList = "list sessions"
@@ -28,14 +29,14 @@ const opList = "list sessions"
 const edgeSize = 64 << 10
 
 // Sessions yields the rollouts that Codex continues, one for each session, archived ones included.
-func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile, error] {
-	return func(yield func(segno.SessionFile, error) bool) {
+func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
+	return func(yield func(transcript.SessionFile, error) bool) {
 		x, err := readIndex(ctx, c.home)
-		if err != nil && !yield(segno.SessionFile{}, sessionfile.IOError(opList, c.home, err)) {
+		if err != nil && !yield(transcript.SessionFile{}, sessionfile.IOError(opList, c.home, err)) {
 			return
 		}
 		for _, path := range x.links {
-			if !yield(segno.SessionFile{}, segno.Errorf(segno.KindInvalid, opList, path, "the rollout is not a plain file")) {
+			if !yield(transcript.SessionFile{}, segno.Errorf(segno.KindInvalid, opList, path, "the rollout is not a plain file")) {
 				return
 			}
 		}
@@ -45,7 +46,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile,
 			if err != nil && ignoreMissing(err) == nil {
 				continue
 			}
-			f := segno.SessionFile{Session: thread, Path: r.path}
+			f := transcript.SessionFile{Session: thread, Path: r.path}
 			if err == nil {
 				f.Bytes, f.Modified = fi.Size(), fi.ModTime()
 			}
@@ -58,32 +59,32 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[segno.SessionFile,
 
 // Header reads a rollout of at most the given size whole, and 64 KiB at each end of a larger one.
 // The turns of a compressed rollout are not counted. The whole lineage of a fork counts.
-func (c *Transcripts) Header(ctx context.Context, file segno.SessionFile, most int64) (segno.SessionHeader, error) {
+func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
 	const op = "read session"
 	r, ok := parseName(file.Path)
 	if !ok {
-		return segno.SessionHeader{}, segno.Errorf(segno.KindInvalid, op, file.Path, "it is no rollout")
+		return transcript.SessionHeader{}, segno.Errorf(segno.KindInvalid, op, file.Path, "it is no rollout")
 	}
 	f, err := sessionfile.OpenRegular(r.path)
 	if err != nil {
-		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+		return transcript.SessionHeader{}, sessionfile.IOError(op, r.path, err)
 	}
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+		return transcript.SessionHeader{}, sessionfile.IOError(op, r.path, err)
 	}
 	h := &header{most: max(most, 2*edgeSize)}
 	in, size := io.ReaderAt(f), fi.Size()
 	if r.isCompressed() {
 		start, err := readCompressedStart(ctx, f)
 		if err != nil {
-			return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+			return transcript.SessionHeader{}, sessionfile.IOError(op, r.path, err)
 		}
 		in, size, h.isCut = bytes.NewReader(start), int64(len(start)), true
 	}
 	if err := h.read(ctx, in, size); err != nil {
-		return segno.SessionHeader{}, sessionfile.IOError(op, r.path, err)
+		return transcript.SessionHeader{}, sessionfile.IOError(op, r.path, err)
 	}
 	switch {
 	case r.isCompressed():
@@ -162,8 +163,8 @@ func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) e
 	return err
 }
 
-func (h *header) result() segno.SessionHeader {
-	out := segno.SessionHeader{Dir: h.dir, Turns: -1, End: h.end}
+func (h *header) result() transcript.SessionHeader {
+	out := transcript.SessionHeader{Dir: h.dir, Turns: -1, End: h.end}
 	if h.history.dir != "" {
 		out.Dir = h.history.dir
 	}
@@ -181,15 +182,15 @@ func (h *header) result() segno.SessionHeader {
 
 // lineageHeader returns the header of a session whose beginning is in other rollouts. Offsets of
 // positions count bytes of the whole lineage.
-func (c *Transcripts) lineageHeader(ctx context.Context, op string, file segno.SessionFile, h *header) (segno.SessionHeader, error) {
+func (c *Transcripts) lineageHeader(ctx context.Context, op string, file transcript.SessionFile, h *header) (transcript.SessionHeader, error) {
 	s, err := c.open(ctx, op, segno.Source{Session: file.Session, Path: file.Path})
 	if err != nil {
-		return segno.SessionHeader{}, err
+		return transcript.SessionHeader{}, err
 	}
 	defer s.close()
 	all := &header{most: h.most}
 	if err := all.read(ctx, s, s.size); err != nil {
-		return segno.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
+		return transcript.SessionHeader{}, sessionfile.IOError(op, file.Path, err)
 	}
 	out := all.result()
 	if title := h.result().Title; title != "" {

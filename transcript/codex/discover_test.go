@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/codex"
 )
 
@@ -35,7 +36,7 @@ func TestSessionsAndHeaders(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "notes.jsonl"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var files []segno.SessionFile
+	var files []transcript.SessionFile
 	var failed []error
 	for f, err := range c.Sessions(ctx) {
 		if err != nil {
@@ -47,7 +48,7 @@ func TestSessionsAndHeaders(t *testing.T) {
 	if len(files) != 1 || files[0].Session != firstID || len(failed) != 1 || segno.KindOf(failed[0]) != segno.KindInvalid {
 		t.Fatalf("listed %+v, %v", files, failed)
 	}
-	want := segno.SessionHeader{Dir: "/srv/proj", Title: "hello", Turns: 1, End: int64(len(meta + turn))}
+	want := transcript.SessionHeader{Dir: "/srv/proj", Title: "hello", Turns: 1, End: int64(len(meta + turn))}
 	for _, content := range []string{meta + turn, meta + turn + `{"torn`} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

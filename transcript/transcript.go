@@ -1,14 +1,19 @@
-package segno
+// Package transcript has the abilities of a [segno.Transcript] beyond reading and cutting one
+// session: listing the sessions of a machine, capturing many turns at once, and writing a
+// session back. There is one directory per agent below it.
+package transcript
 
 import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/dalsegno/segno"
 )
 
 // SessionFile is a session on the disk, as the directory that has it shows it.
 type SessionFile struct {
-	Session  SessionID
+	Session  segno.SessionID
 	Path     string
 	Bytes    int64
 	Modified time.Time
@@ -24,43 +29,35 @@ type SessionHeader struct {
 	End int64
 }
 
-// Discovery is the ability of a [Transcript] to list the sessions on this machine.
+// Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.
 type Discovery interface {
 	// Sessions yields the agent's sessions in no order, without opening a file. A session
 	// that cannot be one of the agent's (a FIFO, a link that leads out of the agent's
-	// directory) or that cannot be read is yielded as an [Error] that names it, and the list goes on.
+	// directory) or that cannot be read is yielded as an [segno.Error] that names it, and the list goes on.
 	Sessions(ctx context.Context) iter.Seq2[SessionFile, error]
 	// Header reads a session of at most the given number of bytes whole, and only the
 	// beginning and the end of a larger one: no more than 128 KiB.
 	Header(ctx context.Context, file SessionFile, most int64) (SessionHeader, error)
 	// Running returns the sessions that a process has open, and the process, -1 if it is not known.
-	Running(ctx context.Context) map[SessionID]int
+	Running(ctx context.Context) map[segno.SessionID]int
 	// Retention returns the age, counted from the last change, at which the agent may delete a
 	// session. ok is false if the agent deletes none.
 	Retention() (age time.Duration, ok bool)
 }
 
-// ManyCommitter is the ability of a [Store] to make several commits durable at once, at the cost of
-// one.
-type ManyCommitter interface {
-	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns the
-	// head after the last one. Other writers wait meanwhile, so a caller passes no more than a hundred.
-	CommitAll(ctx context.Context, commits []Commit) (Head, error)
-}
-
-// Restorer is the ability of a [Transcript] to write a session back that the agent no longer has.
+// Restorer is the ability of a [segno.Transcript] to write a session back that the agent no longer has.
 type Restorer interface {
 	// Restore writes the bytes of p and its sidecars, exactly as they were captured, to where
-	// the agent looks for the session in dir. The error is [KindConflict] if the agent has
+	// the agent looks for the session in dir. The error is [segno.KindConflict] if the agent has
 	// anything of that name with other bytes. Nothing is written then.
-	Restore(ctx context.Context, p Position, dir string, o Objects) (Source, error)
+	Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error)
 }
 
-// TurnCapturer is the ability of a [Transcript] to capture several turns at once.
+// TurnCapturer is the ability of a [segno.Transcript] to capture several turns at once.
 type TurnCapturer interface {
 	// CaptureTurns is Capture, except that Earlier has all completed turns behind prev before
 	// the newest one, and Follows is the leaf before the oldest of them. If of is not nil, the
 	// session is a fork of a session at that position: the log of the new position may then
 	// refer to the log of of, which is in o, as that of CaptureCut.
-	CaptureTurns(ctx context.Context, src Source, prev, of *Position, o Objects, b Batch, known func(leaf string) bool) (Captured, error)
+	CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error)
 }

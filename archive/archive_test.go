@@ -297,7 +297,11 @@ func TestOtherPrograms(t *testing.T) {
 	run(dir, "unzip", "-tq", name)
 	run(dir, "python3", "-m", "zipfile", "-t", name)
 	run(dir, "unzip", "-q", name, "-d", "out")
-	run(filepath.Join(dir, "out"), "sha256sum", "-c", "--strict", "--quiet", "SHA256SUMS")
+	sums := []string{"sha256sum"}
+	if _, err := exec.LookPath(sums[0]); err != nil {
+		sums = []string{"shasum", "-a", "256"} // macOS
+	}
+	run(filepath.Join(dir, "out"), sums[0], append(sums[1:], "-c", "--strict", "SHA256SUMS")...)
 	run(dir, "unzip", "-tq", zstd, "agents/*/workspace/*")
 }
 

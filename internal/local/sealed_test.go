@@ -411,42 +411,46 @@ func TestSealWithSSH(t *testing.T) {
 	}
 }
 
-// TestEveryFailureOfAConversion lets each disk operation of seal and unseal fail, once and permanently. The store is whole
+// TestEveryFailureOfAConversion lets a sample of the disk operations of seal and unseal fail, once and permanently. The store is whole
 // in one of the two forms, and the next command finds nothing of the conversion.
 func TestEveryFailureOfAConversion(t *testing.T) {
 	g, _ := threeTurns(t)
 	key := g.keyFile("key")
 	before := g.records()
-	for _, forever := range []bool{false, true} {
-		for _, unseal := range []bool{false, true} {
-			for n, done := 0, false; !done; n++ {
-				if g.isSealed() != unseal {
-					if unseal {
-						g.seal(key)
-					} else if _, err := g.place.UnsealStore(t.Context(), nil); err != nil {
-						t.Fatal(err)
-					}
-				}
+	convert := func(unseal bool, fsys vfs.FS) (err error) {
+		place := g.place
+		place.FS = fsys
+		if unseal {
+			_, err = place.UnsealStore(t.Context(), nil)
+		} else {
+			_, err = place.SealStore(t.Context(), local.SealOptions{KeyFile: key})
+		}
+		return err
+	}
+	for _, unseal := range []bool{false, true} {
+		prepare := func() {
+			if g.isSealed() != unseal {
+				g.must(convert(!unseal, nil))
+			}
+		}
+		prepare()
+		complete := faultfs.FailAt(-1)
+		g.must(convert(unseal, complete.Wrap(vfs.OS)))
+		if g.isSealed() == unseal {
+			t.Fatal("nothing was converted")
+		}
+		for _, n := range faultfs.Sample(complete.Trace()) {
+			for _, forever := range []bool{false, true} {
+				prepare()
 				faults := faultfs.FailAt(n)
 				faults.Forever = forever
-				place := g.place
-				place.FS = faults.Wrap(vfs.OS)
-				var err error
-				if unseal {
-					_, err = place.UnsealStore(t.Context(), nil)
-				} else {
-					_, err = place.SealStore(t.Context(), local.SealOptions{KeyFile: key})
-				}
-				if done = !faults.Fired(); done && err != nil || !done && err == nil {
+				if err := convert(unseal, faults.Wrap(vfs.OS)); !faults.Fired() || err == nil {
 					t.Fatalf("unseal %v, operation %d of %v: %v", unseal, n, faults.Trace(), err)
 				}
 				if after := g.records(); after != before {
 					t.Fatalf("unseal %v, operation %d: before:\n%s\nafter:\n%s", unseal, n, before, after)
 				}
 				g.wantNothingConverting()
-				if done && g.isSealed() == unseal {
-					t.Fatal("nothing was converted")
-				}
 			}
 		}
 	}

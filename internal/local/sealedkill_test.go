@@ -34,7 +34,11 @@ func sealUntilKilled(dir string) {
 // TestKilledInMidConversion repeatedly kills a process that seals and unseals. The next command finds one of the two forms,
 // whole, and completes or undoes the conversion.
 func TestKilledInMidConversion(t *testing.T) {
+	t.Parallel() // it mostly waits
 	kills := 20
+	if testing.Short() {
+		kills = 5
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
 		kills = 1000
 	}

@@ -131,18 +131,21 @@ func TestForkedSessionsShareTheirBytes(t *testing.T) {
 	if second.Thread == first.Thread || second.Turns != 1 {
 		t.Errorf("the fork was kept as %+v", second)
 	}
+	shared := map[segno.Hash]bool{}
+	err = store.Transcripts()[claude.Agent].Trace(ctx, *first.At, store.Objects(), func(name segno.Hash) bool {
+		shared[name] = true
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var own int
 	err = store.Transcripts()[claude.Agent].Trace(ctx, *second.At, store.Objects(), func(name segno.Hash) bool {
 		data, err := store.Objects().Get(ctx, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		isShared := false
-		_ = store.Transcripts()[claude.Agent].Trace(ctx, *first.At, store.Objects(), func(other segno.Hash) bool {
-			isShared = isShared || other == name
-			return true
-		})
-		if !isShared {
+		if !shared[name] {
 			own += len(data)
 		}
 		return true

@@ -55,28 +55,36 @@ func village(t *testing.T) *archive.Reader {
 	return f.open(name)
 }
 
-// TestAFailedUnpackLeavesNothing fails each operation in turn, alone and with all that follow,
+// TestAFailedUnpackLeavesNothing fails a sample of the operations, alone and with all that follow,
 // for an archive with one agent and for one with two.
 func TestAFailedUnpackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	_, r := sample(t)
 	for name, r := range map[string]*archive.Reader{"one agent": r, "two agents": village(t)} {
-		complete := newTarget(t)
-		_, err := pack.Unpack(t.Context(), r, complete.into())
-		must(t, err)
-		want := complete.outcome(t)
+		want, trace := complete(t, r)
 		for _, forever := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", forever ", forever), func(t *testing.T) { failEach(t, r, want, forever) })
+			t.Run(fmt.Sprint(name, ", forever ", forever), func(t *testing.T) { failSome(t, r, want, trace, forever) })
 		}
 	}
 }
 
-// failEach fails each operation of an unpack of r in turn, and all that follow if forever is
-// set. want is the outcome of a complete unpack.
-func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
+// complete returns the outcome of a complete unpack of r and its operations.
+func complete(t *testing.T, r *archive.Reader) (outcome, []string) {
+	t.Helper()
+	to, faults := newTarget(t), faultfs.FailAt(-1)
+	into := to.into()
+	into.FS = faults.Wrap(vfs.OS)
+	_, err := pack.Unpack(t.Context(), r, into)
+	must(t, err)
+	return to.outcome(t), faults.Trace()
+}
+
+// failSome fails a sample of the operations of an unpack of r, and all that follow if forever is
+// set. want is the outcome of a complete unpack, and trace has its operations.
+func failSome(t *testing.T, r *archive.Reader, want outcome, trace []string, forever bool) {
 	t.Parallel()
 	isComplete := func(o outcome) bool { return len(o.files) == len(want.files) && len(o.home) == len(want.home) }
-	for n := 0; ; n++ {
+	for _, n := range faultfs.Sample(trace) {
 		to := newTarget(t)
 		faults := faultfs.FailAt(n)
 		faults.Forever = forever
@@ -84,8 +92,7 @@ func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
 		into.FS = faults.Wrap(vfs.OS)
 		_, err := pack.Unpack(t.Context(), r, into)
 		if !faults.Fired() {
-			must(t, err)
-			return
+			t.Fatalf("operation %d was not reached: %v", n, err)
 		}
 		op := faults.Trace()[n]
 		left := to.outcome(t)
@@ -102,26 +109,27 @@ func failEach(t *testing.T, r *archive.Reader, want outcome, forever bool) {
 	}
 }
 
-// TestAFailedPackLeavesNothing fails each operation in turn.
+// TestAFailedPackLeavesNothing fails a sample of the operations.
 func TestAFailedPackLeavesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.say("alpha")
 	f.sidecars()
 	at := f.checkpoint("t", nil)
-	for n := 0; ; n++ {
+	failAt := func(n int) *faultfs.Faults {
 		faults, temp := faultfs.FailAt(n), t.TempDir()
 		_, cleanup, err := (&pack.Packer{Store: f.store, Temp: temp, FS: faults.Wrap(vfs.OS)}).State(t.Context(), at, pack.Options{})
-		if faults.Fired() && err == nil {
-			t.Errorf("operation %d (%s) failed without an error", n, faults.Trace()[n])
+		if faults.Fired() != (n >= 0) || (err == nil) == faults.Fired() {
+			t.Errorf("operation %d: %v; the operations were %v", n, err, faults.Trace())
 		}
 		must(t, cleanup())
 		if left := tree(t, temp); len(left) > 0 {
 			t.Errorf("operation %d: it left %v", n, left)
 		}
-		if !faults.Fired() {
-			break
-		}
+		return faults
+	}
+	for _, n := range faultfs.Sample(failAt(-1).Trace()) {
+		failAt(n)
 	}
 }
 
@@ -170,24 +178,18 @@ func unpackAndDie() int {
 	return 0
 }
 
-// TestAKilledUnpackIsRepeated kills a process at each of its operations, and unpacks again.
+// TestAKilledUnpackIsRepeated kills a process at a sample of its operations, and unpacks again.
 func TestAKilledUnpackIsRepeated(t *testing.T) {
 	t.Parallel()
 	f, _ := sample(t)
 	name, _ := f.pack(f.checkpoint("t", nil), pack.Options{})
-	complete := newTarget(t)
-	_, err := pack.Unpack(t.Context(), f.open(name), complete.into())
-	must(t, err)
-	want := complete.outcome(t)
-	for n := 0; ; n++ {
+	want, trace := complete(t, f.open(name))
+	for _, n := range faultfs.Sample(trace) {
 		to := newTarget(t)
 		cmd := exec.CommandContext(t.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), killAt+"="+strconv.Itoa(n), killArchive+"="+name, killDir+"="+to.dir, killHome+"="+to.home)
 		err := cmd.Run()
 		var exit *exec.ExitError
-		if err == nil {
-			break
-		}
 		if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 			t.Fatal(err)
 		}

@@ -1,0 +1,33 @@
+package faultfs_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+)
+
+// TestSample checks that a sample has the first operation, the last and each verb, and that it does not vary.
+func TestSample(t *testing.T) {
+	trace := []string{"mkdir: d"}
+	for range 100 {
+		trace = append(trace, "create: f", "write: f", "sync: f")
+	}
+	trace = append(trace, "rename: d", "syncdir: d")
+	t.Setenv("SEGNO_SOAK", "")
+	sample := faultfs.Sample(trace)
+	verbs := map[string]bool{}
+	for _, n := range sample {
+		verbs[trace[n]] = true
+	}
+	if len(verbs) != 6 || sample[0] != 0 || sample[len(sample)-1] != len(trace)-1 || len(sample) > 20 || !slices.IsSorted(sample) {
+		t.Errorf("the sample is %v", sample)
+	}
+	if again := faultfs.Sample(trace); !slices.Equal(again, sample) {
+		t.Errorf("the sample was %v and is %v", sample, again)
+	}
+	t.Setenv("SEGNO_SOAK", "1")
+	if whole := faultfs.Sample(trace); len(whole) != len(trace) {
+		t.Errorf("%d of %d operations are the whole", len(whole), len(trace))
+	}
+}

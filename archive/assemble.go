@@ -82,16 +82,7 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta := Metadata{Schema: Schema, Created: p.state.Created.UTC(), Agents: []string{}, Caller: p.state.Caller}
-	for i, a := range m.Agents {
-		meta.Agents = append(meta.Agents, a.Name)
-		if i == 0 {
-			meta.SessionFormat = a.SessionFormat
-		} else if a.SessionFormat != meta.SessionFormat {
-			meta.SessionFormat = ""
-		}
-	}
-	metadata, err := canonical(&meta)
+	metadata, err := canonical(p.metadata())
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +118,26 @@ func (p *plan) top(o *WriteOptions) ([]small, error) {
 		}
 	}
 	return files, err
+}
+
+// metadata returns metadata.json.
+func (p *plan) metadata() *Metadata {
+	agents, format := describeAgents(p.manifest.Agents)
+	return &Metadata{Schema: Schema, Created: p.state.Created.UTC(), SessionFormat: format, Agents: agents, Caller: p.state.Caller}
+}
+
+// describeAgents returns the names of agents, and the format of their sessions if all have the same.
+func describeAgents(list []AgentInfo) (names []string, format string) {
+	names = []string{}
+	for i, a := range list {
+		names = append(names, a.Name)
+		if i == 0 {
+			format = a.SessionFormat
+		} else if a.SessionFormat != format {
+			format = ""
+		}
+	}
+	return names, format
 }
 
 // writeTo writes the whole archive.

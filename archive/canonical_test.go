@@ -100,7 +100,7 @@ func TestParseCanonicalRefusesOtherForms(t *testing.T) {
 		"null": "null", "nothing": "", "a list": "[]", "null for a list": strings.Replace(whole, `[{"name":"a"}]`, "nul", 1),
 		"no list": strings.Replace(whole, `"agents":[{"name":"a"}],`, "", 1), "a comma at the end": strings.Replace(whole, `[1,2]`, `[1,2,]`, 1),
 		"an open string": whole[:len(whole)-3], "a raw line end in a string": strings.Replace(whole, "quiet", "qui\net", 1), "bytes that are not UTF-8": strings.Replace(whole, "quiet", "\xff", 1),
-		"an element for a list": strings.Replace(whole, `[{"name":"a"}]`, `{"name":"a"}`, 1), "many elements": `{"agents":[` + strings.Repeat("{},", maxList+1) + `{}],"entries":[],"schema":"ckpt/1"}`,
+		"an element for a list": strings.Replace(whole, `[{"name":"a"}]`, `{"name":"a"}`, 1), "many elements": `{"agents":[` + strings.Repeat("{},", maxElements+1) + `{}],"entries":[],"schema":"ckpt/1"}`,
 	} {
 		if err := parseCanonical([]byte(text), new(Manifest)); err == nil {
 			t.Errorf("%s is accepted", what)

@@ -78,13 +78,16 @@ func (c *compressor) run(ctx context.Context, items []*item, bodies []vfs.File) 
 		})
 	}
 	group.Wait()
-	slices.SortFunc(c.findings, func(a, b secret.Finding) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Fingerprint, b.Fingerprint))
-	})
 	if failure == nil {
 		failure = ctx.Err()
 	}
 	return failure
+}
+
+func sortFindings(list []secret.Finding) {
+	slices.SortFunc(list, func(a, b secret.Finding) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Record, b.Record), cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Fingerprint, b.Fingerprint))
+	})
 }
 
 // work takes items from the queue until it is empty.

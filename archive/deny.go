@@ -29,9 +29,13 @@ var abilityNames = strings.Fields(`settings.json settings.local.json auth.json c
 // can name any directory as the repository, and its configuration runs programs.
 var deniedPlaces = strings.Fields(`.ssh .aws .gnupg .azure .kube .config/gcloud .config/gh .docker/config.json .claude/settings.json
 	.claude/settings.local.json .claude/hooks .claude/agents .claude/commands .claude/plugins .claude/skills .claude/.credentials.json
-	.mcp.json .codex .gemini/settings.json .gemini/oauth_creds.json .cursor/mcp.json .cursor/hooks.json .vscode/tasks.json
-	.vscode/settings.json .vscode/launch.json .idea/runConfigurations .husky .githooks .git
-	.devcontainer/devcontainer.json`)
+	.claude-plugin .mcp.json .codex .agents/skills .gemini/settings.json .gemini/oauth_creds.json .gemini/commands .gemini/extensions
+	.gemini/skills .qwen/settings.json .cursor/mcp.json .cursor/hooks.json .cursor/hooks .cursor/skills .github/hooks .github/skills
+	.vscode/tasks.json .vscode/settings.json .vscode/launch.json .vscode/mcp.json .idea/runConfigurations .zed .husky .githooks .git
+	.opencode .roo/mcp.json .kiro/settings .kiro/hooks .amazonq/mcp.json .aider.conf.yml .crush.json .devcontainer.json`)
+
+// startNames are files that run code when an agent or an editor starts, wherever they are.
+var startNames = strings.Fields(`devcontainer.json opencode.json opencode.jsonc crush.json`)
 
 // denied says whether a path in a tier may not be in an archive.
 func denied(tier Tier, name string) bool {
@@ -40,7 +44,7 @@ func denied(tier Tier, name string) bool {
 	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
 		return true
 	}
-	if tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
+	if slices.Contains(startNames, base) || tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
 		return true
 	}
 	around := "/" + folded + "/"
@@ -69,10 +73,17 @@ func matches(name string) func(pattern string) bool {
 
 // instructionNames are files that agents read as instructions.
 var instructionNames = strings.Fields(`claude.md claude.local.md agents.md agents.override.md gemini.md soul.md .cursorrules .windsurfrules
-	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md`)
+	.clinerules copilot-instructions.md semantic_memory.md episodic_memory.md agent.md qwen.md crush.md .goosehints guidelines.md`)
+
+// instructionPlaces are directories of such files.
+var instructionPlaces = strings.Fields(`.claude/rules .cursor/rules .clinerules .windsurf/rules .roo/rules .kiro/steering .amazonq/rules
+	.github/instructions .github/agents .github/prompts .junie`)
 
 // IsInstruction says whether an agent that works in the directory will read a file, whose path
 // is relative to it, as words that it should follow.
 func IsInstruction(name string) bool {
-	return slices.Contains(instructionNames, strings.ToLower(path.Base(name))) || strings.Contains("/"+strings.ToLower(name), "/.cursor/rules/")
+	folded := fold(name)
+	return slices.Contains(instructionNames, path.Base(folded)) || slices.ContainsFunc(instructionPlaces, func(place string) bool {
+		return strings.Contains("/"+folded, "/"+place+"/")
+	})
 }

@@ -33,7 +33,8 @@ type forgery struct {
 	centrals [][]byte
 	end      []byte
 
-	delta *Delta
+	delta          *Delta
+	changeMetadata func(*Metadata)
 	// rewriteManifest and rewriteSums change the documents before they are packed.
 	rewriteManifest, rewriteSums func([]byte) []byte
 }
@@ -62,7 +63,12 @@ func (f *forgery) pack(files [][2]string) {
 	if f.rewriteManifest != nil {
 		manifest = f.rewriteManifest(manifest)
 	}
-	metadata, _ := canonical(&Metadata{Schema: Schema, Agents: []string{"a"}})
+	names, format := describeAgents(f.manifest.Agents)
+	meta := Metadata{Schema: Schema, SessionFormat: format, Agents: names}
+	if f.changeMetadata != nil {
+		f.changeMetadata(&meta)
+	}
+	metadata, _ := canonical(&meta)
 	tops := []namedData{{metadataName, metadata}, {manifestName, manifest}}
 	var delta [][2]string
 	if f.delta != nil {
@@ -254,6 +260,8 @@ func forgeries() map[string][]byte {
 		"white-space":    rewritten(func(b []byte) []byte { return append(b, '\n') }, nil),
 		"sums":           rewritten(nil, func(b []byte) []byte { return bytes.Replace(b, []byte("file"), []byte("feel"), 1) }),
 	}
+	all["metadata-agents"] = described(func(m *Metadata) { m.Agents = []string{"a", "b"} })
+	all["metadata-format"] = described(func(m *Metadata) { m.SessionFormat = "codex-v1" })
 	all["negative-size"] = forge(func(m *Manifest) { m.Entries[0].Size = -1 }, one).bytes()
 	all["manifest-size"] = forge(func(m *Manifest) { m.Entries[0].Size = 9 }, one).bytes()
 	all["newer-format"] = forge(func(m *Manifest) { m.Schema = "ckpt/2" }, one).bytes()
@@ -283,6 +291,15 @@ func overlap(f *forgery) {
 	f.headers = append(f.headers, second)
 	f.locals, f.data = append(f.locals, nil), append(f.data, nil)
 	f.seal()
+}
+
+// described has other metadata.
+func described(change func(*Metadata)) []byte {
+	one := [2]string{victim, "content\n"}
+	f := forge(nil, one)
+	f.changeMetadata = change
+	f.pack([][2]string{one})
+	return f.bytes()
 }
 
 func rewritten(manifest, sums func([]byte) []byte) []byte {

@@ -13,29 +13,39 @@ const maxHops = 40
 // checkLinks checks that no link leads out of its agent's workspace, not even through
 // another link.
 func checkLinks(links []Link) error {
-	targets := targetsOf(links)
+	r := newLinkResolver(links)
 	for _, l := range links {
-		if err := checkLink(targets, l); err != nil {
+		if err := r.check(l); err != nil {
 			return fmt.Errorf("link %q: %w", l.Path, err)
 		}
 	}
 	return nil
 }
 
-func targetsOf(links []Link) map[string]string {
-	targets := make(map[string]string, len(links))
-	for _, l := range links {
-		targets[l.Path] = l.Target
-	}
-	return targets
+// maxLinkSteps bounds the work for all links of an archive: a link can lead through 40 others with
+// hundreds of elements each, which it is enough to do for some of them.
+const maxLinkSteps = 1 << 24
+
+// A linkResolver follows the links of an archive.
+type linkResolver struct {
+	targets map[string]string // by path
+	steps   int               // that are left
 }
 
-func checkLink(targets map[string]string, l Link) error {
+func newLinkResolver(links []Link) *linkResolver {
+	r := &linkResolver{targets: make(map[string]string, len(links)), steps: maxLinkSteps}
+	for _, l := range links {
+		r.targets[l.Path] = l.Target
+	}
+	return r
+}
+
+func (r *linkResolver) check(l Link) error {
 	if l.Target == "" || path.IsAbs(l.Target) || len(l.Target) > maxNameBytes || strings.ContainsAny(l.Target, "\\:\x00") {
 		return errors.New("its target is not relative")
 	}
 	agent, _, _, _ := splitPath(l.Path)
-	return resolve(targets, "agents/"+agent+"/workspace", l.Path)
+	return r.resolve("agents/"+agent+"/workspace", l.Path)
 }
 
 // splitLinks returns the links of a workspace that an archive can have, and the others. A
@@ -45,9 +55,9 @@ func splitLinks(links []Link) (kept, unsafe []Link) {
 	const rounds = 16
 	kept = links
 	for range rounds {
-		targets, safe := targetsOf(kept), make([]Link, 0, len(kept))
+		r, safe := newLinkResolver(kept), make([]Link, 0, len(kept))
 		for _, l := range kept {
-			if checkLink(targets, l) == nil {
+			if r.check(l) == nil {
 				safe = append(safe, l)
 			} else {
 				unsafe = append(unsafe, l)
@@ -63,29 +73,36 @@ func splitLinks(links []Link) (kept, unsafe []Link) {
 
 // resolve follows a path as the kernel does, and returns an error if it leaves root. A path
 // that goes in a circle or does not exist leads nowhere and is allowed.
-func resolve(targets map[string]string, root, name string) error {
+func (r *linkResolver) resolve(root, name string) error {
 	todo := strings.Split(strings.TrimPrefix(name, root+"/"), "/")
-	at := root
+	at, depth := root, 0
 	for hops := 0; len(todo) > 0; {
+		if r.steps--; r.steps < 0 {
+			return errors.New("the links lead through too many others")
+		}
 		e := todo[0]
 		todo = todo[1:]
 		switch e {
 		case "", ".":
 			continue
 		case "..":
-			if at == root {
+			if depth == 0 {
 				return errors.New("it leads out of its workspace")
 			}
-			at = path.Dir(at)
+			at, depth = path.Dir(at), depth-1
 			continue
 		}
+		if depth++; depth > maxDepth {
+			return fmt.Errorf("it leads deeper than %d levels", maxDepth)
+		}
 		at += "/" + e
-		if target, ok := targets[at]; ok {
+		if target, ok := r.targets[at]; ok {
 			if hops++; hops > maxHops {
 				return nil
 			}
-			at = path.Dir(at)
+			at, depth = path.Dir(at), depth-1
 			todo = append(strings.Split(target, "/"), todo...)
+			r.steps -= len(todo)
 		}
 	}
 	return nil

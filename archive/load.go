@@ -104,6 +104,19 @@ func (r *Reader) Load(ctx context.Context, into Into) (*Loaded, error) {
 	return l.loaded, nil
 }
 
+// Check returns the error with which Load refuses the archive before it reads a file, and writes
+// nothing.
+func (r *Reader) Check(into Into) error {
+	if into.Base != nil {
+		if err := r.UseBase(into.Base); err != nil {
+			return err
+		}
+	}
+	l := &loader{r: r, into: &into, loaded: &Loaded{}}
+	l.choose()
+	return l.check()
+}
+
 func loadKind(err error) segno.Kind {
 	var pathError *fs.PathError
 	switch {
@@ -190,10 +203,12 @@ func (l *loader) check() error {
 		most = DefaultMaxBytes
 	}
 	if l.total > most {
-		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most)
+		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes, more than the limit of %d", l.total, most).
+			WithHint("allow more with --max-size if you trust the author")
 	}
 	if free, err := FreeSpace(filepath.Dir(filepath.Clean(dir))); err == nil && l.total > free {
-		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free)
+		return segno.Errorf(segno.KindRefused, "load archive", dir, "the files have %d bytes and the disk has %d free", l.total, free).
+			WithHint("make space, or load to another disk")
 	}
 	switch there, err := os.ReadDir(dir); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -206,7 +206,11 @@ const (
 
 // check checks that m describes a state that can be loaded.
 func (m *Manifest) check() error {
+	if len(m.Agents) > maxAgents {
+		return fmt.Errorf("it has more than %d agents", maxAgents)
+	}
 	names := newNameSet(len(m.Entries))
+	names.mostDirs = maxEntries
 	agents := newNameSet(len(m.Agents))
 	for i, a := range m.Agents {
 		if strings.Contains(a.Name, "/") {
@@ -296,6 +300,9 @@ func (m *Manifest) checkPath(name string, tier Tier, names *nameSet) error {
 func (m *Manifest) checkOthers(names *nameSet) error {
 	if len(m.Dirs)+len(m.Links) > maxEntries {
 		return fmt.Errorf("it has more than %d directories and links", maxEntries)
+	}
+	if len(m.Omitted) > maxEntries {
+		return fmt.Errorf("it lists more than %d files that were left out", maxEntries)
 	}
 	for i, d := range m.Dirs {
 		_, tier, _, _ := splitPath(d)

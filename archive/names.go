@@ -125,6 +125,8 @@ func isASCII(s string) bool {
 type nameSet struct {
 	files map[string]string // folded → as given
 	dirs  map[string]bool   // folded
+	// mostDirs bounds the directories; 0 is no bound.
+	mostDirs int
 }
 
 // newNameSet returns a set with memory for n names.
@@ -161,6 +163,9 @@ func (s *nameSet) addParents(folded string) error {
 	}
 	if err := s.addParents(folded[:i]); err != nil {
 		return err
+	}
+	if s.mostDirs > 0 && len(s.dirs) == s.mostDirs {
+		return fmt.Errorf("the archive has more than %d directories", s.mostDirs)
 	}
 	s.dirs[folded[:i]] = true
 	return nil

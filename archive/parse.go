@@ -34,14 +34,16 @@ func parseCanonical(data []byte, v any) error {
 	return nil
 }
 
-// maxList bounds the memory that a short document can ask for.
-const maxList = 1 << 20
+// maxElements bounds the elements of all lists of a document, and so the memory that a short one can
+// ask for.
+const maxElements = 1 << 20
 
 // A canonicalParser reads a document from left to right. Strings without escapes share the
 // document's memory.
 type canonicalParser struct {
-	form canonicalForm
-	rest string
+	form     canonicalForm
+	rest     string
+	elements int // of all lists so far
 }
 
 func (p *canonicalParser) take(c byte) bool {
@@ -114,7 +116,8 @@ func (p *canonicalParser) list(v reflect.Value) error {
 	if p.take(']') {
 		return nil
 	}
-	for n := 0; n < maxList; n++ {
+	for n := 0; p.elements < maxElements; n++ {
+		p.elements++
 		v.Grow(1)
 		v.SetLen(n + 1)
 		if err := p.value(v.Index(n)); err != nil {
@@ -124,7 +127,7 @@ func (p *canonicalParser) list(v reflect.Value) error {
 			return p.expect(']')
 		}
 	}
-	return fmt.Errorf("a list has more than %d elements", maxList)
+	return fmt.Errorf("the lists have more than %d elements", maxElements)
 }
 
 func (p *canonicalParser) object(v reflect.Value) error {

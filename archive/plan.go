@@ -139,8 +139,12 @@ func (p *plan) omit(name, why string, size int64) {
 // printable is a path as text: canonical JSON has no other bytes.
 func printable(name string) string { return strings.ToValidUTF8(segno.QuotePath(name), "�") }
 
-// judge decides about the secrets that were found.
+// judge decides about the secrets that were found in contents, and searches all else.
 func (p *plan) judge(findings []secret.Finding, o *WriteOptions) error {
+	findings, err := p.search(findings, o)
+	if err != nil {
+		return err
+	}
 	digest := o.Scanner.Digest()
 	report := &SecretReport{Rules: "sha256:" + hex.EncodeToString(digest[:])}
 	var refused []secret.Finding

@@ -9,13 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
 
 // Limits of an archive that is read.
 const (
-	maxEntries  = 200_000
+	maxEntries  = 200_000 // also of directories
+	maxAgents   = 1_000
 	maxManifest = 64 << 20
 	maxMetadata = 1 << 20
 	// maxTop is how many files an archive has beside the entries.
@@ -54,24 +56,37 @@ type Reader struct {
 // Open opens an archive. The error has KindCorrupt if the file is not an archive of this
 // format in every byte that was looked at, and KindNotFound if it is not there.
 func Open(path string) (*Reader, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	var r *Reader
-	if err == nil {
-		r, err = NewReader(f, info.Size())
-	}
+	r, err := NewReader(f, info.Size())
 	if err != nil {
 		f.Close()
 		return nil, openError(path, err)
 	}
 	r.closer = f
 	return r, nil
+}
+
+// openRegular opens a file. It does not open a named pipe, which would wait for a writer.
+func openRegular(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if info, err = f.Stat(); err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
 }
 
 func openError(path string, err error) error {
@@ -156,7 +171,7 @@ func (r *Reader) checkDirectory(n int, offset, size int64) error {
 	if n > maxEntries+maxTop {
 		return fmt.Errorf("it has %d files, more than %d", n, maxEntries)
 	}
-	if size > int64(n)*(centralSize+maxNameBytes+32) {
+	if size > int64(n)*(centralSize+32)+maxManifest { // the manifest has all names, too
 		return errors.New("the directory is larger than its files need")
 	}
 	directory, err := r.read(nil, offset, size)
@@ -334,6 +349,10 @@ func (r *Reader) checkPlan() error {
 	}
 	if err := r.findSources(first); err != nil {
 		return err
+	}
+	// No signature covers the metadata, so they must not contradict what one covers.
+	if names, format := describeAgents(m.Agents); !slices.Equal(r.metadata.Agents, names) || r.metadata.SessionFormat != format {
+		return fmt.Errorf("%s names other agents or another format of their sessions than the manifest", metadataName)
 	}
 	return m.check()
 }

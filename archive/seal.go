@@ -21,7 +21,7 @@ const ageMagic = "age-encryption.org/v1\n"
 
 // IsSealed says whether a file is encrypted.
 func IsSealed(path string) (bool, error) {
-	f, err := os.Open(path)
+	f, _, err := openRegular(path)
 	if err != nil {
 		return false, openError(path, err)
 	}
@@ -45,11 +45,11 @@ func ParseIdentities(file []byte) ([]age.Identity, error) { return agekey.ParseI
 // OpenSealed opens an encrypted archive. The error has KindRefused if none of the identities
 // can.
 func OpenSealed(path string, identities ...age.Identity) (*Reader, error) {
-	f, err := os.Open(path)
+	f, info, err := openRegular(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	r, err := openSealed(f, identities)
+	r, err := openSealed(f, info.Size(), identities)
 	if err != nil {
 		f.Close()
 		var no *age.NoIdentityMatchError
@@ -63,12 +63,8 @@ func OpenSealed(path string, identities ...age.Identity) (*Reader, error) {
 	return r, nil
 }
 
-func openSealed(f *os.File, identities []age.Identity) (*Reader, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	plain, size, err := age.DecryptReaderAt(f, info.Size(), identities...)
+func openSealed(f *os.File, length int64, identities []age.Identity) (*Reader, error) {
+	plain, size, err := age.DecryptReaderAt(f, length, identities...)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}

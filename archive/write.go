@@ -96,7 +96,11 @@ type CheckpointSecretError struct {
 
 func (e *CheckpointSecretError) Error() string {
 	f := e.Findings[0]
-	text := fmt.Sprintf("%s:%d contains %s (%s, fingerprint %s)", segno.QuotePath(f.Path), f.Record, f.About, f.Sample, f.Fingerprint)
+	place := segno.QuotePath(f.Path)
+	if f.Record > 0 {
+		place += fmt.Sprintf(":%d", f.Record)
+	}
+	text := fmt.Sprintf("%s contains %s (%s, fingerprint %s)", place, f.About, f.Sample, f.Fingerprint)
 	if n := len(e.Findings) - 1; n > 0 {
 		text += fmt.Sprintf(" and %d more", n)
 	}

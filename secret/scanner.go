@@ -71,7 +71,7 @@ func (s *Scanner) Digest() [sha256.Size]byte { return s.digest }
 // A Finding is a place where a secret is.
 type Finding struct {
 	Path   string `json:"path"`   // as it was given to Start
-	Record int    `json:"record"` // the line, from 1 on; in JSON lines the record
+	Record int    `json:"record"` // the line, from 1 on; in JSON lines the record; 0 if it is not in the content
 	Rule   string `json:"rule"`
 	About  string `json:"about"` // the kind of secret, for a person
 	// Sample is the value's beginning and length, enough to recognise it and too little

@@ -63,7 +63,8 @@ func (a *app) archivePath(arg string) (string, os.FileInfo, error) {
 	case err != nil:
 		return "", nil, segno.NewError(segno.KindIO, "open archive", path, err)
 	case !info.Mode().IsRegular():
-		return "", nil, segno.Errorf(segno.KindInvalid, "open archive", path, "it is not a regular file")
+		return "", nil, segno.Errorf(segno.KindInvalid, "open archive", path, "it is not a regular file").
+			WithHint("name an archive that 'segno pack' wrote; copy what comes from a pipe to a file first")
 	}
 	return path, info, nil
 }
@@ -134,11 +135,12 @@ func (a *app) readSmallFile(op, name string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, segno.NewError(segno.KindNotFound, op, path, nil)
+		return nil, segno.NewError(segno.KindNotFound, op, path, nil).WithHint("name an existing file")
 	case err != nil:
 		return nil, segno.NewError(segno.KindIO, op, path, err)
 	case !info.Mode().IsRegular() || info.Size() > maxSmallFile:
-		return nil, segno.Errorf(segno.KindInvalid, op, path, "it is not a regular file of at most %s", size(maxSmallFile))
+		return nil, segno.Errorf(segno.KindInvalid, op, path, "it is not a regular file of at most %s", size(maxSmallFile)).
+			WithHint("name a file of keys, one a line")
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -10,11 +10,15 @@ import (
 )
 
 // openDelta opens an archive and those that it is based on, as far as the flags name them. The bases
-// stay open until the process ends.
+// stay open until the process ends. An archive that needs no base ignores them, so that a script can
+// name them always.
 func (a *app) openDelta(path string, flags archiveFlags) (*archive.Reader, error) {
 	r, err := a.openArchive(path, flags.identity)
 	if err != nil {
 		return nil, err
+	}
+	if r.Delta() == nil {
+		return r, nil
 	}
 	var bases []*archive.Reader
 	for _, name := range flags.bases {
@@ -27,9 +31,6 @@ func (a *app) openDelta(path string, flags archiveFlags) (*archive.Reader, error
 			return nil, err
 		}
 		bases = append(bases, base)
-	}
-	if len(bases) > 0 && r.Delta() == nil {
-		return nil, usage(errors.New("--base is for a delta, and this archive has all of its files"))
 	}
 	return r, useBases(r, bases)
 }

@@ -273,9 +273,17 @@ func (a *app) explainPack(path string, err error) error {
 			a.notef("and %d more; --json lists all", len(found.Findings)-n)
 			break
 		}
-		a.notef("secret: %s:%d: %s (%s): %s  fingerprint %s", quotePath(f.Path), f.Record, inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+		a.notef("secret: %s: %s (%s): %s  fingerprint %s", findingPlace(f), inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
 	}
 	return segno.NewError(segno.KindRefused, "pack", path, secretsError{found}).WithHint(waysOn(found.Findings))
+}
+
+// findingPlace is the file and the line of a finding.
+func findingPlace(f secret.Finding) string {
+	if f.Record == 0 {
+		return quotePath(f.Path)
+	}
+	return fmt.Sprintf("%s:%d", quotePath(f.Path), f.Record)
 }
 
 // waysOn is the hint for findings: what the user can do depends on where they are.

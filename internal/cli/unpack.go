@@ -250,7 +250,11 @@ func (a *app) writeUnpacked(p *printer, name string, res *unpackResult) {
 	a.writeInstructions(p, res)
 	for _, x := range res.Agents {
 		if len(x.Command) > 0 {
-			p.linef("to continue with %s:\n  cd %s && %s", inline(x.Name), shellQuote(a.relativePath(x.Dir)), commandLine(x.Command))
+			dir := a.relativePath(x.Dir)
+			if a.relativePath(res.Dir) == "." {
+				dir = x.Dir // the directory in which the shell is was replaced
+			}
+			p.linef("to continue with %s:\n  cd %s && %s", inline(x.Name), shellQuote(dir), commandLine(x.Command))
 		}
 	}
 }
@@ -296,6 +300,9 @@ func (p *printer) skipped(list []archive.Omission) {
 
 // dryUnpack checks the archive and prints what unpack would make.
 func (a *app) dryUnpack(ctx context.Context, r *archive.Reader, res unpackResult, into pack.Into) error {
+	if err := r.Check(archive.Into{Dir: into.Dir, TrustSession: into.TrustSession, Ours: into.Ours, Tiers: into.Tiers, Agents: into.Agents, MaxBytes: into.MaxBytes}); err != nil {
+		return explainBadArchive(err)
+	}
 	if err := r.Verify(ctx, a.transfer("verifying")); err != nil {
 		return explainBadArchive(err)
 	}

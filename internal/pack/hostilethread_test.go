@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -83,6 +85,13 @@ func (p *parts) put(data string) string {
 // root gives the second commit another tree.
 func (p *parts) root(object string) {
 	p.edit("commits.jsonl", p.tree(1), p.put(object))
+}
+
+// sidecar gives the session of the first commit a file.
+func (p *parts) sidecar(name string) {
+	content := "touch /tmp/x\n"
+	list := p.put(fmt.Sprintf("segno-sidecars 1\n600 %d 1 blob %s %q\n", len(content), p.put(content), name))
+	p.edit("commits.jsonl", `,"version":"2.1.197"`, `,"sidecars":"`+list+`","version":"2.1.197"`)
 }
 
 // write makes an archive of the parts.
@@ -175,20 +184,27 @@ func TestHostileThreads(t *testing.T) {
 				}
 			}
 		},
-		"a tree that leads out":  func(p *parts) { p.root(treeHead + fileEntry(p, "f", "..", 0xa4, 0x03)) },
-		"a tree with a slash":    func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a/b", 0xa4, 0x03)) },
-		"a tree with a NUL":      func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a\x00b", 0xa4, 0x03)) },
-		"a name twice":           func(p *parts) { e := fileEntry(p, "f", "a", 0xa4, 0x03); p.root(treeHead + e + e) },
-		"credentials":            func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".env", 0xa4, 0x03)) },
-		"abilities":              func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".mcp.json", 0xa4, 0x03)) },
-		"a repository":           func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".git", 0xa4, 0x03)) },
-		"setuid":                 func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a", 0xed, 0x13)) },
-		"a link out":             func(p *parts) { p.root(treeHead + "s\x01l\x0b/etc/passwd") },
-		"a link up":              func(p *parts) { p.root(treeHead + "s\x01l\x02..") },
-		"a link through another": func(p *parts) { p.root(treeHead + "s\x01l\x06d/../x") },
-		"protected":              func(p *parts) { p.root(treeHead + "p\x01l\x01x") },
-		"not a tree":             func(p *parts) { p.root("x") },
-		"a newer tree":           func(p *parts) { p.root("segno tree 9\n") },
+		"a tree that leads out":     func(p *parts) { p.root(treeHead + fileEntry(p, "f", "..", 0xa4, 0x03)) },
+		"a tree with a slash":       func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a/b", 0xa4, 0x03)) },
+		"a tree with a NUL":         func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a\x00b", 0xa4, 0x03)) },
+		"a name twice":              func(p *parts) { e := fileEntry(p, "f", "a", 0xa4, 0x03); p.root(treeHead + e + e) },
+		"credentials":               func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".env", 0xa4, 0x03)) },
+		"abilities":                 func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".mcp.json", 0xa4, 0x03)) },
+		"a repository":              func(p *parts) { p.root(treeHead + fileEntry(p, "f", ".git", 0xa4, 0x03)) },
+		"setuid":                    func(p *parts) { p.root(treeHead + fileEntry(p, "f", "a", 0xed, 0x13)) },
+		"a link out":                func(p *parts) { p.root(treeHead + "s\x01l\x0b/etc/passwd") },
+		"a link up":                 func(p *parts) { p.root(treeHead + "s\x01l\x02..") },
+		"a link through another":    func(p *parts) { p.root(treeHead + "s\x01l\x06d/../x") },
+		"protected":                 func(p *parts) { p.root(treeHead + "p\x01l\x01x") },
+		"not a tree":                func(p *parts) { p.root("x") },
+		"a hook of the environment": func(p *parts) { p.sidecar("session-env/hook-0.sh") },
+		"settings of a session":     func(p *parts) { p.sidecar("tasks/settings.json") },
+		"servers of a session":      func(p *parts) { p.sidecar("session/.MCP.json") },
+		"sidecars of an agent that has none": func(p *parts) {
+			p.edit("commits.jsonl", `,"version":"2.1.197"`, `,"sidecars":"`+p.tree(0)+`","version":"2.1.197"`)
+			p.edit("commits.jsonl", `"session":{"agent":"claude"`, `"session":{"agent":"codex"`)
+		},
+		"a newer tree": func(p *parts) { p.root("segno tree 9\n") },
 		"more files than it says": func(p *parts) {
 			p.edit("commits.jsonl", `"files":1,"bytes":4`, `"files":9,"bytes":4`)
 		},
@@ -239,6 +255,18 @@ func TestOddThreads(t *testing.T) {
 		"a thread id with slashes": func(p *parts) {
 			p.edit("thread.json", `"id":"t"`, `"id":"../../\u001b[2J"`)
 		},
+		"a late time":   func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:02:00Z"`, `"9999-12-31T23:59:59.999999999Z"`) },
+		"an early time": func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:01:00Z"`, `"0001-01-01T00:00:00Z"`) },
+		"a zone":        func(p *parts) { p.edit("commits.jsonl", `"2026-03-01T12:01:00Z"`, `"2026-03-01T12:01:00+14:00"`) },
+		"a late thread": func(p *parts) {
+			p.files["thread.json"] = regexp.MustCompile(`"created":"[^"]*"`).ReplaceAllString(p.files["thread.json"], `"created":"9999-12-31T23:59:59Z"`)
+		},
+		"roots elsewhere": func(p *parts) {
+			p.files["commits.jsonl"] = regexp.MustCompile(`"(root|dir)":"[^"]*"`).ReplaceAllString(p.files["commits.jsonl"], `"$1":"/../../etc\u001b[2J/..//x"`)
+		},
+		"a label": func(p *parts) {
+			p.edit("thread.json", `"}`, `","pins":[{"checkpoint":"`+p.id(0)+`","name":"\u001b[2J\n../x"}]}`)
+		},
 		"a long line": func(p *parts) {
 			p.edit("commits.jsonl", `"kind":"turn",`, `"kind":"turn",`)
 			p.edit("commits.jsonl", `"agent":"claude",`, `"agent":"claude","prompt":"`+strings.Repeat("x", 10<<20)+`",`)
@@ -253,6 +281,9 @@ func TestOddThreads(t *testing.T) {
 			must(t, err)
 			if data, _ := os.ReadFile(filepath.Join(dir, "d/a")); string(data) != "two\n" || got.Commits != 2 {
 				t.Errorf("%q, %+v", data, got)
+			}
+			if again, err := m.importer().Thread(t.Context(), p.write(), pack.Into{Dir: dir, TrustSession: true}); err != nil || !again.WasComplete {
+				t.Errorf("again: %+v, %v", again, err)
 			}
 			must(t, check(t, m))
 		})

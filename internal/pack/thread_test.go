@@ -354,3 +354,23 @@ func TestASecretAcrossTwoObjects(t *testing.T) {
 		t.Errorf("the objects alone: %v", err)
 	}
 }
+
+// TestASecretAcrossObjectsOfTwoFiles has two files with the same beginning, of which only the
+// second continues with the rest of a secret.
+func TestASecretAcrossObjectsOfTwoFiles(t *testing.T) {
+	f := newFixture(t)
+	f.say("alpha")
+	const border = 1 << 20
+	beginning := strings.Repeat("out\n", border/4)[:border-21] + " ghp_a1B2c3D4e5F6a1B2"
+	for name, rest := range map[string]string{"x": "!\n", "y": "c3D4e5F6a1B2c3D4e5F6\n"} {
+		f.write(filepath.Dir(f.transcript()), sessionID+"/tool-results/"+name+".txt", beginning+rest)
+	}
+	f.checkpoint("t", nil)
+	state, cleanup, err := (&pack.Packer{Store: f.store, Temp: t.TempDir()}).ThreadState(t.Context(), "t", pack.Options{})
+	must(t, err)
+	defer func() { must(t, cleanup()) }()
+	_, err = archive.Write(t.Context(), filepath.Join(t.TempDir(), "thread.ckpt"), state, archive.WriteOptions{})
+	if !errors.As(err, new(*archive.CheckpointSecretError)) {
+		t.Errorf("error %v", err)
+	}
+}

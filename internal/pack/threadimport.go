@@ -142,10 +142,13 @@ func (x *threadImport) run(ctx context.Context, r *archive.Reader, agent string,
 	if err != nil {
 		return segno.NewError(segno.KindIO, opImport, into.Dir, err)
 	}
-	if x.t, err = newThreadReader(r, agent, archive.Thread); err == nil {
-		err = x.t.check(ctx)
+	if x.t, err = newThreadReader(r, agent, archive.Thread); err != nil {
+		return corrupt(err, dir)
 	}
-	if err != nil {
+	if err := x.checkSize(dir, into.MaxBytes); err != nil { // before the check reads the objects
+		return err
+	}
+	if err := x.t.check(ctx); err != nil {
 		return corrupt(err, dir)
 	}
 	if err := x.checkSize(dir, into.MaxBytes); err != nil {
@@ -181,7 +184,8 @@ func (x *threadImport) checkSize(dir string, most int64) error {
 		most = archive.DefaultMaxBytes
 	}
 	if total > most {
-		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes, more than the limit of %d", total, most)
+		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes, more than the limit of %d", total, most).
+			WithHint("allow more with --max-size if you trust the author")
 	}
 	above := filepath.Dir(dir)
 	for ; above != filepath.Dir(above); above = filepath.Dir(above) {
@@ -190,7 +194,8 @@ func (x *threadImport) checkSize(dir string, most int64) error {
 		}
 	}
 	if free, err := archive.FreeSpace(above); err == nil && total > free {
-		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes and the disk has %d free", total, free)
+		return segno.Errorf(segno.KindRefused, opImport, dir, "the thread has %d bytes and the disk has %d free", total, free).
+			WithHint("make space, or unpack on another disk")
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -399,12 +400,13 @@ func traceSession(ctx context.Context, w *threadWriter, p segno.Position) error 
 // transcripts returns the pieces of transcripts that are stored in several objects as one file each.
 // A value may go from one object into the next, and a line may.
 func (w *threadWriter) transcripts(ctx context.Context) (files []archive.File) {
-	done := map[segno.Hash]bool{}
+	done := map[string]bool{} // by all objects: two files can have the same beginning
 	add := func(run []segno.Hash) {
-		if len(run) < 2 || done[run[0]] {
+		key := fmt.Sprint(run)
+		if len(run) < 2 || done[key] {
 			return
 		}
-		done[run[0]] = true
+		done[key] = true
 		f := archive.File{Path: objectPath(run[0])}
 		for _, name := range run {
 			f.Size += w.kept[name]

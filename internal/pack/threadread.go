@@ -12,6 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -218,8 +219,30 @@ func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redac
 		if err := be.open("", vfs.OS).Trace(ctx, *p, threadObjects{t}, visit); err != nil {
 			return err
 		}
+		if err := t.checkSidecars(ctx, p); err != nil {
+			return err
+		}
 	}
 	return t.missing
+}
+
+// checkSidecars checks that the files beside a transcript are those that an archive may have: Claude
+// Code runs the files of session-env before each command.
+func (t *threadReader) checkSidecars(ctx context.Context, p *segno.Position) error {
+	if p.Sidecars.IsZero() {
+		return nil
+	}
+	if p.Agent != claude.Agent {
+		return fmt.Errorf("a session of %s has no files beside the transcript", p.Agent)
+	}
+	if t.missing != nil {
+		return t.missing
+	}
+	data, err := claude.FilterSidecars(ctx, threadObjects{t}, p.Sidecars, isAllowedSidecar)
+	if err == nil && segno.HashOf(data) != p.Sidecars {
+		err = errors.New("the files of its session are not those that an archive may have")
+	}
+	return err
 }
 
 // threadObjects are the objects of a thread in an archive.

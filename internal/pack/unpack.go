@@ -177,7 +177,7 @@ func (u *unpacker) resolveDir() error {
 		err = fs.ErrExist
 	}
 	if err != nil {
-		return segno.NewError(segno.KindConflict, "", "", err)
+		return segno.NewError(segno.KindConflict, "", "", err).WithHint("name a directory that does not exist")
 	}
 	there, err := os.ReadDir(u.out.Dir)
 	if err == nil && len(there) > 0 {
@@ -200,7 +200,7 @@ func (u *unpacker) publish(root string) (err error) {
 	}
 	if _, err := os.Lstat(dir); err == nil { // os.Rename does not replace a directory
 		if err := fsys.Remove(dir); err != nil { // it removes no directory that is not empty
-			return err
+			return taken(err)
 		}
 		defer func() {
 			if err != nil {
@@ -209,10 +209,18 @@ func (u *unpacker) publish(root string) (err error) {
 		}()
 	}
 	if err := fsys.Rename(root, dir); err != nil {
-		return err
+		return taken(err)
 	}
 	if err = fsys.SyncDir(filepath.Dir(dir)); err != nil && fsys.Rename(dir, root) != nil {
 		u.made.created = nil // Dir cannot be withdrawn, so its sessions stay, too
+	}
+	return err
+}
+
+// taken returns err, or KindConflict if another process made Dir in the meantime.
+func taken(err error) error {
+	if errors.Is(err, fs.ErrExist) { // also of a directory that is not empty
+		return segno.Errorf(segno.KindConflict, "", "", "another process made the directory").WithHint("name a directory that does not exist")
 	}
 	return err
 }

@@ -295,3 +295,47 @@ func TestACancelledUnpackLeavesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestUnpacksIntoOneDirectory runs several at once: one succeeds, and the others are told why not.
+func TestUnpacksIntoOneDirectory(t *testing.T) {
+	t.Parallel()
+	_, r := sample(t)
+	to := newTarget(t)
+	errs := make([]error, 6)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { _, errs[i] = pack.Unpack(t.Context(), r, to.into()) })
+	}
+	wg.Wait()
+	ok := 0
+	for _, err := range errs {
+		switch {
+		case err == nil:
+			ok++
+		case segno.KindOf(err) != segno.KindConflict || segno.HintOf(err) == "":
+			t.Errorf("the error is %v (%s)", err, segno.KindOf(err))
+		}
+	}
+	if ok != 1 || len(contents(t, to.dir)) != 1 {
+		t.Errorf("%d succeeded; the directory has %v", ok, tree(t, to.dir))
+	}
+	if n := len(contents(t, filepath.Join(to.home, "projects"))); n == 0 {
+		t.Error("the session is gone")
+	}
+	leavesNothing(t, filepath.Dir(to.dir))
+}
+
+// TestADirectoryThatAppears makes the directory while the archive is unpacked.
+func TestADirectoryThatAppears(t *testing.T) {
+	_, r := sample(t)
+	to := newTarget(t)
+	into := to.into()
+	into.Progress = func(int64, int64) { must(t, os.MkdirAll(filepath.Join(to.dir, "mine"), 0o755)) }
+	_, err := pack.Unpack(t.Context(), r, into)
+	if segno.KindOf(err) != segno.KindConflict || segno.HintOf(err) == "" {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(to.dir, "mine")); err != nil || len(contents(t, filepath.Dir(to.home))) > 0 {
+		t.Errorf("%v; it left %v", err, contents(t, filepath.Dir(to.home)))
+	}
+}

@@ -1,0 +1,102 @@
+package archive
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/secret"
+)
+
+// TestSecretsOutsideOfContents has a secret in everything of an archive but the content of a
+// file. None of it is written, and the refusal does not print it.
+func TestSecretsOutsideOfContents(t *testing.T) {
+	token := "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
+	agent := func(change func(*AgentState)) func(*State) {
+		return func(s *State) { change(&s.Agents[0]) }
+	}
+	for name, change := range map[string]func(*State){
+		"name":           agent(func(a *AgentState) { a.Workspace = append(a.Workspace, content("src/"+token+".txt", "x")) }),
+		"name of secret": agent(func(a *AgentState) { a.Workspace = append(a.Workspace, content(token, token)) }),
+		"directory":      agent(func(a *AgentState) { a.Workspace = append(a.Workspace, content(token+"/"+token+"/f", "x")) }),
+		"empty":          agent(func(a *AgentState) { a.Dirs = []string{token} }),
+		"session":        agent(func(a *AgentState) { a.Session = append(a.Session, content(token+".jsonl", "{}")) }),
+		"link":           agent(func(a *AgentState) { a.Links = []Link{{token, "ok"}} }),
+		"target":         agent(func(a *AgentState) { a.Links = []Link{{"l", token}} }),
+		"bad target":     agent(func(a *AgentState) { a.Links = []Link{{"d/" + token, "/etc"}} }),
+		"omitted name":   agent(func(a *AgentState) { a.Workspace = append(a.Workspace, content(token+"?", "x")) }),
+		"credential":     agent(func(a *AgentState) { a.Workspace = append(a.Workspace, content(token+"/.env", "x")) }),
+		"agent":          agent(func(a *AgentState) { a.Info.Name = token }),
+		"session id":     agent(func(a *AgentState) { a.Info.SessionID = token }),
+		"backend":        agent(func(a *AgentState) { a.Info.Backend = token }),
+		"omitted":        func(s *State) { s.Omitted = []Omission{{Path: token, Why: "protected"}} },
+		"reason":         func(s *State) { s.Omitted = []Omission{{Path: "x", Why: token}} },
+		"caller":         func(s *State) { s.Caller = map[string]any{"note": "a \"" + token + "\""} },
+		"caller's key":   func(s *State) { s.Caller = map[string]any{token: 1} },
+		"world":          func(s *State) { s.World = &WorldState{Info: WorldInfo{Format: token}, Document: content("w", "{}")} },
+		"parent":         func(s *State) { s.Parent = &ParentInfo{Digest: token, Kind: "lineage"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("ok", "x")}}}}
+			change(&s)
+			file := filepath.Join(t.TempDir(), "a.ckpt")
+			_, err := Write(t.Context(), file, s, WriteOptions{})
+			var found *CheckpointSecretError
+			if !errors.As(err, &found) || !errors.Is(err, segno.KindRefused) {
+				t.Fatalf("error %v", err)
+			}
+			report, _ := json.Marshal(found.Findings)
+			if text := err.Error() + string(report); strings.Contains(text, token) {
+				t.Errorf("the secret is in %s", text)
+			}
+			t.Log(err)
+			if _, err := Describe(t.Context(), s, WriteOptions{}); !errors.As(err, &found) {
+				t.Errorf("Describe: %v", err)
+			}
+			if _, err := os.Lstat(file); err == nil {
+				t.Error("the archive is there")
+			}
+			m, err := Write(t.Context(), file, s, WriteOptions{Allow: []string{found.Findings[0].Fingerprint}})
+			if err != nil || len(m.Scan.Allowed) != 1 {
+				t.Errorf("allowed: %v", err)
+			}
+		})
+	}
+	base := &Base{Manifest: &Manifest{Digest: "sha256:" + strings.Repeat("0", 64)}, Name: token}
+	_, err := Write(t.Context(), filepath.Join(t.TempDir(), "a.ckpt"), State{}, WriteOptions{Since: base})
+	if !errors.As(err, new(*CheckpointSecretError)) {
+		t.Errorf("the name of a base: %v", err)
+	}
+}
+
+// TestASessionWithASecretNameIsLeftOut takes the way on that the refusal offers.
+func TestASessionWithASecretNameIsLeftOut(t *testing.T) {
+	token := "ghp_" + "R5pZ8kQ2mW7xT4vN9cB3dF6hJ1sL0aYgUeKi"
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Session: []File{content(token, "{}")}}}}
+	name := filepath.Join(t.TempDir(), "a.ckpt")
+	m, err := Write(t.Context(), name, s, WriteOptions{OmitSession: true})
+	if err != nil || len(m.Entries) != 0 || len(m.Omitted) != 1 {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	data, err := os.ReadFile(name)
+	if err != nil || strings.Contains(string(data), token) {
+		t.Errorf("the secret is in the archive: %v", err)
+	}
+}
+
+// TestNamesOfAnEnvironmentValue finds the value of a variable in a name.
+func TestNamesOfAnEnvironmentValue(t *testing.T) {
+	scanner, err := secret.New(secret.Options{Environ: []string{"DEPLOY_TOKEN=plain-words-7391"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}, Workspace: []File{content("x-plain-words-7391-y", "")}}}}
+	_, err = Write(t.Context(), filepath.Join(t.TempDir(), "a.ckpt"), s, WriteOptions{Scanner: scanner})
+	if !errors.As(err, new(*CheckpointSecretError)) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -198,6 +198,7 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	case f.waiting:
 		return o.listWaiting(ctx)
 	case in == nil:
+		a.bar.stop()
 		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(),
 			Colour: a.paint(a.Stdout).on})
 	}

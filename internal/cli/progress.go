@@ -44,13 +44,10 @@ func (b *progressBar) text(done, total int64, took time.Duration) string {
 
 // update shows the number of bytes read so far. Many goroutines may call it.
 func (b *progressBar) update(done, total int64) {
-	if !b.on {
-		return
-	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if now.Sub(b.start) < showAfter || now.Sub(b.last) < 50*time.Millisecond {
+	if !b.on || now.Sub(b.start) < showAfter || now.Sub(b.last) < 50*time.Millisecond {
 		return
 	}
 	b.last, b.drawn = now, true
@@ -68,4 +65,15 @@ func (b *progressBar) erase() {
 		b.drawn = false
 		fmt.Fprint(b.app.Stderr, "\r\x1b[K")
 	}
+}
+
+// stop erases the bar and shows none from now on: a program with a screen of its own begins.
+func (b *progressBar) stop() {
+	if b == nil {
+		return
+	}
+	b.erase()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.on = false
 }

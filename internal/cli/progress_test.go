@@ -26,3 +26,17 @@ func TestProgressPretendsNoTotal(t *testing.T) {
 		t.Errorf("the line was not erased once, before the result: %q", got)
 	}
 }
+
+// TestAStoppedBarLeavesTheScreenAlone checks that no scan draws into the screen of the chat.
+func TestAStoppedBarLeavesTheScreenAlone(t *testing.T) {
+	var out bytes.Buffer
+	b := &progressBar{app: &app{Env: Env{Stderr: &out}}, on: true, start: time.Now().Add(-time.Minute)}
+	b.update(5<<20, 5<<20)
+	b.stop()
+	out.Reset()
+	b.last = time.Time{}
+	b.update(6<<20, 6<<20)
+	if out.Len() > 0 {
+		t.Errorf("it drew %q", out.String())
+	}
+}

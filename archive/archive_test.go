@@ -159,7 +159,7 @@ func TestTheSameStateIsTheSameArchive(t *testing.T) {
 	}
 }
 
-// TestSmallSessionFiles has files of all sizes around that from which on zstd names it.
+// TestSmallSessionFiles has files of all sizes around the smallest for which zstd names the size.
 func TestSmallSessionFiles(t *testing.T) {
 	s := State{Agents: []AgentState{{Info: AgentInfo{Name: "a"}}}}
 	for n := range 300 {
@@ -422,7 +422,7 @@ func TestASecretThatBeginsInTheOldPartIsFound(t *testing.T) {
 	}
 }
 
-// endless is a file of zeros whose reader calls read for each piece.
+// endless is a file of zeros. Its reader calls read for each piece.
 type endless struct{ read func() }
 
 func (e endless) Read(p []byte) (int, error) {

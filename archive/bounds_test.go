@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// compressed makes a forgery whose documents at the top are compressed, as a bomb has them.
+// compressed makes a forgery and compresses the documents at the top, as a bomb does.
 func (f *forgery) deflateTop() *forgery {
 	headers, data := f.headers, f.data
 	f.headers, f.locals, f.data, f.centrals = nil, nil, nil, nil

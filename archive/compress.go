@@ -364,7 +364,7 @@ func (p *prefixes) clean(v *secret.Verdicts) int64 {
 	return 0
 }
 
-// A countWriter counts what is written.
+// A countWriter counts the bytes that pass through it.
 type countWriter struct {
 	w io.Writer
 	n int64
@@ -450,7 +450,7 @@ func (e *encoder) stream(w io.Writer, tier Tier, size int64) (io.WriteCloser, ui
 	return e.zstd, method, nil
 }
 
-// plain writes what it gets.
+// plain writes its input unchanged.
 type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }

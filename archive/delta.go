@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// Delta is delta.json: what an archive leaves to another one, its base. It is about the
+// Delta is delta.json: it lists the contents that an archive leaves to another one, its base. It is about the
 // transport of contents and no part of the state, so that a delta has the same manifest,
 // digest and signature as the full archive.
 type Delta struct {
@@ -75,7 +75,7 @@ func (m *Manifest) contents() map[contentKey]int {
 	return found
 }
 
-// A sharer finds what files have in common with those of a base. The zero value finds nothing.
+// A sharer compares files with the files of a base. The zero value finds nothing in common.
 type sharer struct {
 	contents map[contentKey]int
 	sizes    map[string]int64 // of the base's files, by path
@@ -92,7 +92,7 @@ func newSharer(base *Base) *sharer {
 	return s
 }
 
-// prefix returns a Prefix of a file whose first bytes have a hash, if the base has them.
+// prefix searches the base for a file with this hash and returns it as a Prefix.
 func (s *sharer) prefix(name string, size int64, sum [32]byte) *Prefix {
 	key := contentKey{place(name), size, hex.EncodeToString(sum[:])}
 	if _, ok := s.contents[key]; !ok || size == 0 {
@@ -108,7 +108,7 @@ func (s *sharer) grown(name string, size int64) (int64, bool) {
 	return n, ok && 0 < n && n < size
 }
 
-// small sets what an item in memory shares, and returns what is to be stored.
+// small records how much an item in memory shares with the base, and returns the rest.
 func (s *sharer) small(i *item, data []byte) []byte {
 	if i.shared = s.prefix(i.name, i.file.Size, i.sum); i.shared == nil {
 		if n, ok := s.grown(i.name, i.file.Size); ok {
@@ -403,7 +403,7 @@ func (r *Reader) copyContent(u *unpacker, w io.Writer, i int) error {
 	return r.copyStored(u, w, s.header)
 }
 
-// verifyTail checks what a delta without its base has of an entry.
+// verifyTail checks the part of an entry that a delta has without its base.
 func (r *Reader) verifyTail(u *unpacker, i int) error {
 	s := &r.sources[i]
 	if s.header < 0 {

@@ -373,7 +373,7 @@ func TestHostileDeltas(t *testing.T) {
 	}
 }
 
-// TestABaseThatLies has a base whose content is not what its manifest says.
+// TestABaseThatLies gives a reader a base with other content than its manifest lists.
 func TestABaseThatLies(t *testing.T) {
 	good := forgeDelta(nil, "tent\n")
 	f := forge(nil, [2]string{victim, "con"})

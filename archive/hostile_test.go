@@ -360,7 +360,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestHugeSizes holds a load to what fits, before it writes anything.
+// TestHugeSizes checks that Load refuses more bytes than fit before it writes any.
 func TestHugeSizes(t *testing.T) {
 	f := forge(func(m *Manifest) { m.Entries[0].Size = 1 << 50 }, [2]string{victim, "content\n"})
 	data := f.recompress(methodDeflate, 1<<50, 0, deflated([]byte("content\n"))).bytes()

@@ -258,7 +258,7 @@ func (l *loader) extract(ctx context.Context) (err error) {
 	return fsys.SyncDir(filepath.Dir(dir))
 }
 
-// report fills in the paths of what was loaded.
+// report fills in the paths of the loaded files.
 func (l *loader) report(dir string) {
 	place := func(name string) {
 		agent, tier, _, ok := splitPath(name)

@@ -137,7 +137,7 @@ type ParentInfo struct {
 	Kind   string `json:"kind"` // lineage
 }
 
-// SecretReport says what was searched for secrets, and what the user allowed.
+// SecretReport names the rules of the secret scan and the findings that the user allowed.
 type SecretReport struct {
 	Rules   string   `json:"rules"`             // the digest of the rules
 	Allowed []string `json:"allowed,omitempty"` // fingerprints

@@ -12,7 +12,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// largeFile is a state whose only file is large.
+// largeFile is a state with one large file.
 func largeFile() State {
 	data := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
 	f := File{Path: "large", Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }}

@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// A plan is what will be in an archive, before anything is read.
+// A plan lists the files of an archive before Write reads them.
 type plan struct {
 	state    State
 	manifest Manifest
@@ -40,7 +40,7 @@ type item struct {
 	scanOnly bool
 }
 
-// newPlan decides what of a state can be in an archive and lists the rest as omitted.
+// newPlan admits the files of a state that an archive can have, and lists the rest as omitted.
 func newPlan(state State) (*plan, error) {
 	p := &plan{state: state, manifest: Manifest{
 		Schema: Schema, Cut: state.Cut, Parent: state.Parent, Omitted: slices.Clone(state.Omitted),

@@ -227,7 +227,7 @@ func (r *Reader) copyEntry(u *unpacker, w io.Writer, i int) error {
 	return nil
 }
 
-// copyStored writes what the archive has under a header.
+// copyStored writes the content that the archive stores under a header.
 func (r *Reader) copyStored(u *unpacker, w io.Writer, header int) error {
 	f, err := u.open(r, header)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// A State is what an archive is made of.
+// A State is the input of an archive.
 type State struct {
 	Created time.Time
 	Caller  map[string]any // further metadata

@@ -17,7 +17,7 @@ const (
 	transcriptBytes = 100_000_000
 )
 
-// archiveInput is what archives are made of: files of the Go distribution and one transcript.
+// archiveInput is the input of the archives: files of the Go distribution and one transcript.
 type archiveInput struct {
 	root       string // of both, for the peers
 	tree       string

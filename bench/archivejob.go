@@ -15,7 +15,7 @@ import (
 	"github.com/dalsegno/segno/secret"
 )
 
-// useArchive is what a child process does: like zip and unzip it reads and writes files. It
+// useArchive is the child process: like zip and unzip it reads and writes files. It
 // prints what the kernel knows of it. The peak of its memory is there, and not in what its
 // parent learns of it, which counts the parent's memory before exec, too.
 func useArchive(verb string, args []string) error {

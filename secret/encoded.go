@@ -17,7 +17,7 @@ type stringDecoder struct {
 	high    rune   // the first half of a surrogate pair
 }
 
-// maxPending bounds what is kept of a string that may not contain an escape.
+// maxPending bounds how many bytes of a string without an escape stay in memory.
 const maxPending = 16 << 10
 
 func (d *stringDecoder) write(l *layer, p []byte) {
@@ -68,7 +68,7 @@ func (d *stringDecoder) end(l *layer) {
 	d.inside, d.escaped, d.escape, d.high = false, false, d.escape[:0], 0
 }
 
-// flush writes what is pending of a string with an escape, and forgets most of one without.
+// flush writes the pending part of a string with an escape, and drops most of one without.
 func (d *stringDecoder) flush(l *layer, ends bool) {
 	if d.escaped && l.depth < maxDepth {
 		in := l.inner(&l.decoded, true)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Options say what a scanner knows beside its rules.
+// Options are the secrets that a scanner knows beside its rules.
 type Options struct {
 	// Key is the secret of this installation under which fingerprints are made. The same
 	// value has the same fingerprint under the same key. An empty key makes fingerprints

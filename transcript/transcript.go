@@ -19,7 +19,7 @@ type SessionFile struct {
 	Modified time.Time
 }
 
-// SessionHeader is what the beginning and the end of a session's transcript show.
+// SessionHeader has the facts at the beginning and the end of a session's transcript.
 type SessionHeader struct {
 	Dir   string // the directory the session runs in, "" if the transcript does not show it
 	Title string // the title, or the first prompt in full, or ""

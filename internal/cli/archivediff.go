@@ -69,7 +69,7 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 // archivePair is two archives that are compared: from and to.
 type archivePair [2]*archive.Reader
 
-// changes returns what differs between the archives, in the order of the paths.
+// changes returns the differences between the archives, in the order of the paths.
 func (x archivePair) changes() ([]segno.Change, error) {
 	from, err := entitiesOf(x[0].Manifest())
 	if err != nil {
@@ -235,7 +235,7 @@ func (x archivePair) commonRecords(name string) (same int64, lines int, err erro
 // errDiffers ends the reading of a file at the first difference.
 var errDiffers = errors.New("the contents differ")
 
-// prefixWriter compares what is written to it with another content.
+// prefixWriter compares the bytes that it receives with another content.
 type prefixWriter struct {
 	other io.Reader
 	n     int64 // bytes that are the same
@@ -263,7 +263,7 @@ func (w *prefixWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tailWriter keeps what is written to it after the first bytes.
+// tailWriter keeps the bytes that it receives after the first ones.
 type tailWriter struct {
 	skip int64
 	data []byte

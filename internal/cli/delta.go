@@ -77,7 +77,7 @@ func (a *app) since(ctx context.Context, d *openWorkspace, flags packFlags, o ar
 	return &archive.Base{Manifest: m, Name: p.name}, nil
 }
 
-// deltaContents is what a delta leaves to its base.
+// deltaContents counts the contents that a delta leaves to its base.
 type deltaContents struct {
 	Base    string `json:"base"`
 	Name    string `json:"name,omitempty"`

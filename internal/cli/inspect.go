@@ -42,7 +42,7 @@ type inspection struct {
 	*contents
 }
 
-// contents is what an archive contains.
+// contents counts the files of an archive.
 type contents struct {
 	Digest      string    `json:"state_digest"`
 	Created     time.Time `json:"created_at"`
@@ -246,7 +246,7 @@ func describeCut(c *archive.Cut) string {
 	return inline(c.Consistency)
 }
 
-// scanned describes what the secret scan proves.
+// scanned describes how much the secret scan proves.
 func (c *contents) scanned() string {
 	switch {
 	case c.Scan == nil:

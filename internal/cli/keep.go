@@ -154,7 +154,7 @@ func (a *app) keepOne(ctx context.Context, store *local.Store, s local.SessionDe
 	return nil
 }
 
-// damageText describes what could not be kept of a session.
+// damageText describes the lines of a session that keep could not store.
 func damageText(d segno.Damage) string {
 	if d.Line == 0 {
 		return d.Why

@@ -152,7 +152,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 	return a.printPacked(ctx, records, res, m, what.name, flags.allow)
 }
 
-// packed is what an archive is made of.
+// packed is the state that pack writes.
 type packed struct {
 	state      archive.State
 	cleanup    func() error // is never nil

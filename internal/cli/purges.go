@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 )
 
-// purgeItem is what an agent will soon delete.
+// purgeItem is a session that an agent will soon delete.
 type purgeItem struct {
 	Agent    string    `json:"agent"`
 	Sessions int       `json:"sessions"` // that it may delete within a week, or at any time

@@ -72,7 +72,7 @@ func newSealResult(p local.Place, c local.Conversion) sealResult {
 		Bytes: c.Bytes, NotCovered: c.NotCovered}
 }
 
-// counts writes what a conversion copied.
+// counts writes how much a conversion copied.
 func (r *sealResult) counts() string {
 	return plural(r.Threads, "thread") + ", " + plural(r.Commits, "commit") + ", " + plural(r.Objects, "object") + " (" + size(r.Bytes) + ")"
 }

@@ -219,7 +219,7 @@ func checkAgents(m *archive.Manifest, names []string) error {
 	return nil
 }
 
-// fill adds what was unpacked.
+// fill adds the result of an unpack.
 func (res *unpackResult) fill(done *pack.Unpacked, m *archive.Manifest) {
 	res.Dir, res.DirBytes, res.World = done.Dir, segno.PathBytes(done.Dir), done.World
 	res.Skipped = append([]archive.Omission{}, done.Skipped...)
@@ -271,7 +271,7 @@ func (a *app) writeInstructions(p *printer, res *unpackResult) {
 	p.list(p.warn("look at these files before you start an agent there; it reads them as instructions:"), paths)
 }
 
-// skipped writes what was not extracted, by reason, and how to get it.
+// skipped lists the files that unpack did not extract, by reason, and how to get them.
 func (p *printer) skipped(list []archive.Omission) {
 	var reasons []string
 	groups := map[string][]archive.Omission{}

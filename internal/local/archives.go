@@ -98,7 +98,7 @@ func (a Archives) Verdicts(digest [sha256.Size]byte) (*secret.Verdicts, error) {
 	return v, nil
 }
 
-// SaveVerdicts saves what a scan found clean.
+// SaveVerdicts saves the hashes of the contents that a scan found clean.
 func (a Archives) SaveVerdicts(v *secret.Verdicts) error {
 	if err := v.Save(a.fsys); err != nil {
 		return segno.NewError(segno.KindIO, "save verdicts", a.dir, err)

@@ -396,7 +396,7 @@ func (p Place) replace(name string) error {
 	return fsys.Rename(from, to)
 }
 
-// removeTree removes a directory and what is in it, which may be missing.
+// removeTree removes a directory with its content. It may be missing.
 func removeTree(fsys vfs.FS, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

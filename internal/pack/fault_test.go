@@ -21,7 +21,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-// outcome is what an unpack left on a machine, and what a complete one leaves.
+// outcome compares the files that an unpack left on a machine with those of a complete one.
 type outcome struct{ files, home map[string]string }
 
 func (m target) outcome(t testing.TB) outcome {

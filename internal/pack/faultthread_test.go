@@ -109,7 +109,7 @@ func importTrace(t *testing.T, name string) (trace []string) {
 	return trace
 }
 
-// imported is what an import leaves: the thread and the files.
+// imported is the result of an import: the thread and the files.
 type imported struct {
 	History []string
 	Files   map[string]string

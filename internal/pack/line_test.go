@@ -18,7 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/pack"
 )
 
-// askedModel keeps what the offline model was asked.
+// askedModel records the requests to the offline model.
 type askedModel struct {
 	agent.Model
 	asked []agent.Request

@@ -159,7 +159,7 @@ func TestPartsCanBeLeftOut(t *testing.T) {
 	}
 }
 
-// TestTheCutSaysWhetherAllWasQuiet has each reason for which it was not.
+// TestTheCutSaysWhetherAllWasQuiet checks each reason against quiet.
 func TestTheCutSaysWhetherAllWasQuiet(t *testing.T) {
 	f := newFixture(t)
 	f.say("alpha")

@@ -19,7 +19,7 @@ type recorder struct {
 	created []string // in order
 }
 
-// rollback removes what was created. A directory that has other files remains. Errors are
+// rollback removes the files that the recorder created. A directory that has other files remains. Errors are
 // ignored, because the caller reports an earlier one.
 func (r *recorder) rollback() {
 	for _, name := range slices.Backward(r.created) {

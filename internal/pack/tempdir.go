@@ -43,7 +43,7 @@ func newTempDir(ctx context.Context, fsys vfs.FS, parent string) (*tempDir, erro
 	return t, nil
 }
 
-// remove removes the directory and what is in it.
+// remove removes the directory with its content.
 func (t *tempDir) remove() error {
 	err := os.RemoveAll(t.path)
 	if t.lock != nil {

@@ -194,7 +194,7 @@ func (t *threadReader) checkPlace(n *node) error {
 	return nil
 }
 
-// checkTiers checks what a checkpoint pins.
+// checkTiers checks the tiers of a checkpoint.
 func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redactor, cp *segno.Checkpoint) error {
 	if cp == nil {
 		return nil

@@ -54,7 +54,7 @@ func (s *Store) Convert(ctx context.Context, file string, o Options, progress fu
 	return done, fail(op, s.dir, errors.Join(err, to.Close()))
 }
 
-// copied is what copyTo wrote.
+// copied counts the rows that copyTo wrote.
 type copied struct {
 	rowHash
 	terms int64 // how many

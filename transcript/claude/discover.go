@@ -120,7 +120,7 @@ func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, m
 	return h.result(), nil
 }
 
-// header collects what the beginning and the end of a transcript show.
+// header collects the facts at the beginning and the end of a transcript.
 type header struct {
 	graph   *graph
 	most    int64  // the size of the largest transcript that is read whole

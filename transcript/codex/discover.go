@@ -108,7 +108,7 @@ func readCompressedStart(ctx context.Context, f *os.File) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(readerFunc(z.read), edgeSize))
 }
 
-// header collects what the beginning and the end of a rollout show.
+// header collects the facts at the beginning and the end of a rollout.
 type header struct {
 	most    int64
 	isCut   bool // the rollout was not read whole

@@ -24,7 +24,7 @@ type turn struct {
 	isEnded    bool // Codex recorded its end
 }
 
-// history is what a part of a stream shows.
+// history is the turns and the damage in a part of a stream.
 type history struct {
 	turns   []turn
 	sum     uint32 // CRC-32C of the lines

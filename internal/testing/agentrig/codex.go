@@ -64,7 +64,7 @@ func NewCodex(ctx context.Context, dir, modelURL string, version CodexVersion) (
 // CodexHome is its $CODEX_HOME.
 func (c *Codex) CodexHome() string { return filepath.Join(c.Home, ".codex") }
 
-// CodexResult is what one codex exec did.
+// CodexResult is the outcome of one codex exec.
 type CodexResult struct {
 	Thread         string // the session that it reported
 	Stdout, Stderr string

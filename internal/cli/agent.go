@@ -43,11 +43,7 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	if err != nil {
 		return err
 	}
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	store, err := place.Open(ctx)
+	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
 		return err
 	}

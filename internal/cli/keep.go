@@ -54,11 +54,7 @@ type keptItem struct {
 
 // runKeep keeps the sessions that names name, or all.
 func (a *app) runKeep(ctx context.Context, names []string) error {
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	store, err := place.Open(ctx)
+	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -67,7 +63,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	details, err := place.Details(ctx, store, found)
+	details, err := store.Place().Details(ctx, store, found)
 	if err != nil {
 		return err
 	}

@@ -37,11 +37,7 @@ func (a *app) unpackThread(ctx context.Context, r *archive.Reader, name string, 
 			p.linef("unpack %s into %s: a thread, %s", quotePath(name), quotePath(a.relativePath(res.Dir)), totalOf(r.Manifest()))
 		})
 	}
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	store, err := place.Open(ctx)
+	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,11 +67,7 @@ func (a *app) unpackSessions(ctx context.Context, r *archive.Reader, into pack.I
 	if !slices.ContainsFunc(r.Manifest().Agents, func(x archive.AgentInfo) bool { return x.SessionFormat == pack.OwnFormat }) {
 		return nil
 	}
-	place, err := a.place()
-	if err != nil {
-		return err
-	}
-	store, err := place.Open(ctx)
+	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
 		return err
 	}

@@ -74,6 +74,15 @@ func (a *app) openStore(ctx context.Context) (*local.Store, error) {
 	return place.Open(ctx)
 }
 
+// openOrMakeStore opens the store, and makes it if there is none.
+func (a *app) openOrMakeStore(ctx context.Context) (*local.Store, error) {
+	place, err := a.place()
+	if err != nil {
+		return nil, err
+	}
+	return place.Open(ctx)
+}
+
 // open opens the store and the deepest known workspace at or above the directory.
 func (a *app) open(ctx context.Context) (*openWorkspace, error) { return a.openAt(ctx, false) }
 

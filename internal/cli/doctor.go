@@ -89,13 +89,15 @@ func (a *app) runDoctor(ctx context.Context) error {
 // probeHooks runs the hooks in the settings of the user and of the project. It reports whether one
 // of them answered.
 func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
-	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, r.Dir)} {
-		p := hook.ProbeClaude(ctx, place, file, environ)
-		if p.Command == nil && len(r.Hooks) > 0 {
-			continue // a project needs no hooks in its settings
+	for _, agent := range hook.Agents() {
+		for _, file := range []string{hook.SettingsFile(place, agent, ""), hook.SettingsFile(place, agent, r.Dir)} {
+			p := hook.ProbeHooks(ctx, place, agent, file, environ)
+			if p.Command == nil && len(r.Hooks) > 0 {
+				continue // neither a project nor a second agent needs hooks
+			}
+			fires = fires || p.Fires
+			r.Hooks = append(r.Hooks, p)
 		}
-		fires = fires || p.Fires
-		r.Hooks = append(r.Hooks, p)
 	}
 	return fires
 }

@@ -16,6 +16,7 @@ import (
 
 // Probe is the result of checking the hooks in one settings file.
 type Probe struct {
+	Agent   string   `json:"agent"`
 	File    string   `json:"file"`
 	Command []string `json:"command,omitempty"` // the command of the Stop event; empty if hooks are not enabled
 	Missing []string `json:"missing,omitempty"` // events that are not registered
@@ -23,10 +24,10 @@ type Probe struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-// ProbeClaude runs each command of a settings file as the agent does, with a synthetic event, and
+// ProbeHooks runs each command in a settings file of an agent as the agent does, with a synthetic event, and
 // checks the answer. Installed hooks do not always run, for example if their binary was moved.
-func ProbeClaude(ctx context.Context, p local.Place, settings string, env []string) Probe {
-	out := Probe{File: settings}
+func ProbeHooks(ctx context.Context, p local.Place, agent, settings string, env []string) Probe {
+	out := Probe{Agent: agent, File: settings}
 	if err := out.probe(ctx, p, env); err != nil {
 		out.Error = err.Error()
 	}
@@ -35,13 +36,14 @@ func ProbeClaude(ctx context.Context, p local.Place, settings string, env []stri
 
 // probe fills in the result. It runs each different command once, however many events have it.
 func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error {
-	e, err := readSettings(p, out.File)
+	a := agentOf(out.Agent)
+	e, err := a.readSettings(p, out.File)
 	if err != nil {
 		return err
 	}
 	var all [][]string
-	for _, r := range registrations {
-		run, err := installed(e.Old, r.event)
+	for _, r := range a.registrations {
+		run, err := a.installed(e.Old, r.event)
 		switch {
 		case err != nil:
 			return err

@@ -1,0 +1,118 @@
+package codex_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+)
+
+// withHooks runs a scenario on each version of Codex, with segno's hooks.
+func withHooks(t *testing.T, files map[string]string, do func(*e2erig.Stage, *agentrig.Codex)) {
+	t.Helper()
+	t.Parallel()
+	for _, v := range agentrig.CodexVersions() {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			s, agent := e2erig.Codex(t, v, files)
+			do(s, agent)
+		})
+	}
+}
+
+// execTurn runs one turn in which Codex runs a shell command, and returns its session.
+func execTurn(s *e2erig.Stage, agent *agentrig.Codex, word, command string, resume ...string) string {
+	s.Helper()
+	shell := map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command}}
+	res, err := agent.Exec(s.Ctx, e2erig.Prompt(word, shell, "done "+word), resume...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return res.Thread
+}
+
+// TestEveryTurnIsACheckpoint drives codex exec through three turns that change files, and undoes
+// the last two: the files and the conversation are those of the first turn.
+func TestEveryTurnIsACheckpoint(t *testing.T) {
+	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
+		first := s.Tree()
+		execTurn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "resume", session)
+		second := s.Tree()
+		execTurn(s, agent, "gamma", "echo 3 > b.txt; false", "resume", session)
+
+		turns := s.Turns()
+		if got, want := e2erig.Prompts(turns), []string{"alpha", "beta", "gamma"}; !slices.Equal(got, want) {
+			s.Fatalf("turns %q, want %q", got, want)
+		}
+		for i, c := range turns {
+			if c.Turn != i+1 || c.Session != session || c.Agent != "codex" || c.Interrupted || c.Partial || c.Thread != turns[0].Thread || c.Shell != 1 {
+				s.Errorf("turn %d is %+v", i+1, c)
+			}
+		}
+
+		beta := s.CallFor("beta").Messages()
+		undo := func(want string) (moved struct {
+			Session string
+			Command []string
+		}) {
+			s.Helper()
+			s.JSON(&moved, "undo", "-y")
+			if diff := cmp.Diff(want, s.Tree()); diff != "" {
+				s.Errorf("files after undo (-want +got):\n%s", diff)
+			}
+			if moved.Session == "" || moved.Session == session || len(moved.Command) < 3 || moved.Command[1] != "resume" {
+				s.Fatalf("undo goes on in %+v", moved)
+			}
+			return moved
+		}
+		undo(second)
+		moved := undo(first)
+
+		if got := execTurn(s, agent, "delta", "echo 4 > c.txt", "resume", moved.Session); got != moved.Session {
+			s.Fatalf("Codex resumed %s as %s", moved.Session, got)
+		}
+		got := s.CallFor("delta").Messages()
+		if diff := cmp.Diff(beta[:len(beta)-1], got[:len(got)-1]); diff != "" {
+			s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
+		}
+		turns = s.Turns()
+		if last := turns[len(turns)-1]; last.Session != moved.Session || last.Parent == nil || *last.Parent != turns[0].ID || last.Thread != turns[0].Thread {
+			s.Errorf("the new turn is %+v, want one on %s", last, turns[0].ID)
+		}
+	})
+}
+
+// TestDisableRestoresTheHooksFile enables and disables with and without hooks of the user's.
+func TestDisableRestoresTheHooksFile(t *testing.T) {
+	withHooks(t, nil, func(s *e2erig.Stage, agent *agentrig.Codex) {
+		file := filepath.Join(agent.CodexHome(), "hooks.json")
+		if data, err := os.ReadFile(file); err != nil || !json.Valid(data) {
+			s.Fatalf("enable wrote %q, %v", data, err)
+		}
+		s.Segno("disable", "codex")
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			s.Errorf("disable left %s: %v", file, err)
+		}
+		const own = "{ \"hooks\": {\"Stop\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"true\"}]}] } }"
+		if err := os.WriteFile(file, []byte(own), 0o600); err != nil {
+			s.Fatal(err)
+		}
+		s.Segno("enable", "codex")
+		s.Segno("enable", "codex")
+		execTurn(s, agent, "alpha", "echo 1 > a.txt")
+		if turns := s.Turns(); len(turns) != 1 {
+			s.Errorf("turns %+v", turns)
+		}
+		s.Segno("disable", "codex")
+		if data, err := os.ReadFile(file); err != nil || string(data) != own {
+			s.Errorf("disable left %q, %v; before it was %q", data, err, own)
+		}
+	})
+}

@@ -27,6 +27,8 @@ type agent struct {
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.
 	writesAfterStop bool
+	// isReviewed is set if the agent runs a hook only after the user reviewed it.
+	isReviewed bool
 }
 
 // claudeCode runs hooks synchronously: it kills an asynchronous Stop hook together with a print-mode
@@ -67,7 +69,8 @@ var codex = agent{
 	},
 	isShell:  true,
 	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), sessions: "sessions",
-	home: func(p local.Place) string { return p.Codex },
+	home:       func(p local.Place) string { return p.Codex },
+	isReviewed: true,
 }
 
 // Agents returns the names of the agents whose hooks segno can register.

@@ -1,11 +1,14 @@
 package codex_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,4 +118,89 @@ func TestDisableRestoresTheHooksFile(t *testing.T) {
 			s.Errorf("disable left %q, %v; before it was %q", data, err, own)
 		}
 	})
+}
+
+// TestTerminalAsksForTrust uses the terminal program. The user trusts the hooks when Codex asks, as
+// doctor says, and interrupts the second of three turns.
+func TestTerminalAsksForTrust(t *testing.T) {
+	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+		s.Rig.Path = append(s.Rig.Path, filepath.Dir(agent.Bin))
+		asks := agent.Version != agentrig.CodexOldest
+		switch out, code := s.Try("doctor"); {
+		case asks && (code == 0 || !strings.Contains(out, "you have not reviewed") || !strings.Contains(out, "/hooks")):
+			s.Errorf("doctor before the review: exit %d\n%s", code, out)
+		case !asks && code != 0:
+			s.Errorf("doctor: exit %d\n%s", code, out)
+		}
+		tui, err := agent.TUI(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer tui.Kill()
+		see := func(text string) {
+			s.Helper()
+			if err := tui.WaitText(s.Ctx, text); err != nil {
+				s.Fatal(err)
+			}
+		}
+		press := func(keys ...agentrig.Key) {
+			s.Helper()
+			if err := tui.Press(keys...); err != nil {
+				s.Fatal(err)
+			}
+		}
+		if asks {
+			see("7 hooks are new or changed")
+			for !strings.Contains(tui.Screen(), "› 2. Trust all") { // the first keys may be lost
+				press(agentrig.Down)
+				short, cancel := context.WithTimeout(s.Ctx, 2*time.Second)
+				_ = tui.WaitText(short, "› 2. Trust all") // else press again
+				cancel()
+			}
+			press(agentrig.Enter)
+		}
+		send := func(word, command string) {
+			s.Helper()
+			shell := map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command}}
+			prompt := e2erig.Prompt(word, shell, "done "+word)
+			press(agentrig.Key("\x1b[200~" + prompt + "\x1b[201~"))
+			see(`done ` + word + `"]>>`)
+			press(agentrig.Enter)
+		}
+		see("gpt-fake-1 default · ")
+		s.Segno("doctor")
+		send("alpha", "echo 1 > a.txt")
+		// A prompt before Codex recorded the end of the turn would join that turn.
+		s.Poll("the end of the first turn", func() bool { return strings.Contains(rolloutText(s, agent), `"task_complete"`) })
+		send("beta", "echo 2 > b.txt; sleep 100")
+		s.WaitFor("b.txt")
+		press(agentrig.Esc)
+		see("interrupted")
+		send("gamma", "echo 3 > c.txt")
+		s.WaitFor("c.txt")
+		s.Poll("three turns", func() bool { return len(s.Turns()) == 3 })
+		for i, c := range s.Turns() {
+			if c.Interrupted != (i == 1) || c.Agent != "codex" || c.Files.Added+c.Files.Modified != 1 {
+				s.Errorf("turn %d is %+v", i+1, c)
+			}
+		}
+	})
+}
+
+// rolloutText returns the content of the session files of Codex.
+func rolloutText(s *e2erig.Stage, agent *agentrig.Codex) string {
+	s.Helper()
+	files, err := filepath.Glob(filepath.Join(agent.CodexHome(), "sessions", "*", "*", "*", "*.jsonl"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all.Write(data)
+	}
+	return all.String()
 }

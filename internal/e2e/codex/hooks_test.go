@@ -60,6 +60,11 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 			}
 		}
 
+		var newest struct{ Session string }
+		if s.JSON(&newest, "resume", "--print"); newest.Session != session {
+			s.Errorf("resume goes on in %s, not in the agent's own session %s", newest.Session, session)
+		}
+
 		beta := s.CallFor("beta").Messages()
 		undo := func(want string) (moved struct {
 			Session string
@@ -74,6 +79,10 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 				s.Fatalf("undo goes on in %+v", moved)
 			}
 			return moved
+		}
+		undo(second)
+		if s.JSON(&newest, "redo", "-y"); newest.Session != session {
+			s.Errorf("redo goes on in %s, not in the agent's own session %s", newest.Session, session)
 		}
 		undo(second)
 		moved := undo(first)

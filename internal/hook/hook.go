@@ -153,8 +153,8 @@ func (h *handler) handle(ctx context.Context) error {
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
 // cd does not change it. Claude Code passes the directory in the environment. Without that
-// variable, dir returns the directory in which the session was first recorded. Codex passes the
-// session's directory in the event.
+// variable, dir returns the directory in which the session was first recorded. Codex passes in the
+// event the directory in which it was started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {
@@ -172,6 +172,9 @@ func (h *handler) dir() string {
 // findSessionDir sets sessionDir to the directory in which the session was first recorded, unless
 // that directory no longer exists.
 func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error {
+	if h.agent.dirVar == "" {
+		return nil // the user may continue a session of Codex in any directory, which the event has
+	}
 	first, err := store.SessionDir(ctx, h.Session)
 	if err != nil {
 		return fmt.Errorf("find the session's directory: %w", err)

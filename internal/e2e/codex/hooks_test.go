@@ -196,6 +196,34 @@ func TestTerminalAsksForTrust(t *testing.T) {
 	})
 }
 
+// TestResumedInAnotherDirectory continues a session in another directory: its turns there are
+// recorded there.
+func TestResumedInAnotherDirectory(t *testing.T) {
+	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Codex) {
+		session := execTurn(s, agent, "alpha", "echo 1 > a.txt")
+		other := filepath.Join(filepath.Dir(s.Rig.Project), "other")
+		if err := os.Mkdir(other, 0o755); err != nil {
+			s.Fatal(err)
+		}
+		rig, err := agent.In(other)
+		if err != nil {
+			s.Fatal(err)
+		}
+		execTurn(s, &agentrig.Codex{Rig: rig, Version: agent.Version}, "beta", "echo 2 > b.txt", "resume", session)
+		turns := s.Turns("-C", other)
+		if len(turns) == 0 {
+			s.Fatal("no turn in the other directory")
+		}
+		newest := turns[len(turns)-1]
+		if got := e2erig.Prompts(turns[len(turns)-1:]); got[0] != "beta" || newest.Partial {
+			s.Errorf("the newest turn in the other directory is %+v", newest)
+		}
+		if diff := s.Segno("-C", other, "show", newest.ID); !strings.Contains(diff, "b.txt") {
+			s.Errorf("the turn does not show the file that it made:\n%s", diff)
+		}
+	})
+}
+
 // rolloutText returns the content of the session files of Codex.
 func rolloutText(s *e2erig.Stage, agent *agentrig.Codex) string {
 	s.Helper()

@@ -86,16 +86,28 @@ func (a *app) runDoctor(ctx context.Context) error {
 	return nil
 }
 
-// probeHooks runs the hooks in the settings of the user and of the project. It reports whether one
-// of them answered.
+// probeHooks runs the hooks of each agent in the settings of the user and of the project. It reports
+// whether there are any, and one of each agent answered. Without any it lists the first agent's file.
 func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, environ []string) (fires bool) {
-	for _, file := range []string{hook.SettingsFile(place, ""), hook.SettingsFile(place, r.Dir)} {
-		p := hook.ProbeClaude(ctx, place, file, environ)
-		if p.Command == nil && len(r.Hooks) > 0 {
-			continue // a project needs no hooks in its settings
+	var missing []hook.Probe
+	silent := 0 // agents with hooks that do not run
+	for _, agent := range hook.Agents() {
+		isInstalled, isFiring := false, false
+		for _, file := range []string{hook.SettingsFile(place, agent, ""), hook.SettingsFile(place, agent, r.Dir)} {
+			p := hook.ProbeHooks(ctx, place, agent, file, r.Dir, environ)
+			if p.Command == nil && p.Error == "" {
+				missing = append(missing, p)
+				continue
+			}
+			isInstalled, isFiring = true, isFiring || p.Fires
+			r.Hooks = append(r.Hooks, p)
 		}
-		fires = fires || p.Fires
-		r.Hooks = append(r.Hooks, p)
+		if isInstalled && !isFiring {
+			silent++
+		}
+	}
+	if fires = len(r.Hooks) > 0 && silent == 0; len(r.Hooks) == 0 {
+		r.Hooks = missing[:1]
 	}
 	return fires
 }
@@ -153,6 +165,14 @@ func (r *doctorResult) hint(fires bool) string {
 	case r.StoreErr != "":
 		return cmp.Or(r.storeHint, "repair the store, or name another with --store")
 	case !fires:
+		for _, h := range r.Hooks {
+			if len(h.Review) > 0 {
+				return "start codex and trust segno's hooks when it asks, or type /hooks there; segno does not do it for you"
+			}
+			if h.Error != "" {
+				return "run 'segno enable " + h.Agent + "'"
+			}
+		}
 		return "run 'segno enable claude'"
 	case r.DirErr != "":
 		return "start the agent in a project's own directory"

@@ -5,32 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/hook"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
 func (a *app) enable() *cobra.Command {
 	var project, trust bool
 	c := &cobra.Command{
-		Use: "enable claude", Short: "record every turn of an agent from now on",
+		Use: "enable AGENT", Short: "record every turn of an agent from now on",
 		Long: `Adds segno's hooks to the agent's settings, keeps the other settings, and takes a first
 snapshot of this directory. By default it edits the user's settings, so that every
 session of the agent is recorded in every directory; --project limits that to this
 directory. It prints the name of the edited file, keeps a backup, and lists the paths that
-segno protects here, which it neither stores nor changes. 'segno disable claude' removes
-the hooks.
+segno protects here, which it neither stores nor changes. 'segno disable AGENT' removes
+the hooks. AGENT is claude or codex.
+
+Codex runs new hooks only after you reviewed them: start codex and trust them there. segno
+never does that for you; 'segno doctor' shows what is missing.
 
 A directory that another user owns is not recorded, just as git refuses it without
 safe.directory: its files could mislead you. --trust accepts its owner.`,
-		Example: "  segno enable claude\n  segno enable claude --project",
-		Args:    agentArg, ValidArgs: []string{"claude"},
-		RunE: func(c *cobra.Command, _ []string) error { return a.runEnable(c.Context(), project, trust) },
+		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex",
+		Args:    agentArg, ValidArgs: hook.Agents(),
+		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
 	}
-	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json)")
+	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json)")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.writeFlags(c)
 	return c
@@ -39,12 +45,12 @@ safe.directory: its files could mislead you. --trust accepts its owner.`,
 func (a *app) disable() *cobra.Command {
 	var project bool
 	c := &cobra.Command{
-		Use: "disable claude", Short: "stop recording an agent's turns",
+		Use: "disable AGENT", Short: "stop recording an agent's turns",
 		Long: `Removes segno's hooks from the agent's settings. If the file was not edited since 'segno
 enable', it becomes byte for byte what it was before. Recorded turns stay.`,
-		Example: "  segno disable claude",
-		Args:    agentArg, ValidArgs: []string{"claude"},
-		RunE: func(c *cobra.Command, _ []string) error { return a.runDisable(project) },
+		Example: "  segno disable claude\n  segno disable codex",
+		Args:    agentArg, ValidArgs: hook.Agents(),
+		RunE: func(c *cobra.Command, args []string) error { return a.runDisable(args[0], project) },
 	}
 	c.Flags().BoolVar(&project, "project", false, "in this project only")
 	a.writeFlags(c)
@@ -52,24 +58,25 @@ enable', it becomes byte for byte what it was before. Recorded turns stay.`,
 }
 
 func agentArg(_ *cobra.Command, args []string) error {
-	if len(args) != 1 || args[0] != "claude" {
-		return errors.New("name the agent: claude")
+	if len(args) != 1 || !slices.Contains(hook.Agents(), args[0]) {
+		return errors.New("name the agent: " + strings.Join(hook.Agents(), " or "))
 	}
 	return nil
 }
 
 // settings returns the agent's settings file that enable and disable edit.
-func (a *app) settings(project bool) (local.Place, string, error) {
+func (a *app) settings(agent string, project bool) (local.Place, string, error) {
 	dir := ""
 	place, err := a.place()
 	if err == nil && project {
 		dir, err = a.workDir()
 	}
-	return place, hook.SettingsFile(place, dir), err
+	return place, hook.SettingsFile(place, agent, dir), err
 }
 
 // enableResult is the result of enable and disable.
 type enableResult struct {
+	Agent   string     `json:"agent"`
 	File    string     `json:"file"`
 	Backup  string     `json:"backup"`
 	Changed bool       `json:"changed"`
@@ -89,8 +96,8 @@ type enableResult struct {
 	DirBytes    []byte `json:"dir_bytes,omitempty"`
 }
 
-func (a *app) newEnableResult(edit hook.Edit) enableResult {
-	return enableResult{File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun,
+func (a *app) newEnableResult(agent string, edit hook.Edit) enableResult {
+	return enableResult{Agent: agent, File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun,
 		FileBytes: segno.PathBytes(edit.File), BackupBytes: segno.PathBytes(edit.Backup)}
 }
 
@@ -100,8 +107,8 @@ type protectedItem struct {
 	Why  string `json:"why"`
 }
 
-func (a *app) runEnable(ctx context.Context, project, trust bool) error {
-	place, file, err := a.settings(project)
+func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) error {
+	place, file, err := a.settings(agent, project)
 	if err != nil {
 		return err
 	}
@@ -109,12 +116,12 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	if err != nil {
 		return err
 	}
-	edit, err := hook.PlanEnable(place, file, self)
+	edit, err := hook.PlanEnable(place, agent, file, self)
 	if err != nil {
 		return err
 	}
-	res := a.newEnableResult(edit)
-	res.Command, res.Project = append(self, "hook", "claude"), project
+	res := a.newEnableResult(agent, edit)
+	res.Command, res.Project = append(self, "hook", agent), project
 	if a.dryRun {
 		return a.print(res, func(p *printer) {
 			if res.Changed {
@@ -127,7 +134,7 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 	if edit.Changed() {
 		a.notef("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
 		if err := edit.Apply(place, true); err != nil {
-			return segno.NewError(segno.KindIO, "enable claude", edit.File, err)
+			return segno.NewError(segno.KindIO, "enable "+agent, edit.File, err)
 		}
 	}
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
@@ -140,9 +147,9 @@ func (a *app) runEnable(ctx context.Context, project, trust bool) error {
 // directory contains and leaves out.
 func writeEnabled(p *printer, res enableResult) {
 	if res.Changed {
-		p.linef("claude is enabled: %s", inline(res.File))
+		p.linef("%s is enabled: %s", res.Agent, inline(res.File))
 	} else {
-		p.linef("claude was enabled already: %s", inline(res.File))
+		p.linef("%s was enabled already: %s", res.Agent, inline(res.File))
 	}
 	if res.Project {
 		p.linef("its sessions in this project are recorded")
@@ -166,7 +173,10 @@ func writeEnabled(p *printer, res enableResult) {
 		}
 		p.linef("  %s (%s)", inline(x.Path), inline(x.Why))
 	}
-	p.linef("start claude as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run")
+	if res.Agent == codex.Agent {
+		p.linef("codex runs these hooks only once you trust them: start it, review them when it asks, or type /hooks")
+	}
+	p.linef("start %s as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run", res.Agent)
 }
 
 // self is the command that runs this binary on the store in use.
@@ -228,19 +238,19 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 	return err
 }
 
-func (a *app) runDisable(project bool) error {
-	place, file, err := a.settings(project)
+func (a *app) runDisable(agent string, project bool) error {
+	place, file, err := a.settings(agent, project)
 	if err != nil {
 		return err
 	}
-	edit, err := hook.PlanDisable(place, file)
+	edit, err := hook.PlanDisable(place, agent, file)
 	if err != nil {
 		return err
 	}
-	res := a.newEnableResult(edit)
+	res := a.newEnableResult(agent, edit)
 	if !a.dryRun && edit.Changed() {
 		if err := edit.Apply(place, false); err != nil {
-			return segno.NewError(segno.KindIO, "disable claude", edit.File, err)
+			return segno.NewError(segno.KindIO, "disable "+agent, edit.File, err)
 		}
 	}
 	return a.print(res, func(p *printer) {

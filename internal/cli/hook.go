@@ -21,22 +21,22 @@ func (a *app) hook() *cobra.Command {
 are in the store's hook.log, which 'segno doctor' shows.`,
 		Hidden: true, Args: cobra.ArbitraryArgs, FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 && args[0] == "claude" {
-				a.runHook(c.Context())
+			if len(args) > 0 {
+				a.runHook(c.Context(), args[0])
 			}
 			return nil // an error would not help an agent that runs anything else
 		},
 	}
 }
 
-// runHook handles one event of Claude Code. It reports no error: the hook's package writes failures
+// runHook handles one event of an agent, or nothing if the agent is not known. It reports no error: the hook's package writes failures
 // to the log of the store.
-func (a *app) runHook(ctx context.Context) {
+func (a *app) runHook(ctx context.Context, agent string) {
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
 		return // there is no log to write the error to
 	}
-	hook.Claude(ctx, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
+	hook.Run(ctx, agent, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
 		Getenv: a.Getenv, PID: os.Getpid(), Exit: func() { os.Exit(exitOK) },
 		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }})
 }
@@ -47,10 +47,10 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 	if len(args) == 4 && args[0] == "--store" {
 		a.store, args = args[1], args[2:]
 	}
-	if !slices.Equal(args, []string{"hook", "claude"}) {
+	if len(args) != 2 || args[0] != "hook" || !slices.Contains(hook.Agents(), args[1]) {
 		return false
 	}
-	a.runHook(ctx)
+	a.runHook(ctx, args[1])
 	return true
 }
 

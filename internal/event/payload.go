@@ -19,14 +19,14 @@ import (
 // output, which its own limits keep far below.
 const maxPayload = 64 << 20
 
-// Payload is a Claude Code hook event, as versions 2.1.x write it to a hook's
+// Payload is a hook event as Claude Code 2.1.x and Codex 0.125 to 0.169 write it to a hook's
 // standard input. Fields that are not there are zero; others are ignored.
 type Payload struct {
 	Event      string          `json:"hook_event_name"`
 	Session    segno.SessionID `json:"session_id"`
 	Transcript string          `json:"transcript_path"`
 	Cwd        string          `json:"cwd"`
-	PromptID   string          `json:"prompt_id"`
+	PromptID   string          `json:"prompt_id"` // of Codex: the id of the turn
 	Prompt     string          `json:"prompt"`
 	Source     string          `json:"source"` // SessionStart: startup, resume, clear, compact
 	Reason     string          `json:"reason"` // SessionEnd
@@ -47,6 +47,7 @@ type Payload struct {
 	WorktreePath string `json:"worktree_path"`
 	Trigger      string `json:"trigger"`
 	Nonce        string `json:"segno_nonce"` // of an event [Probe]
+	TurnID       string `json:"turn_id"`     // see PromptID
 
 	Raw []byte `json:"-"` // the event as it was read
 }
@@ -101,6 +102,7 @@ func Read(r io.Reader) (Payload, error) {
 	if p.Event == "" {
 		return p, segno.Errorf(segno.KindInvalid, "read hook event", "", "it has no hook_event_name")
 	}
+	p.PromptID = cmp.Or(p.PromptID, p.TurnID)
 	return p, nil
 }
 

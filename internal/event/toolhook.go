@@ -15,7 +15,7 @@ import (
 )
 
 // ToolHook is the command segno-hook. It handles the events before and after a tool call as
-// 'segno hook claude' does, without the start-up time of segno.
+// 'segno hook AGENT' does, without the start-up time of segno.
 type ToolHook struct {
 	Stdin  io.Reader
 	Stdout io.Writer
@@ -118,5 +118,5 @@ func parseArgs(args []string) (store string, ok bool) {
 	if len(args) == 4 && args[0] == "--store" {
 		store, args = args[1], args[2:]
 	}
-	return store, len(args) == 2 && args[0] == "hook" && args[1] == "claude"
+	return store, len(args) == 2 && args[0] == "hook" && (args[1] == "claude" || args[1] == "codex")
 }

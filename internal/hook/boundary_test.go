@@ -34,7 +34,7 @@ func TestBothCommandsRecordTheSame(t *testing.T) {
 		`{"hook_event_name":"PreToolUse","session_id":"unknown"}`,
 	} {
 		var said, saidToo bytes.Buffer
-		Claude(t.Context(), Event{Place: place, Stdin: strings.NewReader(text), Stdout: &said, Getenv: none})
+		Run(t.Context(), "claude", Event{Place: place, Stdin: strings.NewReader(text), Stdout: &said, Getenv: none})
 		event.ToolHook{Stdin: strings.NewReader(text), Stdout: &saidToo, Getenv: none, Now: now,
 			Delegate: func(context.Context, io.Reader) error { t.Error("handed on:", text[:60]); return nil },
 		}.Run(t.Context(), []string{"--store", b, "hook", "claude"})

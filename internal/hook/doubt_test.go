@@ -23,7 +23,7 @@ func (c *scene) sendEventOfOther(name string, more ...any) {
 	c.Helper()
 	path := filepath.Join(c.place.Claude, "projects", claude.Slug(c.project), otherSession+".jsonl")
 	event := c.payload(name, slices.Concat([]any{"session_id", otherSession, "transcript_path", path}, more)...)
-	Claude(c.Context(), Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
+	Run(c.Context(), "claude", Event{Place: c.place, Stdin: strings.NewReader(event), Stdout: new(bytes.Buffer), Getenv: func(string) string { return "" }})
 }
 
 // runInOther runs a turn of the other session with one command, whose effect is act.

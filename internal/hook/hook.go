@@ -8,6 +8,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -41,10 +43,16 @@ type Event struct {
 	Exit func()
 }
 
-// Claude handles one event of Claude Code.
-func Claude(ctx context.Context, e Event) {
+// Run handles one event of the agent with a name of [Agents]. It ignores an event of another agent.
+func Run(ctx context.Context, name string, e Event) {
+	if slices.Contains(Agents(), name) {
+		agentOf(name).run(ctx, e)
+	}
+}
+
+func (a agent) run(ctx context.Context, e Event) {
 	e.Place.StoreWait = storeWait
-	reading := e.watch(ctx, deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
+	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
 	if err := e.Place.CheckOwner(); err != nil {
 		e.reportRefusal(err)
 		reading.Stop()
@@ -66,11 +74,11 @@ func Claude(ctx context.Context, e Event) {
 		return
 	}
 	spool := e.Place.Spool()
-	h := &handler{Event: e, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now}}
-	defer e.watch(ctx, deadline(p.Event), h.reportTimeout).Stop()
+	h := &handler{Event: e, agent: a, Payload: p, log: log, spool: spool, notes: event.Recorder{Spool: spool, Now: e.Place.Now}}
+	defer e.watch(ctx, a.deadline(p.Event), h.reportTimeout).Stop()
 	// On Esc the agent signals the hook. Recording the event takes only tenths of a
 	// second more, so the handler finishes it. A second signal ends the process.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline(p.Event))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline(p.Event))
 	defer cancel()
 	if err := h.handle(ctx); err != nil {
 		h.reportFailure(err)
@@ -91,22 +99,12 @@ func (e Event) watch(ctx context.Context, deadline time.Duration, report func(ev
 	})
 }
 
-// deadline returns how long an event may take. It is shorter than the timeout in [registration]
-// that the agent enforces, so that the hook ends in order and is not killed.
-func deadline(name string) time.Duration {
-	for _, r := range registrations {
-		if r.event == name {
-			return time.Duration(r.timeout)*time.Second - time.Second
-		}
-	}
-	return 4 * time.Second
-}
-
 // handler handles one event. It opens the store only for the events that need it: an event at a
 // tool boundary writes to the spool and does nothing else, because the agent waits for it.
 type handler struct {
 	Event
 	event.Payload
+	agent      agent
 	log        event.Log
 	spool      timeline.Spool
 	notes      event.Recorder
@@ -136,6 +134,8 @@ func (h *handler) handle(ctx context.Context) error {
 			return err
 		}
 		return h.end(ctx, true)
+	case "Interrupt":
+		return h.end(ctx, true)
 	case "SessionEnd":
 		return h.sessionEnd(ctx)
 	case "SubagentStop":
@@ -153,14 +153,15 @@ func (h *handler) handle(ctx context.Context) error {
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
 // cd does not change it. Claude Code passes the directory in the environment. Without that
-// variable, dir returns the directory in which the session was first recorded.
+// variable, dir returns the directory in which the session was first recorded. Codex passes in the
+// event the directory in which it was started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {
 		dir = h.sessionDir
 	}
-	if d := h.Getenv("CLAUDE_PROJECT_DIR"); d != "" {
-		dir = d
+	if h.agent.dirVar != "" {
+		dir = cmp.Or(h.Getenv(h.agent.dirVar), dir)
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil && filepath.IsAbs(real) {
 		return real
@@ -171,6 +172,9 @@ func (h *handler) dir() string {
 // findSessionDir sets sessionDir to the directory in which the session was first recorded, unless
 // that directory no longer exists.
 func (h *handler) findSessionDir(ctx context.Context, store *local.Store) error {
+	if h.agent.dirVar == "" {
+		return nil // the user may continue a session of Codex in any directory, which the event has
+	}
 	first, err := store.SessionDir(ctx, h.Session)
 	if err != nil {
 		return fmt.Errorf("find the session's directory: %w", err)

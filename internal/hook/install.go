@@ -23,6 +23,8 @@ type Edit struct {
 	Old    []byte // nil if there is no file
 	New    []byte // nil if the file is to be removed
 	Exact  bool   // New is the backup, byte for byte
+
+	agent agent
 }
 
 // Changed reports whether the edit changes anything.
@@ -36,32 +38,30 @@ type backup struct {
 	Wrote   segno.Hash `json:"wrote"` // the content after the edit
 }
 
-// SettingsFile returns the settings file that 'segno enable' edits: the user's, or the local file
-// of project, which Claude Code keeps out of version control.
-func SettingsFile(p local.Place, project string) string {
-	if project != "" {
-		return filepath.Join(project, ".claude", "settings.local.json")
-	}
-	return filepath.Join(p.Claude, "settings.json")
+// SettingsFile returns the file of an agent that 'segno enable' edits: the user's, or that of
+// project. The latter is a file that Claude Code keeps out of version control.
+func SettingsFile(p local.Place, agent, project string) string {
+	return agentOf(agent).settingsFile(p, project)
 }
 
 func backupFile(p local.Place, settings string) string {
 	return filepath.Join(p.Store, "backup", segno.DerivedID("settings", settings)+".json")
 }
 
-// PlanEnable plans the edit that registers self, a command and its arguments before "hook claude".
+// PlanEnable plans the edit that registers self, a command and its arguments before "hook AGENT".
 // It returns [segno.KindRefused] if the binary of self is temporary.
-func PlanEnable(p local.Place, settings string, self []string) (Edit, error) {
-	if err := checkNotTemporary(self[0]); err != nil {
+func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, error) {
+	a := agentOf(agent)
+	if err := a.checkNotTemporary(self[0]); err != nil {
 		return Edit{}, err
 	}
-	e, err := readSettings(p, settings)
+	e, err := a.readSettings(p, settings)
 	if err != nil {
 		return e, err
 	}
-	e.New, err = addHooks(e.Old, commandsFor(self))
+	e.New, err = a.addHooks(e.Old, a.commandsFor(self))
 	if err != nil {
-		return e, e.invalid("enable claude", err)
+		return e, e.invalid("enable "+a.name, err)
 	}
 	return e, nil
 }
@@ -77,8 +77,8 @@ const boundaryName = "segno-hook"
 
 // commandsFor returns the commands to register for self. Events at tool boundaries run segno-hook
 // if it is in the same directory as self.
-func commandsFor(self []string) hookCommands {
-	rest := slices.Concat(self, []string{"hook", agentClaude})
+func (a agent) commandsFor(self []string) hookCommands {
+	rest := slices.Concat(self, []string{"hook", a.name})
 	r := hookCommands{tool: rest, rest: rest}
 	beside := filepath.Join(filepath.Dir(self[0]), boundaryName)
 	if fi, err := os.Stat(beside); err == nil && fi.Mode().IsRegular() && fi.Mode()&0o111 != 0 {
@@ -89,8 +89,9 @@ func commandsFor(self []string) hookCommands {
 
 // PlanDisable plans the edit that removes segno's hooks. It restores the backup if the file did not
 // change since enable. Otherwise it removes only segno's entries.
-func PlanDisable(p local.Place, settings string) (Edit, error) {
-	e, err := readSettings(p, settings)
+func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
+	a := agentOf(agent)
+	e, err := a.readSettings(p, settings)
 	if err != nil || e.Old == nil {
 		return e, err
 	}
@@ -103,8 +104,8 @@ func PlanDisable(p local.Place, settings string) (Edit, error) {
 		}
 		return e, nil
 	}
-	if e.New, err = removeHooks(e.Old); err != nil {
-		return e, e.invalid("disable claude", err)
+	if e.New, err = a.removeHooks(e.Old); err != nil {
+		return e, e.invalid("disable "+a.name, err)
 	}
 	return e, nil
 }
@@ -128,8 +129,8 @@ func followSymlinks(path string) string {
 
 // readSettings reads the present settings for an edit. A file that does not exist is not an error:
 // the edit creates it.
-func readSettings(p local.Place, settings string) (Edit, error) {
-	e := Edit{File: followSymlinks(settings)}
+func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
+	e := Edit{File: followSymlinks(settings), agent: a}
 	e.Backup = backupFile(p, e.File)
 	data, err := os.ReadFile(e.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,11 +191,11 @@ func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error 
 // and the file did not change since, it keeps the content of the present backup.
 func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
-	if run, err := installed(e.Old, "Stop"); err == nil && run != nil {
+	if run, err := e.agent.installed(e.Old, "Stop"); err == nil && run != nil {
 		var before backup
 		if data, err := os.ReadFile(e.Backup); err == nil && json.Unmarshal(data, &before) == nil && before.Wrote == segno.HashOf(e.Old) {
 			b.Existed, b.Content = before.Existed, before.Content
-		} else if b.Content, err = removeHooks(e.Old); err != nil {
+		} else if b.Content, err = e.agent.removeHooks(e.Old); err != nil {
 			return err
 		}
 	}
@@ -207,7 +208,7 @@ func (e Edit) writeBackup(fsys vfs.FS) error {
 
 // checkNotTemporary returns [segno.KindRefused] for a binary that 'go run' built, which is deleted
 // when the command ends.
-func checkNotTemporary(binary string) error {
+func (a agent) checkNotTemporary(binary string) error {
 	temp := strings.Contains(binary, string(filepath.Separator)+"go-build")
 	if dir, err := filepath.EvalSymlinks(os.TempDir()); err == nil && !temp {
 		rel, err := filepath.Rel(dir, binary)
@@ -216,6 +217,6 @@ func checkNotTemporary(binary string) error {
 	if !temp {
 		return nil
 	}
-	return segno.Errorf(segno.KindRefused, "enable claude", binary, "this binary is temporary").
-		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable claude'")
+	return segno.Errorf(segno.KindRefused, "enable "+a.name, binary, "this binary is temporary").
+		WithHint("run 'CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook' in the checkout, then 'segno enable " + a.name + "'")
 }

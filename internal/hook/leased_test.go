@@ -106,7 +106,7 @@ func (s *leasedProject) payload(name string, more ...any) string {
 func (s *leasedProject) sendEvent(name string, more ...any) {
 	s.Helper()
 	var out bytes.Buffer
-	Claude(s.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload(name, more...)), Stdout: &out, Getenv: func(string) string { return "" }})
+	Run(s.Context(), "claude", Event{Place: s.place, Stdin: strings.NewReader(s.payload(name, more...)), Stdout: &out, Getenv: func(string) string { return "" }})
 	if out.Len() > 0 {
 		s.Errorf("%s: unexpected answer to the agent: %s", name, &out)
 	}
@@ -420,7 +420,7 @@ func TestAnotherSessionBesideALease(t *testing.T) {
 	s.begin(l, "one")
 	other := []any{"session_id", "22222222-0000-4000-8000-000000000002", "transcript_path", "", "prompt_id", "other"}
 	var out bytes.Buffer // which says that two are at work
-	Claude(t.Context(), Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
+	Run(t.Context(), "claude", Event{Place: s.place, Stdin: strings.NewReader(s.payload("UserPromptSubmit", append(other, "prompt", "theirs")...)), Stdout: &out, Getenv: func(string) string { return "" }})
 	if !strings.Contains(out.String(), "another agent is active") {
 		t.Errorf("the agent received %q", &out)
 	}

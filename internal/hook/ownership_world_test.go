@@ -263,7 +263,7 @@ func (a *simAgent) hook(name string, more map[string]any) {
 	data, err := json.Marshal(p)
 	a.must(err)
 	var out bytes.Buffer
-	hook.Claude(context.Background(), hook.Event{Place: a.place, Stdin: bytes.NewReader(data), Stdout: &out,
+	hook.Run(context.Background(), "claude", hook.Event{Place: a.place, Stdin: bytes.NewReader(data), Stdout: &out,
 		Getenv: func(string) string { return "" }, PID: a.process.Process.Pid})
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/event"
@@ -16,32 +17,35 @@ import (
 
 // Probe is the result of checking the hooks in one settings file.
 type Probe struct {
+	Agent   string   `json:"agent"`
 	File    string   `json:"file"`
 	Command []string `json:"command,omitempty"` // the command of the Stop event; empty if hooks are not enabled
 	Missing []string `json:"missing,omitempty"` // events that are not registered
-	Fires   bool     `json:"fires"`             // every command answered a synthetic event
+	Review  []string `json:"review,omitempty"`  // events whose hooks the agent does not run before the user reviewed them
+	Fires   bool     `json:"fires"`             // every command answered a synthetic event, and the agent runs it
 	Error   string   `json:"error,omitempty"`
 }
 
-// ProbeClaude runs each command of a settings file as the agent does, with a synthetic event, and
-// checks the answer. Installed hooks do not always run, for example if their binary was moved.
-func ProbeClaude(ctx context.Context, p local.Place, settings string, env []string) Probe {
-	out := Probe{File: settings}
-	if err := out.probe(ctx, p, env); err != nil {
+// ProbeHooks runs each command in a settings file of an agent as the agent does, with a synthetic event, and
+// checks the answer. It asks Codex whether it runs them in dir. Installed hooks do not always run, for example if their binary was moved.
+func ProbeHooks(ctx context.Context, p local.Place, agent, settings, dir string, env []string) Probe {
+	out := Probe{Agent: agent, File: settings}
+	if err := out.probe(ctx, p, dir, env); err != nil {
 		out.Error = err.Error()
 	}
 	return out
 }
 
 // probe fills in the result. It runs each different command once, however many events have it.
-func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error {
-	e, err := readSettings(p, out.File)
+func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []string) error {
+	a := agentOf(out.Agent)
+	e, err := a.readSettings(p, out.File)
 	if err != nil {
 		return err
 	}
 	var all [][]string
-	for _, r := range registrations {
-		run, err := installed(e.Old, r.event)
+	for _, r := range a.registrations {
+		run, err := a.installed(e.Old, r.event)
 		switch {
 		case err != nil:
 			return err
@@ -61,6 +65,14 @@ func (out *Probe) probe(ctx context.Context, p local.Place, env []string) error 
 		if err := runProbe(ctx, run, env); err != nil {
 			return err
 		}
+	}
+	if a.isReviewed {
+		if out.Review, err = unreviewed(ctx, e.File, dir, env); err != nil {
+			return err
+		}
+	}
+	if len(out.Review) > 0 {
+		return fmt.Errorf("%s does not run them: you have not reviewed %s", a.name, strings.Join(out.Review, ", "))
 	}
 	out.Fires = true
 	return nil

@@ -13,27 +13,12 @@ import (
 	"github.com/dalsegno/segno/internal/jsonscan"
 )
 
-// registration is an event that segno registers for, and the seconds that the agent waits for the
-// hook. All hooks are synchronous: the agent kills an asynchronous Stop hook together with a
-// print-mode process, which would lose the turn. WorktreeCreate is not registered, because a hook
-// on it replaces the creation.
+// registration is an event that segno registers for, the tools that it is limited to, and the
+// seconds that the agent waits for the hook.
 type registration struct {
 	event   string
 	matcher string
 	timeout int
-}
-
-var registrations = [...]registration{
-	{"SessionStart", "", 10},
-	{"UserPromptSubmit", "", 60},
-	{"PreToolUse", "*", 5},
-	{"PostToolUse", "*", 5},
-	{"PostToolUseFailure", "*", 5},
-	{"Stop", "", 60},
-	{"StopFailure", "", 60},
-	{"SubagentStop", "", 5},
-	{"WorktreeRemove", "", 30},
-	{"SessionEnd", "", 30},
 }
 
 // hookCommands are the commands that addHooks registers.
@@ -50,7 +35,7 @@ func (r hookCommands) of(name string) []string {
 	return r.rest
 }
 
-// command is one handler of Claude Code's settings.
+// command is one handler in an agent's settings.
 type command struct {
 	Type    string   `json:"type"`
 	Command string   `json:"command"`
@@ -58,8 +43,8 @@ type command struct {
 	Timeout int      `json:"timeout,omitempty"`
 }
 
-// group is an element of an event's list in Claude Code's settings: commands that run for the
-// tools that match.
+// group is an element of an event's list in an agent's settings: commands that run for the tools
+// that match.
 type group struct {
 	Matcher string    `json:"matcher,omitempty"`
 	Hooks   []command `json:"hooks"`
@@ -168,34 +153,32 @@ func (o object) set(name string, value json.RawMessage) object {
 
 // addHooks returns settings with segno's hooks. All other members keep their bytes and order. Hooks
 // that an earlier segno registered are replaced.
-func addHooks(settings []byte, run hookCommands) ([]byte, error) {
+func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
 	}
-	if hooks, _, err = hooks.withoutSegno(); err != nil {
+	if hooks, _, err = a.withoutSegno(hooks); err != nil {
 		return nil, err
 	}
-	for _, r := range registrations {
+	for _, r := range a.registrations {
 		groups, err := groupsOf(hooks.get(r.event))
 		if err != nil {
 			return nil, err
 		}
-		c := run.of(r.event)
-		ours := encodeJSON(group{Matcher: r.matcher, Hooks: []command{{
-			Type: "command", Command: c[0], Args: c[1:], Timeout: r.timeout}}})
+		ours := encodeJSON(group{Matcher: r.matcher, Hooks: []command{a.handler(run.of(r.event), r.timeout)}})
 		hooks = hooks.set(r.event, encodeJSON(append(groups, ours)))
 	}
 	return closeSettings(top, hooks, indentation(settings))
 }
 
 // removeHooks returns settings without segno's hooks, or settings itself if there are none.
-func removeHooks(settings []byte) ([]byte, error) {
+func (a agent) removeHooks(settings []byte) ([]byte, error) {
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
 	}
-	hooks, found, err := hooks.withoutSegno()
+	hooks, found, err := a.withoutSegno(hooks)
 	if err != nil || !found {
 		return settings, err
 	}
@@ -204,12 +187,12 @@ func removeHooks(settings []byte) ([]byte, error) {
 
 // withoutSegno returns hooks without segno's commands, and whether there were any. An event that
 // had no other command keeps its place, with the value nil.
-func (o object) withoutSegno() (rest object, found bool, err error) {
-	for _, m := range o {
+func (a agent) withoutSegno(hooks object) (rest object, found bool, err error) {
+	for _, m := range hooks {
 		all, err := groupsOf(m.value)
 		var kept []json.RawMessage
 		for _, g := range all {
-			run, invalid := segnoCommand(g)
+			run, invalid := a.segnoCommand(g)
 			if err = errors.Join(err, invalid); run == nil {
 				kept = append(kept, g)
 			}
@@ -283,7 +266,7 @@ func closeSettings(top, hooks object, indent string) ([]byte, error) {
 }
 
 // segnoCommand returns the command of a group that addHooks wrote, nil for other groups.
-func segnoCommand(raw json.RawMessage) ([]string, error) {
+func (a agent) segnoCommand(raw json.RawMessage) ([]string, error) {
 	var g struct {
 		Hooks []json.RawMessage `json:"hooks"`
 	}
@@ -294,14 +277,11 @@ func segnoCommand(raw json.RawMessage) ([]string, error) {
 	if len(g.Hooks) != 1 || json.Unmarshal(g.Hooks[0], &c) != nil {
 		return nil, nil
 	}
-	if n := len(c.Args); n < 2 || c.Args[n-2] != "hook" || c.Args[n-1] != agentClaude {
-		return nil, nil
-	}
-	return append([]string{c.Command}, c.Args...), nil
+	return a.commandOf(c), nil
 }
 
 // installed returns the segno command that settings run for an event, or nil.
-func installed(settings []byte, name string) ([]string, error) {
+func (a agent) installed(settings []byte, name string) ([]string, error) {
 	_, hooks, err := openSettings(settings)
 	var groups []json.RawMessage
 	if err == nil {
@@ -311,7 +291,7 @@ func installed(settings []byte, name string) ([]string, error) {
 		return nil, segno.NewError(segno.KindCorrupt, "read settings", "", err)
 	}
 	for _, g := range groups {
-		if run, err := segnoCommand(g); err == nil && run != nil {
+		if run, err := a.segnoCommand(g); err == nil && run != nil {
 			return run, nil
 		}
 	}

@@ -19,8 +19,6 @@ import (
 // The line usually arrives within 100 ms of the Stop event.
 const transcriptWait = 2 * time.Second
 
-const agentClaude = "claude"
-
 // promptSubmit opens a turn.
 func (h *handler) promptSubmit(ctx context.Context) error {
 	if h.Session == "" {
@@ -43,7 +41,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 		return err
 	}
 	pid := h.agentPID(ctx)
-	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: agentClaude, Source: h.source(),
+	prompt := timeline.Prompt{Key: segno.TurnKey(h.PromptID), Agent: h.agent.name, Source: h.source(),
 		Text: h.Prompt, Process: timeline.Process{PID: pid, PIDStart: proc.Start(pid)}}
 	if task, summary := h.TaskReport(); task != "" {
 		prompt.Task, prompt.Text = task, summary
@@ -87,7 +85,7 @@ func (h *handler) end(ctx context.Context, interrupted bool) error {
 	if key == "" {
 		return segno.Errorf(segno.KindNotFound, "end turn", string(h.Session), "no turn of this session is open")
 	}
-	ending := timeline.TurnEnd{Key: key, Agent: agentClaude, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
+	ending := timeline.TurnEnd{Key: key, Agent: h.agent.name, Source: h.source(), Interrupted: interrupted, Message: h.LastMessage,
 		AwaitTranscript: h.awaitTranscript}
 	turns, err := h.spool.Turns(ctx)
 	if err != nil {
@@ -179,7 +177,7 @@ func (h *handler) workspace(ctx context.Context, store *local.Store, id segno.Wo
 // awaitTranscript waits until the agent's last message is in its transcript, for at most
 // transcriptWait.
 func (h *handler) awaitTranscript(ctx context.Context, src segno.Source, since int64) {
-	if h.LastMessage == "" {
+	if h.LastMessage == "" || !h.agent.writesAfterStop {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, transcriptWait)
@@ -197,13 +195,13 @@ func (h *handler) source() segno.Source {
 	if h.Transcript == "" {
 		return src
 	}
-	path, projects := filepath.Clean(h.Transcript), filepath.Join(h.Place.Claude, "projects")
+	path, sessions := filepath.Clean(h.Transcript), filepath.Join(h.agent.home(h.Place), h.agent.sessions)
 	isBelow := func(dir, path string) bool { return strings.HasPrefix(path, dir+string(filepath.Separator)) }
 	why := ""
-	if !isBelow(projects, path) || filepath.Ext(path) != ".jsonl" {
+	if !isBelow(sessions, path) || filepath.Ext(path) != ".jsonl" {
 		why = "it is outside"
 	} else if real, err := filepath.EvalSymlinks(path); err == nil {
-		if root, err := filepath.EvalSymlinks(projects); err != nil || !isBelow(root, real) {
+		if root, err := filepath.EvalSymlinks(sessions); err != nil || !isBelow(root, real) {
 			why = "a symlink leads out of"
 		}
 	}
@@ -211,15 +209,17 @@ func (h *handler) source() segno.Source {
 		src.Path = path
 		return src
 	}
-	h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "%s %s", why, projects))
+	h.log.Append("transcript ignored", h.Session, segno.Errorf(segno.KindRefused, "read transcript", h.Transcript, "%s %s", why, sessions))
 	return src
 }
 
-// agentPID returns the process id of the agent. It uses the agent's registry, or else the nearest
+// agentPID returns the process id of the agent. It uses Claude Code's registry, or else the nearest
 // ancestor of the hook that is not a shell.
 func (h *handler) agentPID(ctx context.Context) int {
-	if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
-		return pid
+	if h.agent.name == claudeCode.name {
+		if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
+			return pid
+		}
 	}
 	for pid, depth := proc.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = proc.Parent(pid), depth+1 {
 		switch proc.Command(pid) {

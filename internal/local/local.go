@@ -137,6 +137,9 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 func (s *Store) Transcripts() map[string]segno.Transcript {
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
 	all := map[string]segno.Transcript{claude.Agent: claude.New(s.place.Claude, o)}
+	if s.place.Codex != "" {
+		all[codex.Agent] = codex.New(s.place.Codex, codex.Options{FS: s.place.FS})
+	}
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	return all

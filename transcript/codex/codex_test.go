@@ -282,6 +282,8 @@ func TestEndsAt(t *testing.T) {
 		"as it is":   {func() {}, true},
 		"a note":     {func() { s.event("token_count", nil) }, true},
 		"settings":   {func() { s.event("thread_settings_applied", nil) }, true},
+		"its end":    {func() { s.event("task_complete", map[string]any{"turn_id": p.Leaf}) }, true},
+		"other end":  {func() { s.event("task_complete", map[string]any{"turn_id": "x"}) }, false},
 		"a message":  {func() { s.message("user", "x") }, false},
 		"compaction": {func() { s.add("compacted", map[string]any{}) }, false},
 		"a turn":     {func() { s.event("task_started", map[string]any{"turn_id": "x"}) }, false},

@@ -11,8 +11,9 @@ import (
 )
 
 // EndsAt reports whether Codex, resuming src, would continue from p: the session begins with p's
-// bytes, and no line behind them is part of a turn or changes what the model sees. It returns false
-// for a session that the user archived, for one with a torn last line, in which Codex may stumble,
+// bytes, and no line behind them is part of another turn or changes what the model sees. The record
+// of the end of p's turn may follow, because Codex writes it after the hook that captures p. EndsAt
+// returns false for a session that the user archived, for one with a torn last line, in which Codex may stumble,
 // and for one that does not exist.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	const op = "compare session"
@@ -44,8 +45,10 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 		if ctx.Err() != nil {
 			return false, ctx.Err()
 		}
-		isBlank := len(bytes.TrimSpace(at.Bytes)) == 0
-		if !isBlank && (r.parse(at.Bytes) != nil || r.kind != kindNote) {
+		if len(bytes.TrimSpace(at.Bytes)) == 0 {
+			continue
+		}
+		if r.parse(at.Bytes) != nil || r.kind != kindNote && (r.kind != kindEnd || r.text("turn_id") != p.Leaf) {
 			return false, nil
 		}
 	}

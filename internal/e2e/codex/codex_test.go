@@ -1,10 +1,10 @@
-// Package codex_test runs the real Codex on sessions that transcript/codex wrote.
+// Package codex_test runs the real Codex: on sessions that transcript/codex wrote, and with segno's
+// hooks.
 package codex_test
 
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,20 +22,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if testing.Short() {
-		fmt.Println("no scenario is run with -short: real agents are installed from the network")
-		os.Exit(0)
-	}
-	used, err := agentrig.UseNewest(context.Background())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	fmt.Print(used)
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { e2erig.Main(m) }
 
 // stage is one installation of Codex with a model.
 type stage struct {

@@ -158,6 +158,29 @@ func Agent(t *testing.T, agent agentrig.ACPAgent, files map[string]string) (*Sta
 	return s, acp
 }
 
+// Codex returns a stage of a version of Codex with segno's hooks, and that agent. A version that
+// asks the user to review hooks runs them without asking.
+func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string) (*Stage, *agentrig.Codex) {
+	t.Helper()
+	s := prepare(t)
+	agent, err := agentrig.NewCodex(t.Context(), s.dir, s.modelURL, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limit()
+	if version != agentrig.CodexOldest {
+		agent.Flags = append(agent.Flags, "--dangerously-bypass-hook-trust")
+	}
+	s.Rig = agent.Rig
+	for name, content := range files {
+		s.Write(name, content)
+	}
+	s.Segno("enable", "codex")
+	t.Cleanup(s.sound)
+	t.Cleanup(s.sweep) // first of the two
+	return s, agent
+}
+
 // prepare makes a stage with a model and no agent.
 func prepare(t *testing.T) *Stage {
 	t.Helper()

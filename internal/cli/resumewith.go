@@ -61,6 +61,14 @@ func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name, agent s
 
 // continueIn writes the session of a plan.
 func (a *app) continueIn(ctx context.Context, d *openWorkspace, ask timeline.ContinueRequest, plan *timeline.Continuation) (res resumeResult, err error) {
+	if ask.Agent == chat.Name {
+		t, _, err := threadByID(ctx, d.store, ask.Thread)
+		if err != nil {
+			return res, err
+		}
+		thread, err := chat.Import(ctx, d.timeline, plan, t.Title)
+		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
+	}
 	link, run, err := d.timeline.ContinueIn(ctx, ask, plan)
 	if err != nil {
 		return res, err

@@ -4,6 +4,7 @@ package agents_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,15 +22,19 @@ type pair struct {
 	codex *agentrig.Codex
 }
 
-// scenario runs on the oldest pair of versions and on the newest.
-func scenario(t *testing.T, do func(*pair)) {
+// scenario runs on the oldest pair of versions or on the newest, under SEGNO_SOAK on both.
+func scenario(t *testing.T, isNewest bool, do func(*pair)) {
 	t.Helper()
 	t.Parallel()
-	codexes := agentrig.CodexVersions()
-	for n, v := range agentrig.ClaudeVersions() {
-		t.Run(fmt.Sprintf("%s with %s", v, codexes[min(n, len(codexes)-1)]), func(t *testing.T) {
+	claudes, codexes := agentrig.ClaudeVersions(), agentrig.CodexVersions()
+	for n, v := range claudes {
+		if os.Getenv("SEGNO_SOAK") == "" && len(claudes) > 1 && isNewest != (n > 0) {
+			continue
+		}
+		other := codexes[min(n, len(codexes)-1)]
+		t.Run(fmt.Sprintf("%s with %s", v, other), func(t *testing.T) {
 			t.Parallel()
-			s, agent := e2erig.Pair(t, v, codexes[min(n, len(codexes)-1)], map[string]string{"a.txt": "0\n"})
+			s, agent := e2erig.Pair(t, v, other, map[string]string{"a.txt": "0\n"})
 			do(&pair{s, agent})
 		})
 	}
@@ -109,7 +114,7 @@ func (s *pair) same(what string, want, got []string) {
 
 // TestClaudeToCodexAndBack continues a session of Claude Code in Codex, undoes there, and returns.
 func TestClaudeToCodexAndBack(t *testing.T) {
-	scenario(t, func(s *pair) {
+	scenario(t, false, func(s *pair) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("<environment_context> beta <system-reminder>", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{e2erig.Bash("echo x"), e2erig.Bash("echo y; false")}}, "two é 日本"), "--resume", session)
 		s.Say(e2erig.Prompt("probe", "probed"), "--resume", session, "--fork-session")
@@ -137,5 +142,93 @@ func TestClaudeToCodexAndBack(t *testing.T) {
 		if !strings.Contains(s.Transcript(back.Session), `"thinking":"hm"`) {
 			s.Error("the thought of the native session is missing after the return")
 		}
+	})
+}
+
+// TestCodexToClaude continues a session of Codex in Claude Code, undoes a turn there, forks it and continues
+// the fork.
+func TestCodexToClaude(t *testing.T) {
+	scenario(t, true, func(s *pair) {
+		shell := func(cmd string) map[string]any {
+			return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": cmd}}
+		}
+		session := s.exec(e2erig.Prompt("alpha", shell("echo 1 > a.txt"), "one"))
+		s.exec(e2erig.Prompt("beta", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{shell("echo x"), shell("echo y")}},
+			map[string]any{"tool": "apply_patch", "input": "*** no patch"}, "two é 日本"), session)
+		s.exec(e2erig.Prompt("gamma", "three"), session)
+		want := history(s.T, s.CallFor("gamma"), "gamma")
+		thread := s.Turns()[0].Thread
+
+		var dry resumed
+		s.JSON(&dry, "resume", "t2", "--with", "claude", "--dry-run")
+		r := s.with("claude", "t2")
+		if again := s.with("claude", "t2"); again.Session != r.Session || dry.Session != "" || dry.Messages != r.Messages {
+			s.Errorf("the same again is %+v, first %+v, planned %+v", again, r, dry)
+		}
+		s.Say(e2erig.Prompt("delta", s.Writes("new.txt", "4\n"), "four"), "--resume", r.Session)
+		got := history(s.T, s.CallFor("delta"), "delta")
+		for i, line := range want { // Claude Code's API has objects as inputs only
+			want[i] = strings.Replace(line, "apply_patch null", `apply_patch {"input":"*** no patch"}`, 1)
+		}
+		s.same("Claude's model", want, got)
+
+		s.Say(e2erig.Prompt("epsilon", s.Writes("new.txt", "5\n"), "five"), "--resume", r.Session)
+		var moved struct {
+			Session string
+			Command []string
+		}
+		s.JSON(&moved, "undo", "2", "-y", "--thread", thread)
+		if moved.Session == "" || moved.Command[0] != "claude" || s.Exists("new.txt") {
+			s.Errorf("undo continues in %+v", moved)
+		}
+		s.Say(e2erig.Prompt("zeta", "six"), "--resume", moved.Session)
+		s.same("after undo", want, history(s.T, s.CallFor("zeta"), "zeta"))
+		ts := s.Turns("--thread", thread)
+		if last := ts[len(ts)-1]; last.Session != moved.Session || last.Parent == nil || last.Agent != "claude" {
+			s.Errorf("the turn after undo is %+v", last)
+		}
+
+		var forked struct {
+			Session    string
+			SessionDir string `json:"session_dir"`
+			Command    []string
+		}
+		s.JSON(&forked, "fork", "t4", "--to", s.Path("../forked"), "--thread", thread)
+		there, err := s.Rig.In(forked.SessionDir)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Rig = there
+		s.Say(e2erig.Prompt("kappa", "seven"), "--resume", forked.Session)
+		if got := history(s.T, s.CallFor("kappa"), "kappa"); len(got) < len(want)+4 || !slices.Equal(got[:len(want)], want) {
+			s.Errorf("the fork's model was sent\n%s", strings.Join(got, "\n"))
+		}
+	})
+}
+
+// TestSegno continues a session of Claude Code in segno's own agent, and that in Codex.
+func TestSegno(t *testing.T) {
+	scenario(t, true, func(s *pair) {
+		session := s.Say(e2erig.Prompt("alpha", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{e2erig.Bash("echo x"), s.Writes("b.txt", "1\n")}}, "one"))
+		s.Say(e2erig.Prompt("probe", "probed"), "--resume", session, "--fork-session")
+		want := history(s.T, s.LastCall(), "probe")
+		thread := s.Turns()[0].Thread
+		chat := s.with("segno", "t1", "--thread", thread)
+		s.Segno("chat", "--session", chat.Session, "--model", "anthropic/claude-fake", "-p", e2erig.Prompt("beta", map[string]any{"tool": "ls", "input": map[string]any{"path": "."}}, "two"))
+		s.same("the chat's model", want, history(s.T, s.CallFor("beta"), "beta"))
+		s.Segno("chat", "--session", chat.Session, "--model", "anthropic/claude-fake", "-p", e2erig.Prompt("gamma", "three"))
+		want = history(s.T, s.CallFor("gamma"), "gamma")
+
+		r := s.with("codex", "t2", "--thread", chat.Session)
+		s.exec(e2erig.Prompt("delta", "four"), r.Session)
+		s.same("Codex's model", want, history(s.T, s.CallFor("delta"), "delta"))
+
+		back := s.with("claude", "--thread", chat.Session)
+		if back.Native == "" || !slices.Equal(back.From, []string{"segno", "codex"}) {
+			s.Errorf("the way back is %+v", back)
+		}
+		s.Say(e2erig.Prompt("epsilon", "five"), "--resume", back.Session)
+		got := history(s.T, s.CallFor("epsilon"), "epsilon")
+		s.same("Claude's model", append(want, "user: "+e2erig.Prompt("delta", "four"), "assistant: four"), got)
 	})
 }

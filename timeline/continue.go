@@ -70,7 +70,11 @@ func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Conti
 	var all transcript.Conversation
 	all.Append(transcript.Conversation{Lost: p.Conversation.Lost})
 	if w, ok := tx.Transcripts[r.Agent].(transcript.ConversationWriter); ok {
-		all.Append(transcript.Conversation{Lost: w.Losses(p.Conversation)})
+		changed, err := w.Losses(ctx, p.Conversation)
+		if err != nil {
+			return nil, err
+		}
+		all.Append(transcript.Conversation{Lost: changed})
 	}
 	p.Lost = all.Lost
 	return p, nil

@@ -124,5 +124,5 @@ type ConversationWriter interface {
 	// [segno.KindInvalid] if there is no message.
 	WriteConversation(ctx context.Context, c Conversation, p *segno.Position, to segno.Target, o segno.Objects) (segno.Source, error)
 	// Losses counts the parts of c that WriteConversation leaves out or changes.
-	Losses(c Conversation) map[Loss]int
+	Losses(ctx context.Context, c Conversation) (map[Loss]int, error)
 }

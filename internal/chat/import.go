@@ -127,4 +127,3 @@ func fromPart(p transcript.Part) agent.Part {
 	}
 	return agent.Part{Image: &agent.Blob{Type: p.Image.Type, Data: data, URL: p.Image.URL}}
 }
-

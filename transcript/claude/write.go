@@ -27,7 +27,7 @@ const (
 )
 
 // Losses implements [transcript.ConversationWriter].
-func (c *Transcripts) Losses(conversation transcript.Conversation) map[transcript.Loss]int {
+func (c *Transcripts) Losses(_ context.Context, conversation transcript.Conversation) (map[transcript.Loss]int, error) {
 	var lost transcript.Conversation
 	for _, m := range conversation.Messages {
 		for _, p := range m.Parts {
@@ -36,7 +36,7 @@ func (c *Transcripts) Losses(conversation transcript.Conversation) map[transcrip
 			}
 		}
 	}
-	return lost.Lost
+	return lost.Lost, nil
 }
 
 // WriteConversation implements [transcript.ConversationWriter]. Every block of a message is one
@@ -74,7 +74,6 @@ type continuation struct {
 	records  int
 	offset   int64
 	calls    map[string]callRecord
-	model    string
 }
 
 // callRecord is the record of a call, by the id that the conversation has.
@@ -271,12 +270,13 @@ func (k *continuation) answer(n int, m transcript.Message) error {
 	return nil
 }
 
-// modelOf returns the name of a model that the agent knows.
+// modelOf returns the name of a model of the agent. On resume the agent continues with the model of
+// the newest answer, unless a program wrote that.
 func modelOf(name string) string {
 	if strings.HasPrefix(name, "claude-") {
 		return name
 	}
-	return "claude-opus-4-8"
+	return "<synthetic>"
 }
 
 func (k *continuation) result(r *transcript.Result) error {

@@ -150,7 +150,7 @@ func TestTerminalAsksForTrust(t *testing.T) {
 		}
 		t := start(s, agent)
 		if asks {
-			t.see("7 hooks are new or changed")
+			t.see("8 hooks are new or changed")
 			t.trustHooks()
 		}
 		t.see("gpt-fake-1 default · ")

@@ -62,9 +62,19 @@ func (t *terminal) press(keys ...agentrig.Key) {
 // send sends a prompt whose turn runs a shell command.
 func (t *terminal) send(word, command string) {
 	t.Helper()
-	prompt := e2erig.Prompt(word, shell(command), "done "+word)
+	t.submit(e2erig.Prompt(word, shell(command), "done "+word))
+}
+
+// submit pastes a prompt, so that Codex takes no part of it for a key, and sends it once it shows.
+func (t *terminal) submit(prompt string) {
+	t.Helper()
 	t.press(agentrig.Key("\x1b[200~" + prompt + "\x1b[201~"))
-	t.see(`done ` + word + `"]>>`)
+	end := prompt[len(prompt)-12:]
+	if _, err := t.tui.WaitFor(t.Ctx, func(screen string) bool {
+		return strings.Contains(screen, end) || strings.Contains(screen, "[Pasted Content")
+	}); err != nil {
+		t.Fatal(err)
+	}
 	t.press(agentrig.Enter)
 }
 

@@ -108,7 +108,7 @@ func (a *attachment) initialState() recoveryState {
 		hasSession: st.link != nil,
 		loaded:     st.link != nil && a.process == a.proc && !a.broken && st.link.Session == a.up,
 		current:    a.known == st.turnID() && (st.link == nil || !st.isDeleted()),
-		canRebuild: st.at.Session != nil && st.at.Session.Agent == a.record.Agent,
+		canRebuild: a.canCut(st.at),
 		canFork:    a.canFork && st.turn != nil && a.unfinished == nil,
 	}
 }
@@ -160,7 +160,7 @@ func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error)
 // unless the agent had the session before segno.
 func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
 	isLoaded := s.process == proc && !s.broken
-	collect := s.needsHistory() && s.proxy.agent.identity().Load
+	collect := s.needsHistory(ctx) && s.proxy.agent.identity().Load
 	if isLoaded && !collect {
 		return nil
 	}

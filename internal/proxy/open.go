@@ -134,7 +134,7 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	}
 	if r.record.Thread == "" {
 		r.up = r.record.Upstream
-		if r.history = nil; r.load && r.needsHistory() {
+		if r.history = nil; r.load && r.record.Foreign {
 			r.collecting = new(replayReader)
 		}
 		return true, nil

@@ -15,6 +15,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,8 @@ type Place struct {
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
 	Codex     string // Codex's home
+	Gemini    string // Gemini CLI's directory
+	OpenCode  string // OpenCode's configuration directory
 	GitIgnore string // the user's own git ignore file, where git looks by default
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
@@ -72,10 +75,17 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
 		p.Codex = filepath.Join(home, ".codex")
 	}
-	if config := getenv("XDG_CONFIG_HOME"); config != "" {
+	if gemini := cmp.Or(getenv("GEMINI_CLI_HOME"), home); gemini != "" {
+		p.Gemini = filepath.Join(gemini, ".gemini")
+	}
+	config := getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	p.OpenCode = getenv("OPENCODE_CONFIG_DIR")
+	if config != "" {
 		p.GitIgnore = filepath.Join(config, "git", "ignore")
-	} else if home != "" {
-		p.GitIgnore = filepath.Join(home, ".config", "git", "ignore")
+		p.OpenCode = cmp.Or(p.OpenCode, filepath.Join(config, "opencode"))
 	}
 	return p, nil
 }

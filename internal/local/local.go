@@ -34,6 +34,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/gemini"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -150,6 +151,9 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	if s.place.Codex != "" {
 		all[codex.Agent] = codex.New(s.place.Codex, codex.Options{FS: s.place.FS})
 	}
+	if s.place.Gemini != "" {
+		all[gemini.Agent] = gemini.New(s.place.Gemini, gemini.Options{FS: s.place.FS})
+	}
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	return all
@@ -164,6 +168,9 @@ func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript 
 	}
 	if p.Codex != "" {
 		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	}
+	if p.Gemini != "" {
+		all[gemini.Agent] = gemini.New(p.Gemini, gemini.Options{FS: p.FS})
 	}
 	return all
 }

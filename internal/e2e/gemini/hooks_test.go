@@ -2,6 +2,7 @@ package gemini_test
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
 
 func TestMain(m *testing.M) { e2erig.Main(m) }
@@ -54,10 +56,31 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 				s.Errorf("turn %d is %+v", i+1, c)
 			}
 		}
-		s.Segno("undo", "2", "-y")
+		beta := s.CallFor("beta").Messages()
+		var newest, moved struct {
+			Session string
+			Command []string
+		}
+		if s.JSON(&newest, "resume", "--print"); newest.Session != session {
+			s.Errorf("resume goes on in %s, not in the agent's own session %s", newest.Session, session)
+		}
+		s.JSON(&moved, "undo", "2", "-y")
 		if diff := cmp.Diff(first, s.Tree()); diff != "" {
 			s.Errorf("files after undo (-want +got):\n%s", diff)
 		}
+		if want := []string{"gemini", "--resume", moved.Session}; !slices.Equal(moved.Command, want) || moved.Session == session {
+			s.Fatalf("undo goes on in %+v", moved)
+		}
+		turn(s, agent, "delta", "echo 4 > c.txt", "--resume", moved.Session)
+		got := s.CallFor("delta").Messages()
+		if diff := cmp.Diff(beta[:len(beta)-1], got[:len(got)-1]); diff != "" {
+			s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
+		}
+		turns = s.Turns()
+		if last := turns[len(turns)-1]; last.Session != moved.Session || last.Parent == nil || *last.Parent != turns[0].ID {
+			s.Errorf("the new turn is %+v, want one on %s", last, turns[0].ID)
+		}
+		purged(s, agent, moved.Session, got)
 	})
 }
 
@@ -80,4 +103,32 @@ func TestDisableRestoresTheSettings(t *testing.T) {
 			s.Errorf("disable left %q, %v; before it was %q", after, err, before)
 		}
 	})
+}
+
+// purged deletes all sessions as Gemini CLI does after 30 days. segno writes the newest one back under
+// its own id, and Gemini CLI continues it.
+func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fakemodel.Message) {
+	s.Helper()
+	var listed []struct {
+		Agent, Session, Dir string
+		Turns               int
+		Kept                bool
+		Thread              string
+	}
+	s.JSON(&listed, "sessions")
+	if len(listed) != 2 || listed[0].Session != session || listed[0].Agent != "gemini" || listed[0].Dir != agent.Project || listed[0].Turns != 2 || !listed[0].Kept {
+		s.Errorf("segno sessions lists %+v", listed)
+	}
+	if err := os.RemoveAll(filepath.Join(agent.Dir(), "tmp")); err != nil {
+		s.Fatal(err)
+	}
+	var resumed struct{ Session string }
+	if s.JSON(&resumed, "resume", "--print"); resumed.Session != session {
+		s.Errorf("resume goes on in %s, want %s", resumed.Session, session)
+	}
+	turn(s, agent, "epsilon", "echo 5 > c.txt", "--resume", session)
+	got := s.CallFor("epsilon").Messages()
+	if diff := cmp.Diff(before, got[:len(before)]); diff != "" {
+		s.Errorf("the conversation after the purge (-want +got):\n%s", diff)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -196,8 +197,21 @@ func (c *resumeCase) test(mode string, src segno.Source, want []string) {
 	if resumed != session || len(calls) == 0 {
 		c.Fatalf("%s: the agent continued %s as %s with %d calls", mode, session, resumed, len(calls))
 	}
-	got := recording.Items(calls[0].Messages())
+	got := withoutInterrupted(recording.Items(calls[0].Messages()))
 	if diff := cmp.Diff(want, got[:max(0, len(got)-1)]); diff != "" {
 		c.Errorf("%s of %d items: the model got\n%s", mode, len(want), diff)
 	}
+}
+
+// withoutInterrupted leaves out a call that has no result. Claude Code 2.1.197 does so itself; newer versions send it
+// with a result of their own.
+func withoutInterrupted(items []string) (out []string) {
+	for _, item := range items {
+		if strings.HasPrefix(item, `["tool_result"`) && strings.Contains(item, `"[Tool call interrupted: `) && len(out) > 0 {
+			out = out[:len(out)-1]
+			continue
+		}
+		out = append(out, item)
+	}
+	return out
 }

@@ -42,7 +42,7 @@ func itemOf(role string, b fakemodel.Block) string {
 			return ""
 		}
 	}
-	return encode(role, b.Text)
+	return encode(role, strings.TrimRight(b.Text, "\n")) // it joins messages of the user with line breaks
 }
 
 // Context returns the items that the agent sends if it continues from a record: "" for where it

@@ -17,6 +17,7 @@ type ContinueRequest struct {
 	Thread segno.ThreadID
 	At     segno.CommitID // a checkpoint of the thread or an ancestor of one
 	Agent  string         // the agent to continue in
+	Dir    string         // the directory of the new session; "" is that of the checkpoint in this workspace
 	// Own is the name of the agent whose conversation is in the thread itself, and Messages returns
 	// what it said between two checkpoints: from the beginning if after is "". The error is
 	// [segno.KindNotFound] if the agent no longer sees the end of after.
@@ -39,7 +40,7 @@ type Continuation struct {
 // nothing. The error is [segno.KindInvalid] if the agent itself worked at the checkpoint, and
 // [segno.KindNotFound] if there is no conversation or no reader for it.
 func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Continuation, error) {
-	tx, err := tl.prepareMove(ctx)
+	tx, err := tl.prepareContinue(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +79,14 @@ func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Conti
 	}
 	p.Lost = all.Lost
 	return p, nil
+}
+
+// prepareContinue locks the workspace. A timeline without one works on sessions alone.
+func (tl *Timeline) prepareContinue(ctx context.Context) (*txn, error) {
+	if tl.Workspace == nil {
+		return tl.lockSessions(ctx)
+	}
+	return tl.prepareMove(ctx)
 }
 
 // agentRun is checkpoints of a line that follow one another and belong to one agent.
@@ -174,7 +183,7 @@ func (tx *txn) startOf(ctx context.Context, c *segno.Checkpoint) (string, error)
 // session becomes a part of the thread; the thread stays where it is until the user prompts the
 // session. A session that was written for the same checkpoint and not used yet is returned again.
 func (tl *Timeline) ContinueIn(ctx context.Context, r ContinueRequest, p *Continuation) (*segno.Link, []string, error) {
-	tx, err := tl.prepareMove(ctx)
+	tx, err := tl.prepareContinue(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -183,9 +192,11 @@ func (tl *Timeline) ContinueIn(ctx context.Context, r ContinueRequest, p *Contin
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := tx.sessionDir(ctx, p.At, tx.Workspace.Root())
-	if err != nil {
-		return nil, nil, err
+	dir := r.Dir
+	if dir == "" {
+		if dir, err = tx.sessionDir(ctx, p.At, tx.Workspace.Root()); err != nil {
+			return nil, nil, err
+		}
 	}
 	link, err := tx.unusedSession(ctx, head, r.Agent, p.At.ID, dir)
 	if err != nil || link != nil {

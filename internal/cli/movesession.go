@@ -114,11 +114,9 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	if err != nil {
 		return err
 	}
-	dir := d.Dir
-	if fi, err := os.Stat(dir); a.dir != "" || err != nil || !fi.IsDir() {
-		if dir, err = a.workDir(); err != nil {
-			return err
-		}
+	dir, err := a.dirToResume(d)
+	if err != nil {
+		return err
 	}
 	m, err := store.SessionTimeline().ResumeSession(ctx, keepRequest(ctx, store, d), dir)
 	if err != nil {
@@ -126,4 +124,12 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	}
 	res := resumeResult{Dir: m.To.Dir, Session: m.To.Session, Command: m.Run}
 	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
+}
+
+// dirToResume returns the directory in which a session continues.
+func (a *app) dirToResume(d local.SessionDetail) (string, error) {
+	if fi, err := os.Stat(d.Dir); a.dir == "" && err == nil && fi.IsDir() {
+		return d.Dir, nil
+	}
+	return a.workDir()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) resume() *cobra.Command {
@@ -36,8 +37,14 @@ with its own. The files stay as they are.`,
 			if a.dryRun && with == "" {
 				return usage(errors.New("--dry-run needs --with AGENT"))
 			}
-			if with == "" && len(args) == 1 && isSessionName(args[0]) {
-				if done, err := a.tryResumeSession(c.Context(), args[0], printOnly); done || err != nil {
+			if len(args) == 1 && isSessionName(args[0]) {
+				resume := func(ctx context.Context, store *local.Store, s local.FoundSession) error {
+					if with != "" {
+						return a.resumeSessionWith(ctx, store, s, with, printOnly)
+					}
+					return a.resumeSession(ctx, store, s, printOnly)
+				}
+				if done, err := a.trySession(c.Context(), args[0], resume); done || err != nil {
 					return err
 				}
 			}
@@ -76,8 +83,8 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 	return a.finishResume(ctx, d.Close, res, printOnly)
 }
 
-// tryResumeSession resumes the session of an agent with a name. done is false if there is none.
-func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool) (done bool, err error) {
+// trySession calls resume for the session of an agent with a name. done is false if there is none.
+func (a *app) trySession(ctx context.Context, name string, resume func(context.Context, *local.Store, local.FoundSession) error) (done bool, err error) {
 	place, err := a.place()
 	if err != nil {
 		return false, err
@@ -96,14 +103,14 @@ func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool)
 	case err != nil:
 		return false, err
 	case existing != nil:
-		return true, a.resumeSession(ctx, existing, s, printOnly)
+		return true, resume(ctx, existing, s)
 	}
 	store, err := place.Open(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer store.Close()
-	return true, a.resumeSession(ctx, store, s, printOnly)
+	return true, resume(ctx, store, s)
 }
 
 // finishResume prints the command and on a terminal runs it, after closeStore.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 )
@@ -38,11 +39,58 @@ func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name, agent s
 		return err
 	}
 	ask := timeline.ContinueRequest{Thread: thread, At: at, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(d.store)}
-	plan, err := d.timeline.PlanContinue(ctx, ask)
+	return a.continueWith(ctx, d.timeline, ask, printOnly, d.Close, func(plan *timeline.Continuation) (resumeResult, error) {
+		if agent != chat.Name {
+			return writeSession(ctx, d.timeline, ask, plan)
+		}
+		t, _, err := threadByID(ctx, d.store, thread)
+		if err != nil {
+			return resumeResult{}, err
+		}
+		fork, err := chat.Import(ctx, d.timeline, plan, t.Title)
+		return resumeResult{Dir: d.dir, Session: segno.SessionID(fork), Command: a.chatCommand(d, fork)}, err
+	})
+}
+
+// resumeSessionWith continues a session, which it keeps first, in another agent.
+func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local.FoundSession, agent string, printOnly bool) error {
+	if agent == chat.Name {
+		return segno.Errorf(segno.KindRefused, "resume", string(s.Session), "segno's own agent continues threads").
+			WithHint("run 'segno keep " + string(s.Session) + "' and resume its thread")
+	}
+	d, err := a.detail(ctx, store, s)
 	if err != nil {
 		return err
 	}
-	res := newResumeWithResult(agent, plan)
+	dir, err := a.dirToResume(d)
+	if err != nil {
+		return err
+	}
+	tl := store.SessionTimeline()
+	kept, err := tl.KeepSession(ctx, keepRequest(ctx, store, d))
+	if err != nil {
+		return err
+	}
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: kept.Thread, Session: s.Session}) {
+		if err != nil {
+			return err
+		}
+		ask := timeline.ContinueRequest{Thread: kept.Thread, At: c.ID, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(store), Dir: dir}
+		return a.continueWith(ctx, tl, ask, printOnly, func() { store.Close() }, func(plan *timeline.Continuation) (resumeResult, error) {
+			return writeSession(ctx, tl, ask, plan)
+		})
+	}
+	return segno.Errorf(segno.KindNotFound, "resume", string(s.Session), "the session has no recorded turn")
+}
+
+// continueWith plans a session of another agent, shows what does not travel, and writes it.
+func (a *app) continueWith(ctx context.Context, tl *timeline.Timeline, ask timeline.ContinueRequest, printOnly bool, closeStore func(),
+	write func(*timeline.Continuation) (resumeResult, error)) error {
+	plan, err := tl.PlanContinue(ctx, ask)
+	if err != nil {
+		return err
+	}
+	res := newResumeWithResult(ask.Agent, plan)
 	if res.DryRun = a.dryRun; a.dryRun {
 		return a.print(res, func(p *printer) { writeContinuation(p, res, plan) })
 	}
@@ -52,26 +100,17 @@ func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name, agent s
 			return p.err
 		}
 	}
-	if res.resumeResult, err = a.continueIn(ctx, d, ask, plan); err != nil {
+	if res.resumeResult, err = write(plan); err != nil {
 		return err
 	}
 	res.DirBytes = segno.PathBytes(res.Dir)
-	return a.printAndRun(ctx, d.Close, res.resumeResult, res, printOnly)
+	return a.printAndRun(ctx, closeStore, res.resumeResult, res, printOnly)
 }
 
-// continueIn writes the session of a plan.
-func (a *app) continueIn(ctx context.Context, d *openWorkspace, ask timeline.ContinueRequest, plan *timeline.Continuation) (res resumeResult, err error) {
-	if ask.Agent == chat.Name {
-		t, _, err := threadByID(ctx, d.store, ask.Thread)
-		if err != nil {
-			return res, err
-		}
-		thread, err := chat.Import(ctx, d.timeline, plan, t.Title)
-		return resumeResult{Dir: d.dir, Session: segno.SessionID(thread), Command: a.chatCommand(d, thread)}, err
-	}
-	link, run, err := d.timeline.ContinueIn(ctx, ask, plan)
+func writeSession(ctx context.Context, tl *timeline.Timeline, ask timeline.ContinueRequest, plan *timeline.Continuation) (resumeResult, error) {
+	link, run, err := tl.ContinueIn(ctx, ask, plan)
 	if err != nil {
-		return res, err
+		return resumeResult{}, err
 	}
 	return resumeResult{Dir: link.Dir, Session: link.Session, Command: run}, nil
 }

@@ -188,8 +188,17 @@ func TestCodexToClaude(t *testing.T) {
 		s.Say(e2erig.Prompt("zeta", "six"), "--resume", moved.Session)
 		s.same("after undo", want, history(s.T, s.CallFor("zeta"), "zeta"))
 		ts := s.Turns("--thread", thread)
-		if last := ts[len(ts)-1]; last.Session != moved.Session || last.Parent == nil || last.Agent != "claude" {
-			s.Errorf("the turn after undo is %+v", last)
+		if c := last(ts, 1); c.Session != moved.Session || c.Parent == nil || c.Agent != "claude" {
+			s.Errorf("the turn after undo is %+v", c)
+		}
+
+		s.Say(e2erig.Prompt("iota", "rewound"), "--resume", moved.Session, "--resume-session-at", firstAnswer(s, moved.Session))
+		if got := history(s.T, s.CallFor("iota"), "iota"); len(got) >= len(want) {
+			s.Errorf("the rewound model was sent\n%s", strings.Join(got, "\n"))
+		}
+		ts = s.Turns("--thread", thread)
+		if rewound := ts[len(ts)-1]; rewound.Parent == nil || *rewound.Parent != *last(ts, 2).Parent {
+			s.Errorf("the rewound turn is %+v after %+v", rewound, last(ts, 2))
 		}
 
 		var forked struct {
@@ -235,4 +244,23 @@ func TestSegno(t *testing.T) {
 		got := history(s.T, s.CallFor("epsilon"), "epsilon")
 		s.same("Claude's model", append(want, "user: "+e2erig.Prompt("delta", "four"), "assistant: four"), got)
 	})
+}
+
+// last returns the n-th turn from the end.
+func last(ts []e2erig.Checkpoint, n int) e2erig.Checkpoint { return ts[len(ts)-n] }
+
+// firstAnswer returns the id of the first record of the model with words in a session of Claude Code.
+func firstAnswer(s *pair, session string) string {
+	s.Helper()
+	for line := range strings.Lines(s.Transcript(session)) {
+		var r struct {
+			Type, UUID string
+			Message    struct{ Content json.RawMessage }
+		}
+		if json.Unmarshal([]byte(line), &r) == nil && r.Type == "assistant" && strings.Contains(string(r.Message.Content), `"text"`) {
+			return r.UUID
+		}
+	}
+	s.Fatal("no answer")
+	return ""
 }

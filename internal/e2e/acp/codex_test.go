@@ -77,6 +77,14 @@ func TestACPCodexCuts(t *testing.T) {
 			fork.begin("fork", c.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t1"}}})
 			fork.say(beta)
 			s.sameRequest("beta")
+			side := *c // a fork at the head, which goes back to where it began
+			side.begin("fork", c.session, nil)
+			side.say(e2erig.Prompt("omicron", "answer to omicron"))
+			side.say("/undo")
+			side.say(e2erig.Prompt("sigma", "answer to sigma"))
+			s.heard("sigma", []string{"answer to gamma"}, []string{"omicron"})
+			c.say(e2erig.Prompt("lambda", "answer to lambda"))
+			s.heard("lambda", []string{"answer to gamma"}, []string{"omicron", "sigma"})
 			c.say("/edit 2 " + beta)
 			s.sameRequest("beta")
 			c.say("/restore t3")
@@ -147,10 +155,11 @@ func TestACPCodexTerminal(t *testing.T) {
 			s.heard("delta", []string{"alpha", "answer to alpha"}, []string{"beta", "gamma"})
 			c.hangUp()
 
-			run := s.Segno("resume")
-			t.Log(run)
-			newest := s.Turns()
-			last := newest[len(newest)-1].Session
+			turns := s.Turns()
+			last := turns[len(turns)-1].Session
+			if run := s.Segno("resume"); !strings.Contains(run, "codex resume "+last) {
+				t.Errorf("segno resume says %q", run)
+			}
 			s.exec(e2erig.Prompt("epsilon", "answer to epsilon"), "resume", last)
 			s.heard("epsilon", []string{"alpha", "answer to delta"}, []string{"beta", "gamma"})
 			c = s.connect()

@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"transcript":                 {"."},
 	"transcript/claude":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/proc", "internal/sessionfile"},
 	"transcript/codex":           {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
+	"transcript/gemini":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
 	"internal/jsonscan":          {},
 	"internal/record":            {"."},
 	"internal/notify":            {"."},
@@ -54,12 +55,12 @@ var allowed = map[string][]string{
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
-	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex"},
+	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/gemini"},
 	"internal/acp":               {".", "internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
 	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
-	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
+	"internal/event":             {".", "internal/vfs", "internal/sessionfile", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
 	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex"},
@@ -82,6 +83,7 @@ var allowed = map[string][]string{
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},
+	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
 }
 

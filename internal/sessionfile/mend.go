@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -17,7 +18,8 @@ import (
 type Mend struct {
 	// IsRecord reports whether a JSON object is a whole record of the agent.
 	IsRecord func(object []byte) bool
-	Max      int // the length of the longest line that is read, 0 for no limit
+	Max      int    // the length of the longest line that is read, 0 for no limit
+	Tail     string // what the agent does with bytes behind the last newline, for findings
 
 	Findings []transcript.Finding
 	edits    []edit
@@ -104,22 +106,21 @@ func (m *Mend) line(p Piece, end int64, do func(Piece) error) error {
 
 // tail handles the bytes behind the last newline.
 func (m *Mend) tail(p Piece, do func(Piece) error) error {
-	const glues = "the agent appends its next record to this line and then loses it"
 	records := []jsonscan.Span{{To: len(p.Bytes)}}
 	if !jsonscan.Valid(p.Bytes[skipBOM(p):]) {
 		records = m.recordsIn(p.Bytes)
 	}
 	switch {
 	case len(bytes.Trim(p.Bytes, "\x00 \t\r")) == 0:
-		m.Replace(p.Offset, p.End(), nil)
-		m.Add(transcript.CodeNUL, p.Line, p.Offset, "zeros follow the last line; "+glues, "left out")
+		m.Replace(p.Offset, math.MaxInt64, nil)
+		m.Add(transcript.CodeNUL, p.Line, p.Offset, "zeros follow the last line; "+m.Tail, "left out")
 	case len(records) == 0:
-		m.Replace(p.Offset, p.End(), nil)
-		m.Add(transcript.CodeTorn, p.Line, p.Offset, "the last line is incomplete; "+glues, "the incomplete line is left out")
+		m.Replace(p.Offset, math.MaxInt64, nil) // it may be longer than Max
+		m.Add(transcript.CodeTorn, p.Line, p.Offset, "the last line is incomplete; "+m.Tail, "the incomplete line is left out")
 	default:
 		m.Replace(p.End(), p.End(), []byte{'\n'})
 		if len(records) == 1 && records[0] == (jsonscan.Span{To: len(p.Bytes)}) {
-			m.Add(transcript.CodeNoNewline, p.Line, p.End(), "the last line has no end; "+glues, "the end of the line is added")
+			m.Add(transcript.CodeNoNewline, p.Line, p.End(), "the last line has no end; "+m.Tail, "the end of the line is added")
 			return m.record(p, do)
 		}
 		return m.split(p, records, do)

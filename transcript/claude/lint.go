@@ -165,7 +165,7 @@ const (
 func lint(ctx context.Context, src segno.Source, in io.Reader) (*linter, error) {
 	l := &linter{src: src, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{}, parents: map[int]string{}}
 	l.graph.isWhole = true
-	l.mend.IsRecord = isRecord
+	l.mend.IsRecord, l.mend.Tail = isRecord, "the agent appends its next record to it and then loses that one, too"
 	var r record
 	err := l.mend.Pieces(ctx, in, func(p sessionfile.Piece) error {
 		l.end = p.End()

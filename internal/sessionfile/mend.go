@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"unicode/utf8"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/transcript"
 )
@@ -207,20 +209,73 @@ func skipBOM(p Piece) int {
 	return 0
 }
 
-// Apply returns a transcript with all edits. Of two insertions at one place the longer one is first,
+// maxRounds is how often a repaired transcript is checked again. A repair can show other damage: a
+// record that was hidden in a damaged line becomes part of the conversation.
+const maxRounds = 8
+
+// MendAll repairs a transcript until check finds no damage. It returns the repaired transcript and
+// the damage of the original. The reader reads in.
+func MendAll(in *io.SectionReader, check func(io.Reader) (*Mend, error)) (*io.SectionReader, []transcript.Finding, error) {
+	var first []transcript.Finding
+	for round := range maxRounds {
+		m, err := check(io.NewSectionReader(in, 0, in.Size()))
+		if err != nil || len(m.Findings) == 0 {
+			return in, first, err
+		}
+		if round == 0 {
+			first = m.Sorted()
+		}
+		in = m.apply(in)
+	}
+	return nil, nil, segno.Errorf(segno.KindInternal, "repair session", "", "the repaired copy would still be damaged")
+}
+
+// apply returns a transcript with all edits. Of two insertions at one place the longer one is first,
 // because the newline at the end of the last line follows all else.
-func (m *Mend) Apply(in io.ReaderAt, size int64) io.Reader {
+func (m *Mend) apply(in *io.SectionReader) *io.SectionReader {
 	slices.SortStableFunc(m.edits, func(a, b edit) int {
 		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to), cmp.Compare(len(b.text), len(a.text)))
 	})
-	var parts []io.Reader
-	at := int64(0)
+	out, at := &parts{}, int64(0)
 	for _, e := range m.edits {
 		if e.from < at {
 			continue // it is inside bytes that another edit replaces
 		}
-		parts = append(parts, io.NewSectionReader(in, at, e.from-at), bytes.NewReader(e.text))
-		at = e.to
+		out.add(io.NewSectionReader(in, at, e.from-at))
+		out.add(io.NewSectionReader(bytes.NewReader(e.text), 0, int64(len(e.text))))
+		at = min(e.to, in.Size())
 	}
-	return io.MultiReader(append(parts, io.NewSectionReader(in, at, size-at))...)
+	out.add(io.NewSectionReader(in, at, in.Size()-at))
+	return io.NewSectionReader(out, 0, out.size)
+}
+
+// parts are several texts as one.
+type parts struct {
+	all  []*io.SectionReader
+	ends []int64 // of each, in the whole
+	size int64
+}
+
+func (p *parts) add(part *io.SectionReader) {
+	if part.Size() > 0 {
+		p.size += part.Size()
+		p.all, p.ends = append(p.all, part), append(p.ends, p.size)
+	}
+}
+
+// ReadAt implements [io.ReaderAt].
+func (p *parts) ReadAt(b []byte, off int64) (n int, err error) {
+	i, _ := slices.BinarySearch(p.ends, off+1)
+	for ; i < len(p.all) && n < len(b); i++ {
+		at := off + int64(n) - (p.ends[i] - p.all[i].Size())
+		got, err := p.all[i].ReadAt(b[n:min(len(b), n+int(p.all[i].Size()-at))], at)
+		n += got
+		if err != nil && (!errors.Is(err, io.EOF) || off+int64(n) != p.ends[i]) {
+			return n, err
+		}
+	}
+	if n < len(b) {
+		return n, io.EOF
+	}
+	return n, nil
 }

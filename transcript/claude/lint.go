@@ -43,15 +43,17 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 		return segno.Source{}, nil, err
 	}
 	defer f.Close()
-	k := &repair{cut: cut{installer: installer{c: c, op: op}, p: segno.Position{Session: src.Session, Path: src.Path}, to: to}, file: f, src: src}
+	k := &repair{cut: cut{installer: installer{c: c, op: op}, p: segno.Position{Session: src.Session, Path: src.Path}, to: to}}
 	if k.before, err = f.Stat(); err != nil {
 		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
 	}
-	if k.linter, err = lint(ctx, src, io.NewSectionReader(f, 0, k.before.Size())); err != nil {
+	var found []transcript.Finding
+	k.mended, found, err = sessionfile.MendAll(io.NewSectionReader(f, 0, k.before.Size()), func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, src, in)
+		return &l.mend, err
+	})
+	if err != nil || len(found) == 0 {
 		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
-	}
-	if len(k.linter.mend.Findings) == 0 {
-		return segno.Source{}, nil, nil
 	}
 	if err = k.check(); err == nil {
 		err = k.install(ctx, to.Session, k)
@@ -59,16 +61,14 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 	if err != nil {
 		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
 	}
-	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, k.linter.mend.Sorted(), nil
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
 }
 
 // repair writes a repaired session. Of a cut it uses the sidecars.
 type repair struct {
 	cut
-	file   *os.File
-	before os.FileInfo
-	src    segno.Source
-	linter *linter
+	before os.FileInfo // of the source
+	mended *io.SectionReader
 }
 
 // check returns an error if the new session cannot be written, and sets its path.
@@ -86,19 +86,14 @@ func (k *repair) check() (err error) {
 	return err
 }
 
-// writeTranscript writes the lines with all edits. It checks the result before the session appears.
+// writeTranscript writes the repaired lines.
 func (k *repair) writeTranscript(ctx context.Context) error {
-	mended := func() io.Reader { return k.linter.mend.Apply(k.file, k.before.Size()) }
-	again, err := lint(ctx, k.src, mended())
-	if err != nil {
-		return err
-	}
-	if left := again.mend.Sorted(); len(left) > 0 {
-		return segno.Errorf(segno.KindInternal, k.op, string(k.src.Session), "line %d of the repaired copy would have %s", left[0].Line, left[0].Code)
-	}
-	lines := sessionfile.NewLineReader(mended(), 0)
+	lines := sessionfile.NewLineReader(k.mended, 0)
 	var r record
 	for at := range lines.All() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		_ = r.parse(at.Bytes) // a line that is not a record has no session ids
 		if err := r.writeAs(k.out, k.to.Session); err != nil {
 			return err
@@ -107,11 +102,7 @@ func (k *repair) writeTranscript(ctx context.Context) error {
 	if _, err := lines.End(); err != nil {
 		return err
 	}
-	after, err := os.Stat(k.src.Path)
-	if err == nil && (after.Size() != k.before.Size() || !after.ModTime().Equal(k.before.ModTime())) {
-		err = segno.Errorf(segno.KindBusy, k.op, string(k.src.Session), "another process writes to the session").WithHint("wait until it is idle")
-	}
-	return err
+	return sessionfile.CheckUnchanged(k.op, k.p.Path, k.before)
 }
 
 // linter finds the damage of one transcript.
@@ -175,11 +166,10 @@ func lint(ctx context.Context, src segno.Source, in io.Reader) (*linter, error) 
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.check()
 	}
-	l.check()
-	return l, nil
+	return l, err
 }
 
 // isRecord reports whether an object is a whole line of a transcript. Objects inside records have no

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -42,15 +43,18 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 		return segno.Source{}, nil, err
 	}
 	defer d.close()
-	l, err := lint(ctx, d.file, io.NewSectionReader(d, 0, d.size))
-	if err != nil || len(l.mend.Findings) == 0 {
+	mended, found, err := sessionfile.MendAll(io.NewSectionReader(d, 0, d.size), func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, d.file, in)
+		return &l.mend, err
+	})
+	if err != nil || len(found) == 0 {
 		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
 	}
 	k := &writer{c: c, op: op, session: to.Session, dir: to.Dir}
-	if err := k.writeMended(ctx, d, l); err != nil {
+	if err := k.writeMended(ctx, d, mended); err != nil {
 		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
 	}
-	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, l.mend.Sorted(), nil
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
 }
 
 // damaged is the history of a session that may be damaged.
@@ -95,32 +99,22 @@ func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Sour
 	return d, nil
 }
 
-// writeMended writes the lines with all edits. It checks the result before the session appears.
-func (k *writer) writeMended(ctx context.Context, d *damaged, l *linter) error {
-	mended := func() io.Reader { return l.mend.Apply(d, d.size) }
-	again, err := lint(ctx, d.file, mended())
-	if err != nil {
-		return err
+// writeMended writes the repaired lines of a session as another one.
+func (k *writer) writeMended(ctx context.Context, d *damaged, mended *io.SectionReader) error {
+	p := segno.Position{Session: d.file.thread, Offset: mended.Size()}
+	open := func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(mended, 0, mended.Size())), nil
 	}
-	if left := again.mend.Sorted(); len(left) > 0 {
-		return segno.Errorf(segno.KindInternal, k.op, string(d.file.thread), "line %d of the repaired copy would have %s", left[0].Line, left[0].Code)
-	}
-	p := segno.Position{Session: d.file.thread}
 	h := sha256.New()
-	if p.Offset, err = io.Copy(h, mended()); err != nil {
+	if _, err := io.Copy(h, io.NewSectionReader(mended, 0, mended.Size())); err != nil {
 		return err
 	}
 	h.Sum(p.SHA256[:0])
-	after, err := os.Stat(d.file.path)
-	if err == nil && (after.Size() != d.before.Size() || !after.ModTime().Equal(d.before.ModTime())) {
-		return segno.Errorf(segno.KindBusy, k.op, string(d.file.thread), "another process writes to the session").WithHint("wait until it is idle")
+	if err := sessionfile.CheckUnchanged(k.op, d.file.path, d.before); err != nil {
+		return err
 	}
-	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: d.file.path, Position: &p, MaxLine: maxLine,
-		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(mended()), nil }})
-	if readErr != nil {
-		return readErr
-	}
-	return writeErr
+	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: d.file.path, Position: &p, MaxLine: maxLine, Open: open})
+	return cmp.Or(readErr, writeErr)
 }
 
 // linter finds the damage of one session.
@@ -165,14 +159,16 @@ func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	if err == nil {
+		l.checkMeta()
+		l.checkCalls()
+		l.checkOrdinals()
 	}
-	l.checkMeta()
-	l.checkCalls()
-	l.checkOrdinals()
-	return l, nil
+	return l, err
 }
+
+// maxOrdinal is the largest ordinal that counts as one: JSON numbers are exact up to it.
+const maxOrdinal = 1 << 53
 
 // isRecord reports whether an object is a whole line of a rollout.
 func isRecord(object []byte) bool {
@@ -184,6 +180,9 @@ func isRecord(object []byte) bool {
 func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	x := lintLine{piece: p, end: p.End(), ordinal: r.ordinal, kind: r.kind, stamp: string(r.timestamp)}
 	x.piece.Bytes = nil
+	if x.ordinal > maxOrdinal {
+		x.ordinal = -1
+	}
 	start := jsonscan.SkipSpace(p.Bytes, 0)
 	x.brace = p.Offset + int64(start)
 	x.at = jsonscan.Find(p.Bytes, jsonscan.Span{From: start, To: len(p.Bytes)}, "ordinal")

@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {".", "internal/notify", "internal/threadlog"},
-	"internal/sessionfile":       {".", "internal/vfs"},
+	"internal/sessionfile":       {".", "transcript", "internal/jsonscan", "internal/vfs"},
 	"transcript":                 {"."},
 	"transcript/claude":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/proc", "internal/sessionfile"},
 	"transcript/codex":           {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},

@@ -62,7 +62,7 @@ var allowed = map[string][]string{
 	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
-	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex"},
+	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "internal/worlds", "world"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
@@ -82,6 +82,7 @@ var allowed = map[string][]string{
 	"world/grid":                 {".", "world"},
 	"world/company":              {".", "world"},
 	"world/worldtest":            {".", "world"},
+	"internal/worlds":            {".", "world", "world/company", "world/grid"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},
 

@@ -3,8 +3,10 @@ package company
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/world"
 )
 
 // Line is one line of the ledger, which has everything that happened, in order.
@@ -46,6 +48,9 @@ const (
 // String returns the line in words, without its time.
 func (l Line) String() string {
 	units := fmt.Sprintf("%d %s", l.Quantity, l.Good)
+	if l.Quantity == 1 {
+		units = strings.TrimSuffix(units, "s")
+	}
 	switch l.Kind {
 	case LineJoin:
 		return fmt.Sprintf("%s opens a branch with %s", l.Agent, money(l.Amount))
@@ -98,4 +103,17 @@ func (s *State) recent(name string, n int) []Line {
 	}
 	slices.Reverse(lines)
 	return lines
+}
+
+// Story returns the lines of the ledger with the part of the day.
+func Story() world.Story {
+	told := 0
+	return world.StoryOf(func(_ world.Header, s *State) (lines []string) {
+		for _, l := range s.Ledger[min(told, len(s.Ledger)):] {
+			n, part := dayOf(l.Time)
+			lines = append(lines, fmt.Sprintf("day %-2d %-9s  %s", n, part, l))
+		}
+		told = len(s.Ledger)
+		return lines
+	})
 }

@@ -82,6 +82,7 @@ var allowed = map[string][]string{
 	"world/grid":                 {".", "world"},
 	"world/company":              {".", "world"},
 	"world/worldtest":            {".", "world"},
+	"world/httpworld":            {".", "internal/vfs", "world"},
 	"internal/worlds":            {".", "world", "world/company", "world/grid"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},

@@ -24,7 +24,7 @@ func checkDamage(r *run) error {
 	}
 	documents := damaged(saved.Document, original.Info(), len(r.script))
 	if r.config.External { // each of them starts a process
-		documents = documents[:min(len(documents), 12)]
+		documents = documents[:min(len(documents), 8)]
 	}
 	for _, d := range documents {
 		err := r.unchanged(w, "load a document that is "+d.why, func() error {

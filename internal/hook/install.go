@@ -39,7 +39,7 @@ type backup struct {
 }
 
 // SettingsFile returns the file of an agent that 'segno enable' edits: the user's, or that of
-// project. The latter is a file that Claude Code keeps out of version control.
+// project. Of these, only Claude Code's file is kept out of version control.
 func SettingsFile(p local.Place, agent, project string) string {
 	return agentOf(agent).settingsFile(p, project)
 }
@@ -191,7 +191,7 @@ func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error 
 // and the file did not change since, it keeps the content of the present backup.
 func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
-	if run, err := e.agent.installed(e.Old, "Stop"); err == nil && run != nil {
+	if run, err := e.agent.installed(e.Old, e.agent.turnEnd()); err == nil && run != nil {
 		var before backup
 		if data, err := os.ReadFile(e.Backup); err == nil && json.Unmarshal(data, &before) == nil && before.Wrote == segno.HashOf(e.Old) {
 			b.Existed, b.Content = before.Existed, before.Content

@@ -125,10 +125,12 @@ func items(c transcript.Conversation) (out []string) {
 const (
 	firstID  = "7f3ad0a5-4a4c-4d55-a6ab-0b1f0b7f7b11"
 	secondID = "7f3ad0a5-4a4c-4d55-a6ab-0b1f0b7f7b12"
+	thirdID  = "7f3ad0a5-4a4c-4d55-a6ab-0b1f0b7f7b13"
 )
 
 // TestRecordedConversations reads each recorded session, writes it as a session of the other agent, and
-// reads that. The conversation is what the real agent sent when it resumed the recorded session.
+// reads that. The conversation is what the real agent sent when it resumed the recorded session. Then it
+// continues the recorded session with messages behind it.
 func TestRecordedConversations(t *testing.T) {
 	all, err := recording.All()
 	if err != nil {
@@ -156,6 +158,17 @@ func TestRecordedConversations(t *testing.T) {
 			again := h.read(other, p, "")
 			if diff := cmp.Diff(items(c), items(again)); diff != "" {
 				t.Errorf("the conversation in %s (-before +after):\n%s", other, diff)
+			}
+			more := transcript.Conversation{Messages: []transcript.Message{{Role: transcript.User, Prompt: true, Parts: []transcript.Part{text("more")}},
+				{Role: transcript.Assistant, Parts: []transcript.Part{text("said")}}}}
+			q := h.write(s.Agent, more, &got.Position, thirdID)
+			if diff := cmp.Diff(append(items(c), items(more)...), items(h.read(s.Agent, q, ""))); diff != "" {
+				t.Errorf("behind its own session (-want +got):\n%s", diff)
+			}
+			// Words of a turn that did not begin properly are behind the leaf, too.
+			behind := items(h.read(s.Agent, q, got.Position.Leaf))
+			if n := len(behind); n < 2 || n > 3 || !slices.Equal(behind[n-2:], items(more)) {
+				t.Errorf("the part behind it is %q", behind)
 			}
 			p = h.write(s.Agent, again, nil, secondID)
 			if diff := cmp.Diff(items(c), items(h.read(s.Agent, p, ""))); diff != "" {

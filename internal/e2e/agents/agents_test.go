@@ -264,3 +264,25 @@ func firstAnswer(s *pair, session string) string {
 	s.Fatal("no answer")
 	return ""
 }
+
+// TestCompactionAfterTheSwitch continues a session of Codex in Claude Code, which compacts the conversation.
+// The way back has the summary instead of Codex's own session.
+func TestCompactionAfterTheSwitch(t *testing.T) {
+	scenario(t, true, func(s *pair) {
+		s.exec(e2erig.Prompt("alpha", "one"))
+		r := s.with("claude")
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", r.Session)
+		s.Say("/compact", "--resume", r.Session)
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", r.Session)
+
+		back := s.with("codex")
+		if back.Native != "" || !slices.Equal(back.From, []string{"claude"}) {
+			s.Errorf("the way back is %+v", back)
+		}
+		s.exec(e2erig.Prompt("delta", "four"), back.Session)
+		got := strings.Join(history(s.T, s.CallFor("delta"), "delta"), "\n")
+		if !strings.Contains(got, "This session is being continued") || !strings.HasSuffix(got, "three") || strings.Contains(got, "assistant: one") {
+			s.Errorf("Codex's model was sent\n%s", got)
+		}
+	})
+}

@@ -20,6 +20,9 @@ type agent struct {
 	// userFile and projectFile are the settings files of the user and of a project, relative to
 	// the agent's home and to the project.
 	userFile, projectFile string
+	// config is the user's file with the command that the agent runs at the end of a turn even if it
+	// runs no hooks. It is "" if there is no such setting.
+	config string
 	// sessions is the directory of the session files, relative to the agent's home.
 	sessions string
 	home     func(local.Place) string
@@ -78,7 +81,7 @@ var codex = agent{
 		{"SessionEnd", "", 3},
 	},
 	isShell:  true,
-	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), sessions: "sessions",
+	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), config: "config.toml", sessions: "sessions",
 	home:       func(p local.Place) string { return p.Codex },
 	isReviewed: true, hasSubagentPrompts: true,
 }
@@ -143,6 +146,9 @@ func (a agent) turnEnd() string {
 // deadline returns how long an event may take. It is shorter than the timeout in the registration
 // that the agent enforces, so that the hook ends in order and is not killed.
 func (a agent) deadline(name string) time.Duration {
+	if name == eventNotify {
+		return time.Minute // Codex waits for no end of it
+	}
 	for _, r := range a.registrations {
 		if event.Name(r.event) == name {
 			return time.Duration(r.timeout)*time.Second - time.Second
@@ -221,4 +227,13 @@ func (a agent) settingsFile(p local.Place, project string) string {
 		return filepath.Join(project, a.projectFile)
 	}
 	return filepath.Join(a.home(p), a.userFile)
+}
+
+// configFile returns the file with the agent's other settings.
+func (a agent) configFile(p local.Place) string { return filepath.Join(a.home(p), a.config) }
+
+// hasNotify reports whether the agent also has a command for the end of a turn, which enabling
+// its hooks in a settings file changes. Codex ignores that of a project.
+func (a agent) hasNotify(p local.Place, settings string) bool {
+	return a.config != "" && settings == a.settingsFile(p, "")
 }

@@ -106,6 +106,11 @@ func (p Place) ClaudeTranscripts() *claude.Transcripts {
 	return claude.New(p.Claude, claude.Options{FS: p.FS})
 }
 
+// CodexTranscripts returns the reader of Codex's sessions.
+func (p Place) CodexTranscripts() *codex.Transcripts {
+	return codex.New(p.Codex, codex.Options{FS: p.FS})
+}
+
 // Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
 // is opened for reading; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {

@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
-	"internal/chat":              {".", "internal/idprefix", "agent", "agent/tool", "timeline"},
+	"internal/chat":              {".", "transcript", "internal/idprefix", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel": {},
 	"internal/testing/agentrig":  {},
 	"internal/testing/serverrig": {},

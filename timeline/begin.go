@@ -115,7 +115,7 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	}
 	was := s.at
 	if s.head.Link.Session != turn.Source.Session {
-		if s, err = tx.switchSession(ctx, s, turn.Source); err != nil {
+		if s, err = tx.switchSession(ctx, s, turn.Agent, turn.Source); err != nil {
 			return false, err
 		}
 	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
@@ -172,7 +172,7 @@ func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Sna
 
 // switchSession makes another session of the chain the head session, because the user
 // continued in it. A new line begins where that session ended.
-func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Source) (threadState, error) {
+func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, src segno.Source) (threadState, error) {
 	last, err := tx.endOfSession(ctx, s, src.Session)
 	if err != nil {
 		return s, err
@@ -180,7 +180,7 @@ func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Sourc
 	head, tree := s.head, s.at.Tree()
 	c := newCommit(head)
 	c.Move = &segno.Move{Head: last.ID, Tip: last.ID}
-	c.Link = &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
+	c.Link = &segno.Link{Agent: agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
 		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),

@@ -24,11 +24,15 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if err != nil {
 		return err
 	}
-	dir, err := tx.dirBelow(ctx, p.Session.Dir, landing, tx.Workspace.Root(), p.Steps)
+	at, err := tx.positionFor(ctx, now.head, p.Session)
 	if err != nil {
 		return err
 	}
-	link, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	dir, err := tx.dirBelow(ctx, at.Dir, landing, tx.Workspace.Root(), p.Steps)
+	if err != nil {
+		return err
+	}
+	link, err := tx.sessionAt(ctx, *at, now.head, dir, string(p.Verb))
 	var none noSession
 	if errors.As(err, &none) {
 		moved.Chat = none.Error()
@@ -255,7 +259,7 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		p = l.Position
 	}
 	r, ok := tx.Transcripts[l.Agent].(transcript.Restorer)
-	if !ok || p == nil || p.Session != l.Session || p.Leaf != c.Session.Leaf || p.Log.IsZero() {
+	if !ok || p == nil || p.Session != l.Session || p.Agent == c.Session.Agent && p.Leaf != c.Session.Leaf || p.Log.IsZero() {
 		return nil, nil
 	}
 	dir, err := tx.dirBelow(ctx, l.Dir, c, tx.Workspace.Root(), nil)

@@ -181,6 +181,22 @@ func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string)
 	return s, agent
 }
 
+// Pair returns a stage of Claude Code, and Codex in the same home and project, both with segno's hooks.
+func Pair(t *testing.T, claude agentrig.ClaudeVersion, codex agentrig.CodexVersion, files map[string]string) (*Stage, *agentrig.Codex) {
+	t.Helper()
+	bin, err := agentrig.Install(t.Context(), claude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, agent := Codex(t, codex, files)
+	if s.Rig, err = agentrig.New(s.dir, bin, s.modelURL); err != nil {
+		t.Fatal(err)
+	}
+	s.Version = claude
+	s.Segno("enable", "claude")
+	return s, agent
+}
+
 // Gemini returns a stage of a version of Gemini CLI with segno's hooks, and that agent.
 func Gemini(t *testing.T, version agentrig.GeminiVersion, files map[string]string) (*Stage, *agentrig.Gemini) {
 	t.Helper()

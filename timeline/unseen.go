@@ -36,7 +36,7 @@ func (tl *Timeline) EndUnseenTurn(ctx context.Context, prompt string, e TurnEnd)
 		return err
 	}
 	defer tx.unlock()
-	if _, err := tx.closeStale(ctx, ""); err != nil {
+	if _, err := tx.closeStale(ctx, Prompt{}); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool { return t.Source.Session == e.Source.Session && !t.InBackground() }); i >= 0 {

@@ -116,7 +116,8 @@ func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fa
 		Thread              string
 	}
 	s.JSON(&listed, "sessions")
-	if len(listed) != 2 || listed[0].Session != session || listed[0].Agent != "gemini" || listed[0].Dir != agent.Project || listed[0].Turns != 2 || !listed[0].Kept {
+	// Gemini CLI may have deleted the first session already: see the package transcript/gemini.
+	if len(listed) == 0 || listed[0].Session != session || listed[0].Agent != "gemini" || listed[0].Dir != agent.Project || listed[0].Turns != 2 || !listed[0].Kept {
 		s.Errorf("segno sessions lists %+v", listed)
 	}
 	if err := os.RemoveAll(filepath.Join(agent.Dir(), "tmp")); err != nil {
@@ -128,7 +129,7 @@ func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fa
 	}
 	turn(s, agent, "epsilon", "echo 5 > c.txt", "--resume", session)
 	got := s.CallFor("epsilon").Messages()
-	if diff := cmp.Diff(before, got[:len(before)]); diff != "" {
+	if diff := cmp.Diff(before[1:], got[1:len(before)]); diff != "" { // the first one lists files
 		s.Errorf("the conversation after the purge (-want +got):\n%s", diff)
 	}
 }

@@ -25,8 +25,9 @@ func turn(s *e2erig.Stage, agent *agentrig.ACP, word, command string, args ...st
 	return session
 }
 
-// TestEveryTurnIsACheckpoint runs three turns that change files, undoes the last two and disables
-// the plugin. OpenCode's conversation goes on, and its model is told that files were restored.
+// TestEveryTurnIsACheckpoint runs three turns that change files and undoes the last two: OpenCode
+// continues a session that ends at the first turn. Its first session goes on, too, and its model is
+// told what happened meanwhile.
 func TestEveryTurnIsACheckpoint(t *testing.T) {
 	t.Parallel()
 	s, agent := e2erig.OpenCode(t, map[string]string{"a.txt": "0\n"})
@@ -44,15 +45,55 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 			s.Errorf("turn %d is %+v", i+1, c)
 		}
 	}
-	s.Segno("undo", "2", "-y")
+	beta := s.CallFor("beta").Messages()
+	var moved struct {
+		Session string
+		Command []string
+	}
+	s.JSON(&moved, "undo", "2", "-y")
 	if diff := cmp.Diff(first, s.Tree()); diff != "" {
 		s.Errorf("files after undo (-want +got):\n%s", diff)
 	}
-	turn(s, agent, "delta", "echo 4 > c.txt", "--session", session)
-	if said := s.CallFor("delta"); !said.HasText("the user undid turn 3 (“gamma”) and turn 2 (“beta”) with segno") {
-		s.Errorf("the model is not told of the undo: %+v", said.Messages())
+	if want := []string{"opencode", "--session", moved.Session}; !slices.Equal(moved.Command, want) || moved.Session == session {
+		s.Fatalf("undo goes on in %+v", moved)
 	}
+	turn(s, agent, "delta", "echo 4 > c.txt", "--session", moved.Session)
+	got := s.CallFor("delta").Messages()
+	if diff := cmp.Diff(beta[:len(beta)-1], got[:len(got)-1]); diff != "" {
+		s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
+	}
+	turn(s, agent, "epsilon", "echo 5 > d.txt", "--session", session)
+	if said := s.CallFor("epsilon"); !said.HasText("the work went on with turn 4 (“delta”), which this session has not seen") {
+		s.Errorf("the first session is not told of the turn of the second: %+v", said.Messages())
+	}
+	lost(s, agent, session)
+}
 
+// lost removes the database. segno has OpenCode import the newest session again, under its own id.
+// Then the plugin is removed.
+func lost(s *e2erig.Stage, agent *agentrig.ACP, session string) {
+	s.Helper()
+	var listed []struct {
+		Agent, Session, Dir string
+		Turns               int
+		Kept                bool
+	}
+	s.JSON(&listed, "sessions")
+	if len(listed) != 2 || listed[0].Session != session || listed[0].Agent != "opencode" || listed[0].Dir != agent.Project || listed[0].Turns != 4 || !listed[0].Kept {
+		s.Errorf("segno sessions lists %+v", listed)
+	}
+	before := s.CallFor("epsilon").Messages()
+	if err := os.RemoveAll(filepath.Join(agent.Home, ".local", "share", "opencode")); err != nil {
+		s.Fatal(err)
+	}
+	var resumed struct{ Session string }
+	if s.JSON(&resumed, "resume", "--print"); resumed.Session != session {
+		s.Errorf("resume goes on in %s, want %s", resumed.Session, session)
+	}
+	turn(s, agent, "zeta", "echo 6 > d.txt", "--session", session)
+	if diff := cmp.Diff(before, s.CallFor("zeta").Messages()[:len(before)]); diff != "" {
+		s.Errorf("the conversation after the loss (-want +got):\n%s", diff)
+	}
 	plugin := filepath.Join(agent.OpenCodeConfig(), "plugins", "segno.js")
 	s.Segno("enable", "opencode")
 	if out, _ := s.Try("doctor"); !strings.Contains(out, plugin) {
@@ -62,8 +103,9 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 	if _, err := os.Stat(plugin); !os.IsNotExist(err) {
 		s.Errorf("disable left %s: %v", plugin, err)
 	}
-	turn(s, agent, "epsilon", "echo 5 > c.txt", "--session", session)
-	if got := s.Turns(); len(got) != 4 {
-		s.Errorf("%d turns with the plugin removed", len(got))
+	recorded := len(s.Checkpoints())
+	turn(s, agent, "eta", "echo 7 > d.txt", "--session", session)
+	if got := len(s.Checkpoints()); got != recorded {
+		s.Errorf("%d checkpoints with the plugin removed, %d before", got, recorded)
 	}
 }

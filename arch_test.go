@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
 	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
-	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
+	"internal/event":             {".", "internal/vfs", "internal/sessionfile", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
 	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex"},
@@ -84,6 +84,7 @@ var allowed = map[string][]string{
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},
+	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
 }
 

@@ -48,8 +48,8 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if open, err := tx.joinOpenTurn(ctx, p); open != "" || err != nil {
 		return TurnStart{Key: open}, err
 	}
-	if p.Key == "" {
-		p.Key = segno.TurnKey(segno.NewID())
+	if err := tx.chooseKey(ctx, &p); err != nil {
+		return TurnStart{}, err
 	}
 	overlaps, err := tx.closeStale(ctx, p.Source.Session)
 	if err != nil {
@@ -73,6 +73,21 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	return begun, tx.pendingErr
+}
+
+// chooseKey gives a turn a new key if its prompt has none, or has that of a turn that ended. A
+// message that the user queued while the agent's hooks for the end of a turn ran has the id of that
+// turn, and so have all later events of it.
+func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
+	if p.Key != "" {
+		done, err := tx.recordedEnd(ctx, OpenTurn{Key: p.Key, Source: p.Source})
+		if done == nil || err != nil {
+			return err
+		}
+		p.Queued = true
+	}
+	p.Key = segno.TurnKey(segno.NewID())
+	return nil
 }
 
 // beginOnThread finds the thread of a turn and brings it up to the present: the session of the

@@ -273,6 +273,31 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 	return &l, err
 }
 
+// RestoreSession writes a session of a thread that the agent has deleted back, with the same
+// bytes and under its own id, so that it continues from a checkpoint. It returns nil if the agent
+// still has the session, or if it cannot be restored: the store has no copy that ends there, or the
+// agent has other files of the session's name. When the agent has accepted the session, the caller
+// adds the link to the chain with [Timeline.JoinSession].
+func (tl *Timeline) RestoreSession(ctx context.Context, l segno.Link, at segno.CommitID) (*segno.Link, error) {
+	t := tl.Transcripts[l.Agent]
+	if t == nil {
+		return nil, nil
+	}
+	if _, err := t.Find(ctx, l.Session); segno.KindOf(err) != segno.KindNotFound {
+		return nil, err
+	}
+	tx, err := tl.prepareMove(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.unlock()
+	c, err := tx.checkpoint(ctx, at)
+	if err != nil || c.Session == nil || c.Session.Leaf == "" {
+		return nil, err
+	}
+	return tx.restoreHead(ctx, l, c)
+}
+
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent
 // that has lost its own session or refuses it. When the agent has accepted the new session,
 // the caller adds it to the chain with [Timeline.JoinSession]. The error has

@@ -35,7 +35,6 @@ shows how for each editor.`,
 				return err
 			}
 			place.Gemini, place.OpenCodeData = "", "" // their cuts are proven without the proxy only
-			place.Codex = ""                          // the proxy moves a conversation of Codex by what it recorded itself
 			signal.Ignore(syscall.SIGPIPE)            // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})

@@ -29,7 +29,11 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	case json.Unmarshal(input, &in) != nil:
 		return nil
 	case isShell(tool):
-		named = slices.DeleteFunc(shellTargets(in.command()), b.isScratch)
+		// The event does not have the directory of the command, so only absolute paths of a patch count.
+		patched := slices.DeleteFunc(patchTargets(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
+		named = slices.DeleteFunc(append(shellTargets(in.command()), patched...), b.isScratch)
+	case tool == applyPatch:
+		named = patchTargets(in.command())
 	case writesFiles(tool):
 		named = []string{in.FilePath, in.OpenCodePath, in.NotebookPath, in.Path, in.Source, in.Destination}
 	}
@@ -158,6 +162,9 @@ func clipInput(raw json.RawMessage) json.RawMessage {
 	var in, out map[string]json.RawMessage
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
+	}
+	if headers := patchHeaders(fields{Command: in["command"]}.command()); headers != nil {
+		out["command"], _ = json.Marshal(patchBegin + strings.Join(headers, "")) // a string always encodes
 	}
 	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
 		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {

@@ -29,6 +29,9 @@ type agent struct {
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.
 	writesAfterStop bool
+	// hasSubagentPrompts is set if the prompt and the end of a subagent are events like those of a
+	// user's prompt, and if the end of a turn does not list the tasks that still run.
+	hasSubagentPrompts bool
 	// isReviewed is set if the agent runs a hook only after the user reviewed it.
 	isReviewed bool
 	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
@@ -60,7 +63,7 @@ var claudeCode = agent{
 }
 
 // codex waits at most 3 seconds for the hooks of Interrupt and SessionEnd, and warns about a longer
-// timeout. Version 0.125 ignores these two events. The list and its order are part of what the
+// timeout. Version 0.125 ignores these two events and SubagentStop. The list and its order are part of what the
 // user trusts: a change makes Codex ask the user to review the hooks again.
 var codex = agent{
 	name: "codex",
@@ -70,13 +73,14 @@ var codex = agent{
 		{"PreToolUse", "", 5},
 		{"PostToolUse", "", 5},
 		{"Stop", "", 60},
+		{"SubagentStop", "", 5},
 		{"Interrupt", "", 3},
 		{"SessionEnd", "", 3},
 	},
 	isShell:  true,
 	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), sessions: "sessions",
 	home:       func(p local.Place) string { return p.Codex },
-	isReviewed: true,
+	isReviewed: true, hasSubagentPrompts: true,
 }
 
 // geminiCLI has other names for the events (see [event.Name]). PreCompress is not registered,

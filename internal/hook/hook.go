@@ -122,6 +122,11 @@ func (h *handler) handle(ctx context.Context) error {
 	if h.IsToolEvent() {
 		return h.notes.RecordTool(ctx, h.Payload)
 	}
+	if h.agent.hasSubagentPrompts {
+		if h.Payload = h.OfParent(); h.AgentID != "" {
+			return h.subagentEvent(ctx)
+		}
+	}
 	switch h.Payload.Event {
 	case "SessionStart":
 		return h.sessionStart(ctx)

@@ -172,6 +172,29 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 	return nil
 }
 
+// keepTime is how long after its last change a transcript must have been kept to be known as unchanged:
+// a message may be written while the session is kept.
+const keepTime = time.Minute
+
+// ChangedSessions returns the sessions without those that did not change since they were kept. It reads
+// no transcript.
+func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (changed []FoundSession, err error) {
+	for _, f := range found {
+		isKept := false
+		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Session: f.Session, Limit: 1}) {
+			if err != nil {
+				return nil, err
+			}
+			p := c.Session
+			isKept = p.Path == f.Path && p.Offset >= f.Bytes && !p.Log.IsZero() && c.Time.Sub(f.Modified) > keepTime
+		}
+		if !isKept {
+			changed = append(changed, f)
+		}
+	}
+	return changed, nil
+}
+
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and
 // the other methods that need none.
 func (s *Store) SessionTimeline() *timeline.Timeline {

@@ -177,12 +177,18 @@ func BenchmarkKeep(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		var requests []timeline.KeepRequest
 		for _, s := range found {
-			k, err := store.SessionTimeline().KeepSession(ctx, timeline.KeepRequest{Agent: s.Agent, Source: segno.Source{Session: s.Session, Path: s.Path}})
-			if err != nil {
+			requests = append(requests, timeline.KeepRequest{Agent: s.Agent, Source: segno.Source{Session: s.Session, Path: s.Path}})
+		}
+		var bytes int64
+		err = store.SessionTimeline().KeepSessions(ctx, requests, func(_ timeline.KeepRequest, k timeline.Kept, err error) {
+			if bytes += k.Bytes; err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(k.Bytes * int64(len(found)))
+		})
+		if b.SetBytes(bytes); err != nil {
+			b.Fatal(err)
 		}
 		store.Close()
 	}

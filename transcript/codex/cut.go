@@ -26,12 +26,17 @@ const opCut = "cut session"
 // bytes, [segno.KindInvalid] if p has nothing to resume or to.Session is not a UUID in small
 // letters, and [segno.KindCorrupt] if no copy has p's bytes.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
+	return c.cutTo(ctx, p, to, "", o)
+}
+
+// cutTo is [Transcripts.Cut] to a path, "" for the one at which Codex would create the session.
+func (c *Transcripts) cutTo(ctx context.Context, p segno.Position, to segno.Target, path string, o segno.Objects) (segno.Source, error) {
 	if err := checkCut(p, to); err != nil {
 		return segno.Source{}, err
 	}
 	err := error(segno.Errorf(segno.KindNotFound, opCut, string(p.Session), "neither the agent's files nor the store have its bytes"))
 	for _, from := range c.copies(ctx, opCut, &p, o) {
-		k := &writer{c: c, op: opCut, session: to.Session, dir: to.Dir}
+		k := &writer{c: c, op: opCut, session: to.Session, dir: to.Dir, path: path}
 		if to.Yield {
 			k.time = c.timeBefore(ctx, p)
 		}
@@ -90,7 +95,7 @@ type writer struct {
 	session segno.SessionID
 	dir     string    // "" keeps that of the source
 	time    time.Time // of the file; zero for now
-	path    string    // of the new rollout
+	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output
 }
 
@@ -132,7 +137,9 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 
 // create begins the file. The session must not exist elsewhere.
 func (k *writer) create(ctx context.Context, m *meta) error {
-	k.path = filepath.Join(k.c.home, filepath.FromSlash(m.fileName(k.session)))
+	if k.path == "" {
+		k.path = filepath.Join(k.c.home, filepath.FromSlash(m.fileName(k.session)))
+	}
 	x, err := readIndex(ctx, k.c.home)
 	if err != nil {
 		return err

@@ -120,11 +120,11 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error {
 	in := &forkBatch{Batch: g.batch, stop: k.thread == ""}
 	known := func(leaf string) bool {
-		if g.hasLeaf(leaf) {
+		if g.leaves[leaf] {
 			in.err = errForkInGroup
 			return true
 		}
-		isKnown := tx.isKnownLeaf(ctx)(leaf)
+		isKnown := g.isKnown(ctx, tx, leaf)
 		if isKnown && in.stop {
 			in.err = cmp.Or(in.err, errFork)
 		}

@@ -53,15 +53,38 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, done func(K
 type keepGroup struct {
 	batch   segno.Batch
 	all     []*keeping
+	leaves  map[string]bool // the records at which turns of the group end
 	commits int
 	bytes   int64
+
+	asked  int                    // how often isKnown has asked the store
+	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil until it is worth its price
 }
 
-// hasLeaf reports whether a turn of the group ends at a record.
-func (g *keepGroup) hasLeaf(leaf string) bool {
-	return slices.ContainsFunc(g.all, func(k *keeping) bool {
-		return slices.ContainsFunc(k.commits, func(c segno.Commit) bool { return c.Checkpoint.Session.Leaf == leaf })
-	})
+func (g *keepGroup) add(k *keeping) {
+	g.all, g.commits, g.bytes = append(g.all, k), g.commits+len(k.commits), g.bytes+k.out.Bytes
+	for _, c := range k.commits {
+		g.leaves[c.Checkpoint.Session.Leaf] = true
+	}
+}
+
+// leafFilter is the ability of a [segno.Store] to rule out many leaves at the cost of one scan.
+type leafFilter interface {
+	// LeafFilter returns a function that returns false only for a leaf at which no checkpoint ended
+	// when LeafFilter was called.
+	LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, err error)
+}
+
+// isKnown reports whether a checkpoint in the store ends at a record. A session is asked for record by
+// record, so after many questions it reads from the store what it needs to answer the rest.
+func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
+	const many = 256
+	if g.asked++; g.asked == many {
+		if f, ok := tx.Store.(leafFilter); ok {
+			g.mayEnd, _ = f.LeafFilter(ctx) // without it each record costs a query
+		}
+	}
+	return (g.mayEnd == nil || g.mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
 }
 
 // hasSession reports whether a session is in the group already.
@@ -71,7 +94,7 @@ func (g *keepGroup) hasSession(r KeepRequest) bool {
 
 // keepGroup keeps the first sessions of all, at least one. It returns them with their results.
 func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
-	g := &keepGroup{batch: tx.Store.Objects().Batch()}
+	g := &keepGroup{batch: tx.Store.Objects().Batch(), leaves: map[string]bool{}}
 	defer func() { err = errors.Join(err, g.batch.Close()) }()
 	for _, r := range all {
 		if g.hasSession(r) {
@@ -82,8 +105,7 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keepin
 		if errors.Is(k.err, errForkInGroup) {
 			break // it begins the next group
 		}
-		g.all, g.commits, g.bytes = append(g.all, k), g.commits+len(k.commits), g.bytes+k.out.Bytes
-		if g.commits >= maxGroupCommits || g.bytes >= maxGroupBytes {
+		if g.add(k); g.commits >= maxGroupCommits || g.bytes >= maxGroupBytes {
 			break
 		}
 	}

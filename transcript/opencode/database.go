@@ -63,7 +63,7 @@ func (c *Transcripts) list(ctx context.Context, id segno.SessionID) (rows []sess
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // it was only read
 	found, err := db.QueryContext(ctx, `SELECT id, directory, title, slug, version, time_created, time_updated,
 		(SELECT COALESCE(SUM(LENGTH(data)), 0) FROM message WHERE session_id = session.id)
 		+ (SELECT COALESCE(SUM(LENGTH(data)), 0) FROM part WHERE session_id = session.id)
@@ -71,7 +71,7 @@ func (c *Transcripts) list(ctx context.Context, id segno.SessionID) (rows []sess
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close()
+	defer func() { _ = found.Close() }() // Err has its error
 	for found.Next() {
 		var r sessionRow
 		if err := found.Scan(&r.ID, &r.Dir, &r.Title, &r.Slug, &r.Version, &r.Created, &r.Updated, &r.Size); err != nil {
@@ -120,14 +120,14 @@ func (c *Transcripts) readLines(ctx context.Context, id string, s *stream) error
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }() // it was only read
 	rows, err := db.QueryContext(ctx, `SELECT m.id, '', m.data, m.id AS message, '' AS part FROM message m WHERE m.session_id = ?
 		UNION ALL SELECT p.id, p.message_id, p.data, p.message_id, p.id FROM part p JOIN message m ON m.id = p.message_id WHERE p.session_id = ?
 		ORDER BY 4, 5`, id, id)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }() // Err has its error
 	for rows.Next() {
 		var l line
 		var data, order string

@@ -114,16 +114,22 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 }
 
 // endsThere returns the session of the thread that still ends at a position, in
-// dir, or nil: the one it was recorded in, the head session, or one cut there.
+// dir, or nil: the one it was recorded in, the head session, or one cut there. A session of
+// another thread does not count: after a fork at its head, both threads would write to it.
 func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
-	links := []segno.Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
+	var links []segno.Link
+	isOwn := head.Link.Session == p.Session
 	for l, err := range tx.chain(ctx, head.Thread) {
 		if err != nil {
 			return nil, err
 		}
+		isOwn = isOwn || l.Session == p.Session
 		if l.Position != nil && l.Position.Leaf == p.Leaf {
 			links = append(links, l)
 		}
+	}
+	if isOwn {
+		links = slices.Insert(links, 0, segno.Link{Session: p.Session, Path: p.Path, Dir: p.Dir})
 	}
 	for _, l := range slices.Backward(links) {
 		if l.Dir != dir {

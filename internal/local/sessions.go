@@ -51,6 +51,15 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 	return withoutCopies(found), skipped
 }
 
+// CheckSession returns the damage of a session. It writes nothing.
+func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source) ([]transcript.Finding, error) {
+	linter, ok := p.agentSessions(nil)[agent].(transcript.Linter)
+	if !ok {
+		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
+	}
+	return linter.Check(ctx, src)
+}
+
 // withoutCopies returns each session once: the newest of its files, which the agent's readers find.
 func withoutCopies(all []FoundSession) []FoundSession {
 	type id struct {

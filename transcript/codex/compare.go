@@ -14,8 +14,9 @@ const opCompare = "compare session"
 
 // BeginsWith reports whether a session's rollouts still begin with the bytes of a position, as far
 // as their length and the 4 KiB before the position show. It returns true for a position without a
-// digest, because nothing can be compared, and false if a rollout is missing: some versions of
-// codex-acp open such a session without an error and without its history.
+// digest, because nothing can be compared. It returns false for a session that the user archived and
+// for one of which a rollout is missing: codex-acp opens both without an error and without their
+// history.
 func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	if len(p.Digest) == 0 {
 		return true, nil
@@ -26,7 +27,7 @@ func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.
 	}
 	defer s.close()
 	_, ok := sessionfile.ResumeHash(s, s.size, &p)
-	return ok, nil
+	return ok && !s.file.isArchived(), nil
 }
 
 // openExisting opens the stream of a session. It returns nil if a rollout of it is missing.

@@ -77,6 +77,14 @@ func TestACPCodexCuts(t *testing.T) {
 			fork.begin("fork", c.session, map[string]any{"_meta": map[string]any{"segno": map[string]any{"at": "t1"}}})
 			fork.say(beta)
 			s.sameRequest("beta")
+			side := *c // a fork at the head, which goes back to where it began
+			side.begin("fork", c.session, nil)
+			side.say(e2erig.Prompt("omicron", "answer to omicron"))
+			side.say("/undo")
+			side.say(e2erig.Prompt("sigma", "answer to sigma"))
+			s.heard("sigma", []string{"answer to gamma"}, []string{"omicron"})
+			c.say(e2erig.Prompt("lambda", "answer to lambda"))
+			s.heard("lambda", []string{"answer to gamma"}, []string{"omicron", "sigma"})
 			c.say("/edit 2 " + beta)
 			s.sameRequest("beta")
 			c.say("/restore t3")
@@ -147,10 +155,11 @@ func TestACPCodexTerminal(t *testing.T) {
 			s.heard("delta", []string{"alpha", "answer to alpha"}, []string{"beta", "gamma"})
 			c.hangUp()
 
-			run := s.Segno("resume")
-			t.Log(run)
-			newest := s.Turns()
-			last := newest[len(newest)-1].Session
+			turns := s.Turns()
+			last := turns[len(turns)-1].Session
+			if run := s.Segno("resume"); !strings.Contains(run, "codex resume "+last) {
+				t.Errorf("segno resume says %q", run)
+			}
 			s.exec(e2erig.Prompt("epsilon", "answer to epsilon"), "resume", last)
 			s.heard("epsilon", []string{"alpha", "answer to delta"}, []string{"beta", "gamma"})
 			c = s.connect()
@@ -171,6 +180,7 @@ func TestACPCodexPurged(t *testing.T) {
 	for _, agent := range codexAgents() {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			s.Rig.Vars["TZ"] = "EST5" // Codex names files after the local time, and its database has their paths
 			c := s.open()
 			c.say(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer to alpha"))
 			s.deleteTranscripts()
@@ -194,7 +204,9 @@ func TestACPCodexPurged(t *testing.T) {
 			s.sameRequest("beta")
 			c2.hangUp()
 			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma", "t4 delta", "t5 beta")
-			t.Log(s.fidelities())
+			if got := s.fidelities(); got != "start:native restore:native resume:rebuilt undo:rebuilt" {
+				t.Errorf("the chain is %s", got)
+			}
 		})
 	}
 }

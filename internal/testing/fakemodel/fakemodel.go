@@ -37,6 +37,9 @@
 // Ids of messages and tool calls are derived from the user texts and the position in
 // the conversation, so identical requests are answered with identical bytes.
 //
+// A server answers a call with messages that the real API rejects, unless a test made
+// it [Server.Strict].
+//
 // Agents also make side calls: titles, warm-ups, token counts, summaries for a
 // compaction. The server answers them without the script and logs them with
 // [Request.Side] set. The instructions of a /compact may script its summary.
@@ -62,6 +65,9 @@ type Server struct {
 	log     []Request
 	changed chan struct{} // closed and replaced whenever log grows
 	used    map[useKey]int
+
+	isStrict bool
+	rejected []string
 }
 
 // useKey names a step that is spent by being used.
@@ -120,6 +126,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 	case r.Method == http.MethodPost && req.Path == pathCountTokens:
 		writeJSON(w, http.StatusOK, map[string]any{"input_tokens": tokens(len(body))})
+	case r.Method == http.MethodPost && s.reject(w, req):
 	case r.Method == http.MethodPost && req.Path == pathMessages:
 		s.serveMessages(w, r, req)
 	case r.Method == http.MethodPost && req.Path == pathResponses:

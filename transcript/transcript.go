@@ -11,6 +11,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// DirRetention is the ability of a [Discovery] whose retention depends on settings in the directory of
+// a session.
+type DirRetention interface {
+	// RetentionIn is Retention for an agent that runs in dir.
+	RetentionIn(dir string) (age time.Duration, ok bool)
+}
+
 // SessionFile is a session on the disk, as the directory that has it shows it.
 type SessionFile struct {
 	Session  segno.SessionID

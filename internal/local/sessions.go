@@ -142,6 +142,7 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 				s := &out[i]
 				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
 				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
+				s.setPurge(readers[s.Agent])
 			}
 		})
 	}
@@ -159,6 +160,18 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 		}
 	}
 	return out, nil
+}
+
+// setPurge sets when the agent may delete the session by the settings in its directory.
+func (s *SessionDetail) setPurge(d transcript.Discovery) {
+	in, ok := d.(transcript.DirRetention)
+	if !ok || s.Dir == "" || s.Err != nil {
+		return
+	}
+	s.Purge = time.Time{}
+	if age, purges := in.RetentionIn(s.Dir); purges {
+		s.Purge = s.Modified.Add(age)
+	}
 }
 
 // countLimits returns for each session the size up to which it is read whole.

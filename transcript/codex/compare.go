@@ -64,7 +64,6 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 		return false, err
 	}
 	after := sessionfile.NewLineReader(s.section(p.Offset, s.size), p.Offset)
-	after.Max = maxLine
 	var r record
 	for at := range after.All() {
 		if ctx.Err() != nil {

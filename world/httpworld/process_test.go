@@ -22,6 +22,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/world/grid"
 	"github.com/dalsegno/segno/world/httpworld"
+	"github.com/dalsegno/segno/world/worldcheck"
 	"github.com/dalsegno/segno/world/worldtest"
 )
 
@@ -93,8 +94,11 @@ func sayInGrid(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"sa
 func TestWorldInGo(t *testing.T) {
 	dir := testWorld(t, "grid")
 	worldtest.Test(t, worldtest.Config{
-		New:    func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
-		Action: gridActions(), Say: sayInGrid, Rounds: 1, External: true,
+		Config: worldcheck.Config{
+			New: func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
+			Say: sayInGrid, External: true,
+		},
+		Action: gridActions(), Rounds: 1,
 	})
 }
 
@@ -163,12 +167,14 @@ func TestStartRefuses(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"name = ":                   "expected value",
-		"author = \"x\"":            `unknown key "author"`,
-		"[run]\ncommand = []":       "run.command is missing",
-		"[run]\ncommand = 7":        "run.command",
-		"[run]\ncommand = \"true\"": `runtime.mode is ""`,
-		"runtime.mode = \"stepped\"\nrun.command = \"true\"":                       "runtime.tick",
+		"name = ":        "expected value",
+		"author = \"x\"": `unknown key "author"`,
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.actions = [\"{\"]": "check.actions",
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.say = \"hello\"":   "check.say",
+		"[run]\ncommand = []":                                "run.command is missing",
+		"[run]\ncommand = 7":                                 "run.command",
+		"[run]\ncommand = \"true\"":                          `runtime.mode is ""`,
+		"runtime.mode = \"stepped\"\nrun.command = \"true\"": "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = -1.0\nrun.command = \"true\"":  "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = nan\nrun.command = \"true\"":   "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = 1e300\nrun.command = \"true\"": "runtime.tick",

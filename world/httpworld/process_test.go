@@ -230,6 +230,34 @@ func TestCloseEndsTheProcessGroup(t *testing.T) {
 	}
 }
 
+func TestCloseLetsTheWorldEnd(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(t.TempDir(), "ended")
+	dir := worldDir(t, "sh", "-c", "trap 'echo saved >"+note+"; kill $world; exit' TERM; HTTPWORLD_TEST=grid "+exe+" & world=$!; wait")
+	w, err := httpworld.Start(t.Context(), dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(note); err != nil || string(text) != "saved\n" {
+		t.Errorf("the world could not end: %q, %v", text, err)
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w, err := httpworld.Start(ctx, worldDir(t, "sleep", "100"), httpworld.Options{})
+	if !errors.Is(err, context.DeadlineExceeded) || segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("%v, %v", w, err)
+	}
+}
+
 func TestWorldEndsWithItsOwner(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

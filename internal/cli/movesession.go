@@ -110,6 +110,10 @@ func (a *app) writeMovedSession(p *printer, res moveSessionResult, m timeline.Mo
 // resumeSession prints the command that continues a session of an agent, and on a terminal runs it:
 // in the directory of -C, else where the session ran, else here.
 func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.FoundSession, printOnly bool) error {
+	s, err := a.withoutDamage(ctx, store, s)
+	if err != nil {
+		return err
+	}
 	d, err := a.detail(ctx, store, s)
 	if err != nil {
 		return err
@@ -124,6 +128,25 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	}
 	res := resumeResult{Dir: m.To.Dir, Session: m.To.Session, Command: m.Run}
 	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
+}
+
+// withoutDamage returns the repaired copy of a session if 'segno heal' made one, else the session.
+func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
+		if err != nil {
+			return s, err
+		}
+		chain, err := chainOf(ctx, store, t.ID)
+		if err != nil || len(chain) < 2 {
+			return s, err
+		}
+		last, before := chain[len(chain)-1], chain[len(chain)-2]
+		if last.Reason == "heal" && before.Session == s.Session {
+			a.notef("%s is damaged; this continues its repaired copy %s", inline(string(s.Session)), inline(string(last.Session)))
+			return a.sessionNamed(ctx, store.Place(), store, string(last.Session))
+		}
+	}
+	return s, nil
 }
 
 // dirToResume returns the directory in which a session continues.

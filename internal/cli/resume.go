@@ -116,6 +116,7 @@ func (a *app) trySession(ctx context.Context, name string, resume func(context.C
 // finishResume prints the command and on a terminal runs it, after closeStore.
 func (a *app) finishResume(ctx context.Context, closeStore func(), res resumeResult, printOnly bool) error {
 	res.DirBytes = segno.PathBytes(res.Dir)
+	a.noteWriter(ctx, res.Session)
 	return a.printAndRun(ctx, closeStore, res, res, printOnly)
 }
 
@@ -127,6 +128,20 @@ func (a *app) printAndRun(ctx context.Context, closeStore func(), res resumeResu
 	}
 	closeStore() // the hooks of the agent need it
 	return a.exec(ctx, res)
+}
+
+// noteWriter warns of a process that has a session open. A second one would be a second writer.
+func (a *app) noteWriter(ctx context.Context, session segno.SessionID) {
+	place, err := a.place()
+	if err != nil {
+		return // the caller has used it
+	}
+	switch pid := place.OpenElsewhere(ctx, session); {
+	case pid > 0:
+		a.notef("process %d has the session open; end it first, or each of the two loses the turns of the other", pid)
+	case pid < 0:
+		a.notef("a process has the session open; end it first, because the agent does not open a session twice")
+	}
 }
 
 // runIn returns a command to paste into the shell that segno was started from: it changes

@@ -46,7 +46,9 @@ func (s *acpStage) sameRequest(prompt string) {
 // fidelities are those of the thread's chain, oldest first.
 func (s *acpStage) fidelities() string {
 	s.Helper()
-	var threads []struct{ Chain []struct{ Reason, Fidelity string } }
+	var threads []struct {
+		Chain []struct{ Reason, Fidelity string }
+	}
 	s.JSON(&threads, "threads")
 	var out []string
 	for _, l := range threads[0].Chain {

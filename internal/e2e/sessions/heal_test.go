@@ -173,3 +173,41 @@ func conversationText(s *e2erig.Stage) string {
 	}
 	return b.String()
 }
+
+// TestALostCallIsTold kills the agent while a tool changes files, and heals the session. The copy is
+// the thread's next session, and its first prompt tells the agent once what changed.
+func TestALostCallIsTold(t *testing.T) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("alpha", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "one"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.WaitFor("half.txt")
+		if err := p.Kill(); err != nil {
+			s.Fatal(err)
+		}
+		s.Write("go", "") // the tool outlives its agent
+		s.Poll("the call to be in the transcript", func() bool {
+			return strings.Contains(strings.Join(slices.Collect(maps.Values(s.Transcripts())), ""), `"tool_use"`)
+		})
+		path := slices.Collect(maps.Keys(s.Transcripts()))[0]
+		healed := healedSession(s, path, "call-without-result")
+		var resumed struct{ Session string }
+		s.JSON(&resumed, "resume")
+		if resumed.Session != healed {
+			s.Errorf("resume continues with %s, not with the copy %s", resumed.Session, healed)
+		}
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", healed)
+		got := allText(s.CallFor("beta"))
+		if !strings.Contains(got, "half.txt (added)") || len(s.CallFor("beta").Results()) != 1 {
+			s.Errorf("the agent was not told about the lost call:\n%s", got)
+		}
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", healed)
+		if n := strings.Count(allText(s.CallFor("gamma")), "Note from segno"); n != 1 {
+			s.Errorf("the agent was told %d times", n)
+		}
+		if ts := s.Turns(); len(ts) != 3 || ts[2].Thread != ts[0].Thread || ts[2].Session != healed || !ts[0].Interrupted {
+			s.Errorf("the turns are %+v", ts)
+		}
+	})
+}

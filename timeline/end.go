@@ -353,11 +353,11 @@ func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }
 
-// isShell reports whether a tool runs commands: by the names that Claude Code and
-// Codex give it, or by the kind that the Agent Client Protocol does.
+// isShell reports whether a tool runs commands: by the names that Claude Code, Codex, Gemini
+// CLI and OpenCode give it, or by the kind that the Agent Client Protocol does.
 func isShell(tool string) bool {
 	switch tool {
-	case "Bash", "exec_command", "shell", "execute":
+	case "Bash", "exec_command", "run_shell_command", "bash", "shell", "execute":
 		return true
 	}
 	return false

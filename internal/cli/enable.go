@@ -25,7 +25,8 @@ snapshot of this directory. By default it edits the user's settings, so that eve
 session of the agent is recorded in every directory; --project limits that to this
 directory. It prints the name of the edited file, keeps a backup, and lists the paths that
 segno protects here, which it neither stores nor changes. 'segno disable AGENT' removes
-the hooks. AGENT is claude or codex.
+the hooks. AGENT is claude, codex, gemini or opencode. OpenCode has no hooks for commands: it gets
+a plugin file, and its settings stay as they are.
 
 Codex runs new hooks only after you reviewed them: start codex and trust them there. segno
 never does that for you; 'segno doctor' shows what is missing. Until then, and in versions
@@ -34,11 +35,11 @@ config.toml. A command that you have there is run as before.
 
 A directory that another user owns is not recorded, just as git refuses it without
 safe.directory: its files could mislead you. --trust accepts its owner.`,
-		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex",
+		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex\n  segno enable opencode",
 		Args:    agentArg, ValidArgs: hook.Agents(),
 		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
 	}
-	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json)")
+	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json, .gemini/settings.json, .opencode/plugins/segno.js)")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.writeFlags(c)
 	return c

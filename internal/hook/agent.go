@@ -2,9 +2,11 @@ package hook
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -35,6 +37,10 @@ type agent struct {
 	hasSubagentPrompts bool
 	// isReviewed is set if the agent runs a hook only after the user reviewed it.
 	isReviewed bool
+	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
+	inMilliseconds bool
+	// isPlugin is set if the file is a plugin: a program of segno's, not settings of the user's.
+	isPlugin bool
 }
 
 // claudeCode runs hooks synchronously: it kills an asynchronous Stop hook together with a print-mode
@@ -80,16 +86,61 @@ var codex = agent{
 	isReviewed: true, hasSubagentPrompts: true,
 }
 
+// geminiCLI has other names for the events (see [event.Name]). PreCompress is not registered,
+// because Gemini CLI fires it at every call of the model, whether it compresses or not.
+var geminiCLI = agent{
+	name: "gemini",
+	registrations: []registration{
+		{"SessionStart", "", 10},
+		{"BeforeAgent", "", 60},
+		{"BeforeTool", "", 5},
+		{"AfterTool", "", 5},
+		{"AfterAgent", "", 60},
+		{"SessionEnd", "", 30},
+	},
+	isShell: true, inMilliseconds: true,
+	userFile: "settings.json", projectFile: filepath.Join(".gemini", "settings.json"), sessions: "tmp",
+	home:   func(p local.Place) string { return p.Gemini },
+	dirVar: "GEMINI_PROJECT_DIR",
+}
+
+// openCode has no hooks that run commands. It loads plugins, and segno's plugin sends the events.
+var openCode = agent{
+	name: "opencode",
+	registrations: []registration{
+		{"SessionStart", "", 10},
+		{"UserPromptSubmit", "", 60},
+		{"PreToolUse", "", 5},
+		{"PostToolUse", "", 5},
+		{"Stop", "", 60},
+		{"Interrupt", "", 60},
+	},
+	isPlugin: true,
+	userFile: filepath.Join("plugins", "segno.js"), projectFile: filepath.Join(".opencode", "plugins", "segno.js"),
+	home: func(p local.Place) string { return p.OpenCode },
+}
+
+func agents() []agent { return []agent{claudeCode, codex, geminiCLI, openCode} }
+
 // Agents returns the names of the agents whose hooks segno can register.
-func Agents() []string { return []string{claudeCode.name, codex.name} }
+func Agents() (names []string) {
+	for _, a := range agents() {
+		names = append(names, a.name)
+	}
+	return names
+}
 
 // agentOf returns the agent with a name, and Claude Code for any other name. Callers check the name
 // against [Agents].
 func agentOf(name string) agent {
-	if name == codex.name {
-		return codex
-	}
-	return claudeCode
+	all := agents()
+	return all[max(0, slices.IndexFunc(all, func(a agent) bool { return a.name == name }))]
+}
+
+// turnEnd returns the agent's name of the event at the end of a turn.
+func (a agent) turnEnd() string {
+	i := slices.IndexFunc(a.registrations, func(r registration) bool { return event.Name(r.event) == "Stop" })
+	return a.registrations[i].event
 }
 
 // deadline returns how long an event may take. It is shorter than the timeout in the registration
@@ -99,7 +150,7 @@ func (a agent) deadline(name string) time.Duration {
 		return time.Minute // Codex waits for no end of it
 	}
 	for _, r := range a.registrations {
-		if r.event == name {
+		if event.Name(r.event) == name {
 			return time.Duration(r.timeout)*time.Second - time.Second
 		}
 	}
@@ -109,6 +160,9 @@ func (a agent) deadline(name string) time.Duration {
 // handler returns the handler of an event in the agent's settings.
 func (a agent) handler(run []string, timeout int) command {
 	c := command{Type: "command", Timeout: timeout}
+	if a.inMilliseconds {
+		c.Timeout *= 1000
+	}
 	if a.isShell {
 		c.Command = shellLine(run)
 	} else {

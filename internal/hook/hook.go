@@ -160,9 +160,9 @@ func (h *handler) handle(ctx context.Context) error {
 }
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
-// cd does not change it. Claude Code passes the directory in the environment. Without that
-// variable, dir returns the directory in which the session was first recorded. Codex passes in the
-// event the directory in which it was started or resumed.
+// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. Without
+// that variable, dir returns the directory in which the session was first recorded. Codex and
+// OpenCode pass in the event the directory in which they were started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {

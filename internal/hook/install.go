@@ -49,7 +49,7 @@ type backup struct {
 }
 
 // SettingsFile returns the file of an agent that 'segno enable' edits: the user's, or that of
-// project. The latter is a file that Claude Code keeps out of version control.
+// project. Of these, only Claude Code's file is kept out of version control.
 func SettingsFile(p local.Place, agent, project string) string {
 	return agentOf(agent).settingsFile(p, project)
 }

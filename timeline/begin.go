@@ -48,8 +48,8 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if open, err := tx.joinOpenTurn(ctx, p); open != "" || err != nil {
 		return TurnStart{Key: open}, err
 	}
-	if p.Key == "" {
-		p.Key = segno.TurnKey(segno.NewID())
+	if err := tx.chooseKey(ctx, &p); err != nil {
+		return TurnStart{}, err
 	}
 	overlaps, err := tx.closeStale(ctx, p)
 	if err != nil {
@@ -73,6 +73,21 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	return begun, tx.pendingErr
+}
+
+// chooseKey gives a turn a new key if its prompt has none, or has that of a turn that ended. A
+// message that the user queued while the agent's hooks for the end of a turn ran has the id of that
+// turn, and so have all later events of it.
+func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
+	if p.Key != "" {
+		done, err := tx.recordedEnd(ctx, OpenTurn{Key: p.Key, Source: p.Source})
+		if done == nil || err != nil {
+			return err
+		}
+		p.Queued = true
+	}
+	p.Key = segno.TurnKey(segno.NewID())
+	return nil
 }
 
 // beginOnThread finds the thread of a turn and brings it up to the present: the session of the
@@ -100,7 +115,7 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	}
 	was := s.at
 	if s.head.Link.Session != turn.Source.Session {
-		if s, err = tx.switchSession(ctx, s, turn.Source); err != nil {
+		if s, err = tx.switchSession(ctx, s, turn.Agent, turn.Source); err != nil {
 			return false, err
 		}
 	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
@@ -157,7 +172,7 @@ func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Sna
 
 // switchSession makes another session of the chain the head session, because the user
 // continued in it. A new line begins where that session ended.
-func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Source) (threadState, error) {
+func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, src segno.Source) (threadState, error) {
 	last, err := tx.endOfSession(ctx, s, src.Session)
 	if err != nil {
 		return s, err
@@ -165,7 +180,7 @@ func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Sourc
 	head, tree := s.head, s.at.Tree()
 	c := newCommit(head)
 	c.Move = &segno.Move{Head: last.ID, Tip: last.ID}
-	c.Link = &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
+	c.Link = &segno.Link{Agent: agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
 		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),

@@ -118,11 +118,9 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	if err != nil {
 		return err
 	}
-	dir := d.Dir
-	if fi, err := os.Stat(dir); a.dir != "" || err != nil || !fi.IsDir() {
-		if dir, err = a.workDir(); err != nil {
-			return err
-		}
+	dir, err := a.dirToResume(d)
+	if err != nil {
+		return err
 	}
 	m, err := store.SessionTimeline().ResumeSession(ctx, keepRequest(ctx, store, d), dir)
 	if err != nil {
@@ -149,4 +147,12 @@ func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.Fou
 		}
 	}
 	return s, nil
+}
+
+// dirToResume returns the directory in which a session continues.
+func (a *app) dirToResume(d local.SessionDetail) (string, error) {
+	if fi, err := os.Stat(d.Dir); a.dir == "" && err == nil && fi.IsDir() {
+		return d.Dir, nil
+	}
+	return a.workDir()
 }

@@ -142,6 +142,7 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 				s := &out[i]
 				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
 				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
+				s.setPurge(readers[s.Agent])
 			}
 		})
 	}
@@ -159,6 +160,18 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 		}
 	}
 	return out, nil
+}
+
+// setPurge sets when the agent may delete the session by the settings in its directory.
+func (s *SessionDetail) setPurge(d transcript.Discovery) {
+	in, ok := d.(transcript.DirRetention)
+	if !ok || s.Dir == "" || s.Err != nil {
+		return
+	}
+	s.Purge = time.Time{}
+	if age, purges := in.RetentionIn(s.Dir); purges {
+		s.Purge = s.Modified.Add(age)
+	}
 }
 
 // countLimits returns for each session the size up to which it is read whole.
@@ -202,6 +215,29 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 		}
 	}
 	return nil
+}
+
+// keepTime is how long after its last change a transcript must have been kept to be known as unchanged:
+// a message may be written while the session is kept.
+const keepTime = time.Minute
+
+// ChangedSessions returns the sessions without those that did not change since they were kept. It reads
+// no transcript.
+func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (changed []FoundSession, err error) {
+	for _, f := range found {
+		isKept := false
+		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Session: f.Session, Limit: 1}) {
+			if err != nil {
+				return nil, err
+			}
+			p := c.Session
+			isKept = p.Path == f.Path && p.Offset >= f.Bytes && !p.Log.IsZero() && c.Time.Sub(f.Modified) > keepTime
+		}
+		if !isKept {
+			changed = append(changed, f)
+		}
+	}
+	return changed, nil
 }
 
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and

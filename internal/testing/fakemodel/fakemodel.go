@@ -3,8 +3,8 @@
 // request, so a resumed or forked session gets the same answers again.
 //
 // It speaks the Anthropic Messages API (POST /v1/messages, streaming and not,
-// and count_tokens) and the OpenAI Responses API (POST /v1/responses). A user
-// text that contains
+// and count_tokens), the OpenAI Responses API (POST /v1/responses) and the Gemini
+// API (POST /v1beta/models/MODEL:METHOD). A user text that contains
 //
 //	<<fake [steps]>>
 //
@@ -54,6 +54,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -130,6 +131,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.serveMessages(w, r, req)
 	case r.Method == http.MethodPost && req.Path == pathResponses:
 		s.serveResponses(w, r, req)
+	case r.Method == http.MethodPost && strings.HasPrefix(req.Path, geminiPath):
+		s.serveGemini(w, r, req)
 	case r.Method == http.MethodGet && req.Path == "/v1/models":
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{}, "models": []any{}})
 	default:

@@ -34,7 +34,7 @@ shows how for each editor.`,
 			if err != nil {
 				return err
 			}
-			place.Codex = ""               // the proxy moves a conversation of Codex by what it recorded itself
+			place.Gemini = ""              // its cut sessions are proven without the proxy only
 			signal.Ignore(syscall.SIGPIPE) // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})

@@ -15,6 +15,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/gemini"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -48,6 +50,8 @@ type Place struct {
 	UserHome  string // never a workspace
 	Claude    string // Claude Code's configuration directory
 	Codex     string // Codex's home
+	Gemini    string // Gemini CLI's directory
+	OpenCode  string // OpenCode's configuration directory
 	GitIgnore string // the user's own git ignore file, where git looks by default
 	FS        vfs.FS // nil is the operating system
 	Now       func() time.Time
@@ -72,10 +76,17 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
 		p.Codex = filepath.Join(home, ".codex")
 	}
-	if config := getenv("XDG_CONFIG_HOME"); config != "" {
+	if gemini := cmp.Or(getenv("GEMINI_CLI_HOME"), home); gemini != "" {
+		p.Gemini = filepath.Join(gemini, ".gemini")
+	}
+	config := getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	p.OpenCode = getenv("OPENCODE_CONFIG_DIR")
+	if config != "" {
 		p.GitIgnore = filepath.Join(config, "git", "ignore")
-	} else if home != "" {
-		p.GitIgnore = filepath.Join(home, ".config", "git", "ignore")
+		p.OpenCode = cmp.Or(p.OpenCode, filepath.Join(config, "opencode"))
 	}
 	return p, nil
 }
@@ -93,6 +104,11 @@ func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 // ClaudeTranscripts returns the reader of Claude Code's sessions.
 func (p Place) ClaudeTranscripts() *claude.Transcripts {
 	return claude.New(p.Claude, claude.Options{FS: p.FS})
+}
+
+// CodexTranscripts returns the reader of Codex's sessions.
+func (p Place) CodexTranscripts() *codex.Transcripts {
+	return codex.New(p.Codex, codex.Options{FS: p.FS})
 }
 
 // Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
@@ -140,6 +156,9 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	if s.place.Codex != "" {
 		all[codex.Agent] = codex.New(s.place.Codex, codex.Options{FS: s.place.FS})
 	}
+	if s.place.Gemini != "" {
+		all[gemini.Agent] = gemini.New(s.place.Gemini, gemini.Options{FS: s.place.FS})
+	}
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	return all
@@ -154,6 +173,9 @@ func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript 
 	}
 	if p.Codex != "" {
 		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	}
+	if p.Gemini != "" {
+		all[gemini.Agent] = gemini.New(p.Gemini, gemini.Options{FS: p.FS})
 	}
 	return all
 }

@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -49,6 +50,37 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 		return cmp.Or(b.Modified.Compare(a.Modified), strings.Compare(string(a.Session), string(b.Session)), strings.Compare(a.Path, b.Path))
 	})
 	return withoutCopies(found), skipped
+}
+
+// CheckSession returns the damage of a session. It writes nothing.
+func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
+	linter, ok := p.agentSessions(nil)[agent].(transcript.Linter)
+	if !ok {
+		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
+	}
+	return linter.Check(ctx, src, o)
+}
+
+// maxAncestors is how far above an agent's process the process that started it may be.
+const maxAncestors = 8
+
+// OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
+// number is not known, 0 if there is none.
+func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
+	for _, t := range p.agentSessions(nil) {
+		d, ok := t.(transcript.Discovery)
+		if !ok {
+			continue
+		}
+		pid, isOwn := d.Running(ctx)[session], false
+		for at, depth := pid, 0; at > 1 && depth < maxAncestors; at, depth = proc.Parent(at), depth+1 {
+			isOwn = isOwn || at == os.Getpid()
+		}
+		if pid != 0 && !isOwn {
+			return pid
+		}
+	}
+	return 0
 }
 
 // withoutCopies returns each session once: the newest of its files, which the agent's readers find.
@@ -170,6 +202,29 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 		}
 	}
 	return nil
+}
+
+// keepTime is how long after its last change a transcript must have been kept to be known as unchanged:
+// a message may be written while the session is kept.
+const keepTime = time.Minute
+
+// ChangedSessions returns the sessions without those that did not change since they were kept. It reads
+// no transcript.
+func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (changed []FoundSession, err error) {
+	for _, f := range found {
+		isKept := false
+		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Session: f.Session, Limit: 1}) {
+			if err != nil {
+				return nil, err
+			}
+			p := c.Session
+			isKept = p.Path == f.Path && p.Offset >= f.Bytes && !p.Log.IsZero() && c.Time.Sub(f.Modified) > keepTime
+		}
+		if !isKept {
+			changed = append(changed, f)
+		}
+	}
+	return changed, nil
 }
 
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and

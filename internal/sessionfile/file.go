@@ -65,6 +65,16 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
+// CheckUnchanged returns [segno.KindBusy] if a file is not as it was before: another process then
+// writes to the session in it.
+func CheckUnchanged(op, path string, before os.FileInfo) error {
+	after, err := os.Stat(path)
+	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+		err = segno.Errorf(segno.KindBusy, op, path, "another process writes to the session").WithHint("wait until it is idle")
+	}
+	return err
+}
+
 // IOError wraps an error of the operating system or of a context in a [segno.Error] of the
 // matching kind. It returns nil and errors that wrap a [segno.Error] as they are.
 func IOError(op, name string, err error) error {

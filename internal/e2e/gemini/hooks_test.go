@@ -1,0 +1,134 @@
+package gemini_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/internal/testing/agentrig"
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+	"github.com/dalsegno/segno/internal/testing/fakemodel"
+)
+
+func TestMain(m *testing.M) { e2erig.Main(m) }
+
+// withHooks runs a scenario on each version of Gemini CLI, with segno's hooks.
+func withHooks(t *testing.T, files map[string]string, do func(*e2erig.Stage, *agentrig.Gemini)) {
+	t.Helper()
+	t.Parallel()
+	for _, v := range agentrig.GeminiVersions() {
+		t.Run(string(v), func(t *testing.T) {
+			t.Parallel()
+			s, agent := e2erig.Gemini(t, v, files)
+			do(s, agent)
+		})
+	}
+}
+
+// turn runs one turn in which Gemini CLI runs a shell command, and returns its session.
+func turn(s *e2erig.Stage, agent *agentrig.Gemini, word, command string, args ...string) string {
+	s.Helper()
+	shell := map[string]any{"tool": "run_shell_command", "input": map[string]any{"command": command, "description": "d"}}
+	res, err := agent.Prompt(s.Ctx, e2erig.Prompt(word, shell, "done "+word), args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return res.Session
+}
+
+// TestEveryTurnIsACheckpoint runs three turns that change files, and undoes the last two.
+func TestEveryTurnIsACheckpoint(t *testing.T) {
+	withHooks(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage, agent *agentrig.Gemini) {
+		session := turn(s, agent, "alpha", "echo 1 > a.txt")
+		first := s.Tree()
+		turn(s, agent, "beta", "rm a.txt; echo 2 > b.txt", "--resume", session)
+		turn(s, agent, "gamma", "echo 3 > b.txt; false", "--resume", session)
+
+		turns := s.Turns()
+		if got, want := e2erig.Prompts(turns), []string{"alpha", "beta", "gamma"}; !slices.Equal(got, want) {
+			s.Fatalf("turns %q, want %q", got, want)
+		}
+		for i, c := range turns {
+			if c.Turn != i+1 || c.Session != session || c.Agent != "gemini" || c.Interrupted || c.Partial || c.Thread != turns[0].Thread || c.Shell != 1 {
+				s.Errorf("turn %d is %+v", i+1, c)
+			}
+		}
+		beta := s.CallFor("beta").Messages()
+		var newest, moved struct {
+			Session string
+			Command []string
+		}
+		if s.JSON(&newest, "resume", "--print"); newest.Session != session {
+			s.Errorf("resume goes on in %s, not in the agent's own session %s", newest.Session, session)
+		}
+		s.JSON(&moved, "undo", "2", "-y")
+		if diff := cmp.Diff(first, s.Tree()); diff != "" {
+			s.Errorf("files after undo (-want +got):\n%s", diff)
+		}
+		if want := []string{"gemini", "--resume", moved.Session}; !slices.Equal(moved.Command, want) || moved.Session == session {
+			s.Fatalf("undo goes on in %+v", moved)
+		}
+		turn(s, agent, "delta", "echo 4 > c.txt", "--resume", moved.Session)
+		got := s.CallFor("delta").Messages()
+		if diff := cmp.Diff(beta[:len(beta)-1], got[:len(got)-1]); diff != "" {
+			s.Errorf("the conversation before the new prompt (-want +got):\n%s", diff)
+		}
+		turns = s.Turns()
+		if last := turns[len(turns)-1]; last.Session != moved.Session || last.Parent == nil || *last.Parent != turns[0].ID {
+			s.Errorf("the new turn is %+v, want one on %s", last, turns[0].ID)
+		}
+		purged(s, agent, moved.Session, got)
+	})
+}
+
+// TestDisableRestoresTheSettings enables twice and disables: the file is byte for byte the same.
+func TestDisableRestoresTheSettings(t *testing.T) {
+	withHooks(t, nil, func(s *e2erig.Stage, agent *agentrig.Gemini) {
+		s.Segno("disable", "gemini")
+		before, err := os.ReadFile(agent.Settings())
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Segno("enable", "gemini")
+		s.Segno("enable", "gemini")
+		turn(s, agent, "alpha", "echo 1 > a.txt")
+		if turns := s.Turns(); len(turns) != 1 {
+			s.Errorf("turns %+v", turns)
+		}
+		s.Segno("disable", "gemini")
+		if after, err := os.ReadFile(agent.Settings()); err != nil || string(after) != string(before) {
+			s.Errorf("disable left %q, %v; before it was %q", after, err, before)
+		}
+	})
+}
+
+// purged deletes all sessions as Gemini CLI does after 30 days. segno writes the newest one back under
+// its own id, and Gemini CLI continues it.
+func purged(s *e2erig.Stage, agent *agentrig.Gemini, session string, before []fakemodel.Message) {
+	s.Helper()
+	var listed []struct {
+		Agent, Session, Dir string
+		Turns               int
+		Kept                bool
+		Thread              string
+	}
+	s.JSON(&listed, "sessions")
+	if len(listed) != 2 || listed[0].Session != session || listed[0].Agent != "gemini" || listed[0].Dir != agent.Project || listed[0].Turns != 2 || !listed[0].Kept {
+		s.Errorf("segno sessions lists %+v", listed)
+	}
+	if err := os.RemoveAll(filepath.Join(agent.Dir(), "tmp")); err != nil {
+		s.Fatal(err)
+	}
+	var resumed struct{ Session string }
+	if s.JSON(&resumed, "resume", "--print"); resumed.Session != session {
+		s.Errorf("resume goes on in %s, want %s", resumed.Session, session)
+	}
+	turn(s, agent, "epsilon", "echo 5 > c.txt", "--resume", session)
+	got := s.CallFor("epsilon").Messages()
+	if diff := cmp.Diff(before, got[:len(before)]); diff != "" {
+		s.Errorf("the conversation after the purge (-want +got):\n%s", diff)
+	}
+}

@@ -77,12 +77,13 @@ var allowed = map[string][]string{
 	"agent/model/offline":        {"agent"},
 	"agent/model/anthropic":      {".", "agent", "internal/endpoint"},
 	"agent/model/openai":         {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel"},
+	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},
 	"internal/testing/notifytest": {".", "internal/notify"},
+	"internal/testing/memdir":     {},
 }
 
 // standardOnly may import nothing from outside this module and the standard

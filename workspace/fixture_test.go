@@ -9,11 +9,15 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memdir.UseIfShort()
+	goleak.VerifyTestMain(m)
+}
 
 // fixture is a tree with a store beside it.
 type fixture struct {

@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	"transcript/claude":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/proc", "internal/sessionfile"},
 	"transcript/codex":           {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
 	"transcript/gemini":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
+	"transcript/opencode":        {".", "transcript", "internal/sessionfile"},
 	"internal/jsonscan":          {},
 	"internal/record":            {"."},
 	"internal/notify":            {"."},
@@ -55,7 +56,7 @@ var allowed = map[string][]string{
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
-	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/gemini"},
+	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"internal/acp":               {".", "internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
@@ -78,7 +79,7 @@ var allowed = map[string][]string{
 	"agent/model/offline":        {"agent"},
 	"agent/model/anthropic":      {".", "agent", "internal/endpoint"},
 	"agent/model/openai":         {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel"},
+	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
 	"world":                      {"."},
 	"world/grid":                 {".", "world"},
 	"world/company":              {".", "world"},
@@ -92,6 +93,7 @@ var allowed = map[string][]string{
 	"internal/testing/ledgertest": {"."},
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
+	"internal/testing/memdir":     {},
 }
 
 // standardOnly may import nothing from outside this module and the standard

@@ -18,6 +18,6 @@
 // [Decision] its answer.
 //
 // This package imports the standard library only. Its interfaces are implemented by other
-// packages: [Store] and [Objects] by those below store, [Workspace] by package workspace and
-// [Transcript] by those below transcript.
+// packages: [Store] and [Objects] by those below store, [Workspace] by package workspace,
+// [Transcript] by those below transcript, and [World] by those below world.
 package segno

@@ -51,7 +51,7 @@ class World:
 
     def join(self, session, name):
         with self.lock:
-            if not session or not isinstance(name, str) or not 1 <= len(name) <= 64:
+            if not session or not is_text(name, 64):
                 raise Refused(400, "a session and a name of 1 to 64 characters are needed")
             for agent in self.agents:
                 if agent["session"] == session and agent["name"] == name:
@@ -96,7 +96,7 @@ class World:
                 agent["caught"] += amount
             elif verb == "say" and keys == {"do", "text"}:
                 text = action["text"]
-                if not isinstance(text, str) or not 1 <= len(text) <= 500:
+                if not is_text(text, 500):
                     raise Refused(400, "text has 1 to 500 characters")
                 self.chat.append({"time": self.time, "from": agent["name"], "text": text})
             else:
@@ -139,6 +139,17 @@ class World:
         return world
 
 
+def is_text(value, most):
+    """JSON can have half a character, "\\ud800", which no document in UTF-8 can have."""
+    if not isinstance(value, str) or not 1 <= len(value) <= most:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def encode(body):
     """Return the one text of a document, with a sum over all other members."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -161,10 +172,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def handle_request(self):
-        length = int(self.headers.get("Content-Length") or 0)
-        if length > 1 << 20:
+        length = self.headers.get("Content-Length") or "0"
+        if not length.isdecimal() or int(length) > 1 << 20:
             raise Refused(413, "the request is too large")
-        data = self.rfile.read(length)
+        data = self.rfile.read(int(length))
         session = self.headers.get("X-Session", "")
         route = (self.command, self.path)
         if route == ("GET", "/api.md"):

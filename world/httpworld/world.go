@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,6 +214,9 @@ func (w *World) Load(ctx context.Context, document []byte) error {
 
 // call makes a request to the world and checks that the answer is JSON.
 func (w *World) call(ctx context.Context, op, method, path, session string, body []byte) ([]byte, error) {
+	if strings.TrimSpace(session) != session || strings.ContainsFunc(session, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, segno.Errorf(segno.KindInvalid, op, w.info.Name, "the session is not printable ASCII, which a header can have")
+	}
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	data, err := w.process.client.call(ctx, op, method, path, session, body)

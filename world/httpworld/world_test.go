@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,6 +45,7 @@ func TestCheckFindsDefects(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ check, from, to, text string }{
 		"the random source is not saved": {"Restore", "world.random.setstate((version, tuple(state), gauss))", "pass", "did not begin with the document"},
+		"a text breaks the document":     {"Text", "if not is_text(text, 500):", "if not text:", "restore after odd texts"},
 		"payloads have the host's time":  {"Clock", `"time": self.time,\n            "you"`, `"time": __import__("time").time(),\n            "you"`, "time of the host"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +63,8 @@ func TestCheckFindsDefects(t *testing.T) {
 			check := checks[slices.IndexFunc(checks, func(k worldcheck.Check) bool { return k.Name == c.check })]
 			script := worldcheck.Random(rand.New(rand.NewPCG(1, 0)), func(*rand.Rand) json.RawMessage { return json.RawMessage(`{"do":"fish","amount":3}`) })
 			err := check.Run(t.Context(), worldcheck.Config{External: true,
-				New: func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) }}, script)
+				New: func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
+				Say: func(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"say","text":%q}`, text) }}, script)
 			if err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("check %s finds %v", c.check, err)
 			}

@@ -294,3 +294,31 @@ func checkChat(r *run) error {
 	}
 	return nil
 }
+
+// checkText lets an agent say texts that are hard to encode. The world may refuse them, but must not become one
+// that cannot be saved and restored.
+func checkText(r *run) error {
+	w, _, err := r.played(Opening())
+	if err != nil {
+		return err
+	}
+	const mark = "some text"
+	said := string(r.config.Say(mark))
+	for _, text := range []string{`\ud800`, `\u0000`, `\u2028 <&>`, `\"}`, "\xff", `é`, `\ud83d\ude00`} {
+		s := Step{Verb: VerbAct, Action: json.RawMessage(strings.ReplaceAll(said, mark, text))}
+		for _, s := range []Step{s, {Verb: VerbAdvance, Ticks: 1}} {
+			if _, err := s.play(r.ctx, w); err != nil {
+				return fmt.Errorf("say %q: %w", text, err)
+			}
+		}
+	}
+	restored, saved, err := r.restored(w)
+	if err != nil {
+		return fmt.Errorf("restore after odd texts: %w", err)
+	}
+	now, err := restored.Snapshot(r.ctx)
+	if err != nil {
+		return err
+	}
+	return equal("load after odd texts", saved, now)
+}

@@ -35,7 +35,7 @@ type Check struct {
 func All() []Check {
 	return []Check{
 		{"Header", checkHeader}, {"Join", checkJoin}, {"Observe", checkObserve}, {"Refused", checkRefused}, {"Time", checkTime}, {"Restore", checkRestore},
-		{"Chat", checkChat}, {"Damage", checkDamage}, {"LoadFresh", checkLoadFresh}, {"Concurrent", checkConcurrent}, {"Clock", checkClock},
+		{"Chat", checkChat}, {"Text", checkText}, {"Damage", checkDamage}, {"LoadFresh", checkLoadFresh}, {"Concurrent", checkConcurrent}, {"Clock", checkClock},
 	}
 }
 

@@ -206,6 +206,19 @@ var mutants = map[string]struct {
 			return o, err
 		}
 	}},
+	"a text breaks the document": {"Text", func(m *mutant) {
+		isBroken := false
+		m.act = func(w segno.World, ctx context.Context, s string, a json.RawMessage) (segno.Observation, error) {
+			isBroken = isBroken || bytes.Contains(a, []byte(`\ud800`))
+			return w.Act(ctx, s, a)
+		}
+		m.snapshot = func(w segno.World, ctx context.Context) (segno.WorldSnapshot, error) {
+			if isBroken {
+				return segno.WorldSnapshot{}, segno.NewError(segno.KindInternal, "save world", "", nil)
+			}
+			return w.Snapshot(ctx)
+		}
+	}},
 	"sessions are lost": {"Chat", func(m *mutant) {
 		joined := map[string]bool{}
 		m.join = func(w segno.World, ctx context.Context, s, name string) error {

@@ -100,6 +100,10 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, noSession(noCut.Why)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -267,6 +271,10 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		return nil, err
 	}
 	src, err := r.Restore(ctx, *p, dir, tx.Store.Objects())
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, segno.NewError(segno.KindNotFound, "resume", string(l.Session), err)
+	}
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindInvalid, segno.KindNotFound, segno.KindCorrupt:
 		return nil, nil // a cut under a new id may have another source of the bytes
@@ -319,6 +327,9 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "the checkpoint has no transcript")
 	}
 	link, err := tx.cutSession(ctx, *c.Session, dir, "", false)
+	if none := noSession(""); errors.As(err, &none) {
+		return nil, segno.NewError(segno.KindNotFound, "rebuild session", string(at), err)
+	}
 	if link != nil {
 		link.At = c.ID
 	}

@@ -39,6 +39,8 @@ type agent struct {
 	isReviewed bool
 	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
 	inMilliseconds bool
+	// isNamed is set if the agent shows the name of a hook while it runs, and without one its command.
+	isNamed bool
 	// isPlugin is set if the file is a plugin: a program of segno's, not settings of the user's.
 	isPlugin bool
 }
@@ -98,7 +100,7 @@ var geminiCLI = agent{
 		{"AfterAgent", "", 60},
 		{"SessionEnd", "", 30},
 	},
-	isShell: true, inMilliseconds: true,
+	isShell: true, inMilliseconds: true, isNamed: true,
 	userFile: "settings.json", projectFile: filepath.Join(".gemini", "settings.json"), sessions: "tmp",
 	home:   func(p local.Place) string { return p.Gemini },
 	dirVar: "GEMINI_PROJECT_DIR",
@@ -162,6 +164,9 @@ func (a agent) handler(run []string, timeout int) command {
 	c := command{Type: "command", Timeout: timeout}
 	if a.inMilliseconds {
 		c.Timeout *= 1000
+	}
+	if a.isNamed {
+		c.Name = "segno"
 	}
 	if a.isShell {
 		c.Command = shellLine(run)

@@ -125,6 +125,17 @@ const (
 
 // Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, countLimits(found))
+}
+
+// BriefDetails is Details without the number of turns: it reads only the beginning and the end of a
+// transcript.
+func (p Place) BriefDetails(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, make([]int64, len(found)))
+}
+
+// details is Details that reads each transcript up to a size whole.
+func (p Place) details(ctx context.Context, store *Store, found []FoundSession, most []int64) ([]SessionDetail, error) {
 	out := make([]SessionDetail, len(found))
 	readers := map[string]transcript.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
@@ -133,7 +144,6 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
 	}
-	most := countLimits(found)
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -142,6 +152,7 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 				s := &out[i]
 				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
 				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
+				s.setPurge(readers[s.Agent])
 			}
 		})
 	}
@@ -159,6 +170,18 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 		}
 	}
 	return out, nil
+}
+
+// setPurge sets when the agent may delete the session by the settings in its directory.
+func (s *SessionDetail) setPurge(d transcript.Discovery) {
+	in, ok := d.(transcript.DirRetention)
+	if !ok || s.Dir == "" || s.Err != nil {
+		return
+	}
+	s.Purge = time.Time{}
+	if age, purges := in.RetentionIn(s.Dir); purges {
+		s.Purge = s.Modified.Add(age)
+	}
 }
 
 // countLimits returns for each session the size up to which it is read whole.

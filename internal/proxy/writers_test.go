@@ -42,7 +42,9 @@ func TestASecondWriterIsNamed(t *testing.T) {
 	c = r.client()
 	r.open(c, "load", s)
 	want := fmt.Sprintf("process %d has this session open", other.Process.Pid)
-	_, err = c.Await(r.ctx, 0, func(m acptest.Received) bool { return strings.Contains(m.Text(m.Find(m.Params, "update", "content", "text"))+m.Text(m.Find(m.Params, "update", "title")), want) })
+	_, err = c.Await(r.ctx, 0, func(m acptest.Received) bool {
+		return strings.Contains(m.Text(m.Find(m.Params, "update", "content", "text"))+m.Text(m.Find(m.Params, "update", "title")), want)
+	})
 	if err != nil {
 		t.Errorf("the client is not shown %q: %v", want, err)
 	}

@@ -18,7 +18,6 @@ type CopySource struct {
 	Op       string // for errors
 	Name     string // of the file
 	Position *segno.Position
-	MaxLine  int // the length of the longest line that is read, 0 for no limit
 	Open     func(ctx context.Context) (io.ReadCloser, error)
 }
 
@@ -33,10 +32,9 @@ func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr,
 	a := NewReadAhead(ctx, io.LimitReader(in, s.Position.Offset))
 	defer a.Close()
 	l := NewLineReader(a, 0)
-	l.Max = s.MaxLine
 	for at := range l.All() {
-		if at.Bytes[len(at.Bytes)-1] != '\n' {
-			return segno.Errorf(segno.KindInvalid, s.Op, s.Name, "line %d is longer than %d MiB", at.Number, l.Max>>20), nil
+		if !at.IsWhole() {
+			return segno.Errorf(segno.KindInvalid, s.Op, s.Name, "line %d is longer than %d MiB", at.Number, MaxLine>>20), nil
 		}
 		if err := do(at); err != nil {
 			return nil, err

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
@@ -247,21 +246,4 @@ func readRegistered(name string) (entry registered, ok bool) {
 func (r registered) isAlive() bool {
 	start := proc.Start(r.PID)
 	return start != "" && (r.ProcStart == "" || r.ProcStart == start)
-}
-
-// defaultCleanup is after how many days Claude Code deletes a session if no setting says otherwise.
-const defaultCleanup = 30
-
-// Retention returns the age at which the agent may delete a session, counted from its last change.
-// The user's settings decide. ok is false if the agent deletes none.
-func (c *Transcripts) Retention() (age time.Duration, ok bool) {
-	const most = 100_000 // days; time.Duration has room for few more
-	days := float64(defaultCleanup)
-	var settings struct {
-		Days *float64 `json:"cleanupPeriodDays"`
-	}
-	if json.Unmarshal(readStart(filepath.Join(c.home, "settings.json")), &settings) == nil && settings.Days != nil {
-		days = *settings.Days
-	}
-	return time.Duration(days * 24 * float64(time.Hour)), days >= 0 && days <= most
 }

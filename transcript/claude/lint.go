@@ -116,7 +116,8 @@ type linter struct {
 	done    map[string]bool   // those with a result
 	end     int64             // of the last record
 
-	parents map[int]string // parents that the repair changes, by node; "" for none
+	parents  map[int]string   // parents that the repair changes, by node; "" for none
+	children map[string][]int // of each record by its uuid, nil until a record is left out
 }
 
 // lintPart is what the rules need to know of a message.

@@ -99,9 +99,9 @@ func (l *linter) roleOf(i int) role {
 	return roleNone
 }
 
-// isConcurrent reports whether a branch was written while the conversation went on: records of both
-// alternate in the file, or the branch has a prompt and the conversation then goes on with the turn
-// from before it. With the option Join, any branch with a prompt counts.
+// isConcurrent reports whether a branch was written while the conversation went on: it has records
+// behind the first ones of the conversation beside it, or it has a prompt and the conversation then
+// goes on with the turn from before it. With the option Join, any branch with a prompt counts.
 func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	live := chain[:slices.Index(chain, b.fork)]
 	if len(live) == 0 || b.leaf == none || !l.hasOwnWords(chain, b) {
@@ -113,7 +113,7 @@ func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	if b.prompts > 0 && l.begins(live) == roleReply && slices.Max(b.nodes) < slices.Min(live) {
 		return true
 	}
-	return slices.Min(b.nodes) < slices.Max(live) && slices.Min(live) < slices.Max(b.nodes)
+	return slices.Min(live) < slices.Max(b.nodes)
 }
 
 // hasOwnWords reports whether a branch has a prompt, or an answer that is not a part of one in the

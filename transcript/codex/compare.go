@@ -64,7 +64,6 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 		return false, err
 	}
 	after := sessionfile.NewLineReader(s.section(p.Offset, s.size), p.Offset)
-	after.Max = maxLine
 	var r record
 	for at := range after.All() {
 		if ctx.Err() != nil {
@@ -91,7 +90,6 @@ func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p seg
 	}
 	defer s.close()
 	after := sessionfile.NewLineReader(s.section(min(p.Offset, s.size), s.size), p.Offset)
-	after.Max = maxLine
 	var r record
 	for at := range after.All() {
 		if ctx.Err() != nil {

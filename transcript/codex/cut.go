@@ -228,7 +228,7 @@ func (k *writer) copy(ctx context.Context, s *stream) error {
 	if err != nil {
 		return err
 	}
-	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: s.src.Path, Position: &p, MaxLine: maxLine,
+	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: s.src.Path, Position: &p,
 		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(s.section(0, p.Offset)), nil }})
 	if readErr != nil {
 		return readErr

@@ -113,7 +113,7 @@ func (k *writer) writeMended(ctx context.Context, d *damaged, mended *io.Section
 	if err := sessionfile.CheckUnchanged(k.op, d.file.path, d.before); err != nil {
 		return err
 	}
-	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: d.file.path, Position: &p, MaxLine: maxLine, Open: open})
+	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: d.file.path, Position: &p, Open: open})
 	return cmp.Or(readErr, writeErr)
 }
 
@@ -149,7 +149,7 @@ type lintLine struct {
 
 func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
 	l := &linter{file: file, calls: map[string]int{}, results: map[string]bool{}}
-	l.mend.IsRecord, l.mend.Max = isRecord, maxLine
+	l.mend.IsRecord = isRecord
 	l.mend.Tail = "Codex ignores it, but does not resume the session if it ends within a character"
 	var r record
 	turn := ""

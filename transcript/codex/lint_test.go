@@ -20,12 +20,16 @@ import (
 func TestRepairOfRollouts(t *testing.T) {
 	ordinal := regexp.MustCompile(`"ordinal":\d+,`)
 	for code, damage := range map[string]func(lines [][]byte) [][]byte{
-		transcript.CodeNoMeta:   func(lines [][]byte) [][]byte { return lines[1:] },
-		transcript.CodeTorn:     func(lines [][]byte) [][]byte { return append(lines, []byte("{\"x\":\"\xe6\x97")) },
-		transcript.CodeNotJSON:  func(lines [][]byte) [][]byte { return slices.Insert(lines, 5, []byte("no record\n")) },
-		transcript.CodeNUL:      func(lines [][]byte) [][]byte { return slices.Insert(lines, 5, append(make([]byte, 512), '\n')) },
-		transcript.CodeGlued:    func(lines [][]byte) [][]byte { lines[6] = bytes.TrimSpace(lines[6]); return lines },
-		transcript.CodeOrdinal:  func(lines [][]byte) [][]byte { n := len(lines) - 1; lines[n] = ordinal.ReplaceAll(lines[n], nil); return lines },
+		transcript.CodeNoMeta:  func(lines [][]byte) [][]byte { return lines[1:] },
+		transcript.CodeTorn:    func(lines [][]byte) [][]byte { return append(lines, []byte("{\"x\":\"\xe6\x97")) },
+		transcript.CodeNotJSON: func(lines [][]byte) [][]byte { return slices.Insert(lines, 5, []byte("no record\n")) },
+		transcript.CodeNUL:     func(lines [][]byte) [][]byte { return slices.Insert(lines, 5, append(make([]byte, 512), '\n')) },
+		transcript.CodeGlued:   func(lines [][]byte) [][]byte { lines[6] = bytes.TrimSpace(lines[6]); return lines },
+		transcript.CodeOrdinal: func(lines [][]byte) [][]byte {
+			n := len(lines) - 1
+			lines[n] = ordinal.ReplaceAll(lines[n], nil)
+			return lines
+		},
 		transcript.CodeNoResult: func(lines [][]byte) [][]byte { return without(lines, `"function_call_output"`) },
 		transcript.CodeNoCall:   func(lines [][]byte) [][]byte { return without(lines, `"function_call"`) },
 		transcript.CodeNotUTF8: func(lines [][]byte) [][]byte {

@@ -62,6 +62,13 @@ func damageCases() []damageCase {
 			lines[i] = `{"type":"last-prompt","sessionId":"x","leaf` + strings.TrimSuffix(lines[i], "\n") + lines[i+1]
 			return slices.Delete(lines, i+1, i+2)
 		}, lost: "text beta", keeps: all},
+		{code: "two-writers", damage: func(lines []string) []string {
+			i, k := indexOf(lines, `"text":"two"`), indexOf(lines, `"content":"gamma`)
+			parent := regexp.MustCompile(`"parentUuid":"[^"]*"`)
+			lines[k] = parent.ReplaceAllLiteralString(lines[k], parent.FindString(lines[i]))
+			late := regexp.MustCompile(`"timestamp":"[^"]*"`).ReplaceAllLiteralString(lines[i], `"timestamp":"2031-01-01T00:00:00.000Z"`)
+			return append(slices.Delete(lines, i, i+1), late)
+		}, lost: "text two", keeps: all},
 		{code: "nul-bytes", damage: edit(`"text":"two"`, `^`, strings.Repeat("\x00", 4096)), lost: "text two", keeps: all},
 	}
 }
@@ -124,6 +131,11 @@ func TestAHealedSessionIsAccepted(t *testing.T) {
 				if !strings.Contains(got, word) {
 					s.Errorf("%s: after the repair the model does not get %q, but\n%s", c.code, word, got)
 				}
+			}
+			said := regexp.MustCompile(`text (alpha|one|beta|two|gamma|three|probe)\b`).FindAllString(got, -1)
+			if want := slices.DeleteFunc([]string{"text alpha", "text one", "text beta", "text two", "text gamma", "text three", "text probe"},
+				func(w string) bool { return c.code == "missing-parent" && w == "text beta" }); !slices.Equal(said, want) {
+				s.Errorf("%s: after the repair the model gets %q", c.code, said)
 			}
 		}
 	})

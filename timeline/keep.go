@@ -67,6 +67,7 @@ type keeping struct {
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
 	origin *segno.Checkpoint // of a fork: the checkpoint it begins at
 	got    segno.Captured
+	asked  []string // the records of which the capture asked whether they are known
 	// commits store what is new of the session, oldest first.
 	commits []segno.Commit
 	out     Kept
@@ -120,7 +121,8 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error {
 	in := &forkBatch{Batch: g.batch, stop: k.thread == ""}
 	known := func(leaf string) bool {
-		if g.leaves[leaf] {
+		k.asked = append(k.asked, leaf)
+		if g.hasLeaf(leaf) {
 			in.err = errForkInGroup
 			return true
 		}

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/dalsegno/segno"
 )
@@ -49,23 +52,34 @@ func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, done func(K
 	return len(kept), err
 }
 
-// keepGroup is sessions that are committed together, with one batch of objects.
+// keepGroup is sessions that are committed together, with one batch of objects. Several sessions are
+// captured at the same time.
 type keepGroup struct {
 	batch   segno.Batch
 	all     []*keeping
-	leaves  map[string]bool // the records at which turns of the group end
 	commits int
 	bytes   int64
 
+	mu     sync.Mutex             // guards the fields below
+	leaves map[string]bool        // the records at which turns of the group end
 	asked  int                    // how often isKnown has asked the store
 	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil until it is worth its price
 }
 
 func (g *keepGroup) add(k *keeping) {
 	g.all, g.commits, g.bytes = append(g.all, k), g.commits+len(k.commits), g.bytes+k.out.Bytes
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	for _, c := range k.commits {
 		g.leaves[c.Checkpoint.Session.Leaf] = true
 	}
+}
+
+// hasLeaf reports whether a turn of the group ends at one of some records.
+func (g *keepGroup) hasLeaf(leaves ...string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(leaves, func(leaf string) bool { return g.leaves[leaf] })
 }
 
 // leafFilter is the ability of a [segno.Store] to rule out many leaves at the cost of one scan.
@@ -79,31 +93,68 @@ type leafFilter interface {
 // record, so after many questions it reads from the store what it needs to answer the rest.
 func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
 	const many = 256
+	g.mu.Lock()
 	if g.asked++; g.asked == many {
 		if f, ok := tx.Store.(leafFilter); ok {
 			g.mayEnd, _ = f.LeafFilter(ctx) // without it each record costs a query
 		}
 	}
-	return (g.mayEnd == nil || g.mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
+	mayEnd := g.mayEnd
+	g.mu.Unlock()
+	return (mayEnd == nil || mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
 }
 
-// hasSession reports whether a session is in the group already.
-func (g *keepGroup) hasSession(r KeepRequest) bool {
-	return slices.ContainsFunc(g.all, func(k *keeping) bool { return k.Agent == r.Agent && k.Source.Session == r.Source.Session })
+// untilRepeated returns the first requests, up to one for a session that an earlier one names.
+func untilRepeated(all []KeepRequest) []KeepRequest {
+	seen := map[[2]string]bool{}
+	for i, r := range all {
+		key := [2]string{r.Agent, string(r.Source.Session)}
+		if seen[key] {
+			return all[:i]
+		}
+		seen[key] = true
+	}
+	return all
+}
+
+// captureAhead yields the sessions in order, captured into the group's batch or with an error. It
+// captures the next ones meanwhile. A session that is not yielded may have left objects in the batch.
+func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest) iter.Seq[*keeping] {
+	return func(yield func(*keeping) bool) {
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var window []chan *keeping
+		for next := 0; next < len(all) || len(window) > 0; {
+			for ; next < len(all) && len(window) < runtime.GOMAXPROCS(0); next++ {
+				k, done := &keeping{KeepRequest: all[next]}, make(chan *keeping, 1)
+				running.Go(func() {
+					if k.err = tx.findKept(ctx, k); k.err == nil {
+						k.err = tx.captureKept(ctx, k, g)
+					}
+					done <- k
+				})
+				window = append(window, done)
+			}
+			k := <-window[0]
+			if window = window[1:]; !yield(k) {
+				return
+			}
+		}
+	}
 }
 
 // keepGroup keeps the first sessions of all, at least one. It returns them with their results.
 func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
 	g := &keepGroup{batch: tx.Store.Objects().Batch(), leaves: map[string]bool{}}
 	defer func() { err = errors.Join(err, g.batch.Close()) }()
-	for _, r := range all {
-		if g.hasSession(r) {
-			break
+	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
+		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
+			break // it begins the next group, in which its source is known
 		}
-		k := &keeping{KeepRequest: r}
-		k.err = tx.prepareKept(ctx, k, g)
-		if errors.Is(k.err, errForkInGroup) {
-			break // it begins the next group
+		if k.err == nil {
+			k.err = tx.prepareKept(ctx, k)
 		}
 		if g.add(k); g.commits >= maxGroupCommits || g.bytes >= maxGroupBytes {
 			break
@@ -124,14 +175,8 @@ func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keepin
 	return g.all, nil
 }
 
-// prepareKept captures a session into the group's batch and sets its commits.
-func (tx *txn) prepareKept(ctx context.Context, k *keeping, g *keepGroup) error {
-	if err := tx.findKept(ctx, k); err != nil {
-		return err
-	}
-	if err := tx.captureKept(ctx, k, g); err != nil {
-		return err
-	}
+// prepareKept sets the commits of a session that was captured.
+func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
 	// A hook opens a turn before the agent writes the prompt. If the capture has the prompt, the
 	// turn is in the spool by now.
 	if err := tx.loadTurns(ctx); err != nil {

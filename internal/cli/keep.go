@@ -78,7 +78,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		}
 		res.Unchanged = before - len(found)
 	}
-	details, err := store.Place().Details(ctx, store, found)
+	details, err := store.Place().BriefDetails(ctx, store, found)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func damageText(d segno.Damage) string {
 	if d.Line == 0 {
 		return d.Why
 	}
-	return fmt.Sprintf("line %d is damaged: %s", d.Line, d.Why)
+	return fmt.Sprintf("line %d is damaged: %s; 'segno heal' repairs a copy of the session", d.Line, d.Why)
 }
 
 func (a *app) writeKept(p *printer, res keepResult) {

@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -136,8 +137,80 @@ func TestAnUnchangedSessionIsNotRead(t *testing.T) {
 func TestEveryFailureOfKeepingAndMoving(t *testing.T) {
 	faults := faultfs.FailAt(-1)
 	keepAndMove(t, faults)
-	for _, n := range faultfs.Sample(faults.Trace()) {
-		keepAndMove(t, faultfs.FailAt(n))
+	for i, n := range faultfs.Sample(faults.Trace()) {
+		faults := faultfs.FailAt(n)
+		faults.Forever = i%2 == 0 // a full disk stays full
+		keepAndMove(t, faults)
+	}
+}
+
+// writingFS appends a line to a transcript when a file is written below another directory.
+type writingFS struct {
+	vfs.FS
+	below string
+	write func()
+}
+
+func (w writingFS) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	f, err := w.FS.OpenFile(name, flag, perm)
+	if err != nil || !strings.HasPrefix(name, w.below) {
+		return f, err
+	}
+	return writingFile{f, w.write}, nil
+}
+
+type writingFile struct {
+	vfs.File
+	write func()
+}
+
+func (f writingFile) Write(data []byte) (int, error) {
+	f.write()
+	return f.File.Write(data)
+}
+
+// TestASessionIsWrittenWhileItIsMoved has another process continue a session while it is copied. Nothing is moved.
+func TestASessionIsWrittenWhileItIsMoved(t *testing.T) {
+	ctx := context.Background()
+	const turns = 1000 // more than is written at once
+	p := writeSessions(t, 1, turns)
+	to := filepath.Join(t.TempDir(), "to")
+	source := filepath.Join(p.Claude, "projects", claude.Slug("/srv/project-0"), sessionID(0)+".jsonl")
+	added := 0
+	p.FS = writingFS{vfs.OS, filepath.Join(p.Claude, "projects", claude.Slug(to)), func() {
+		if added++; added > 1 {
+			return
+		}
+		f, err := os.OpenFile(source, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		if _, err := f.WriteString("{}\n"); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := os.Mkdir(to, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	store, err := p.Open(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	r := requestFor(0)
+	r.Source.Path = source
+	_, err = store.SessionTimeline().MoveSession(ctx, r, to)
+	if segno.KindOf(err) != segno.KindBusy || !strings.Contains(err.Error(), "another process writes to the session") {
+		t.Fatalf("moved while it was written: %v", err)
+	}
+	want := map[string]string{source: transcriptOf(sessionID(0), "/srv/project-0", turns) + "{}\n"}
+	if diff := cmp.Diff(want, readAll(t, p.Claude)); diff != "" {
+		t.Errorf("the agent's files:\n%s", diff)
+	}
+	if _, err := store.SessionTimeline().MoveSession(ctx, r, to); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -184,6 +257,9 @@ func keepAndMove(t *testing.T, faults *faultfs.Faults) {
 		t.Errorf("a failed operation was not reported: %v", faults.Trace()[len(faults.Trace())-1])
 	}
 	after := readAll(t, p.Claude)
+	maps.DeleteFunc(after, func(path, _ string) bool { // a full disk may keep a hidden file from being removed
+		return faults.Forever && strings.HasPrefix(filepath.Base(path), ".segno-")
+	})
 	for path, text := range before {
 		if after[path] != text {
 			t.Errorf("%s has changed", path)

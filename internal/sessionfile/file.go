@@ -43,6 +43,18 @@ func CheckNewSession(op string, id segno.SessionID) error {
 	return nil
 }
 
+// maxCapture is how many bytes of a transcript are read at once. What is known of each record is in memory.
+const maxCapture = 4 << 30
+
+// CheckSize returns an error if a transcript has too many new bytes to be read.
+func CheckSize(op, path string, bytes int64) error {
+	if bytes <= maxCapture {
+		return nil
+	}
+	return segno.Errorf(segno.KindRefused, op, path, "it has %d GiB that are not stored, more than the %d GiB that segno reads", bytes>>30, int64(maxCapture)>>30).
+		WithHint("begin a new session; this one stays as it is")
+}
+
 // OpenRegular opens a plain file for reading. Paths come from hooks and archives, so a
 // FIFO or a device that took the file's place must not block the process: for anything but
 // a plain file the error is [fs.ErrNotExist].

@@ -20,7 +20,6 @@ import (
 type Mend struct {
 	// IsRecord reports whether a JSON object is a whole record of the agent.
 	IsRecord func(object []byte) bool
-	Max      int    // the length of the longest line that is read, 0 for no limit
 	Tail     string // what the agent does with bytes behind the last newline, for findings
 
 	Findings []transcript.Finding
@@ -64,14 +63,13 @@ func (m *Mend) Sorted() []transcript.Finding {
 // their agent is, and collects edits that leave one record in each line.
 func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) error {
 	l := NewLineReader(in, 0)
-	l.Max = m.Max
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		body, isWhole := bytes.CutSuffix(at.Bytes, []byte{'\n'})
 		if !isWhole {
-			continue // longer than Max: its content is not known
+			continue // longer than MaxLine: its content is not known
 		}
 		if err := m.line(Piece{body, at.Offset, at.Number}, at.Offset+int64(len(at.Bytes)), do); err != nil {
 			return err
@@ -117,7 +115,7 @@ func (m *Mend) tail(p Piece, do func(Piece) error) error {
 		m.Replace(p.Offset, math.MaxInt64, nil)
 		m.Add(transcript.CodeNUL, p.Line, p.Offset, "zeros follow the last line; "+m.Tail, "left out")
 	case len(records) == 0:
-		m.Replace(p.Offset, math.MaxInt64, nil) // it may be longer than Max
+		m.Replace(p.Offset, math.MaxInt64, nil) // it may be longer than MaxLine
 		m.Add(transcript.CodeTorn, p.Line, p.Offset, "the last line is incomplete; "+m.Tail, "the incomplete line is left out")
 	default:
 		m.Replace(p.End(), p.End(), []byte{'\n'})

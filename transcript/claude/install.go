@@ -194,6 +194,9 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if !at.IsWhole() {
+			return segno.Errorf(segno.KindInvalid, k.op, k.src.Path, "line %d is longer than %d MiB", at.Number, sessionfile.MaxLine>>20)
+		}
 		if _, err := k.out.Write(at.Bytes); err != nil {
 			return err
 		}

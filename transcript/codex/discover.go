@@ -137,7 +137,6 @@ func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
 // damage, which does not matter.
 func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) error {
 	l := sessionfile.NewLineReader(io.NewSectionReader(in, from, to-from), from)
-	l.Max = maxLine
 	var r record
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {

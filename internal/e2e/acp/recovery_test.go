@@ -55,7 +55,7 @@ func TestACPRateLimit(t *testing.T) {
 // answer, the tool does not run again, and the model receives the state of the call.
 func TestACPKilledInMidTool(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPOldest) {
 		t.Run(string(agent), func(t *testing.T) { killedInMidTool(t, agent, false) })
 	}
 	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {

@@ -90,7 +90,6 @@ func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p seg
 	}
 	defer s.close()
 	after := sessionfile.NewLineReader(s.section(min(p.Offset, s.size), s.size), p.Offset)
-	after.Max = maxLine
 	var r record
 	for at := range after.All() {
 		if ctx.Err() != nil {

@@ -79,7 +79,7 @@ var allowed = map[string][]string{
 	"agent/model/offline":        {"agent"},
 	"agent/model/anthropic":      {".", "agent", "internal/endpoint"},
 	"agent/model/openai":         {".", "agent", "internal/endpoint"},
-	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel"},
+	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
 	"world":                      {"."},
 	"world/grid":                 {".", "world"},
 	"world/company":              {".", "world"},
@@ -93,6 +93,7 @@ var allowed = map[string][]string{
 	"internal/testing/ledgertest": {"."},
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
+	"internal/testing/memdir":     {},
 }
 
 // standardOnly may import nothing from outside this module and the standard

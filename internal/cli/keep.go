@@ -78,7 +78,7 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 		}
 		res.Unchanged = before - len(found)
 	}
-	details, err := store.Place().Details(ctx, store, found)
+	details, err := store.Place().BriefDetails(ctx, store, found)
 	if err != nil {
 		return err
 	}

@@ -172,7 +172,11 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 	if err != nil {
 		return res, err
 	}
-	if !known || t.Agent != chat.Name {
+	other, err := chat.OtherAgent(ctx, d.store, at)
+	if err != nil {
+		return res, err
+	}
+	if !known || t.Agent != chat.Name || other != "" {
 		link, run, err := d.timeline.Resume(ctx, thread, at)
 		if err != nil {
 			return res, err

@@ -125,6 +125,17 @@ const (
 
 // Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, countLimits(found))
+}
+
+// BriefDetails is Details without the number of turns: it reads only the beginning and the end of a
+// transcript.
+func (p Place) BriefDetails(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, make([]int64, len(found)))
+}
+
+// details is Details that reads each transcript up to a size whole.
+func (p Place) details(ctx context.Context, store *Store, found []FoundSession, most []int64) ([]SessionDetail, error) {
 	out := make([]SessionDetail, len(found))
 	readers := map[string]transcript.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
@@ -133,7 +144,6 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
 	}
-	most := countLimits(found)
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {

@@ -23,7 +23,7 @@ var (
 
 const opList = "list sessions"
 
-// Sessions yields the sessions of all directories, each with its largest file. It reads the first
+// Sessions yields the sessions of all directories, each with its largest file, the newest of several. It reads the first
 // line of each file, because the name has only the beginning of the session's id.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
 	return func(yield func(transcript.SessionFile, error) bool) {
@@ -35,7 +35,7 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 			case ctx.Err() != nil:
 			case err != nil:
 				failed = append(failed, err)
-			case f.Bytes > found[f.Session].Bytes:
+			case isBetter(f, found[f.Session]):
 				found[f.Session] = f
 			}
 		})
@@ -53,6 +53,11 @@ func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.Session
 			}
 		}
 	}
+}
+
+// isBetter reports whether a file of a session has more of it than another one, or as much and is newer.
+func isBetter(f, than transcript.SessionFile) bool {
+	return f.Bytes > than.Bytes || f.Bytes == than.Bytes && f.Modified.After(than.Modified)
 }
 
 // fileOf returns the session of a file.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const (
@@ -95,18 +96,18 @@ func (c *Transcripts) locate(op string, src segno.Source) (string, error) {
 			return src.Path, nil
 		}
 	}
-	found, size := "", int64(-1)
+	var found transcript.SessionFile
 	err := c.files(func(path, short string) {
 		if !strings.HasPrefix(string(src.Session), short) {
 			return
 		}
-		if f, err := fileOf(path); err == nil && f.Session == src.Session && f.Bytes > size {
-			found, size = path, f.Bytes
+		if f, err := fileOf(path); err == nil && f.Session == src.Session && isBetter(f, found) {
+			found = f
 		}
 	})
 	switch {
-	case found != "":
-		return found, nil
+	case found.Path != "":
+		return found.Path, nil
 	case err != nil:
 		return "", sessionfile.IOError(op, c.home, err)
 	}

@@ -84,6 +84,7 @@ func (c *Transcripts) runImport(ctx context.Context, doc []byte, dir string) err
 	if err != nil {
 		return &transcript.NoCutError{Why: "opencode is not in PATH, and only it can write its sessions"}
 	}
+	// The document need not survive a crash: OpenCode makes its content durable.
 	temp, err := os.MkdirTemp(c.tmp, "segno-import-*")
 	if err != nil {
 		return sessionfile.IOError(opCut, c.tmp, err)

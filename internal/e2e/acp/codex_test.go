@@ -87,6 +87,7 @@ func TestACPCodexCuts(t *testing.T) {
 			s.heard("sigma", []string{"answer to gamma"}, []string{"omicron"})
 			c.say(e2erig.Prompt("lambda", "answer to lambda"))
 			s.heard("lambda", []string{"answer to gamma"}, []string{"omicron", "sigma"})
+			c.lists(c.session, fork.session, side.session)
 			c.say("/edit 2 " + beta)
 			s.sameRequest("beta")
 			c.say("/restore t3")

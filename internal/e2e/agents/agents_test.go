@@ -236,6 +236,11 @@ func TestSegno(t *testing.T) {
 		s.exec(e2erig.Prompt("delta", "four"), r.Session)
 		s.same("Codex's model", want, history(s.T, s.CallFor("delta"), "delta"))
 
+		var present resumed
+		if s.JSON(&present, "resume", "--thread", chat.Session, "--print"); present.Session != r.Session {
+			s.Errorf("resume continues in %+v, not in %s", present, r.Session)
+		}
+
 		back := s.with("claude", "--thread", chat.Session)
 		if back.Native == "" || !slices.Equal(back.From, []string{"segno", "codex"}) {
 			s.Errorf("the way back is %+v", back)

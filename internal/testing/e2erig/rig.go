@@ -41,6 +41,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
 // Limit is how long one scenario may take. It needs a few seconds on a quiet machine;
@@ -58,6 +59,7 @@ func Main(m *testing.M) {
 		fmt.Println("no scenario is run with -short: real agents are installed from the network")
 		os.Exit(0)
 	}
+	memdir.Use()
 	if err := moreParallel(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

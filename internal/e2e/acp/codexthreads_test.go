@@ -96,3 +96,35 @@ func TestACPCodexRecordedBefore(t *testing.T) {
 		})
 	}
 }
+
+// TestACPCodexCompaction goes back to a turn behind a compaction and to one before it, from the
+// agent's files and from the store.
+func TestACPCodexCompaction(t *testing.T) {
+	t.Parallel()
+	for _, agent := range codexAgents() {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			c := s.open()
+			c.say(e2erig.Prompt("alpha", s.shell("echo 1 > a.txt"), "answer to alpha"))
+			beta := e2erig.Prompt("beta", s.shell("echo 2 > a.txt"), "answer to beta")
+			c.say(beta)
+			c.say("/compact")
+			gamma := e2erig.Prompt("gamma", s.shell("echo 3 > a.txt"), "answer to gamma")
+			c.say(gamma)
+			c.say("/undo")
+			c.say(gamma)
+			s.sameRequest("gamma")
+			c.say("/restore t1")
+			c.say(beta)
+			s.sameRequest("beta")
+			c.hangUp()
+			s.deleteTranscripts()
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say("/restore t3")
+			again.say(gamma)
+			s.sameRequest("gamma")
+			again.hangUp()
+		})
+	}
+}

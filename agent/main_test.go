@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/testing/retryrig"
 )
 
@@ -20,6 +21,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	memdir.Use()
 	retryrig.Main(openers)
 	if dir := os.Getenv(childDir); dir != "" {
 		if err := works[os.Getenv(childWork)](context.Background(), dir, os.Getenv(childArgs)); err != nil {

@@ -4,10 +4,13 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
 // TestMain sets the usual umask, because tests compare the permissions of loaded files.
 func TestMain(m *testing.M) {
+	memdir.Use()
 	syscall.Umask(0o022)
 	os.Exit(m.Run())
 }

@@ -24,11 +24,15 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if err != nil {
 		return err
 	}
-	dir, err := tx.dirBelow(ctx, p.Session.Dir, landing, tx.Workspace.Root(), p.Steps)
+	at, err := tx.positionFor(ctx, now.head, p.Session)
 	if err != nil {
 		return err
 	}
-	link, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	dir, err := tx.dirBelow(ctx, at.Dir, landing, tx.Workspace.Root(), p.Steps)
+	if err != nil {
+		return err
+	}
+	link, err := tx.sessionAt(ctx, *at, now.head, dir, string(p.Verb))
 	var none noSession
 	if errors.As(err, &none) {
 		moved.Chat = none.Error()
@@ -96,6 +100,10 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, noSession(noCut.Why)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +263,7 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		p = l.Position
 	}
 	r, ok := tx.Transcripts[l.Agent].(transcript.Restorer)
-	if !ok || p == nil || p.Session != l.Session || p.Leaf != c.Session.Leaf || p.Log.IsZero() {
+	if !ok || p == nil || p.Session != l.Session || p.Agent == c.Session.Agent && p.Leaf != c.Session.Leaf || p.Log.IsZero() {
 		return nil, nil
 	}
 	dir, err := tx.dirBelow(ctx, l.Dir, c, tx.Workspace.Root(), nil)
@@ -263,6 +271,10 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		return nil, err
 	}
 	src, err := r.Restore(ctx, *p, dir, tx.Store.Objects())
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, segno.NewError(segno.KindNotFound, "resume", string(l.Session), err)
+	}
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindInvalid, segno.KindNotFound, segno.KindCorrupt:
 		return nil, nil // a cut under a new id may have another source of the bytes
@@ -315,6 +327,9 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "the checkpoint has no transcript")
 	}
 	link, err := tx.cutSession(ctx, *c.Session, dir, "", false)
+	if none := noSession(""); errors.As(err, &none) {
+		return nil, segno.NewError(segno.KindNotFound, "rebuild session", string(at), err)
+	}
 	if link != nil {
 		link.At = c.ID
 	}

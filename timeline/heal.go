@@ -24,7 +24,7 @@ type Healed struct {
 // agent once which files changed in turns that lost the result of a tool call, if the timeline has
 // the workspace. HealSession refuses a session that a process has open. The session itself stays as
 // it is.
-func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest) (h Healed, err error) {
+func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest, o transcript.LintOptions) (h Healed, err error) {
 	if tl.Workspace != nil {
 		// The turn in which the agent was killed is still open. Its files are compared below.
 		if err := tl.CloseAbandonedTurns(ctx); err != nil {
@@ -48,7 +48,7 @@ func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest) (h Healed, e
 		return h, err
 	}
 	h.Thread = k.thread
-	h.To, h.Findings, err = linter.Repair(ctx, r.Source, segno.Target{Session: newSession(), Dir: r.Source.Dir})
+	h.To, h.Findings, err = linter.Repair(ctx, r.Source, segno.Target{Session: newSession(), Dir: r.Source.Dir}, o)
 	if err != nil || len(h.Findings) == 0 {
 		return h, err
 	}

@@ -1,13 +1,19 @@
 package timeline_test
 
 import (
+	"context"
 	"errors"
+	"math/rand/v2"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/store/memory"
+	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/world"
 	"github.com/dalsegno/segno/world/company"
@@ -120,5 +126,88 @@ func TestSaveWorldRefuses(t *testing.T) {
 	}
 	if err := tl.LoadWorld(ctx, "none", company.New(1)); !errors.Is(err, segno.KindNotFound) {
 		t.Errorf("a checkpoint that does not exist: %v", err)
+	}
+}
+
+// randomWorld is a world whose document compression cannot make small.
+type randomWorld struct {
+	segno.World
+	data []byte
+}
+
+func (w *randomWorld) Snapshot(context.Context) (segno.WorldSnapshot, error) {
+	return segno.WorldSnapshot{Document: w.data}, nil
+}
+
+func (w *randomWorld) Load(_ context.Context, data []byte) error {
+	w.data = data
+	return nil
+}
+
+// TestSaveWorldFaults fails a sample of the operations of the file system during a save. Afterwards the head of the
+// thread is a checkpoint whose world loads, and the next save succeeds.
+func TestSaveWorldFaults(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	random := func() *randomWorld {
+		w := &randomWorld{company.New(1), make([]byte, 1<<21)} // it is in a pack
+		for i := range w.data {
+			w.data[i] = byte(r.IntN(256))
+		}
+		return w
+	}
+	open := func(dir string, fsys vfs.FS) (*sqlite.Store, *timeline.Timeline) {
+		t.Helper()
+		store, err := sqlite.Open(t.Context(), filepath.Join(dir, "segno.db"), sqlite.Options{FS: fsys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store, timeline.Open(timeline.Config{Store: store, Now: time.Now})
+	}
+	w := random()
+	run := func(faults *faultfs.Faults) {
+		t.Helper()
+		dir := t.TempDir()
+		store, tl := open(dir, vfs.OS)
+		first, err := tl.SaveWorld(t.Context(), timeline.WorldSave{World: random()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.Close()
+		store, tl = open(dir, faults.Wrap(vfs.OS))
+		second, saveErr := tl.SaveWorld(t.Context(), timeline.WorldSave{Thread: first.Thread, World: w})
+		store.Close()
+		store, tl = open(dir, vfs.OS)
+		defer store.Close()
+		head, err := store.Head(t.Context(), first.Thread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if saveErr == nil && head.Head != second.ID {
+			t.Errorf("a save succeeded, and the head is %s, not %s", head.Head, second.ID)
+		}
+		if err := tl.LoadWorld(t.Context(), head.Head, random()); err != nil {
+			t.Errorf("after %v the head does not load: %v", saveErr, err)
+		}
+		third, err := tl.SaveWorld(t.Context(), timeline.WorldSave{Thread: first.Thread, World: w})
+		if err != nil {
+			t.Fatalf("after %v: %v", saveErr, err)
+		}
+		again := random()
+		if err := tl.LoadWorld(t.Context(), third.ID, again); err != nil || document(t, again) != document(t, w) {
+			t.Errorf("after %v the world differs: %v", saveErr, err)
+		}
+	}
+	complete := faultfs.FailAt(-1)
+	run(complete)
+	trace := complete.Trace()
+	if len(trace) == 0 {
+		t.Fatal("the document is not in a pack, so nothing can fail")
+	}
+	for _, n := range faultfs.Sample(trace) {
+		for _, forever := range []bool{false, true} {
+			faults := faultfs.FailAt(n)
+			faults.Forever = forever
+			run(faults)
+		}
 	}
 }

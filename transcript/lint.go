@@ -39,13 +39,20 @@ const (
 	CodeOrdinal         = "wrong-ordinal"
 )
 
+// LintOptions are the optional settings of a check.
+type LintOptions struct {
+	// Join also finds turns that are beside the conversation although no two processes wrote at the
+	// same time. The user left such a turn by going back, or two processes wrote in turns.
+	Join bool
+}
+
 // Linter is the ability of a [segno.Transcript] to find damage in a session and to repair a copy.
 type Linter interface {
 	// Check returns the damage of a session, in the order of its lines. It writes nothing.
-	Check(ctx context.Context, src segno.Source) ([]Finding, error)
+	Check(ctx context.Context, src segno.Source, o LintOptions) ([]Finding, error)
 	// Repair writes a copy of src, without the damage that it returns, as the session to. All
 	// lines without damage keep their bytes, apart from the id of the session. The copy
 	// appears whole or not at all, and src stays as it is. Without damage, Repair writes nothing
 	// and returns a source without a session. Other errors are those of [segno.Transcript.Cut].
-	Repair(ctx context.Context, src segno.Source, to segno.Target) (segno.Source, []Finding, error)
+	Repair(ctx context.Context, src segno.Source, to segno.Target, o LintOptions) (segno.Source, []Finding, error)
 }

@@ -109,9 +109,13 @@ func TestDirectoriesBeyondTheBudgetAreLeftAlone(t *testing.T) {
 // TestFiveThousandLevels saves, compares, restores and forks a tree that is deeper
 // than any path the kernel takes. What is quadratic in the depth takes minutes.
 func TestFiveThousandLevels(t *testing.T) {
+	levels := 5000
+	if testing.Short() {
+		levels = 2200 // a snapshot contains 2000
+	}
 	p := newFixture(t)
 	before := p.save()
-	p.deep(5000)
+	p.deep(levels)
 	t.Cleanup(func() { p.undeep() })
 	s := p.save()
 	if s.Files != 2000 || len(p.beyond(s)) != 1 {

@@ -24,6 +24,7 @@ type restoreFixture struct {
 
 func newRestoreFixture(t testing.TB) *restoreFixture {
 	p := newFixture(t)
+	t.Cleanup(func() { removeAll(t, p.root) })
 	p.write("edited", "old")
 	p.write("moded", "m")
 	p.write("deleted/deep/file", "d")
@@ -43,7 +44,7 @@ func newRestoreFixture(t testing.TB) *restoreFixture {
 	p.write("edited", "new")
 	must(t, os.Chmod(p.path("moded"), 0o4711))
 	must(t, os.RemoveAll(p.path("deleted")))
-	must(t, os.RemoveAll(p.path("swap")))
+	removeAll(t, p.path("swap"))
 	p.write("swap", "now a file")
 	must(t, os.Remove(p.path("paws")))
 	p.write("paws/file", "now a directory")

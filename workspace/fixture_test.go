@@ -9,11 +9,15 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/workspace"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memdir.UseIfShort()
+	goleak.VerifyTestMain(m)
+}
 
 // fixture is a tree with a store beside it.
 type fixture struct {
@@ -135,6 +139,18 @@ func (p *fixture) read(rel string) string {
 }
 
 func (p *fixture) look() seen { p.t.Helper(); return look(p.t, p.root) }
+
+// removeAll removes dir also if a directory in it is not writable and the user is not root.
+func removeAll(t testing.TB, dir string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if d != nil && d.IsDir() && err == nil {
+			return os.Chmod(path, 0o700) // WalkDir reads the directory after this call
+		}
+		return err
+	}))
+	must(t, os.RemoveAll(dir))
+}
 
 // must fails the test on an error.
 func must(t testing.TB, err error) {

@@ -1,6 +1,7 @@
 package workspace_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,18 +15,18 @@ import (
 // cleanup included, as if the process had been killed there. The next command removes
 // the incomplete copy, and nothing else.
 func TestAKilledForkLeavesNothing(t *testing.T) {
+	p := newFixture(t)
+	repo(t, p.root)
+	p.write("d/file", "1")
+	must(t, os.Mkdir(p.path("locked"), 0o500))
+	must(t, os.Symlink(p.root, p.path("d/link")))
+	note := p.beside("forks/note")
+	p.open(workspace.Options{Index: p.index, ForkNote: note})
+	s, before := p.save(), p.look()
 	for n := 0; ; n++ {
-		p := newFixture(t)
-		repo(t, p.root)
-		p.write("d/file", "1")
-		must(t, os.Mkdir(p.path("locked"), 0o500))
-		must(t, os.Symlink(p.root, p.path("d/link")))
-		note := p.beside("forks/note")
-		p.open(workspace.Options{Index: p.index, ForkNote: note})
-		s, before := p.save(), p.look()
 		faults := faultfs.FailAt(n)
 		faults.Forever = true
-		_, err := p.other(workspace.Options{Index: p.index, ForkNote: note, FS: unsynced{faults.Wrap(vfs.OS)}}).Fork(ctx(t), s, p.beside("fork"))
+		_, err := p.other(workspace.Options{Index: p.index, ForkNote: note, FS: unsynced{faults.Wrap(vfs.OS)}}).Fork(ctx(t), s, p.beside(fmt.Sprint("fork", n)))
 		if faults.Fired() && err == nil {
 			t.Fatalf("write %d failed, and the fork did not", n)
 		}

@@ -46,7 +46,7 @@ func TestSnapshotAtIsExact(t *testing.T) {
 				r.Fatalf("a look at the steps differs from one at everything: %s\n%v\nsteps %v", cmp.Diff(full, got), p.diff(full, got), steps)
 			}
 		}
-		must(t, os.RemoveAll(filepath.Dir(p.root)))
+		removeAll(t, filepath.Dir(p.root))
 	})
 }
 

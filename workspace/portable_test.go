@@ -11,7 +11,11 @@ import (
 // which macOS uses. These functions cannot detect that a file is open for writing or is nothing
 // but a hole, and open a deep directory slowly. The tests of that fail with this tag.
 func TestPortableFunctions(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-tags", "portable", "-count=1",
+	checks := "100"
+	if testing.Short() {
+		checks = "10"
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-tags", "portable", "-count=1", "-vet=off", "-rapid.checks="+checks,
 		"-run", "RestoreIsExact|SnapshotAtIsExact|HardLinks|SpecialFiles|ASymlinkIsNever|LaterChange|"+
 			"ForkRestores|ForkOfARepository|Spelling|BecomeOne|HolesStay", ".")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -139,10 +139,29 @@ func (w *treeWriter) in(p string, do func(at vfs.Root, name string) error) error
 
 // removeTemp removes a temporary file, if it still exists.
 func (w *treeWriter) removeTemp(p string) error {
-	if err := w.in(p, vfs.Root.Remove); !isAbsent(err) {
+	if err := w.in(p, removeFromReadOnly); !isAbsent(err) {
 		return err
 	}
 	return nil
+}
+
+// removeFromReadOnly removes a name also from a directory that its owner may not write to. A
+// restore that completes an interrupted one leaves such a directory with a temporary file.
+func removeFromReadOnly(at vfs.Root, name string) error {
+	err := at.Remove(name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	fi, statErr := at.Lstat(".")
+	if statErr != nil {
+		return err
+	}
+	st := statOf(fi)
+	mode := st.perm()
+	if mode&0o300 == 0o300 || chmodDir(at, mode|ownerBits) != nil {
+		return err
+	}
+	return errors.Join(at.Remove(name), chmodDir(at, mode))
 }
 
 // replaceFile replaces a file durably.

@@ -1,8 +1,10 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -125,8 +127,8 @@ func (s *Simulation[S]) Join(ctx context.Context, session, name string) error {
 	if err := segno.CheckID("join world", session); err != nil {
 		return err
 	}
-	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return segno.Errorf(segno.KindInvalid, "join world", "", "a name needs 1 to %d bytes of UTF-8", maxName)
+	if err := checkName(name); err != nil {
+		return err
 	}
 	for _, a := range s.doc.Sessions {
 		switch {
@@ -227,10 +229,11 @@ func (s *Simulation[S]) Load(ctx context.Context, data []byte) error {
 		return err
 	}
 	pcg := new(rand.PCG)
-	if err := pcg.UnmarshalBinary(doc.RNG); err != nil {
-		return segno.NewError(segno.KindCorrupt, "load world", s.info.Name, err)
+	err = cmp.Or(pcg.UnmarshalBinary(doc.RNG), doc.check(s.info.Tick))
+	if err == nil {
+		err = s.rules.Check(doc.State, namesOf(doc.Sessions))
 	}
-	if err := s.rules.Check(doc.State, namesOf(doc.Sessions)); err != nil {
+	if err != nil {
 		return segno.NewError(segno.KindCorrupt, "load world", s.info.Name, err)
 	}
 	s.mu.Lock()
@@ -248,6 +251,32 @@ func (s *Simulation[S]) Load(ctx context.Context, data []byte) error {
 // moment returns the present moment for a change.
 func (s *Simulation[S]) moment() Moment[S] {
 	return Moment[S]{State: s.doc.State, Time: s.doc.Time, Rand: rand.New(s.pcg), Names: s.names(), chat: &s.doc.Chat}
+}
+
+func checkName(name string) error {
+	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
+		return segno.Errorf(segno.KindInvalid, "join world", "", "a name needs 1 to %d bytes of UTF-8", maxName)
+	}
+	return nil
+}
+
+// check reports a document that no simulation with this tick could have written. It comes from an
+// archive of anyone, and its sum proves nothing.
+func (d *document[S]) check(tick time.Duration) error {
+	if d.Time < 0 || d.Time%segno.SimTime(tick) != 0 {
+		return fmt.Errorf("the time is %s", d.Time)
+	}
+	names, sessions := map[string]bool{}, map[string]bool{}
+	for _, a := range d.Sessions {
+		if err := cmp.Or(segno.CheckID("load world", a.Session), checkName(a.Name)); err != nil {
+			return err
+		}
+		if names[a.Name] || sessions[a.Session] {
+			return fmt.Errorf("the agent %q is there twice", a.Name)
+		}
+		names[a.Name], sessions[a.Session] = true, true
+	}
+	return nil
 }
 
 // name returns the name of the agent of a session.

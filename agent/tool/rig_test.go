@@ -13,9 +13,13 @@ import (
 
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/tool"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memdir.Use()
+	goleak.VerifyTestMain(m)
+}
 
 // rig is an agent's end of its tools.
 type rig struct {

@@ -19,6 +19,7 @@ import (
 
 func (a *app) heal() *cobra.Command {
 	var dry bool
+	var o transcript.LintOptions
 	c := &cobra.Command{
 		Use:   "heal SESSION",
 		Short: "repair a copy of a damaged session",
@@ -33,8 +34,9 @@ SESSION is the id of a session, the first letters of it, or the path of a transc
 With --dry-run nothing is written, and damage is exit code 6.`,
 		Example: "  segno heal 0b6a1f3e --dry-run\n  segno heal 0b6a1f3e",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.runHeal(c.Context(), args[0], dry) },
+		RunE:    func(c *cobra.Command, args []string) error { return a.runHeal(c.Context(), args[0], dry, o) },
 	}
+	c.Flags().BoolVar(&o.Join, "join", false, "also bring back turns that another process, or going back to an earlier message, left beside the conversation")
 	c.Flags().BoolVar(&dry, "dry-run", false, "only show the damage")
 	return c
 }
@@ -62,7 +64,7 @@ type healedItem struct {
 	DirBytes  []byte `json:"dir_bytes,omitempty"`
 }
 
-func (a *app) runHeal(ctx context.Context, name string, dry bool) error {
+func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.LintOptions) error {
 	place, err := a.place()
 	if err != nil {
 		return err
@@ -73,12 +75,12 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool) error {
 	}
 	res := healResult{Agent: d.Agent, Session: d.Session, Path: d.Path, PathBytes: segno.PathBytes(d.Path)}
 	src := segno.Source{Session: d.Session, Path: d.Path, Dir: d.Dir}
-	if res.Findings, err = place.CheckSession(ctx, d.Agent, src); err != nil {
+	if res.Findings, err = place.CheckSession(ctx, d.Agent, src, o); err != nil {
 		return err
 	}
 	var h timeline.Healed
 	if len(res.Findings) > 0 && !dry {
-		if h, err = a.healSession(ctx, d); err != nil {
+		if h, err = a.healSession(ctx, d, o); err != nil {
 			return err
 		}
 		res.Findings = h.Findings
@@ -97,7 +99,7 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool) error {
 
 // healSession repairs a copy of a session. The timeline has the workspace of its directory if that is
 // known.
-func (a *app) healSession(ctx context.Context, d local.SessionDetail) (timeline.Healed, error) {
+func (a *app) healSession(ctx context.Context, d local.SessionDetail, o transcript.LintOptions) (timeline.Healed, error) {
 	store, err := a.openOrMakeStore(ctx)
 	if err != nil {
 		return timeline.Healed{}, err
@@ -109,7 +111,7 @@ func (a *app) healSession(ctx context.Context, d local.SessionDetail) (timeline.
 			return timeline.Healed{}, err
 		}
 	}
-	return tl.HealSession(ctx, keepRequest(ctx, store, d))
+	return tl.HealSession(ctx, keepRequest(ctx, store, d), o)
 }
 
 // sessionToHeal returns the session with an id, a prefix of an id, or a path. Its transcript may be

@@ -176,7 +176,7 @@ func damageText(d segno.Damage) string {
 	if d.Line == 0 {
 		return d.Why
 	}
-	return fmt.Sprintf("line %d is damaged: %s", d.Line, d.Why)
+	return fmt.Sprintf("line %d is damaged: %s; 'segno heal' repairs a copy of the session", d.Line, d.Why)
 }
 
 func (a *app) writeKept(p *printer, res keepResult) {

@@ -16,9 +16,11 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
 func TestMain(m *testing.M) {
+	memdir.Use()
 	testscript.Main(m, map[string]func(){
 		"segno": func() {
 			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

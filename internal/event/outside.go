@@ -111,11 +111,14 @@ func (b Bounds) absolute(p string) string {
 	return filepath.Clean(p)
 }
 
-// contains reports whether a path is inside the workspace, symlinks resolved, or among the
-// agent's own files.
+// contains reports whether a path is inside the workspace, symlinks resolved, among the
+// agent's own files, or a device. /dev/shm has ordinary files.
 func (b Bounds) contains(p string) bool {
 	p = realPath(p)
-	dirs := []string{b.Root, realPath(filepath.Join(b.Agent, "plans")), realPath(filepath.Join(b.Agent, "projects")), "/dev"}
+	if isWithin("/dev", p) && !isWithin("/dev/shm", p) {
+		return true
+	}
+	dirs := []string{b.Root, realPath(filepath.Join(b.Agent, "plans")), realPath(filepath.Join(b.Agent, "projects"))}
 	return slices.ContainsFunc(dirs, func(dir string) bool { return isWithin(dir, p) })
 }
 

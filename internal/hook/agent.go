@@ -20,6 +20,9 @@ type agent struct {
 	// userFile and projectFile are the settings files of the user and of a project, relative to
 	// the agent's home and to the project.
 	userFile, projectFile string
+	// config is the user's file with the command that the agent runs at the end of a turn even if it
+	// runs no hooks. It is "" if there is no such setting.
+	config string
 	// sessions is the directory of the session files, relative to the agent's home.
 	sessions string
 	home     func(local.Place) string
@@ -36,6 +39,8 @@ type agent struct {
 	isReviewed bool
 	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
 	inMilliseconds bool
+	// isNamed is set if the agent shows the name of a hook while it runs, and without one its command.
+	isNamed bool
 	// isPlugin is set if the file is a plugin: a program of segno's, not settings of the user's.
 	isPlugin bool
 }
@@ -78,7 +83,7 @@ var codex = agent{
 		{"SessionEnd", "", 3},
 	},
 	isShell:  true,
-	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), sessions: "sessions",
+	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), config: "config.toml", sessions: "sessions",
 	home:       func(p local.Place) string { return p.Codex },
 	isReviewed: true, hasSubagentPrompts: true,
 }
@@ -95,7 +100,7 @@ var geminiCLI = agent{
 		{"AfterAgent", "", 60},
 		{"SessionEnd", "", 30},
 	},
-	isShell: true, inMilliseconds: true,
+	isShell: true, inMilliseconds: true, isNamed: true,
 	userFile: "settings.json", projectFile: filepath.Join(".gemini", "settings.json"), sessions: "tmp",
 	home:   func(p local.Place) string { return p.Gemini },
 	dirVar: "GEMINI_PROJECT_DIR",
@@ -143,6 +148,9 @@ func (a agent) turnEnd() string {
 // deadline returns how long an event may take. It is shorter than the timeout in the registration
 // that the agent enforces, so that the hook ends in order and is not killed.
 func (a agent) deadline(name string) time.Duration {
+	if name == eventNotify {
+		return time.Minute // Codex waits for no end of it
+	}
 	for _, r := range a.registrations {
 		if event.Name(r.event) == name {
 			return time.Duration(r.timeout)*time.Second - time.Second
@@ -156,6 +164,9 @@ func (a agent) handler(run []string, timeout int) command {
 	c := command{Type: "command", Timeout: timeout}
 	if a.inMilliseconds {
 		c.Timeout *= 1000
+	}
+	if a.isNamed {
+		c.Name = "segno"
 	}
 	if a.isShell {
 		c.Command = shellLine(run)
@@ -221,4 +232,13 @@ func (a agent) settingsFile(p local.Place, project string) string {
 		return filepath.Join(project, a.projectFile)
 	}
 	return filepath.Join(a.home(p), a.userFile)
+}
+
+// configFile returns the file with the agent's other settings.
+func (a agent) configFile(p local.Place) string { return filepath.Join(a.home(p), a.config) }
+
+// hasNotify reports whether the agent also has a command for the end of a turn, which enabling
+// its hooks in a settings file changes. Codex ignores that of a project.
+func (a agent) hasNotify(p local.Place, settings string) bool {
+	return a.config != "" && settings == a.settingsFile(p, "")
 }

@@ -38,6 +38,7 @@ func (r hookCommands) of(name string) []string {
 // command is one handler in an agent's settings.
 type command struct {
 	Type    string   `json:"type"`
+	Name    string   `json:"name,omitempty"`
 	Command string   `json:"command"`
 	Args    []string `json:"args,omitempty"`
 	Timeout int      `json:"timeout,omitempty"`

@@ -14,6 +14,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("SEGNO_SOAK") != "" {
 		checks = "1000"
 	}
+	memdir.UseIfShort()
 	if err := flag.Set("rapid.checks", checks); err != nil {
 		panic(err)
 	}

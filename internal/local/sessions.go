@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -52,12 +53,34 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 }
 
 // CheckSession returns the damage of a session. It writes nothing.
-func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source) ([]transcript.Finding, error) {
+func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
 	linter, ok := p.agentSessions(nil)[agent].(transcript.Linter)
 	if !ok {
 		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
 	}
-	return linter.Check(ctx, src)
+	return linter.Check(ctx, src, o)
+}
+
+// maxAncestors is how far above an agent's process the process that started it may be.
+const maxAncestors = 8
+
+// OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
+// number is not known, 0 if there is none.
+func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
+	for _, t := range p.agentSessions(nil) {
+		d, ok := t.(transcript.Discovery)
+		if !ok {
+			continue
+		}
+		pid, isOwn := d.Running(ctx)[session], false
+		for at, depth := pid, 0; at > 1 && depth < maxAncestors; at, depth = proc.Parent(at), depth+1 {
+			isOwn = isOwn || at == os.Getpid()
+		}
+		if pid != 0 && !isOwn {
+			return pid
+		}
+	}
+	return 0
 }
 
 // withoutCopies returns each session once: the newest of its files, which the agent's readers find.

@@ -18,6 +18,7 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -144,6 +145,7 @@ const (
 // TestMain unpacks an archive in a process that kills itself at the n-th operation, if the
 // variables say so.
 func TestMain(m *testing.M) {
+	memdir.Use()
 	if os.Getenv(killAt) == "" {
 		os.Exit(m.Run())
 	}

@@ -286,6 +286,15 @@ func (r *openRequest) nativeOpened(proc *process) {
 	}
 	r.showSettings()
 	r.announceCommands()
+	r.reportWriter(ctx)
+}
+
+// reportWriter warns of a process of the agent's own command that has the session open: agents do not
+// lock their sessions.
+func (r *openRequest) reportWriter(ctx context.Context) {
+	if pid := r.proxy.Place.OpenElsewhere(ctx, r.up); pid > 0 {
+		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, r.up)
+	}
 }
 
 // nativeFailed serves the request by the recovery ladder: the agent refused it, or ended

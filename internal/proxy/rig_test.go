@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/cli"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/testing/acptest"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -35,6 +36,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "hasty" {
 		os.Exit(hasty(ctx, os.Args[2:]))
 	}
+	memdir.Use()
 	os.Exit(m.Run())
 }
 

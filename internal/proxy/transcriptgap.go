@@ -35,12 +35,21 @@ func (st threadState) isUnprompted() bool {
 // turnsBehind returns the newest turns that the transcript lacks. Such a turn has the position of
 // the turn before it, because the transcript was deleted or could not be read when the turn ended.
 func (l *sessionStore) turnsBehind(ctx context.Context, turn *segno.Checkpoint) ([]segno.Node, error) {
+	cuts := map[segno.SessionID]int64{}
+	for link, err := range l.proxy.store.Chain(ctx, l.record.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if link.Position != nil {
+			cuts[link.Session] = link.Position.Offset
+		}
+	}
 	for last := 8; ; last *= 8 {
 		line, err := l.proxy.store.Load(ctx, turn.ID, segno.Window{Last: last, Entries: true})
 		if err != nil {
 			return nil, err
 		}
-		from, isFound := firstBehind(line.Commits)
+		from, isFound := firstBehind(line.Commits, cuts)
 		if isFound || len(line.Commits) < last {
 			return line.Commits[from:], nil
 		}
@@ -48,8 +57,9 @@ func (l *sessionStore) turnsBehind(ctx context.Context, turn *segno.Checkpoint) 
 }
 
 // firstBehind returns the index of the first of the newest commits whose turns the transcript
-// lacks. It reports false if older commits may have such turns, too.
-func firstBehind(line []segno.Node) (from int, isFound bool) {
+// lacks. It reports false if older commits may have such turns, too. cuts has the length of the
+// sessions that were cut.
+func firstBehind(line []segno.Node, cuts map[segno.SessionID]int64) (from int, isFound bool) {
 	from = len(line)
 	newest, at := (*segno.Checkpoint)(nil), 0
 	for i, n := range slices.Backward(line) {
@@ -58,7 +68,7 @@ func firstBehind(line []segno.Node) (from int, isFound bool) {
 		case c == nil || c.Kind != segno.CheckpointTurn || c.Session == nil:
 			continue
 		case newest == nil, c.Turn == newest.Turn: // an amended turn is the same turn
-		case c.Session.Leaf != newest.Session.Leaf:
+		case hasRecords(newest.Session, c.Session, cuts):
 			return from, true
 		default:
 			from = at
@@ -66,6 +76,16 @@ func firstBehind(line []segno.Node) (from int, isFound bool) {
 		newest, at = c, i
 	}
 	return from, false
+}
+
+// hasRecords reports whether the transcript has records of the turn that ended at p. before is the
+// position of the turn before it. A compaction has records, but no prompt and so no leaf.
+func hasRecords(p, before *segno.Position, cuts map[segno.SessionID]int64) bool {
+	began := cuts[p.Session]
+	if p.Session == before.Session {
+		began = before.Offset
+	}
+	return p.Leaf != before.Leaf || p.Offset > began
 }
 
 // prefaceUnseen adds the turns that the agent's session may lack to the preface. These are the

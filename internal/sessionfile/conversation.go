@@ -32,14 +32,17 @@ type Turn struct {
 // completed turns behind prev, as for [transcript.TurnCapturer].
 func (c *Conversation) Capture(ctx context.Context, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
 	var from segno.Position
-	h := sha256.New()
+	h, known := sha256.New(), int64(0)
 	if prev != nil && prev.Offset > 0 {
-		resumed, ok := ResumeHash(bytes.NewReader(c.Lines), int64(len(c.Lines)), prev)
+		resumed, isPrefix := ResumeHash(bytes.NewReader(c.Lines), int64(len(c.Lines)), prev)
 		has, err := b.Has(ctx, prev.Log)
 		if err != nil {
 			return segno.Captured{}, err
 		}
-		if ok && has {
+		if isPrefix {
+			known = prev.Offset
+		}
+		if isPrefix && has {
 			from, h = *prev, resumed
 		}
 	}
@@ -67,7 +70,7 @@ func (c *Conversation) Capture(ctx context.Context, prev *segno.Position, all bo
 		p.Log, err = w.Close(ctx)
 		return err
 	}
-	out.Earlier = slices.DeleteFunc(out.Earlier, func(t segno.TranscriptTurn) bool { return t.Position.Offset <= from.Offset })
+	out.Earlier = slices.DeleteFunc(out.Earlier, func(t segno.TranscriptTurn) bool { return t.Position.Offset <= known })
 	for i := range out.Earlier {
 		if err := put(&out.Earlier[i].Position); err != nil {
 			return out, err

@@ -19,12 +19,16 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent/model/offline"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/store/memory"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memdir.Use()
+	goleak.VerifyTestMain(m)
+}
 
 // screen is the program without a terminal: keys go in, and its output can
 // be read. The agent behind it is a real one.

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
 // The tests run this binary again as other processes, which work on the store in
@@ -26,5 +28,6 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	memdir.UseIfShort()
 	goleak.VerifyTestMain(m)
 }

@@ -208,16 +208,25 @@ func (h *header) result() transcript.SessionHeader {
 // Running returns the sessions that have a living process according to the agent's registry.
 func (c *Transcripts) Running(ctx context.Context) map[segno.SessionID]int {
 	out := map[segno.SessionID]int{}
-	names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
-	for _, name := range names {
-		if ctx.Err() != nil {
-			break
-		}
-		if entry, ok := readRegistered(name); ok && entry.isAlive() {
+	for entry := range c.registry(ctx) {
+		if entry.isAlive() {
 			out[entry.Session] = entry.PID
 		}
 	}
 	return out
+}
+
+// registry yields the entries of the agent's registry of running processes.
+func (c *Transcripts) registry(ctx context.Context) iter.Seq[registered] {
+	return func(yield func(registered) bool) {
+		names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
+		for _, name := range names {
+			entry, ok := readRegistered(name)
+			if ctx.Err() != nil || ok && !yield(entry) {
+				return
+			}
+		}
+	}
 }
 
 // registered is an entry of the agent's registry of running processes.

@@ -17,7 +17,7 @@ var _ transcript.Linter = (*Transcripts)(nil)
 // Check returns what is wrong with a session. Only the records that the agent would send to the
 // model count, and those that it should send but loses. What the agent does with damage was found
 // by having versions 2.1.197 and 2.1.330 resume such sessions.
-func (c *Transcripts) Check(ctx context.Context, src segno.Source) ([]transcript.Finding, error) {
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
 	const op = "check session"
 	f, src, err := c.open(ctx, op, src)
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *Transcripts) Check(ctx context.Context, src segno.Source) ([]transcript
 	if err != nil {
 		return nil, sessionfile.IOError(op, src.Path, err)
 	}
-	l, err := lint(ctx, src, io.NewSectionReader(f, 0, fi.Size()))
+	l, err := lint(ctx, src, o, io.NewSectionReader(f, 0, fi.Size()))
 	if err != nil {
 		return nil, sessionfile.IOError(op, src.Path, err)
 	}
@@ -36,7 +36,7 @@ func (c *Transcripts) Check(ctx context.Context, src segno.Source) ([]transcript
 }
 
 // Repair writes a copy of a session without its damage, with its sidecars.
-func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target) (segno.Source, []transcript.Finding, error) {
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, o transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
 	const op = "repair session"
 	f, src, err := c.open(ctx, op, src)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Tar
 	}
 	var found []transcript.Finding
 	k.mended, found, err = sessionfile.MendAll(io.NewSectionReader(f, 0, k.before.Size()), func(in io.Reader) (*sessionfile.Mend, error) {
-		l, err := lint(ctx, src, in)
+		l, err := lint(ctx, src, o, in)
 		return &l.mend, err
 	})
 	if err != nil || len(found) == 0 {
@@ -107,15 +107,17 @@ func (k *repair) writeTranscript(ctx context.Context) error {
 
 // linter finds the damage of one transcript.
 type linter struct {
-	src   segno.Source
-	mend  sessionfile.Mend
-	graph *graph
-	parts map[int]*lintPart // by node
-	calls map[string]bool   // the ids of all calls in the transcript
-	done  map[string]bool   // those with a result
-	end   int64             // of the last record
+	src     segno.Source
+	options transcript.LintOptions
+	mend    sessionfile.Mend
+	graph   *graph
+	parts   map[int]*lintPart // by node
+	calls   map[string]bool   // the ids of all calls in the transcript
+	done    map[string]bool   // those with a result
+	end     int64             // of the last record
 
-	parents map[int]string // parents that the repair changes, by node; "" for none
+	parents  map[int]string   // parents that the repair changes, by node; "" for none
+	children map[string][]int // of each record by its uuid, nil until a record is left out
 }
 
 // lintPart is what the rules need to know of a message.
@@ -153,8 +155,8 @@ const (
 	blockText
 )
 
-func lint(ctx context.Context, src segno.Source, in io.Reader) (*linter, error) {
-	l := &linter{src: src, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{}, parents: map[int]string{}}
+func lint(ctx context.Context, src segno.Source, o transcript.LintOptions, in io.Reader) (*linter, error) {
+	l := &linter{src: src, options: o, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{}, parents: map[int]string{}}
 	l.graph.isWhole = true
 	l.mend.IsRecord, l.mend.Tail = isRecord, "the agent appends its next record to it and then loses that one, too"
 	var r record

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 
 	"github.com/dalsegno/segno"
 )
@@ -24,8 +25,8 @@ func FuzzCheckSession(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
-		f.Add(data[:len(data)*2/3])
+		f.Add(data, false)
+		f.Add(data[:len(data)*2/3], true)
 	}
 	record := func(kind, uuid, parent, time, message string) string {
 		return `{"parentUuid":` + parent + `,"type":"` + kind + `","uuid":"` + uuid + `","timestamp":"2026-11-20T11:00:` + time + `Z","message":` + message + `,"sessionId":"s"}`
@@ -40,12 +41,12 @@ func FuzzCheckSession(f *testing.F) {
 		record("assistant", "a", `"b"`, "00", call) + "\n" + record("assistant", "b", `"a"`, "09", call) + "\n",
 		"\xef\xbb\xbf" + record("user", "a", `"a"`, "00", user) + "\r\n" + record("user", "b", `"a"`, "00", user) + "\n" + record("user", "c", `"a"`, "00", user),
 	} {
-		f.Add([]byte(seed))
+		f.Add([]byte(seed), true)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Fuzz(func(t *testing.T, data []byte, join bool) {
 		src := segno.Source{Session: "c1a0de00-0000-4000-8000-000000000001", Path: "/p/x.jsonl"}
 		mended, found, err := sessionfile.MendAll(io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data))), func(in io.Reader) (*sessionfile.Mend, error) {
-			l, err := lint(context.Background(), src, in)
+			l, err := lint(context.Background(), src, transcript.LintOptions{Join: join}, in)
 			return &l.mend, err
 		})
 		if err != nil {

@@ -53,9 +53,13 @@ func (l *linter) mendChain(v *loaded, head int) []int {
 // none.
 func (v *loaded) writtenBefore(i int, chain []int) int {
 	best, own := none, &v.nodes[i]
+	inChain := make([]bool, len(v.nodes))
+	for _, j := range chain {
+		inChain[j] = true
+	}
 	for j := range v.nodes {
 		n := &v.nodes[j]
-		if !n.kind.inConversation() || n.isSidechain || v.gone[j] || slices.Contains(chain, j) || j > i && n.time >= own.time {
+		if !n.kind.inConversation() || n.isSidechain || v.gone[j] || inChain[j] || j > i && n.time >= own.time {
 			continue
 		}
 		if own.time != noTime && n.time > own.time {
@@ -247,13 +251,29 @@ func (l *linter) leaveOut(at placed) {
 		return
 	}
 	l.mend.Replace(n.from, n.to, nil)
-	delete(l.parents, at.node)
-	for i := range l.graph.nodes {
-		child := &l.graph.nodes[i]
-		if parent, changed := l.parents[i]; i != at.node && (changed && parent == n.uuid || !changed && child.parent == n.uuid) {
-			l.parents[i], child.parent = n.parent, n.parent
+	if l.children == nil {
+		l.children = map[string][]int{}
+		for i := range l.graph.nodes {
+			parent := l.parentOf(i)
+			l.children[parent] = append(l.children[parent], i)
 		}
 	}
+	above, below := l.parentOf(at.node), l.children[n.uuid]
+	delete(l.parents, at.node)
+	for _, i := range below {
+		if i != at.node && l.parentOf(i) == n.uuid {
+			l.parents[i] = above
+			l.children[above] = append(l.children[above], i)
+		}
+	}
+}
+
+// parentOf returns the parent that a record has after the repair.
+func (l *linter) parentOf(i int) string {
+	if parent, changed := l.parents[i]; changed {
+		return parent
+	}
+	return l.graph.nodes[i].parent
 }
 
 // checkBlocks checks blocks that the API rejects wherever they are.

@@ -28,13 +28,15 @@ func (l *linter) joinWriters(v *loaded, head int) int {
 		if i < 0 {
 			return head
 		}
-		b := l.branches(v, chain)[i]
+		b, when := l.branches(v, chain)[i], " at the same time"
+		if l.options.Join {
+			when = ", or the user went back to an earlier message"
+		}
 		first := &v.nodes[b.nodes[0]]
 		if at := slices.IndexFunc(b.nodes, func(i int) bool { return l.roleOf(i) == rolePrompt }); at >= 0 {
 			first = &v.nodes[b.nodes[at]]
 		}
-		l.mend.Add(transcript.CodeTwoWriters, first.line, first.from,
-			"another process wrote to the session at the same time; the agent leaves out what begins here", "both are in the conversation, one after the other")
+		l.mend.Add(transcript.CodeTwoWriters, first.line, first.from, "another process wrote to the session"+when+"; the agent leaves out what begins here", "both are in the conversation, one after the other")
 		head = l.join(v, chain, b)
 	}
 	return head
@@ -97,18 +99,21 @@ func (l *linter) roleOf(i int) role {
 	return roleNone
 }
 
-// isConcurrent reports whether a branch was written while the conversation went on: records of both
-// alternate in the file, or the branch has a prompt and the conversation then goes on with the turn
-// from before it.
+// isConcurrent reports whether a branch was written while the conversation went on: it has records
+// behind the first ones of the conversation beside it, or it has a prompt and the conversation then
+// goes on with the turn from before it. With the option Join, any branch with a prompt counts.
 func (l *linter) isConcurrent(chain []int, b lostBranch) bool {
 	live := chain[:slices.Index(chain, b.fork)]
 	if len(live) == 0 || b.leaf == none || !l.hasOwnWords(chain, b) {
 		return false
 	}
+	if l.options.Join && b.prompts > 0 {
+		return true
+	}
 	if b.prompts > 0 && l.begins(live) == roleReply && slices.Max(b.nodes) < slices.Min(live) {
 		return true
 	}
-	return slices.Min(b.nodes) < slices.Max(live) && slices.Min(live) < slices.Max(b.nodes)
+	return slices.Min(live) < slices.Max(b.nodes)
 }
 
 // hasOwnWords reports whether a branch has a prompt, or an answer that is not a part of one in the

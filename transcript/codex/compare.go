@@ -80,6 +80,29 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 	return torn == 0, err
 }
 
+// PromptedAfter reports whether the user prompted Codex in src behind p, also in the turn of p. It
+// reads only what is behind p.
+func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+	const op = "read session"
+	s, err := c.open(ctx, op, src)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	after := sessionfile.NewLineReader(s.section(min(p.Offset, s.size), s.size), p.Offset)
+	var r record
+	for at := range after.All() {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if r.parse(at.Bytes) == nil && r.kind == kindPrompt {
+			return true, nil
+		}
+	}
+	_, err = after.End()
+	return false, sessionfile.IOError(op, s.src.Path, err)
+}
+
 // end returns a position at the end of the last whole line.
 func (s *stream) end(ctx context.Context) (p segno.Position, err error) {
 	h := sha256.New()

@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const opCut = "cut session"
@@ -97,6 +98,7 @@ type writer struct {
 	time    time.Time // of the file; zero for now
 	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output
+	more    *transcript.Conversation // to append, or nil
 }
 
 // write writes the lines of a copy and publishes the file. After readErr the caller may try
@@ -107,9 +109,13 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 			k.out.Close()
 		}
 	}()
-	m, last := meta{}, []byte(nil)
+	m, last, ordinal := meta{}, []byte(nil), int64(0)
 	readErr, writeErr = from.EachLine(ctx, func(l sessionfile.Line) error {
 		if l.Offset > 0 {
+			var r record
+			if k.more != nil && r.parse(l.Bytes) == nil {
+				ordinal = max(ordinal, r.ordinal)
+			}
 			if len(bytes.TrimSpace(l.Bytes)) > 0 {
 				last = append(last[:0], l.Bytes[:min(len(l.Bytes), 4<<10)]...)
 			}
@@ -131,6 +137,11 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 	}
 	if m.isPaged && last != nil && !bytes.Contains(last, []byte(`"ordinal":`)) {
 		return nil, segno.Errorf(segno.KindCorrupt, k.op, from.Name, "its last line has no ordinal, so Codex cannot continue it")
+	}
+	if k.more != nil {
+		if err := k.appendConversation(&m, ordinal); err != nil {
+			return nil, err
+		}
 	}
 	return nil, k.publish()
 }

@@ -14,12 +14,16 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/codex"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	memdir.Use()
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	firstID  = "01a20562-62f8-7731-83e7-000000000001"

@@ -18,7 +18,7 @@ var _ transcript.Linter = (*Transcripts)(nil)
 
 // Check returns what is wrong with a session. For a session with a lineage, lines and offsets count
 // in the whole of it.
-func (c *Transcripts) Check(ctx context.Context, src segno.Source) ([]transcript.Finding, error) {
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) ([]transcript.Finding, error) {
 	const op = "check session"
 	d, err := c.openDamaged(ctx, op, src)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Transcripts) Check(ctx context.Context, src segno.Source) ([]transcript
 }
 
 // Repair writes a copy of a session without its damage. As a cut, the copy needs no other rollout.
-func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target) (segno.Source, []transcript.Finding, error) {
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, _ transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
 	const op = "repair session"
 	if err := checkNewSession(op, to.Session); err != nil {
 		return segno.Source{}, nil, err

@@ -23,22 +23,41 @@ var (
 
 const opList = "list sessions"
 
-// Sessions yields the sessions of all directories. It reads the first line of each file, because the
-// name has only the beginning of the session's id.
+// Sessions yields the sessions of all directories, each with its largest file, the newest of several. It reads the first
+// line of each file, because the name has only the beginning of the session's id.
 func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
 	return func(yield func(transcript.SessionFile, error) bool) {
-		isStopped := false
-		err := c.files(func(path, short string) {
-			if isStopped || ctx.Err() != nil {
+		found := map[segno.SessionID]transcript.SessionFile{}
+		var failed []error
+		err := c.files(func(path, _ string) {
+			f, err := fileOf(path)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				failed = append(failed, err)
+			case isBetter(f, found[f.Session]):
+				found[f.Session] = f
+			}
+		})
+		if err != nil {
+			failed = append(failed, sessionfile.IOError(opList, c.home, err))
+		}
+		for _, err := range failed {
+			if !yield(transcript.SessionFile{}, err) {
 				return
 			}
-			f, err := fileOf(path)
-			isStopped = !yield(f, err)
-		})
-		if err != nil && !isStopped {
-			yield(transcript.SessionFile{}, sessionfile.IOError(opList, c.home, err))
+		}
+		for _, f := range found {
+			if !yield(f, nil) {
+				return
+			}
 		}
 	}
+}
+
+// isBetter reports whether a file of a session has more of it than another one, or as much and is newer.
+func isBetter(f, than transcript.SessionFile) bool {
+	return f.Bytes > than.Bytes || f.Bytes == than.Bytes && f.Modified.After(than.Modified)
 }
 
 // fileOf returns the session of a file.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const (
@@ -58,6 +59,9 @@ func (c *Transcripts) files(visit func(path, short string)) error {
 	projects, err := c.projects()
 	for _, project := range projects {
 		chats := filepath.Join(project, "chats")
+		if fi, err := os.Lstat(chats); err != nil || !fi.IsDir() {
+			continue // a link may lead out of the agent's directory
+		}
 		list, readErr := os.ReadDir(chats)
 		if readErr != nil && !os.IsNotExist(readErr) {
 			err = readErr
@@ -81,27 +85,29 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// locate returns the file of a session. A path that is given counts if the file has that session.
+// locate returns the file of a session: the path that is given if it has that session, else the
+// largest file that has it.
 func (c *Transcripts) locate(op string, src segno.Source) (string, error) {
 	if err := sessionfile.CheckSession(op, src.Session); err != nil {
 		return "", err
 	}
 	if src.Path != "" {
-		if id, err := idOf(src.Path); err == nil && id == src.Session {
+		if f, err := fileOf(src.Path); err == nil && f.Session == src.Session {
 			return src.Path, nil
 		}
 	}
-	found := ""
+	var found transcript.SessionFile
 	err := c.files(func(path, short string) {
-		if strings.HasPrefix(string(src.Session), short) {
-			if id, err := idOf(path); err == nil && id == src.Session {
-				found = path
-			}
+		if !strings.HasPrefix(string(src.Session), short) {
+			return
+		}
+		if f, err := fileOf(path); err == nil && f.Session == src.Session && isBetter(f, found) {
+			found = f
 		}
 	})
 	switch {
-	case found != "":
-		return found, nil
+	case found.Path != "":
+		return found.Path, nil
 	case err != nil:
 		return "", sessionfile.IOError(op, c.home, err)
 	}

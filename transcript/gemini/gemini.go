@@ -13,9 +13,14 @@
 // beginning of the file that ends at a line is the session as it was then. A cut is such a
 // beginning with another id.
 //
-// Gemini CLI before 0.40 wrote one JSON document per session, and converts it when it resumes the
-// session. This package ignores those. It keeps no files of subagents, which are in a directory of
-// their own beside the session.
+// When Gemini CLI resumes a session, it first writes a file without messages under the session's id
+// and the present minute, so a session may have several files; the largest one has the conversation.
+// A later start of Gemini CLI 0.61 takes such a file for damaged and deletes all files of that id,
+// the conversation with it.
+//
+// Older versions wrote one JSON document per session, which Gemini CLI converts when it resumes the
+// session. This package ignores those. It does not keep the files of subagents, which are in a
+// directory beside the session.
 package gemini
 
 import (

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/world/company"
+	"github.com/dalsegno/segno/world/worldcheck"
 	"github.com/dalsegno/segno/world/worldtest"
 )
 
@@ -21,9 +22,12 @@ func encode(a company.Action) json.RawMessage {
 }
 
 func TestWorld(t *testing.T) {
-	names := worldtest.Names()
+	names := worldcheck.Names()
 	worldtest.Test(t, worldtest.Config{
-		New: func(context.Context) (segno.World, error) { return company.New(3), nil },
+		Config: worldcheck.Config{
+			New: func(context.Context) (segno.World, error) { return company.New(3), nil },
+			Say: func(text string) json.RawMessage { return encode(company.Action{Do: company.DoPass, Say: text}) },
+		},
 		Action: rapid.Custom(func(t *rapid.T) json.RawMessage {
 			verbs := []company.Verb{company.DoOrder, company.DoPrice, company.DoOffer, company.DoAccept, company.DoPass, "steal"}
 			a := company.Action{
@@ -36,6 +40,5 @@ func TestWorld(t *testing.T) {
 			}
 			return encode(a)
 		}),
-		Say: func(text string) json.RawMessage { return encode(company.Action{Do: company.DoPass, Say: text}) },
 	})
 }

@@ -71,6 +71,7 @@ func (s *State) delay(at segno.SimTime) {
 
 // dayOf returns the day, from 1, and the part of the day at a time.
 func dayOf(t segno.SimTime) (n int, part string) {
+	t = max(0, t) // a document may have any time
 	parts := [...]string{"night", "morning", "afternoon", "evening"}
 	return 1 + int(time.Duration(t)/day), parts[int(time.Duration(t)%day/tick)%len(parts)]
 }

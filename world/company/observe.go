@@ -79,29 +79,32 @@ func (rules) Check(s *State, names []string) error {
 		}
 	}
 	for _, e := range s.Queue {
-		if e.Kind == EventDelivery && !known(e.Agent) || !slices.Contains(goods(), e.Good) {
+		isDelivery := e.Kind == EventDelivery && known(e.Agent) && e.Quantity > 0 && e.Quantity <= maxOrder
+		if !isDelivery && e.Kind != EventFair || !slices.Contains(goods(), e.Good) {
 			return fmt.Errorf("event %d is impossible", e.ID)
 		}
 	}
 	for _, o := range s.Offers {
-		if !known(o.From) || !known(o.To) || !slices.Contains(goods(), o.Good) {
+		offer := Action{Do: DoOffer, To: o.To, Good: o.Good, Quantity: o.Quantity, Price: o.Price}
+		if !known(o.From) || !known(o.To) || offer.check() != nil {
 			return fmt.Errorf("offer %d is impossible", o.ID)
 		}
 	}
 	for _, good := range goods() {
-		if s.Market[good] <= 0 {
-			return fmt.Errorf("%s have no price", good)
+		if base := basePrice()[good]; s.Market[good] < base/2 || s.Market[good] > 2*base {
+			return fmt.Errorf("%s have an impossible price", good)
 		}
 	}
 	return nil
 }
 
 func (b *Branch) check() error {
-	if b.Cash < 0 || b.Stock == nil || b.Prices == nil {
+	const most = 1 << 40 // no sum of such amounts overflows
+	if b.Cash < 0 || b.Cash > most || b.Stock == nil || b.Prices == nil {
 		return errors.New("impossible cash or stock")
 	}
 	for _, good := range goods() {
-		if b.Stock[good] < 0 || b.Prices[good] <= 0 {
+		if b.Stock[good] < 0 || b.Stock[good] > most || b.Prices[good] <= 0 || b.Prices[good] > maxPrice {
 			return fmt.Errorf("impossible stock or price of %s", good)
 		}
 	}

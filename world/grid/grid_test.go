@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/world/grid"
+	"github.com/dalsegno/segno/world/worldcheck"
 	"github.com/dalsegno/segno/world/worldtest"
 )
 
@@ -22,7 +23,10 @@ func encode(a grid.Action) json.RawMessage {
 
 func TestWorld(t *testing.T) {
 	worldtest.Test(t, worldtest.Config{
-		New: func(context.Context) (segno.World, error) { return grid.New(7), nil },
+		Config: worldcheck.Config{
+			New: func(context.Context) (segno.World, error) { return grid.New(7), nil },
+			Say: func(text string) json.RawMessage { return encode(grid.Action{Do: "say", Text: text}) },
+		},
 		Action: rapid.Custom(func(t *rapid.T) json.RawMessage {
 			a := grid.Action{Do: rapid.SampledFrom([]string{"move", "move", "move", "take", "say", "fly"}).Draw(t, "do")}
 			switch a.Do {
@@ -33,6 +37,5 @@ func TestWorld(t *testing.T) {
 			}
 			return encode(a)
 		}),
-		Say: func(text string) json.RawMessage { return encode(grid.Action{Do: "say", Text: text}) },
 	})
 }

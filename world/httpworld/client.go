@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
 
 // maxBody is the largest answer of a world in bytes.
 const maxBody = 256 << 20
+
+// maxWait is how long a world may take for one answer.
+const maxWait = 2 * time.Minute
 
 // client makes requests to one world.
 type client struct {
@@ -24,6 +28,7 @@ type client struct {
 
 func newClient(url, token string) *client {
 	return &client{url: url, token: token, http: &http.Client{
+		Timeout:       maxWait,
 		Transport:     &http.Transport{Proxy: nil, MaxIdleConnsPerHost: 8},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -94,7 +99,7 @@ func (c *client) request(ctx context.Context, method, path, session string, body
 func (c *client) call(ctx context.Context, op, method, path, session string, body []byte) ([]byte, error) {
 	data, err := c.request(ctx, method, path, session, body)
 	if err == nil || ctx.Err() != nil {
-		return data, errors.Join(ctx.Err(), err)
+		return data, ctx.Err()
 	}
 	kind := segno.KindIO
 	for k, status := range statuses() {

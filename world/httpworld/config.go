@@ -2,6 +2,7 @@ package httpworld
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -30,6 +31,11 @@ type Config struct {
 		// Command runs in the directory of the world. A string is a command of the shell.
 		Command command `toml:"command"`
 	} `toml:"run"`
+	// Check is for 'segno world check'.
+	Check struct {
+		Actions []string `toml:"actions"` // examples of actions, good and bad
+		Say     string   `toml:"say"`     // an action of saying TEXT
+	} `toml:"check"`
 	// Other tools read these tables.
 	Replay  map[string]any `toml:"replay"`
 	Agent   map[string]any `toml:"agent"`
@@ -91,6 +97,14 @@ func ReadConfig(dir string) (Config, error) {
 		return c, invalid("runtime.tick of a stepped world is missing or out of range")
 	case c.Runtime.Mode == modeRealtime && c.Runtime.Tick != 0:
 		return c, invalid("runtime.tick is only for a stepped world")
+	}
+	for _, action := range c.Check.Actions {
+		if !json.Valid([]byte(action)) {
+			return c, invalid("check.actions has %q, which is not JSON", action)
+		}
+	}
+	if say := c.Check.Say; say != "" && (!json.Valid([]byte(say)) || !strings.Contains(say, "TEXT")) {
+		return c, invalid("check.say is not JSON with the word TEXT")
 	}
 	return c, nil
 }

@@ -32,35 +32,65 @@ type process struct {
 	owned  io.Closer // when it closes, also by the end of this process, the group is killed
 	client *client
 	output *tail
+	ready  func()        // removes the document that the world began with
 	gone   chan struct{} // closed when the command has ended and its group was killed
 }
 
 // supervisor runs a command and kills its process group as soon as standard input ends. The owner
 // holds the other end of this pipe, so the world ends even if the owner is killed.
-const supervisor = `exec 3<&0; "$@" 3<&- </dev/null & world=$!; { cat <&3; kill -KILL 0; } >/dev/null 2>&1 & wait $world`
+//
+// A SIGTERM to the group must not end the shell before the world, which may take its time.
+const supervisor = `exec 3<&0
+"$@" 3<&- </dev/null & world=$!
+{ cat <&3; kill -KILL 0; } >/dev/null 2>&1 &
+trap : TERM
+wait $world; status=$?
+while kill -0 $world 2>/dev/null; do wait $world; status=$?; done
+exit $status`
 
 // launch starts the command and waits until the world is ready. A document makes the world begin with it.
-func (w *World) launch(ctx context.Context, document []byte) (*process, error) {
-	port, err := freePort(ctx)
-	if err != nil {
-		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
+func (w *World) launch(ctx context.Context, document []byte) (p *process, s segno.WorldSnapshot, err error) {
+	for range 3 {
+		port, portErr := freePort(ctx)
+		if portErr != nil {
+			return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, portErr)
+		}
+		if p, err = w.launchAt(ctx, port, document); err != nil {
+			return nil, s, err
+		}
+		if err = w.awaitHealth(ctx, p, document != nil); err == nil {
+			s, err = p.client.snapshot(ctx)
+		}
+		if err == nil {
+			return p, s, nil
+		}
+		p.kill()
+		if !isListening(ctx, port) { // else another process took the port before the world did
+			break
+		}
 	}
+	return nil, s, err
+}
+
+// launchAt starts the command for a port.
+func (w *World) launchAt(ctx context.Context, port int, document []byte) (*process, error) {
 	token := segno.NewID()
 	env := append(environment(w.options.Env), "WORLD_HOST="+host, "WORLD_PORT="+strconv.Itoa(port), "WORLD_BASE_PATH=", "WORLD_OPERATOR_TOKEN="+token)
+	remove := func() {}
 	if document != nil {
-		path, remove, err := writeDocument(document)
+		path, removeFile, err := writeDocument(document)
 		if err != nil {
 			return nil, err
 		}
-		defer remove()
-		env = append(env, "WORLD_RESUME_PATH="+path)
+		env, remove = append(env, "WORLD_RESUME_PATH="+path), removeFile
 	}
 	read, write, err := os.Pipe()
 	if err != nil {
+		remove()
 		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
 	}
 	defer read.Close()
-	p := &process{owned: write, output: &tail{to: w.options.Log}, gone: make(chan struct{}),
+	p := &process{owned: write, output: &tail{to: w.options.Log}, gone: make(chan struct{}), ready: remove,
 		client: newClient("http://"+net.JoinHostPort(host, strconv.Itoa(port)), token)}
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", append([]string{"-c", supervisor, "sh"}, w.config.Run.Command...)...)
 	p.cmd.Dir, p.cmd.Env = w.dir, env
@@ -68,19 +98,29 @@ func (w *World) launch(ctx context.Context, document []byte) (*process, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = time.Second
 	if err := p.cmd.Start(); err != nil {
+		remove()
 		write.Close()
 		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
 	}
 	go p.reap()
-	if err := w.awaitHealth(ctx, p, document != nil); err != nil {
-		p.kill()
-		return nil, err
-	}
 	return p, nil
+}
+
+// isListening reports whether a process listens at a port.
+func isListening(ctx context.Context, port int) bool {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // awaitHealth waits until the world answers, and checks that only the operator can read its state.
 func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error {
+	defer p.ready()
+	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, w.options.HealthTimeout)
 	defer cancel()
 	poll := time.NewTicker(healthPoll)
@@ -97,6 +137,9 @@ func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error
 			}
 			return segno.Errorf(kind, "start world", w.config.Name, "the command ended: %s", p.outcome())
 		case <-ctx.Done():
+			if err := outer.Err(); err != nil {
+				return err
+			}
 			return segno.Errorf(segno.KindIO, "start world", w.config.Name, "GET /api.md did not succeed: %s", cmp.Or(p.output.last(), ctx.Err().Error())).
 				WithHint("the command must serve on WORLD_HOST and WORLD_PORT")
 		case <-poll.C:

@@ -22,6 +22,7 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/world/grid"
 	"github.com/dalsegno/segno/world/httpworld"
+	"github.com/dalsegno/segno/world/worldcheck"
 	"github.com/dalsegno/segno/world/worldtest"
 )
 
@@ -93,8 +94,11 @@ func sayInGrid(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"sa
 func TestWorldInGo(t *testing.T) {
 	dir := testWorld(t, "grid")
 	worldtest.Test(t, worldtest.Config{
-		New:    func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
-		Action: gridActions(), Say: sayInGrid, Rounds: 1, External: true,
+		Config: worldcheck.Config{
+			New: func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
+			Say: sayInGrid, External: true,
+		},
+		Action: gridActions(), Rounds: 1,
 	})
 }
 
@@ -163,12 +167,14 @@ func TestStartRefuses(t *testing.T) {
 
 func TestConfigRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"name = ":                   "expected value",
-		"author = \"x\"":            `unknown key "author"`,
-		"[run]\ncommand = []":       "run.command is missing",
-		"[run]\ncommand = 7":        "run.command",
-		"[run]\ncommand = \"true\"": `runtime.mode is ""`,
-		"runtime.mode = \"stepped\"\nrun.command = \"true\"":                       "runtime.tick",
+		"name = ":        "expected value",
+		"author = \"x\"": `unknown key "author"`,
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.actions = [\"{\"]": "check.actions",
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.say = \"hello\"":   "check.say",
+		"[run]\ncommand = []":                                "run.command is missing",
+		"[run]\ncommand = 7":                                 "run.command",
+		"[run]\ncommand = \"true\"":                          `runtime.mode is ""`,
+		"runtime.mode = \"stepped\"\nrun.command = \"true\"": "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = -1.0\nrun.command = \"true\"":  "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = nan\nrun.command = \"true\"":   "runtime.tick",
 		"runtime.mode = \"stepped\"\nruntime.tick = 1e300\nrun.command = \"true\"": "runtime.tick",
@@ -221,6 +227,34 @@ func TestCloseEndsTheProcessGroup(t *testing.T) {
 	awaitEnd(t, url, group)
 	if _, err := w.Observe(t.Context(), "x"); !errors.Is(err, segno.KindIO) {
 		t.Errorf("a closed world answers: %v", err)
+	}
+}
+
+func TestCloseLetsTheWorldEnd(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(t.TempDir(), "ended")
+	dir := worldDir(t, "sh", "-c", "trap 'echo saved >"+note+"; kill $world; exit' TERM; HTTPWORLD_TEST=grid "+exe+" & world=$!; wait")
+	w, err := httpworld.Start(t.Context(), dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(note); err != nil || string(text) != "saved\n" {
+		t.Errorf("the world could not end: %q, %v", text, err)
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w, err := httpworld.Start(ctx, worldDir(t, "sleep", "100"), httpworld.Options{})
+	if !errors.Is(err, context.DeadlineExceeded) || segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("%v, %v", w, err)
 	}
 }
 

@@ -69,15 +69,11 @@ func Start(ctx context.Context, dir string, o Options) (*World, error) {
 
 // start launches the world and reads its state. The state must be the document, if there is one.
 func (w *World) start(ctx context.Context, document []byte) (*process, segno.WorldSnapshot, error) {
-	p, err := w.launch(ctx, document)
-	if err != nil {
-		return nil, segno.WorldSnapshot{}, err
+	p, s, err := w.launch(ctx, document)
+	if err != nil || document == nil {
+		return p, s, err
 	}
-	s, err := p.client.snapshot(ctx)
-	if err == nil && document != nil {
-		err = w.checkResumed(document, s)
-	}
-	if err != nil {
+	if err := w.checkResumed(document, s); err != nil {
 		p.kill()
 		return nil, s, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/world/grid"
+	"github.com/dalsegno/segno/world/worldcheck"
 )
 
 // mutant is a grid with one defect. Each field replaces a method, and calls the original with w.
@@ -96,7 +97,7 @@ var mutants = map[string]struct {
 			return with(o, err, time.Now().Unix())
 		}
 	}},
-	"payloads have the year of the host": {"Clock", func(m *mutant) {
+	"payloads have the year of the host": {"Bubble", func(m *mutant) {
 		m.act = func(w segno.World, ctx context.Context, s string, a json.RawMessage) (segno.Observation, error) {
 			o, err := w.Act(ctx, s, a)
 			return with(o, err, time.Now().Year())
@@ -309,14 +310,16 @@ func firstOf[T any](v T, err error) func(error) (T, error) {
 
 func gridConfig(change func(m *mutant)) Config {
 	return Config{
-		New: func(context.Context) (segno.World, error) {
-			m := &mutant{World: grid.New(7)}
-			change(m)
-			return m, nil
+		Config: worldcheck.Config{
+			New: func(context.Context) (segno.World, error) {
+				m := &mutant{World: grid.New(7)}
+				change(m)
+				return m, nil
+			},
+			Say: func(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"say","text":%q}`, text) },
 		},
 		Action: rapid.SampledFrom([]json.RawMessage{
 			[]byte(`{"do":"move","direction":"north"}`), []byte(`{"do":"move","direction":"east"}`), []byte(`{"do":"take"}`), []byte(`{"do":"say","text":"hi"}`)}),
-		Say: func(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"say","text":%q}`, text) },
 	}
 }
 
@@ -325,17 +328,17 @@ func findsDefect(t *testing.T, name string, c Config) error {
 	t.Helper()
 	for seed := range 20 {
 		script := c.script().Example(seed)
-		if name == "Clock" {
-			if err := c.checkClock(t, script); err != nil {
+		if name == "Bubble" {
+			if err := c.checkBubble(t, script); err != nil {
 				return err
 			}
 			continue
 		}
-		for _, check := range checks() {
-			if check.name != name {
+		for _, check := range worldcheck.All() {
+			if check.Name != name {
 				continue
 			}
-			if err := c.check(t.Context(), check, script); err != nil {
+			if err := check.Run(t.Context(), c.Config, script); err != nil {
 				return err
 			}
 		}
@@ -357,9 +360,13 @@ func TestSuiteFindsDefects(t *testing.T) {
 
 // TestSuitePassesWorldsWithoutDefects shows that the mutants fail because of their defects.
 func TestSuitePassesWorldsWithoutDefects(t *testing.T) {
-	for _, check := range append(checks(), check{name: "Clock"}) {
-		if err := findsDefect(t, check.name, gridConfig(func(*mutant) {})); err != nil {
-			t.Errorf("%s: %v", check.name, err)
+	names := []string{"Bubble"}
+	for _, check := range worldcheck.All() {
+		names = append(names, check.Name)
+	}
+	for _, name := range names {
+		if err := findsDefect(t, name, gridConfig(func(*mutant) {})); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

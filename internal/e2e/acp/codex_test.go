@@ -46,7 +46,9 @@ func (s *acpStage) sameRequest(prompt string) {
 // fidelities are those of the thread's chain, oldest first.
 func (s *acpStage) fidelities() string {
 	s.Helper()
-	var threads []struct{ Chain []struct{ Reason, Fidelity string } }
+	var threads []struct {
+		Chain []struct{ Reason, Fidelity string }
+	}
 	s.JSON(&threads, "threads")
 	var out []string
 	for _, l := range threads[0].Chain {
@@ -85,6 +87,7 @@ func TestACPCodexCuts(t *testing.T) {
 			s.heard("sigma", []string{"answer to gamma"}, []string{"omicron"})
 			c.say(e2erig.Prompt("lambda", "answer to lambda"))
 			s.heard("lambda", []string{"answer to gamma"}, []string{"omicron", "sigma"})
+			c.lists(c.session, fork.session, side.session)
 			c.say("/edit 2 " + beta)
 			s.sameRequest("beta")
 			c.say("/restore t3")

@@ -1,6 +1,7 @@
 package acp_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,14 +19,14 @@ func TestACPCodexDamaged(t *testing.T) {
 	damages := map[string]func(s *acpStage, path string) error{
 		"truncated": func(_ *acpStage, path string) error { return os.Truncate(path, 25_000) },
 		"empty":     func(_ *acpStage, path string) error { return os.Truncate(path, 0) },
-		"deleted": func(_ *acpStage, path string) error { return os.Remove(path) },
+		"deleted":   func(_ *acpStage, path string) error { return os.Remove(path) },
 		"torn": func(_ *acpStage, path string) error { // Codex does not resume it
 			f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-			if err == nil {
-				_, err = f.WriteString(`{"timestamp":"caf` + "\xc3")
-				err = f.Close()
+			if err != nil {
+				return err
 			}
-			return err
+			_, err = f.WriteString(`{"timestamp":"caf` + "\xc3")
+			return errors.Join(err, f.Close())
 		},
 		"fifo": func(_ *acpStage, path string) error {
 			if err := os.Remove(path); err != nil {

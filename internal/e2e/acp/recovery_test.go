@@ -200,6 +200,29 @@ func TestACPTranscriptDeleted(t *testing.T) {
 	}
 }
 
+// TestACPDeletedWhileRunning deletes the transcript of a session that the agent has loaded. The next
+// prompt restores it first, because the agent would write only the later turns.
+func TestACPDeletedWhileRunning(t *testing.T) {
+	t.Parallel()
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, nil)
+			c := s.open()
+			c.say(e2erig.Prompt("alpha", "answer one"))
+			s.deleteTranscripts()
+			c.say(e2erig.Prompt("beta", "answer two"))
+			s.heard("beta", []string{"alpha", "answer one"}, nil)
+			c.hangUp()
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say(e2erig.Prompt("gamma", "answer three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "answer one", "answer two"}, nil)
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
+		})
+	}
+}
+
 // lists checks that session/list has the ids the client knows, and no others.
 func (c *chat) lists(want ...string) {
 	c.s.Helper()

@@ -48,7 +48,6 @@ func TestPromptDuringTheStopHooks(t *testing.T) {
 		if len(s.Checkpoints()) != 4 {
 			s.Errorf("checkpoints %+v, want the beginning and three turns", s.Checkpoints())
 		}
-		term.quit()
 
 		beta := s.CallFor("beta").Messages()
 		var moved struct{ Session string }

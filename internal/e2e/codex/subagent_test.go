@@ -66,6 +66,5 @@ func TestSubagent(t *testing.T) {
 		if s.JSON(&threads, "threads"); len(threads) != 1 {
 			s.Errorf("threads %+v", threads)
 		}
-		term.quit()
 	})
 }

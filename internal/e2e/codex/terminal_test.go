@@ -23,7 +23,7 @@ func open(s *e2erig.Stage, agent *agentrig.Codex, args ...string) *terminal {
 		args = append([]string{"--dangerously-bypass-hook-trust"}, args...)
 	}
 	t := start(s, agent, args...)
-	t.see("gpt-fake-1 default · ")
+	t.see("gpt-fake-1 default ·")
 	return t
 }
 
@@ -91,20 +91,4 @@ func (t *terminal) trustHooks() {
 
 func shell(command string) map[string]any {
 	return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command}}
-}
-
-// quit ends Codex as a user does. The first keys stop what it does.
-func (t *terminal) quit() {
-	t.Helper()
-	for range 5 {
-		if t.tui.Press(agentrig.CtrlC) != nil {
-			return
-		}
-		select {
-		case <-t.tui.Exited():
-			return
-		case <-time.After(time.Second):
-		}
-	}
-	t.Errorf("Codex did not end:\n%s", t.tui.Screen())
 }

@@ -62,6 +62,13 @@ func damageCases() []damageCase {
 			lines[i] = `{"type":"last-prompt","sessionId":"x","leaf` + strings.TrimSuffix(lines[i], "\n") + lines[i+1]
 			return slices.Delete(lines, i+1, i+2)
 		}, lost: "text beta", keeps: all},
+		{code: "two-writers", damage: func(lines []string) []string {
+			i, k := indexOf(lines, `"text":"two"`), indexOf(lines, `"content":"gamma`)
+			parent := regexp.MustCompile(`"parentUuid":"[^"]*"`)
+			lines[k] = parent.ReplaceAllLiteralString(lines[k], parent.FindString(lines[i]))
+			late := regexp.MustCompile(`"timestamp":"[^"]*"`).ReplaceAllLiteralString(lines[i], `"timestamp":"2031-01-01T00:00:00.000Z"`)
+			return append(slices.Delete(lines, i, i+1), late)
+		}, lost: "text two", keeps: all},
 		{code: "nul-bytes", damage: edit(`"text":"two"`, `^`, strings.Repeat("\x00", 4096)), lost: "text two", keeps: all},
 	}
 }
@@ -125,6 +132,11 @@ func TestAHealedSessionIsAccepted(t *testing.T) {
 					s.Errorf("%s: after the repair the model does not get %q, but\n%s", c.code, word, got)
 				}
 			}
+			said := regexp.MustCompile(`text (alpha|one|beta|two|gamma|three|probe)\b`).FindAllString(got, -1)
+			if want := slices.DeleteFunc([]string{"text alpha", "text one", "text beta", "text two", "text gamma", "text three", "text probe"},
+				func(w string) bool { return c.code == "missing-parent" && w == "text beta" }); !slices.Equal(said, want) {
+				s.Errorf("%s: after the repair the model gets %q", c.code, said)
+			}
 		}
 	})
 }
@@ -172,4 +184,42 @@ func conversationText(s *e2erig.Stage) string {
 		}
 	}
 	return b.String()
+}
+
+// TestALostCallIsTold kills the agent while a tool changes files, and heals the session. The copy is
+// the thread's next session, and its first prompt tells the agent once what changed.
+func TestALostCallIsTold(t *testing.T) {
+	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("alpha", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "one"))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.WaitFor("half.txt")
+		if err := p.Kill(); err != nil {
+			s.Fatal(err)
+		}
+		s.Write("go", "") // the tool outlives its agent
+		s.Poll("the call to be in the transcript", func() bool {
+			return strings.Contains(strings.Join(slices.Collect(maps.Values(s.Transcripts())), ""), `"tool_use"`)
+		})
+		path := slices.Collect(maps.Keys(s.Transcripts()))[0]
+		healed := healedSession(s, path, "call-without-result")
+		var resumed struct{ Session string }
+		s.JSON(&resumed, "resume")
+		if resumed.Session != healed {
+			s.Errorf("resume continues with %s, not with the copy %s", resumed.Session, healed)
+		}
+		s.Say(e2erig.Prompt("beta", "two"), "--resume", healed)
+		got := allText(s.CallFor("beta"))
+		if !strings.Contains(got, "half.txt (added)") || len(s.CallFor("beta").Results()) != 1 {
+			s.Errorf("the agent was not told about the lost call:\n%s", got)
+		}
+		s.Say(e2erig.Prompt("gamma", "three"), "--resume", healed)
+		if n := strings.Count(allText(s.CallFor("gamma")), "Note from segno"); n != 1 {
+			s.Errorf("the agent was told %d times", n)
+		}
+		if ts := s.Turns(); len(ts) != 3 || ts[2].Thread != ts[0].Thread || ts[2].Session != healed || !ts[0].Interrupted {
+			s.Errorf("the turns are %+v", ts)
+		}
+	})
 }

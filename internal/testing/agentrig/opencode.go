@@ -16,6 +16,7 @@ func NewOpenCode(ctx context.Context, dir, modelURL string) (*ACP, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.Path = append(a.Path, filepath.Dir(a.Command[0])) // for segno, which runs opencode
 	return a, a.configureOpenCode("allow")
 }
 

@@ -41,6 +41,7 @@ import (
 	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
+	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
 // Limit is how long one scenario may take. It needs a few seconds on a quiet machine;
@@ -58,6 +59,7 @@ func Main(m *testing.M) {
 		fmt.Println("no scenario is run with -short: real agents are installed from the network")
 		os.Exit(0)
 	}
+	memdir.Use()
 	if err := moreParallel(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -178,6 +180,22 @@ func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string)
 	s.Segno("enable", "codex")
 	t.Cleanup(s.sound)
 	t.Cleanup(s.sweep) // first of the two
+	return s, agent
+}
+
+// Pair returns a stage of Claude Code, and Codex in the same home and project, both with segno's hooks.
+func Pair(t *testing.T, claude agentrig.ClaudeVersion, codex agentrig.CodexVersion, files map[string]string) (*Stage, *agentrig.Codex) {
+	t.Helper()
+	bin, err := agentrig.Install(t.Context(), claude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, agent := Codex(t, codex, files)
+	if s.Rig, err = agentrig.New(s.dir, bin, s.modelURL); err != nil {
+		t.Fatal(err)
+	}
+	s.Version = claude
+	s.Segno("enable", "claude")
 	return s, agent
 }
 

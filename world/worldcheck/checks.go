@@ -1,4 +1,4 @@
-package worldtest
+package worldcheck
 
 import (
 	"bytes"
@@ -195,7 +195,7 @@ func checkTime(r *run) error {
 		if err != nil {
 			return err
 		}
-		if s.Verb == verbAdvance {
+		if s.Verb == VerbAdvance {
 			want += segno.SimTime(time.Duration(s.Ticks) * tickOf(w))
 			if payload != "" {
 				return fmt.Errorf("%s: %s", s, payload)
@@ -260,7 +260,7 @@ func checkRestore(r *run) error {
 // checkChat checks that sessions act without joining again after a restore, and that they read
 // messages from before and after it.
 func checkChat(r *run) error {
-	original, _, err := r.played(append(r.script[:len(r.script):len(r.script)], step{Verb: verbAdvance, Ticks: 1}))
+	original, _, err := r.played(append(r.script[:len(r.script):len(r.script)], Step{Verb: VerbAdvance, Ticks: 1}))
 	if err != nil {
 		return err
 	}

@@ -1,67 +1,74 @@
-package worldtest
+package worldcheck
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
-
-	"pgregory.net/rapid"
 
 	"github.com/dalsegno/segno"
 )
 
-// step is one call of a method of a world.
-type step struct {
-	Verb   verb
+// Step is one call of a method of a world.
+type Step struct {
+	Verb   Verb
 	Agent  int // index in Names
 	Action json.RawMessage
 	Ticks  int
 }
 
-// verb is the method of a step.
-type verb string
+// Verb is the method of a [Step].
+type Verb string
 
+// The verbs.
 const (
-	verbJoin    verb = "join"
-	verbAct     verb = "act"
-	verbObserve verb = "observe"
-	verbAdvance verb = "advance"
+	VerbJoin    Verb = "join"
+	VerbAct     Verb = "act"
+	VerbObserve Verb = "observe"
+	VerbAdvance Verb = "advance"
 )
 
-func (s step) String() string {
-	if s.Verb == verbAdvance {
+func (s Step) String() string {
+	if s.Verb == VerbAdvance {
 		return fmt.Sprintf("advance %d ticks", s.Ticks)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s: %s %s", Names()[s.Agent], s.Verb, s.Action))
 }
 
+// Names returns the names of the agents in scripts.
+func Names() []string { return []string{"Ada", "Bo", "Cy"} }
+
 // session is the session of an agent.
 func session(agent int) string { return "session of " + Names()[agent] }
 
-// script draws the steps of a run. Two agents join first, and the third perhaps later.
-func (c Config) script() *rapid.Generator[[]step] {
-	one := rapid.Custom(func(t *rapid.T) step {
-		s := step{Verb: rapid.SampledFrom([]verb{verbAct, verbAct, verbAct, verbAct, verbObserve, verbAdvance, verbJoin}).Draw(t, "verb")}
-		switch s.Verb {
-		case verbAdvance:
-			s.Ticks = rapid.IntRange(1, 3).Draw(t, "ticks")
-			return s
-		case verbAct:
-			s.Action = c.Action.Draw(t, "action")
+// Opening returns the steps that begin each script: two agents join. The third joins perhaps later.
+func Opening() []Step { return []Step{{Verb: VerbJoin, Agent: 0}, {Verb: VerbJoin, Agent: 1}} }
+
+// Random returns a script of random steps.
+func Random(r *rand.Rand, action func(r *rand.Rand) json.RawMessage) []Step {
+	script := Opening()
+	for range 4 + r.IntN(30) {
+		s := Step{Agent: r.IntN(len(Names()))}
+		switch n := r.IntN(7); n {
+		case 0:
+			s = Step{Verb: VerbAdvance, Ticks: 1 + r.IntN(3)}
+		case 1:
+			s.Verb = VerbObserve
+		case 2:
+			s.Verb = VerbJoin
+		default:
+			s.Verb, s.Action = VerbAct, action(r)
 		}
-		s.Agent = rapid.IntRange(0, 2).Draw(t, "agent")
-		return s
-	})
-	return rapid.Map(rapid.SliceOfN(one, 4, 40), func(steps []step) []step {
-		return append([]step{{Verb: verbJoin, Agent: 0}, {Verb: verbJoin, Agent: 1}}, steps...)
-	})
+		script = append(script, s)
+	}
+	return script
 }
 
 // play makes the calls of a script and returns what an agent can see of each: the payload, or
 // the error's kind. The error is one that a world must not return.
-func play(ctx context.Context, w segno.World, script []step) (payloads []string, err error) {
+func play(ctx context.Context, w segno.World, script []Step) (payloads []string, err error) {
 	for _, s := range script {
 		payload, err := s.play(ctx, w)
 		if err != nil {
@@ -72,17 +79,17 @@ func play(ctx context.Context, w segno.World, script []step) (payloads []string,
 	return payloads, nil
 }
 
-func (s step) play(ctx context.Context, w segno.World) (string, error) {
+func (s Step) play(ctx context.Context, w segno.World) (string, error) {
 	var payload segno.Observation
 	var err error
 	switch s.Verb {
-	case verbJoin:
+	case VerbJoin:
 		err = w.Join(ctx, session(s.Agent), Names()[s.Agent])
-	case verbAct:
+	case VerbAct:
 		payload, err = w.Act(ctx, session(s.Agent), s.Action)
-	case verbObserve:
+	case VerbObserve:
 		payload, err = w.Observe(ctx, session(s.Agent))
-	case verbAdvance:
+	case VerbAdvance:
 		err = w.Advance(ctx, time.Duration(s.Ticks)*tickOf(w))
 	}
 	switch kind := segno.KindOf(err); {
@@ -105,7 +112,7 @@ func tickOf(w segno.World) time.Duration {
 }
 
 // comparePayloads reports the first step with another payload.
-func comparePayloads(script []step, want, got []string) error {
+func comparePayloads(script []Step, want, got []string) error {
 	for i, s := range script {
 		if want[i] != got[i] {
 			return fmt.Errorf("step %d (%s): the payloads differ:\n%s\n%s", i+1, s, want[i], got[i])

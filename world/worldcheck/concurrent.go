@@ -1,4 +1,4 @@
-package worldtest
+package worldcheck
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 // checkConcurrent lets two agents act at once while the world is saved, and checks that each
 // snapshot is a state that the same steps reach in some order one after the other.
 func checkConcurrent(r *run) error {
-	var prefix []step
-	lanes := make([][]step, 2) // the steps of each agent
+	var prefix []Step
+	lanes := make([][]Step, 2) // the steps of each agent
 	most := 3
 	if r.config.External { // each order of the steps starts processes
 		most = 1
 	}
 	for _, s := range r.script {
-		if s.Verb == verbAct && s.Agent < len(lanes) && len(lanes[s.Agent]) < most {
+		if s.Verb == VerbAct && s.Agent < len(lanes) && len(lanes[s.Agent]) < most {
 			lanes[s.Agent] = append(lanes[s.Agent], s)
 		} else if len(lanes[0]) == 0 && len(lanes[1]) == 0 {
 			prefix = append(prefix, s)
@@ -59,7 +59,7 @@ func checkConcurrent(r *run) error {
 type states map[string]bool
 
 // snapshotsDuring plays the lanes concurrently and saves the world until they are done.
-func (r *run) snapshotsDuring(w segno.World, lanes [][]step) (seen []segno.WorldSnapshot, err error) {
+func (r *run) snapshotsDuring(w segno.World, lanes [][]Step) (seen []segno.WorldSnapshot, err error) {
 	errs := make([]error, len(lanes))
 	var agents sync.WaitGroup
 	for i, lane := range lanes {
@@ -86,7 +86,7 @@ func (r *run) snapshotsDuring(w segno.World, lanes [][]step) (seen []segno.World
 
 // explore collects the states that the steps of the lanes reach in any order, and those after all
 // steps.
-func (r *run) explore(at segno.WorldSnapshot, lanes [][]step, all, last states) error {
+func (r *run) explore(at segno.WorldSnapshot, lanes [][]Step, all, last states) error {
 	all[string(at.Document)] = true
 	isLast := true
 	for i, lane := range lanes {
@@ -108,7 +108,7 @@ func (r *run) explore(at segno.WorldSnapshot, lanes [][]step, all, last states) 
 		if err != nil {
 			return err
 		}
-		rest := append([][]step{}, lanes...)
+		rest := append([][]Step{}, lanes...)
 		rest[i] = lane[1:]
 		if err := r.explore(next, rest, all, last); err != nil {
 			return err

@@ -31,10 +31,12 @@ var allowed = map[string][]string{
 	"internal/gitignore":         {},
 	"workspace":                  {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":               {".", "internal/notify", "internal/threadlog"},
-	"internal/sessionfile":       {".", "internal/vfs"},
+	"internal/sessionfile":       {".", "transcript", "internal/jsonscan", "internal/vfs"},
 	"transcript":                 {"."},
 	"transcript/claude":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/proc", "internal/sessionfile"},
 	"transcript/codex":           {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
+	"transcript/gemini":          {".", "transcript", "internal/jsonscan", "internal/vfs", "internal/sessionfile"},
+	"transcript/opencode":        {".", "transcript", "internal/sessionfile"},
 	"internal/jsonscan":          {},
 	"internal/record":            {"."},
 	"internal/notify":            {"."},
@@ -54,19 +56,19 @@ var allowed = map[string][]string{
 	"internal/sqlstore":          {".", "internal/ledger", "internal/record", "internal/notify", "internal/phase"},
 	"store/postgres/gocloud":     {"store/postgres"},
 	"internal/proc":              {},
-	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex"},
+	"internal/local":             {".", "transcript", "secret", "internal/agekey", "internal/proc", "internal/sealing", "internal/vfs", "internal/spool", "store/sqlite", "workspace", "timeline", "transcript/claude", "transcript/codex", "transcript/gemini", "transcript/opencode"},
 	"internal/acp":               {".", "internal/jsonscan"},
 	"internal/failure":           {"internal/acp"},
 	"internal/testing/acptest":   {"internal/acp"},
 	"internal/proxy":             {"internal/idprefix", ".", "internal/acp", "internal/failure", "internal/preamble", "internal/local", "internal/proc", "internal/vfs", "timeline"},
-	"internal/event":             {".", "internal/vfs", "internal/spool", "timeline"},
+	"internal/event":             {".", "internal/vfs", "internal/sessionfile", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
-	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex"},
+	"internal/cli":               {".", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "internal/worlds", "world", "world/httpworld"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
-	"internal/chat":              {".", "internal/idprefix", "agent", "agent/tool", "timeline"},
+	"internal/chat":              {".", "transcript", "internal/idprefix", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel": {},
 	"internal/testing/agentrig":  {},
 	"internal/testing/serverrig": {},
@@ -78,10 +80,18 @@ var allowed = map[string][]string{
 	"agent/model/anthropic":      {".", "agent", "internal/endpoint"},
 	"agent/model/openai":         {".", "agent", "internal/endpoint"},
 	"internal/testing/e2erig":    {"internal/testing/acptest", "internal/testing/agentrig", "internal/cli", "internal/testing/fakemodel", "internal/testing/memdir"},
+	"world":                      {"."},
+	"world/grid":                 {".", "world"},
+	"world/company":              {".", "world"},
+	"world/worldcheck":           {".", "world"},
+	"world/worldtest":            {"world/worldcheck"},
+	"world/httpworld":            {".", "internal/vfs", "world", "world/worldcheck"},
+	"internal/worlds":            {".", "world", "world/company", "world/grid"},
 	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},
+	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
 	"internal/testing/memdir":     {},
 }
@@ -155,7 +165,7 @@ func TestEveryPackageHasOneComment(t *testing.T) {
 func TestProductionCodeStartsNoContextAndSleepsNowhere(t *testing.T) {
 	forbidden := regexp.MustCompile(`context\.(Background|TODO)\(\)|"testing"`)
 	for dir, p := range packages(t) {
-		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || p.Name == "main" {
+		if dir == "cmd/segno" || strings.HasPrefix(dir, "internal/testing/") || dir == "store/storetest" || dir == "store/kv/kvtest" || dir == "world/worldtest" || p.Name == "main" {
 			continue // main gives birth to contexts; the others serve tests
 		}
 		for _, name := range p.GoFiles {

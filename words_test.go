@@ -65,7 +65,7 @@ func TestCommentsArePlain(t *testing.T) {
 // tables of CONTRIBUTING.md quote them.
 func TestDocumentsArePlain(t *testing.T) {
 	documents := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "bench/README.md",
-		"docs/acp.md", "docs/archive.md", "docs/figures.md", "docs/glossary.md", "docs/library.md", "internal/cli/testdata/docs/intro.md"}
+		"docs/acp.md", "docs/archive.md", "docs/figures.md", "docs/glossary.md", "docs/library.md", "docs/worlds.md", "internal/cli/testdata/docs/intro.md"}
 	for _, name := range documents {
 		eachLine(t, name, func(n int, line string) {
 			if name == "CONTRIBUTING.md" && strings.HasPrefix(line, "|") {

@@ -163,6 +163,7 @@ func sections(which string) ([]section, error) {
 			section{t.Name + "/prompt", on(prompts)})
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
+		section{"discover", discoveries}, section{"keep", keeps},
 		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners}), nil
 }
 

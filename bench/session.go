@@ -21,6 +21,7 @@ type session struct {
 	time   time.Time
 	last   string // the newest record
 	turns  int
+	calls  int          // in the turn so far
 	lines  bytes.Buffer // not yet in the file
 }
 
@@ -77,8 +78,11 @@ func (s *session) say(size int) string { return s.sayOutput(string(prose(s.rand,
 
 // sayOutput is say with the output of the tool call.
 func (s *session) sayOutput(out string) string {
-	s.turns++
-	s.user(string(prose(s.rand, 400)), nil)
+	if s.calls == 0 {
+		s.turns++
+		s.user(string(prose(s.rand, 400)), nil)
+	}
+	s.calls = 0
 	tool := "toolu_" + s.uuid()
 	s.assistant("tool_use", map[string]any{"type": "tool_use", "id": tool, "name": "Bash",
 		"input": map[string]any{"command": "go test ./..."}})

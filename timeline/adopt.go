@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -16,8 +17,9 @@ type Adoption struct {
 	// Name distinguishes the session from an earlier one with the same id, for an agent that
 	// uses an id twice. It is "" for other agents.
 	Name string
-	// Earlier are the session's turns so far, oldest first, as its agent shows them. They
-	// count only for an agent without a transcript; their positions need not be set.
+	// Earlier are the session's turns so far, oldest first, as its agent shows them. If the
+	// session has a transcript that can be read, only their entries count. Their positions need
+	// not be set.
 	Earlier []segno.TranscriptTurn
 }
 
@@ -50,7 +52,7 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 	if w.staged, err = w.batch.Stage(ctx); err != nil {
 		return "", fmt.Errorf("stage snapshot: %w", err)
 	}
-	if got := &w.got; tx.Transcripts[o.Agent] == nil && len(o.Earlier) > 0 {
+	if got := &w.got; got.Position.Leaf == "" && len(o.Earlier) > 0 {
 		w.turn.Prompt = o.Earlier[0].Prompt
 		for _, t := range o.Earlier {
 			t.Position = got.Position
@@ -61,12 +63,28 @@ func (tl *Timeline) AdoptSession(ctx context.Context, o Adoption) (segno.ThreadI
 		if got.Origin == nil {
 			w.turn.Prompt = got.Earlier[0].Prompt
 		}
+		addEntries(got.Earlier, o.Earlier)
 	}
 	begun, err := tx.startThread(ctx, w)
 	if err != nil {
 		return "", fmt.Errorf("start thread: %w", err)
 	}
 	return begun.head.Thread, nil
+}
+
+// addEntries gives turns that were read from a transcript the entries of the turns that the agent
+// showed. Turns are the same if they have the same prompt and order; the newest ones are compared
+// first, because an agent may leave out old ones.
+func addEntries(turns, shown []segno.TranscriptTurn) {
+	words := func(t segno.TranscriptTurn) string { return strings.Join(strings.Fields(t.Prompt), " ") }
+	for i := range slices.Backward(turns) {
+		for j, t := range slices.Backward(shown) {
+			if words(t) == words(turns[i]) {
+				turns[i].Entries, shown = t.Entries, shown[:j]
+				break
+			}
+		}
+	}
 }
 
 // adoptedThread returns the thread that an earlier call made, or "". An adoption may have been

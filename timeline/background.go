@@ -22,8 +22,12 @@ type Task struct {
 // TaskShell is the kind of a command in the background. No event reports its end.
 const TaskShell = "shell"
 
-// NoteTask is the name of the note that a task ended; its ID is the task's.
-const NoteTask = "task"
+// The names of the notes that a task began, if no result of a call shows it, and that it ended.
+// The ID of the note is the task's.
+const (
+	NoteTaskBegin = "task-begin"
+	NoteTask      = "task"
+)
 
 // InBackground reports whether a turn has ended and its tasks continue. Their later changes
 // are added to the turn's checkpoint.
@@ -95,6 +99,9 @@ func startedTasks(entries []segno.Entry) (tasks []Task) {
 				task.Kind = TaskShell
 			}
 			tasks = append(tasks, task)
+		}
+		if e.Kind == segno.EntryNote && e.Name == NoteTaskBegin {
+			tasks = append(tasks, Task{ID: e.ID, Kind: "subagent"})
 		}
 	}
 	return tasks

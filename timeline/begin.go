@@ -48,10 +48,10 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if open, err := tx.joinOpenTurn(ctx, p); open != "" || err != nil {
 		return TurnStart{Key: open}, err
 	}
-	if p.Key == "" {
-		p.Key = segno.TurnKey(segno.NewID())
+	if err := tx.chooseKey(ctx, &p); err != nil {
+		return TurnStart{}, err
 	}
-	overlaps, err := tx.closeStale(ctx, p.Source.Session)
+	overlaps, err := tx.closeStale(ctx, p)
 	if err != nil {
 		return TurnStart{}, err
 	}
@@ -73,6 +73,21 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 		return TurnStart{}, err
 	}
 	return begun, tx.pendingErr
+}
+
+// chooseKey gives a turn a new key if its prompt has none, or has that of a turn that ended. A
+// message that the user queued while the agent's hooks for the end of a turn ran has the id of that
+// turn, and so have all later events of it.
+func (tx *txn) chooseKey(ctx context.Context, p *Prompt) error {
+	if p.Key != "" {
+		done, err := tx.recordedEnd(ctx, OpenTurn{Key: p.Key, Source: p.Source})
+		if done == nil || err != nil {
+			return err
+		}
+		p.Queued = true
+	}
+	p.Key = segno.TurnKey(segno.NewID())
+	return nil
 }
 
 // beginOnThread finds the thread of a turn and brings it up to the present: the session of the
@@ -100,7 +115,7 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	}
 	was := s.at
 	if s.head.Link.Session != turn.Source.Session {
-		if s, err = tx.switchSession(ctx, s, turn.Source); err != nil {
+		if s, err = tx.switchSession(ctx, s, turn.Agent, turn.Source); err != nil {
 			return false, err
 		}
 	} else if s.head.Link.Note != "" && !hasHeardNote(s.at, s.head.Link) {
@@ -157,7 +172,7 @@ func (tx *txn) commitExternal(ctx context.Context, s threadState, snap segno.Sna
 
 // switchSession makes another session of the chain the head session, because the user
 // continued in it. A new line begins where that session ended.
-func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Source) (threadState, error) {
+func (tx *txn) switchSession(ctx context.Context, s threadState, agent string, src segno.Source) (threadState, error) {
 	last, err := tx.endOfSession(ctx, s, src.Session)
 	if err != nil {
 		return s, err
@@ -165,7 +180,7 @@ func (tx *txn) switchSession(ctx context.Context, s threadState, src segno.Sourc
 	head, tree := s.head, s.at.Tree()
 	c := newCommit(head)
 	c.Move = &segno.Move{Head: last.ID, Tip: last.ID}
-	c.Link = &segno.Link{Agent: last.Agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
+	c.Link = &segno.Link{Agent: agent, Session: src.Session, Dir: src.Dir, Path: src.Path, Start: tx.Now(),
 		Reason: string(segno.VerbSwitch), Fidelity: segno.FidelityNative, At: last.ID}
 	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: head.Thread,
 		Verb: segno.VerbSwitch, Args: string(src.Session), Time: tx.Now(),
@@ -233,9 +248,10 @@ func (tx *txn) linksOf(ctx context.Context, head segno.Head, session segno.Sessi
 	return first, newest, nil
 }
 
-// closeStale closes turns of a session, of agents that are gone and those that were
-// interrupted. It reports whether other turns are at work beside the new one.
-func (tx *txn) closeStale(ctx context.Context, session segno.SessionID) (others bool, err error) {
+// closeStale closes earlier turns of a prompt's session, turns of agents that are gone and those
+// that were interrupted. It reports whether other turns are at work beside the new one. A turn that
+// another living process runs in the same session is such a turn: agents do not lock sessions.
+func (tx *txn) closeStale(ctx context.Context, p Prompt) (others bool, err error) {
 	// The end of an interrupted turn separates its changes from those of background tasks.
 	// After it, a background turn may keep the doubtful ones.
 	running := slices.DeleteFunc(slices.Clone(tx.turns), func(t OpenTurn) bool { return t.InBackground() })
@@ -245,7 +261,8 @@ func (tx *txn) closeStale(ctx context.Context, session segno.SessionID) (others 
 		if !open || t.Workspace != tx.Workspace.ID() {
 			continue
 		}
-		over, works := tx.isGone(t) || session != "" && t.Source.Session == session, false
+		isOther := t.PID != 0 && p.PID != 0 && t.PID != p.PID && t.Owner == "" && p.Owner == ""
+		over, works := tx.isGone(t) || p.Source.Session != "" && t.Source.Session == p.Source.Session && !isOther, false
 		switch {
 		case over && t.Ended != "":
 			err = tx.checkBackground(ctx, t, false)
@@ -283,7 +300,7 @@ func (tl *Timeline) CloseAbandonedTurns(ctx context.Context) error {
 		return err
 	}
 	defer tx.unlock()
-	if _, err := tx.closeStale(ctx, ""); err != nil {
+	if _, err := tx.closeStale(ctx, Prompt{}); err != nil {
 		return err
 	}
 	return tx.pendingErr

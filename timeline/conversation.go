@@ -24,11 +24,15 @@ func (tx *txn) moveSession(ctx context.Context, now currentState, moved *MoveRes
 	if err != nil {
 		return err
 	}
-	dir, err := tx.dirBelow(ctx, p.Session.Dir, landing, tx.Workspace.Root(), p.Steps)
+	at, err := tx.positionFor(ctx, now.head, p.Session)
 	if err != nil {
 		return err
 	}
-	link, err := tx.sessionAt(ctx, *p.Session, now.head, dir, string(p.Verb))
+	dir, err := tx.dirBelow(ctx, at.Dir, landing, tx.Workspace.Root(), p.Steps)
+	if err != nil {
+		return err
+	}
+	link, err := tx.sessionAt(ctx, *at, now.head, dir, string(p.Verb))
 	var none noSession
 	if errors.As(err, &none) {
 		moved.Chat = none.Error()
@@ -96,6 +100,10 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 	}
 	objects := tx.Store.Objects()
 	src, err := t.Cut(ctx, p, segno.Target{Session: newSession(), Dir: dir, Yield: yield}, objects)
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, noSession(noCut.Why)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -114,16 +122,22 @@ func (tx *txn) cutSession(ctx context.Context, p segno.Position, dir, reason str
 }
 
 // endsThere returns the session of the thread that still ends at a position, in
-// dir, or nil: the one it was recorded in, the head session, or one cut there.
+// dir, or nil: the one it was recorded in, the head session, or one cut there. A session of
+// another thread does not count: after a fork at its head, both threads would write to it.
 func (tx *txn) endsThere(ctx context.Context, p segno.Position, head segno.Head, dir string) (*segno.Link, error) {
-	links := []segno.Link{{Session: p.Session, Path: p.Path, Dir: p.Dir}}
+	var links []segno.Link
+	isOwn := head.Link.Session == p.Session
 	for l, err := range tx.chain(ctx, head.Thread) {
 		if err != nil {
 			return nil, err
 		}
+		isOwn = isOwn || l.Session == p.Session
 		if l.Position != nil && l.Position.Leaf == p.Leaf {
 			links = append(links, l)
 		}
+	}
+	if isOwn {
+		links = slices.Insert(links, 0, segno.Link{Session: p.Session, Path: p.Path, Dir: p.Dir})
 	}
 	for _, l := range slices.Backward(links) {
 		if l.Dir != dir {
@@ -249,7 +263,7 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		p = l.Position
 	}
 	r, ok := tx.Transcripts[l.Agent].(transcript.Restorer)
-	if !ok || p == nil || p.Session != l.Session || p.Leaf != c.Session.Leaf || p.Log.IsZero() {
+	if !ok || p == nil || p.Session != l.Session || p.Agent == c.Session.Agent && p.Leaf != c.Session.Leaf || p.Log.IsZero() {
 		return nil, nil
 	}
 	dir, err := tx.dirBelow(ctx, l.Dir, c, tx.Workspace.Root(), nil)
@@ -257,12 +271,41 @@ func (tx *txn) restoreHead(ctx context.Context, l segno.Link, c *segno.Checkpoin
 		return nil, err
 	}
 	src, err := r.Restore(ctx, *p, dir, tx.Store.Objects())
+	var noCut *transcript.NoCutError
+	if errors.As(err, &noCut) {
+		return nil, segno.NewError(segno.KindNotFound, "resume", string(l.Session), err)
+	}
 	switch segno.KindOf(err) {
 	case segno.KindConflict, segno.KindInvalid, segno.KindNotFound, segno.KindCorrupt:
 		return nil, nil // a cut under a new id may have another source of the bytes
 	}
 	l.Dir, l.Path, l.Start, l.Reason = src.Dir, src.Path, tx.Now(), "restore"
 	return &l, err
+}
+
+// RestoreSession writes a session of a thread that the agent has deleted back, with the same
+// bytes and under its own id, so that it continues from a checkpoint. It returns nil if the agent
+// still has the session, or if it cannot be restored: the store has no copy that ends there, or the
+// agent has other files of the session's name. When the agent has accepted the session, the caller
+// adds the link to the chain with [Timeline.JoinSession].
+func (tl *Timeline) RestoreSession(ctx context.Context, l segno.Link, at segno.CommitID) (*segno.Link, error) {
+	t := tl.Transcripts[l.Agent]
+	if t == nil {
+		return nil, nil
+	}
+	if _, err := t.Find(ctx, l.Session); segno.KindOf(err) != segno.KindNotFound {
+		return nil, err
+	}
+	tx, err := tl.prepareMove(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.unlock()
+	c, err := tx.checkpoint(ctx, at)
+	if err != nil || c.Session == nil || c.Session.Leaf == "" {
+		return nil, err
+	}
+	return tx.restoreHead(ctx, l, c)
 }
 
 // RebuildSession writes the conversation of a checkpoint into a new session, for an agent
@@ -284,6 +327,9 @@ func (tl *Timeline) RebuildSession(ctx context.Context, at segno.CommitID, dir s
 		return nil, segno.Errorf(segno.KindNotFound, "rebuild session", string(at), "the checkpoint has no transcript")
 	}
 	link, err := tx.cutSession(ctx, *c.Session, dir, "", false)
+	if none := noSession(""); errors.As(err, &none) {
+		return nil, segno.NewError(segno.KindNotFound, "rebuild session", string(at), err)
+	}
 	if link != nil {
 		link.At = c.ID
 	}

@@ -95,6 +95,7 @@ type turnEnd struct {
 	staged  segno.Staged
 	entries []segno.Entry
 	noted   int // entries since the turn began, or since it was ended before
+	unseen  *unseenTurn
 
 	head   segno.Head
 	parent *segno.Checkpoint
@@ -109,7 +110,12 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 		return tx.endBackground(ctx, e, turn)
 	}
 	turn.Source = cmp.Or(e.Source, turn.Source)
-	w := &turnEnd{TurnEnd: e, turn: turn, batch: tx.Store.Objects().Batch()}
+	return tx.record(ctx, &turnEnd{TurnEnd: e, turn: turn})
+}
+
+// record records the end of a turn that is not in the background.
+func (tx *txn) record(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error) {
+	w.batch = tx.Store.Objects().Batch()
 	defer w.batch.Close()
 	if recorded, err := tx.findEarlierEnd(ctx, w); err != nil || recorded {
 		return w.done, err
@@ -126,8 +132,8 @@ func (tx *txn) end(ctx context.Context, e TurnEnd, turn OpenTurn) (*segno.Checkp
 			return nil, err
 		}
 	}
-	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() {
-		return w.done, tx.closeTurn(ctx, turn.Key)
+	if w.isUnchanged() || w.isDuplicateEnd() || w.wasWithdrawn() || w.unseen != nil && w.got.Prompt == "" {
+		return w.done, tx.closeTurn(ctx, w.turn.Key)
 	}
 	if err := tx.resolveParent(ctx, w); err != nil {
 		return nil, err
@@ -227,6 +233,9 @@ func (tx *txn) captureTranscript(ctx context.Context, w *turnEnd) (err error) {
 	}
 	if err := tx.loadTurns(ctx); err != nil { // w.AwaitTranscript may have waited for seconds
 		return err
+	}
+	if w.unseen != nil {
+		return tx.captureUnseen(ctx, w)
 	}
 	w.got, err = tx.capture(ctx, w.turn, w.prev, w.batch)
 	return err
@@ -344,11 +353,11 @@ func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
 }
 
-// isShell reports whether a tool runs commands: by the names that Claude Code and
-// Codex give it, or by the kind that the Agent Client Protocol does.
+// isShell reports whether a tool runs commands: by the names that Claude Code, Codex, Gemini
+// CLI and OpenCode give it, or by the kind that the Agent Client Protocol does.
 func isShell(tool string) bool {
 	switch tool {
-	case "Bash", "exec_command", "shell", "execute":
+	case "Bash", "exec_command", "run_shell_command", "bash", "shell", "execute":
 		return true
 	}
 	return false

@@ -3,6 +3,7 @@ package timeline
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -66,28 +67,19 @@ type keeping struct {
 	last   *segno.Checkpoint // the checkpoint with prev, or nil
 	origin *segno.Checkpoint // of a fork: the checkpoint it begins at
 	got    segno.Captured
-	staged segno.Staged
-	out    Kept
+	asked  []string // the records of which the capture asked whether they are known
+	// commits store what is new of the session, oldest first.
+	commits []segno.Commit
+	out     Kept
+	err     error // why it could not be kept
 }
 
 func (tx *txn) keep(ctx context.Context, r KeepRequest) (Kept, error) {
-	k := &keeping{KeepRequest: r}
-	err := tx.findKept(ctx, k)
-	if err == nil {
-		err = tx.captureKept(ctx, k)
-	}
+	done, err := tx.keepGroup(ctx, []KeepRequest{r})
 	if err != nil {
-		return k.out, err
+		return Kept{}, err
 	}
-	// A hook opens a turn before the agent writes the prompt. If the capture has the prompt, the
-	// turn is in the spool by now.
-	if err := tx.loadTurns(ctx); err != nil {
-		return k.out, err
-	}
-	if slices.ContainsFunc(tx.turns, func(t OpenTurn) bool { return t.Source.Session == r.Source.Session && t.Ended == "" }) {
-		return Kept{Thread: k.thread, IsOpen: true}, nil
-	}
-	return k.out, tx.commitKept(ctx, k)
+	return done[0].out, done[0].err
 }
 
 // findKept finds the thread of the session, and what is kept of it.
@@ -125,28 +117,58 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 }
 
 // captureKept captures the new bytes of the session. The session may be a fork of a known one. Its
-// log then derives from that of the known one, for which the session is read a second time.
-func (tx *txn) captureKept(ctx context.Context, k *keeping) error {
-	for {
-		batch := tx.Store.Objects().Batch()
-		err := tx.captureInto(ctx, k, batch)
-		if err == nil && k.thread == "" && k.origin == nil && k.got.Origin != nil {
-			if k.origin, err = tx.turnAt(ctx, k.got.Origin.Leaf, func(c *segno.Checkpoint) bool { return c.Session.Log != (segno.Hash{}) }); k.origin != nil && err == nil {
-				batch.Close()
-				continue
+// log then derives from that of the known one.
+func (tx *txn) captureKept(ctx context.Context, k *keeping, g *keepGroup) error {
+	in := &forkBatch{Batch: g.batch, stop: k.thread == ""}
+	known := func(leaf string) bool {
+		k.asked = append(k.asked, leaf)
+		if g.hasLeaf(leaf) {
+			in.err = errForkInGroup
+			return true
+		}
+		isKnown := g.isKnown(ctx, tx, leaf)
+		if isKnown && in.stop {
+			in.err = cmp.Or(in.err, errFork)
+		}
+		return isKnown
+	}
+	err := tx.captureInto(ctx, k, in, known)
+	if err == nil {
+		err = in.err
+	}
+	if errors.Is(err, errFork) {
+		if origin := k.got.Origin; origin != nil {
+			if k.origin, err = tx.turnAt(ctx, origin.Leaf, func(c *segno.Checkpoint) bool { return c.Session.Log != (segno.Hash{}) }); err != nil {
+				return err
 			}
 		}
-		if err == nil && !k.isUnchanged() {
-			k.staged, err = batch.Stage(ctx)
-		}
-		if closeErr := batch.Close(); err == nil {
-			err = closeErr
-		}
-		return err
+		in.err, in.stop = nil, false
+		err = tx.captureInto(ctx, k, in, known)
 	}
+	return err
 }
 
-func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch) (err error) {
+// forkBatch returns an error instead of storing an object of a session that turns out to be a fork,
+// because its objects depend on those of the other session.
+type forkBatch struct {
+	segno.Batch
+	stop bool  // the session may be a fork
+	err  error // it is one
+}
+
+var (
+	errFork        = errors.New("the session is a fork of a known one")
+	errForkInGroup = errors.New("the session is a fork of one that is not committed yet")
+)
+
+func (b *forkBatch) Put(ctx context.Context, data []byte) (segno.Hash, error) {
+	if b.err != nil {
+		return segno.Hash{}, b.err
+	}
+	return b.Batch.Put(ctx, data)
+}
+
+func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch, known func(string) bool) (err error) {
 	t := tx.Transcripts[k.Agent]
 	if t == nil {
 		return segno.Errorf(segno.KindNotFound, opKeep, k.Agent, "no transcripts of that agent can be read here")
@@ -156,9 +178,9 @@ func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch) (
 		if k.origin != nil {
 			of = k.origin.Session
 		}
-		k.got, err = all.CaptureTurns(ctx, k.Source, k.prev, of, tx.Store.Objects(), batch, tx.isKnownLeaf(ctx))
+		k.got, err = all.CaptureTurns(ctx, k.Source, k.prev, of, tx.Store.Objects(), batch, known)
 	} else {
-		k.got, err = t.Capture(ctx, k.Source, k.prev, batch, tx.isKnownLeaf(ctx))
+		k.got, err = t.Capture(ctx, k.Source, k.prev, batch, known)
 	}
 	k.out.Damage, k.out.At = k.got.Damage, &k.got.Position
 	if err == nil && k.got.Position.Leaf == "" {
@@ -182,88 +204,51 @@ func (k *keeping) turns() []segno.TranscriptTurn {
 	return out
 }
 
-// commitKept commits the new turns. Each commit can be repeated: if the process ends between two of
-// them, the next call makes the rest.
-func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
-	if k.isUnchanged() {
+// planKept sets the commits of the new turns. Each can be repeated: if the process ends between two
+// of them, the next call makes the rest. thread is the id of a new thread.
+func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) (err error) {
+	if k.commits = nil; k.isUnchanged() {
 		return nil
 	}
 	k.out.Bytes = max(0, k.got.Position.Offset-offsetOf(k.prev))
-	s, err := tx.keptThread(ctx, k)
-	if err != nil {
+	var s threadState
+	if k.thread == "" {
+		base := tx.keptBase(k, thread)
+		k.commits = append(k.commits, base)
+		s = threadState{headAfter(&base, segno.Head{}), checkpointOf(&base)}
+	} else if s, err = tx.threadState(ctx, k.thread); err != nil {
 		return err
 	}
 	k.out.Thread = s.head.Thread
-	if err := tx.keepStaged(ctx, k.staged); err != nil {
-		return fmt.Errorf("store session: %w", err)
-	}
 	turns := k.turns()
 	if len(turns) == 0 && k.last != nil {
-		return tx.amendKept(ctx, k, s)
+		return tx.planAmendment(ctx, k, s)
 	}
 	parent, err := tx.keptParent(ctx, k, s)
 	if err != nil {
 		return err
 	}
-	var commits []segno.Commit
-	head := s.head
+	head, before := s.head, len(k.commits)
 	for _, t := range turns {
-		recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf)
-		if err != nil {
-			return err
-		}
-		if recorded != nil {
-			parent = recorded
-			continue
+		if k.thread != "" { // an interrupted call may have recorded the turn
+			recorded, err := tx.turnIn(ctx, head.Thread, t.Position.Leaf)
+			if err != nil {
+				return err
+			}
+			if recorded != nil {
+				parent = recorded
+				continue
+			}
 		}
 		c := tx.keptTurn(k, t, head, parent)
-		commits, head, parent = append(commits, c), headAfter(&c, head), checkpointOf(&c)
+		k.commits, head, parent = append(k.commits, c), headAfter(&c, head), checkpointOf(&c)
 	}
-	k.out.Turns = len(commits)
-	for batch := range slices.Chunk(commits, maxTogether) {
-		if err := tx.commitTogether(ctx, batch); err != nil {
-			return fmt.Errorf("record turns: %w", err)
-		}
-	}
+	k.out.Turns = len(k.commits) - before
 	return nil
 }
 
-// maxTogether is how many turns are committed at once. Hooks wait for the store meanwhile.
-const maxTogether = 64
-
-// commitTogether makes commits durable at once if the store can and no other writer moved the head,
-// else one after the other.
-func (tx *txn) commitTogether(ctx context.Context, commits []segno.Commit) error {
-	if many, ok := tx.Store.(manyCommitter); ok && len(commits) > 1 {
-		_, err := many.CommitAll(ctx, commits)
-		switch segno.KindOf(err) {
-		case segno.KindConflict, segno.KindFenced:
-		default:
-			return err
-		}
-	}
-	for _, c := range commits {
-		if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keptThread returns the thread of the session, and makes it if there is none.
-func (tx *txn) keptThread(ctx context.Context, k *keeping) (threadState, error) {
-	if k.thread != "" {
-		return tx.threadState(ctx, k.thread)
-	}
-	s, err := tx.createKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, ""))
-	if segno.KindOf(err) == segno.KindNotFound { // the user deleted that thread, and the store keeps its id
-		s, err = tx.createKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, segno.NewID()))
-	}
-	return s, err
-}
-
-// createKept commits the base of a new thread. A fork without a turn of its own has its position there.
-func (tx *txn) createKept(ctx context.Context, k *keeping, id segno.ThreadID) (threadState, error) {
+// keptBase returns the base of a new thread. A fork without a turn of its own has its position there.
+func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 	turns := k.turns()
 	at := segno.Position{Agent: k.Agent, Session: k.Source.Session, Dir: k.got.Position.Dir, Path: k.Source.Path}
 	if len(turns) == 0 {
@@ -273,7 +258,7 @@ func (tx *txn) createKept(ctx context.Context, k *keeping, id segno.ThreadID) (t
 	if len(turns) > 0 {
 		title = turns[0].Prompt
 	}
-	c := segno.Commit{ID: baseID(id), Thread: id, Staged: k.staged,
+	c := segno.Commit{ID: baseID(id), Thread: id,
 		Create:     &segno.Thread{ID: id, Created: tx.Now(), Title: Title(title), Agent: k.Agent, Workspace: k.Workspace},
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Time: tx.Now(), Agent: k.Agent, Session: &at},
 		Link: &segno.Link{Agent: k.Agent, Session: k.Source.Session, Dir: k.got.Position.Dir, Path: k.Source.Path,
@@ -282,12 +267,7 @@ func (tx *txn) createKept(ctx context.Context, k *keeping, id segno.ThreadID) (t
 		c.Parent, c.Create.Parent, c.Link.At = k.origin.ID, k.origin.ID, k.origin.ID
 		c.Checkpoint.Turn, c.Link.Reason = k.origin.Turn, string(segno.VerbFork)
 	}
-	k.staged = segno.Staged{}
-	_, err := tx.commitRetryingCAS(ctx, c)
-	if err != nil {
-		return threadState{}, fmt.Errorf("start thread: %w", err)
-	}
-	return tx.threadState(ctx, id)
+	return c
 }
 
 // keptParent returns the checkpoint that the first new turn follows: the one at the record before
@@ -323,8 +303,8 @@ func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, par
 	return c
 }
 
-// amendKept records that the newest kept turn has gone on since.
-func (tx *txn) amendKept(ctx context.Context, k *keeping, s threadState) error {
+// planAmendment sets the commit which records that the newest kept turn has gone on since.
+func (tx *txn) planAmendment(ctx context.Context, k *keeping, s threadState) error {
 	cp := *k.last
 	cp.Amends, cp.Session, cp.ID = k.last.ID, &k.got.Position, ""
 	entries, err := tx.commitEntries(ctx, k.last.ID)
@@ -336,17 +316,6 @@ func (tx *txn) amendKept(ctx context.Context, k *keeping, s threadState) error {
 	if s.head.Head != k.last.ID {
 		c.Move = &segno.Move{Head: s.head.Head, Tip: s.head.Tip}
 	}
-	if _, err = tx.commitRetryingCAS(ctx, c); err != nil {
-		return fmt.Errorf("amend turn: %w", err)
-	}
+	k.commits = append(k.commits, c)
 	return nil
-}
-
-// manyCommitter is the ability of a [segno.Store] to make several commits durable at once, at
-// the cost of one.
-type manyCommitter interface {
-	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns
-	// the head after the last one. Other writers wait meanwhile, so a caller passes no more than
-	// a hundred.
-	CommitAll(ctx context.Context, commits []segno.Commit) (segno.Head, error)
 }

@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -98,11 +99,28 @@ func (tx *txn) followRewindToStart(ctx context.Context, w *turnEnd) error {
 		}
 		return err
 	}
+	if at, err := tx.continuedFrom(ctx, began); err != nil || at != nil {
+		w.parent = cmp.Or(at, w.parent)
+		return err
+	}
 	line, err := tx.line(ctx, w.parent.ID)
 	if err == nil {
 		w.parent = line[len(line)-1]
 	}
 	return err
+}
+
+// continuedFrom returns the checkpoint of another agent at which a session was written, nil if it was
+// not. The records before that are segno's, so a prompt that follows one of them follows no known turn.
+func (tx *txn) continuedFrom(ctx context.Context, began *segno.Link) (*segno.Checkpoint, error) {
+	if began == nil || began.Position == nil || began.At == "" {
+		return nil, nil
+	}
+	at, err := tx.checkpoint(ctx, began.At)
+	if err != nil || at.Session != nil && at.Session.Agent == began.Agent {
+		return nil, err
+	}
+	return at, nil
 }
 
 // commitChangesBeforeTurn commits the changes that were made before the turn: an external

@@ -39,7 +39,7 @@ func (tl *Timeline) MoveSession(ctx context.Context, r KeepRequest, dir string) 
 		return m, err
 	}
 	defer tx.unlock()
-	if err := tx.checkIdle(ctx, r); err != nil {
+	if err := tx.checkIdle(ctx, opMoveSession, r); err != nil {
 		return m, err
 	}
 	t := tx.Transcripts[r.Agent]
@@ -108,14 +108,14 @@ func (tx *txn) cutTo(ctx context.Context, r KeepRequest, dir string) (to segno.S
 }
 
 // checkIdle returns [segno.KindRefused] if a process has a session open or a turn of it is open.
-func (tx *txn) checkIdle(ctx context.Context, r KeepRequest) error {
+func (tx *txn) checkIdle(ctx context.Context, op string, r KeepRequest) error {
 	session := r.Source.Session
 	if d, ok := tx.Transcripts[r.Agent].(transcript.Discovery); ok {
 		switch pid := d.Running(ctx)[session]; {
 		case pid > 0:
-			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "process %d has the session open", pid).WithHint("end it first")
+			return segno.Errorf(segno.KindRefused, op, string(session), "process %d has the session open", pid).WithHint("end it first")
 		case pid < 0:
-			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "a process has the session open").WithHint("end it first")
+			return segno.Errorf(segno.KindRefused, op, string(session), "a process has the session open").WithHint("end it first")
 		}
 	}
 	if err := tx.loadTurns(ctx); err != nil {
@@ -123,7 +123,7 @@ func (tx *txn) checkIdle(ctx context.Context, r KeepRequest) error {
 	}
 	for _, t := range tx.turns {
 		if t.Source.Session == session && t.Ended == "" && !tx.isGone(t) {
-			return segno.Errorf(segno.KindRefused, opMoveSession, string(session), "a turn of it is open").WithHint("wait until the turn ends")
+			return segno.Errorf(segno.KindRefused, op, string(session), "a turn of it is open").WithHint("wait until the turn ends")
 		}
 	}
 	return nil
@@ -200,7 +200,7 @@ func (tl *Timeline) RemoveMoved(ctx context.Context, agent string, session segno
 		return nil, nil
 	}
 	thread, err := tx.threadOf(ctx, session)
-	if err != nil || thread == "" || tx.checkIdle(ctx, KeepRequest{Agent: agent, Source: segno.Source{Session: session}}) != nil {
+	if err != nil || thread == "" || tx.checkIdle(ctx, opMoveSession, KeepRequest{Agent: agent, Source: segno.Source{Session: session}}) != nil {
 		return nil, err
 	}
 	var to string

@@ -87,6 +87,7 @@ type OpenTurn struct {
 	Also  []segno.TurnKey `json:"also,omitempty"`
 	Noted int             `json:"noted,omitempty"`
 	// Queued is set if the turn's prompt waited in the agent's queue when the turn before
-	// ended. The agent begins it without an event and gives its id with the next one.
+	// ended. The events of the turn do not have its key: they have the key of the turn before,
+	// or one that the agent chooses later.
 	Queued bool `json:"queued,omitempty"`
 }

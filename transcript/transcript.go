@@ -11,6 +11,13 @@ import (
 	"github.com/dalsegno/segno"
 )
 
+// DirRetention is the ability of a [Discovery] whose retention depends on settings in the directory of
+// a session.
+type DirRetention interface {
+	// RetentionIn is Retention for an agent that runs in dir.
+	RetentionIn(dir string) (age time.Duration, ok bool)
+}
+
 // SessionFile is a session on the disk, as the directory that has it shows it.
 type SessionFile struct {
 	Session  segno.SessionID
@@ -31,7 +38,8 @@ type SessionHeader struct {
 
 // Discovery is the ability of a [segno.Transcript] to list the sessions on this machine.
 type Discovery interface {
-	// Sessions yields the agent's sessions in no order, without opening a file. A session
+	// Sessions yields the agent's sessions in no order, without opening a file whose name has
+	// the session's id. A session
 	// that cannot be one of the agent's (a FIFO, a link that leads out of the agent's
 	// directory) or that cannot be read is yielded as an [segno.Error] that names it, and the list goes on.
 	Sessions(ctx context.Context) iter.Seq2[SessionFile, error]
@@ -61,3 +69,9 @@ type TurnCapturer interface {
 	// refer to the log of of, which is in o, as that of CaptureCut.
 	CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error)
 }
+
+// NoCutError is the error of a Cut or a Restore if the sessions of the agent cannot be written on
+// this machine. A move then leaves the conversation where it is and shows the reason.
+type NoCutError struct{ Why string }
+
+func (e *NoCutError) Error() string { return e.Why }

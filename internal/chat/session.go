@@ -85,12 +85,36 @@ func Describe(ctx context.Context, store segno.Store, t *segno.Thread) (Session,
 	return s, nil
 }
 
+// OtherAgent returns the agent that has the conversation of a checkpoint in its own session, "" if the
+// conversation is in the thread. A thread has both if it was continued in another agent.
+func OtherAgent(ctx context.Context, store segno.Store, at segno.CommitID) (string, error) {
+	for n, err := range segno.Ancestors(ctx, store, at, segno.Window{}) {
+		if err != nil {
+			return "", err
+		}
+		if c := n.Checkpoint; c != nil {
+			if c.Session == nil || c.Session.Agent == Name {
+				return "", nil
+			}
+			return c.Session.Agent, nil
+		}
+	}
+	return "", nil
+}
+
 // Client reports whether a thread belongs to an ACP client: the proxy recorded its turns, and
 // the conversation is not in the thread.
 func Client(ctx context.Context, store segno.Store, thread segno.ThreadID) (bool, error) {
 	head, err := store.Head(ctx, thread)
-	if err != nil || head.Link.Session != "" {
-		return err == nil, err
+	if err != nil {
+		return false, err
+	}
+	if head.Link.Session != "" {
+		if head.Link.Agent == Name {
+			return true, nil
+		}
+		agent, err := OtherAgent(ctx, store, head.Head)
+		return agent != "", err
 	}
 	for cp, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
 		return err == nil && cp.Session != nil, err
@@ -148,8 +172,7 @@ func (c *Chat) load(ctx context.Context, name string) error {
 	if client, err := Client(ctx, c.Store, t.ID); err != nil {
 		return err
 	} else if client {
-		return segno.Errorf(segno.KindRefused, "open session", name, "the conversation belongs to an ACP client").
-			WithHint("continue it in that client, or choose another name")
+		return c.errOtherAgent(ctx, t.ID)
 	}
 	if !c.isHere(t) {
 		return c.errOtherDirectory(ctx, t)
@@ -196,6 +219,24 @@ func (c *Chat) thread(ctx context.Context, name string) (*segno.Thread, error) {
 
 func noSession(name string) error {
 	return segno.Errorf(segno.KindNotFound, "open session", name, "the session does not exist").WithHint("start it with a prompt")
+}
+
+// errOtherAgent returns the error for a thread whose conversation at its head is not in the thread.
+func (c *Chat) errOtherAgent(ctx context.Context, thread segno.ThreadID) error {
+	head, err := c.Store.Head(ctx, thread)
+	if err != nil {
+		return err
+	}
+	agent, err := OtherAgent(ctx, c.Store, head.Head)
+	if err != nil {
+		return err
+	}
+	if agent != "" {
+		return segno.Errorf(segno.KindRefused, "open session", string(thread), "at its head the conversation is of %s", agent).
+			WithHint("run 'segno resume', or go back with 'segno op undo'")
+	}
+	return segno.Errorf(segno.KindRefused, "open session", string(thread), "the conversation belongs to an ACP client").
+		WithHint("continue it in that client, or choose another name")
 }
 
 func (c *Chat) errOtherDirectory(ctx context.Context, t *segno.Thread) error {

@@ -34,8 +34,8 @@ shows how for each editor.`,
 			if err != nil {
 				return err
 			}
-			place.Codex = ""               // the proxy moves a conversation of Codex by what it recorded itself
-			signal.Ignore(syscall.SIGPIPE) // segno must outlive a client that exits first, to end the agent
+			place.Gemini, place.OpenCodeData = "", "" // their cuts are proven without the proxy only
+			signal.Ignore(syscall.SIGPIPE)            // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
 				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})
 		},

@@ -112,9 +112,10 @@ func (a *app) addVerbs(root *cobra.Command) {
 		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox()}},
 		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
 		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
-		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession()}},
+		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession(), a.heal()}},
 		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.pack(), a.unpack(), a.inspect(), a.verify()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
+		{"world", "Let agents live in a world:", []*cobra.Command{a.world()}},
 		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -75,6 +75,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 		}
 	}
 	fires := res.probeHooks(ctx, place, a.Environ())
+	res.Others = slices.DeleteFunc(res.Others, res.hasHooks)
 	res.readSpool(ctx, place)
 	res.Healthy = res.isHealthy(fires)
 	if err := a.print(res, func(p *printer) { a.writeDoctor(p, res) }); err != nil {
@@ -117,6 +118,11 @@ func (r *doctorResult) isHealthy(fires bool) bool {
 	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
 	recordsTurns := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
 	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0
+}
+
+// hasHooks reports whether hooks of an agent are installed.
+func (r *doctorResult) hasHooks(agent string) bool {
+	return slices.ContainsFunc(r.Hooks, func(p hook.Probe) bool { return p.Agent == agent && p.Command != nil })
 }
 
 // readStore reads the root of the directory and the agents that record turns without hooks.

@@ -25,18 +25,21 @@ snapshot of this directory. By default it edits the user's settings, so that eve
 session of the agent is recorded in every directory; --project limits that to this
 directory. It prints the name of the edited file, keeps a backup, and lists the paths that
 segno protects here, which it neither stores nor changes. 'segno disable AGENT' removes
-the hooks. AGENT is claude or codex.
+the hooks. AGENT is claude, codex, gemini or opencode. OpenCode has no hooks for commands: it gets
+a plugin file, and its settings stay as they are.
 
 Codex runs new hooks only after you reviewed them: start codex and trust them there. segno
-never does that for you; 'segno doctor' shows what is missing.
+never does that for you; 'segno doctor' shows what is missing. Until then, and in versions
+without hooks, Codex notifies segno of the end of each turn, by the setting notify in
+config.toml. A command that you have there is run as before.
 
 A directory that another user owns is not recorded, just as git refuses it without
 safe.directory: its files could mislead you. --trust accepts its owner.`,
-		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex",
+		Example: "  segno enable claude\n  segno enable claude --project\n  segno enable codex\n  segno enable opencode",
 		Args:    agentArg, ValidArgs: hook.Agents(),
 		RunE: func(c *cobra.Command, args []string) error { return a.runEnable(c.Context(), args[0], project, trust) },
 	}
-	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json)")
+	c.Flags().BoolVar(&project, "project", false, "in this project only (.claude/settings.local.json, .codex/hooks.json, .gemini/settings.json, .opencode/plugins/segno.js)")
 	c.Flags().BoolVar(&trust, "trust", false, "record this directory although another user owns it")
 	a.writeFlags(c)
 	return c
@@ -47,7 +50,8 @@ func (a *app) disable() *cobra.Command {
 	c := &cobra.Command{
 		Use: "disable AGENT", Short: "stop recording an agent's turns",
 		Long: `Removes segno's hooks from the agent's settings. If the file was not edited since 'segno
-enable', it becomes byte for byte what it was before. Recorded turns stay.`,
+enable', it becomes byte for byte what it was before. The setting notify of Codex becomes
+what it was before. Recorded turns stay.`,
 		Example: "  segno disable claude\n  segno disable codex",
 		Args:    agentArg, ValidArgs: hook.Agents(),
 		RunE: func(c *cobra.Command, args []string) error { return a.runDisable(args[0], project) },
@@ -91,14 +95,33 @@ type enableResult struct {
 	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
 	DryRun    bool            `json:"dry_run,omitempty"`
 
+	// Notify is the agent's other settings file, with the command for the end of a turn.
+	Notify *notifyResult `json:"notify,omitempty"`
+
 	FileBytes   []byte `json:"file_bytes,omitempty"`
 	BackupBytes []byte `json:"backup_bytes,omitempty"`
 	DirBytes    []byte `json:"dir_bytes,omitempty"`
 }
 
+// notifyResult is the edit of the file with the command for the end of a turn.
+type notifyResult struct {
+	File    string `json:"file"`
+	Backup  string `json:"backup"`
+	Changed bool   `json:"changed"`
+	Exact   bool   `json:"exact,omitempty"`
+
+	FileBytes   []byte `json:"file_bytes,omitempty"`
+	BackupBytes []byte `json:"backup_bytes,omitempty"`
+}
+
 func (a *app) newEnableResult(agent string, edit hook.Edit) enableResult {
-	return enableResult{Agent: agent, File: edit.File, Backup: edit.Backup, Changed: edit.Changed(), Exact: edit.Exact, DryRun: a.dryRun,
+	res := enableResult{Agent: agent, File: edit.File, Backup: edit.Backup, Changed: edit.ChangesFile(), Exact: edit.Exact, DryRun: a.dryRun,
 		FileBytes: segno.PathBytes(edit.File), BackupBytes: segno.PathBytes(edit.Backup)}
+	if n := edit.Notify; n != nil {
+		res.Notify = &notifyResult{File: n.File, Backup: n.Backup, Changed: n.Changed(), Exact: n.Exact,
+			FileBytes: segno.PathBytes(n.File), BackupBytes: segno.PathBytes(n.Backup)}
+	}
+	return res
 }
 
 // protectedItem is one path that segno does not store.
@@ -129,10 +152,18 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) 
 			} else {
 				p.linef("%s has segno's hooks already", inline(res.File))
 			}
+			if n := res.Notify; n != nil && n.Changed {
+				p.linef("would edit %s (backup in %s)", inline(n.File), inline(n.Backup))
+			}
 		})
 	}
 	if edit.Changed() {
-		a.notef("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
+		if res.Changed {
+			a.notef("editing %s; a backup is in %s", inline(edit.File), inline(edit.Backup))
+		}
+		if n := res.Notify; n != nil && n.Changed {
+			a.notef("editing %s; a backup is in %s", inline(n.File), inline(n.Backup))
+		}
 		if err := edit.Apply(place, true); err != nil {
 			return segno.NewError(segno.KindIO, "enable "+agent, edit.File, err)
 		}
@@ -175,6 +206,9 @@ func writeEnabled(p *printer, res enableResult) {
 	}
 	if res.Agent == codex.Agent {
 		p.linef("codex runs these hooks only once you trust them: start it, review them when it asks, or type /hooks")
+	}
+	if n := res.Notify; n != nil {
+		p.linef("until then only the ends of turns are recorded, by the setting notify in %s", inline(n.File))
 	}
 	p.linef("start %s as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run", res.Agent)
 }
@@ -254,15 +288,23 @@ func (a *app) runDisable(agent string, project bool) error {
 		}
 	}
 	return a.print(res, func(p *printer) {
-		what := "has no hooks of segno"
-		switch {
-		case a.dryRun && res.Changed:
-			what = "would no longer have segno's hooks"
-		case res.Changed && res.Exact:
-			what = "is byte for byte the same as before 'segno enable'"
-		case res.Changed:
-			what = "no longer has segno's hooks; other edits are kept"
+		p.linef("%s %s", inline(res.File), a.disabled(res.Changed, res.Exact, "has no hooks of segno", "hooks"))
+		if n := res.Notify; n != nil && n.Changed {
+			p.linef("%s %s", inline(n.File), a.disabled(n.Changed, n.Exact, "", "command"))
 		}
-		p.linef("%s %s", inline(res.File), what)
 	})
+}
+
+// disabled returns what disable did with a file that had something of segno. none is for a file that
+// had nothing of it.
+func (a *app) disabled(changed, exact bool, none, what string) string {
+	switch {
+	case a.dryRun && changed:
+		return "would no longer have segno's " + what
+	case changed && exact:
+		return "is byte for byte the same as before 'segno enable'"
+	case changed:
+		return "no longer has segno's " + what + "; other edits are kept"
+	}
+	return none
 }

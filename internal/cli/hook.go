@@ -32,25 +32,40 @@ are in the store's hook.log, which 'segno doctor' shows.`,
 // runHook handles one event of an agent, or nothing if the agent is not known. It reports no error: the hook's package writes failures
 // to the log of the store.
 func (a *app) runHook(ctx context.Context, agent string) {
-	place, err := local.FindPlace(a.Getenv, a.store)
-	if err != nil {
-		return // there is no log to write the error to
+	if e, err := a.hookEvent(ctx); err == nil { // else there is no log to write the error to
+		hook.Run(ctx, agent, e)
 	}
-	hook.Run(ctx, agent, hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
+}
+
+func (a *app) hookEvent(ctx context.Context) (hook.Event, error) {
+	place, err := local.FindPlace(a.Getenv, a.store)
+	return hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
 		Getenv: a.Getenv, PID: os.Getpid(), Exit: func() { os.Exit(exitOK) },
-		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }})
+		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }}, err
 }
 
 // quickHook runs a hook registered by enable without building the whole command:
 // an agent waits for it at every tool call.
 func (a *app) quickHook(ctx context.Context, args []string) bool {
-	if len(args) == 4 && args[0] == "--store" {
-		a.store, args = args[1], args[2:]
+	store := ""
+	if len(args) > 3 && args[0] == "--store" {
+		store, args = args[1], args[2:]
 	}
-	if len(args) != 2 || args[0] != "hook" || !slices.Contains(hook.Agents(), args[1]) {
+	if len(args) < 2 || args[0] != "hook" {
 		return false
 	}
-	a.runHook(ctx, args[1])
+	switch {
+	case len(args) == 2 && slices.Contains(hook.Agents(), args[1]):
+		a.store = store
+		a.runHook(ctx, args[1])
+	case args[1] == hook.NotifyArg:
+		a.store = store
+		if e, err := a.hookEvent(ctx); err == nil {
+			hook.Notify(ctx, args[2:], e)
+		}
+	default:
+		return false
+	}
 	return true
 }
 

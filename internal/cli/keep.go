@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 func (a *app) keep() *cobra.Command {
@@ -63,24 +65,37 @@ func (a *app) runKeep(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	details, err := store.Place().Details(ctx, store, found)
-	if err != nil {
-		return err
-	}
 	res := keepResult{Kept: []keptItem{}, Failed: []string{}}
 	for _, err := range skipped {
 		if segno.KindOf(err) != segno.KindInvalid { // such a file is no session
 			res.Failed = append(res.Failed, err.Error())
 		}
 	}
-	for _, s := range slices.Backward(details) { // the source of a fork is older
-		err := a.keepOne(ctx, store, s, &res)
-		if err != nil && (len(names) == 1 || ctx.Err() != nil) {
+	if len(names) == 0 {
+		before := len(found)
+		if found, err = store.ChangedSessions(ctx, found); err != nil {
 			return err
 		}
-		if err != nil {
-			res.Failed = append(res.Failed, err.Error())
-		}
+		res.Unchanged = before - len(found)
+	}
+	details, err := store.Place().BriefDetails(ctx, store, found)
+	if err != nil {
+		return err
+	}
+	if len(names) == 1 && len(details) == 1 && details[0].Err != nil {
+		return details[0].Err
+	}
+	requests := res.requests(ctx, store, details)
+	var failed error
+	err = store.SessionTimeline().KeepSessions(ctx, requests, func(r timeline.KeepRequest, k timeline.Kept, err error) {
+		failed = cmp.Or(err, failed)
+		res.add(r, k, err)
+	})
+	if len(names) == 1 && len(res.Failed) > 0 {
+		err = cmp.Or(err, failed)
+	}
+	if err != nil {
+		return err
 	}
 	if len(names) == 1 && res.Empty == 1 {
 		return segno.Errorf(segno.KindNotFound, "keep session", names[0], "it has no conversation")
@@ -116,38 +131,44 @@ func (a *app) sessionsToKeep(ctx context.Context, store *local.Store, names []st
 	return found, nil, nil
 }
 
-// keepOne keeps one session and adds it to the result.
-func (a *app) keepOne(ctx context.Context, store *local.Store, s local.SessionDetail, res *keepResult) error {
-	switch {
-	case s.Err != nil:
-		return s.Err
-	case s.End == 0:
-		res.Empty++
-		return nil
-	case s.Kept:
-		res.Unchanged++
-		return nil
+// requests returns the sessions that have something new, and counts the others.
+func (res *keepResult) requests(ctx context.Context, store *local.Store, details []local.SessionDetail) (out []timeline.KeepRequest) {
+	for _, s := range slices.Backward(details) { // the source of a fork is older
+		switch {
+		case s.Err != nil:
+			res.Failed = append(res.Failed, s.Err.Error())
+		case s.End == 0:
+			res.Empty++
+		case s.Kept:
+			res.Unchanged++
+		default:
+			out = append(out, keepRequest(ctx, store, s))
+		}
 	}
-	k, err := store.SessionTimeline().KeepSession(ctx, keepRequest(ctx, store, s))
+	return out
+}
+
+// add adds the result of one session.
+func (res *keepResult) add(r timeline.KeepRequest, k timeline.Kept, err error) {
 	switch {
 	case segno.KindOf(err) == segno.KindNotFound && err != nil:
 		res.Empty++ // it has no conversation, or the agent has deleted it meanwhile
-		return nil
+		return
 	case err != nil:
-		return err
+		res.Failed = append(res.Failed, err.Error())
+		return
 	case k.IsOpen:
 		res.Open++
-		return nil
+		return
 	case k.Bytes == 0 && k.Turns == 0:
 		res.Unchanged++
-		return nil
+		return
 	}
-	item := keptItem{Agent: s.Agent, Session: s.Session, Thread: k.Thread, Turns: k.Turns, Bytes: k.Bytes, Notes: []string{}}
+	item := keptItem{Agent: r.Agent, Session: r.Source.Session, Thread: k.Thread, Turns: k.Turns, Bytes: k.Bytes, Notes: []string{}}
 	for _, d := range k.Damage {
 		item.Notes = append(item.Notes, damageText(d))
 	}
 	res.Kept = append(res.Kept, item)
-	return nil
 }
 
 // damageText describes the lines of a session that keep could not store.
@@ -155,7 +176,7 @@ func damageText(d segno.Damage) string {
 	if d.Line == 0 {
 		return d.Why
 	}
-	return fmt.Sprintf("line %d is damaged: %s", d.Line, d.Why)
+	return fmt.Sprintf("line %d is damaged: %s; 'segno heal' repairs a copy of the session", d.Line, d.Why)
 }
 
 func (a *app) writeKept(p *printer, res keepResult) {

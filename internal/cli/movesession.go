@@ -110,15 +110,17 @@ func (a *app) writeMovedSession(p *printer, res moveSessionResult, m timeline.Mo
 // resumeSession prints the command that continues a session of an agent, and on a terminal runs it:
 // in the directory of -C, else where the session ran, else here.
 func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.FoundSession, printOnly bool) error {
+	s, err := a.withoutDamage(ctx, store, s)
+	if err != nil {
+		return err
+	}
 	d, err := a.detail(ctx, store, s)
 	if err != nil {
 		return err
 	}
-	dir := d.Dir
-	if fi, err := os.Stat(dir); a.dir != "" || err != nil || !fi.IsDir() {
-		if dir, err = a.workDir(); err != nil {
-			return err
-		}
+	dir, err := a.dirToResume(d)
+	if err != nil {
+		return err
 	}
 	m, err := store.SessionTimeline().ResumeSession(ctx, keepRequest(ctx, store, d), dir)
 	if err != nil {
@@ -126,4 +128,31 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	}
 	res := resumeResult{Dir: m.To.Dir, Session: m.To.Session, Command: m.Run}
 	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
+}
+
+// withoutDamage returns the repaired copy of a session if 'segno heal' made one, else the session.
+func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
+	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
+		if err != nil {
+			return s, err
+		}
+		chain, err := chainOf(ctx, store, t.ID)
+		if err != nil || len(chain) < 2 {
+			return s, err
+		}
+		last, before := chain[len(chain)-1], chain[len(chain)-2]
+		if last.Reason == "heal" && before.Session == s.Session {
+			a.notef("%s is damaged; this continues its repaired copy %s", inline(string(s.Session)), inline(string(last.Session)))
+			return a.sessionNamed(ctx, store.Place(), store, string(last.Session))
+		}
+	}
+	return s, nil
+}
+
+// dirToResume returns the directory in which a session continues.
+func (a *app) dirToResume(d local.SessionDetail) (string, error) {
+	if fi, err := os.Stat(d.Dir); a.dir == "" && err == nil && fi.IsDir() {
+		return d.Dir, nil
+	}
+	return a.workDir()
 }

@@ -180,6 +180,11 @@ func (a *app) packed(ctx context.Context, d *openWorkspace, name string, flags p
 func (a *app) packedCheckpoint(ctx context.Context, d *openWorkspace, name string, flags packFlags) (packed, error) {
 	p := packed{cleanup: func() error { return nil }}
 	_, c, err := a.checkpointNamed(ctx, d, name)
+	if segno.KindOf(err) == segno.KindNotFound { // a whole id names a checkpoint of any thread
+		if line, loadErr := d.store.Load(ctx, segno.CommitID(name), segno.Window{Last: 1}); loadErr == nil && line.Commits[0].Checkpoint != nil {
+			c, err = line.Commits[0].Checkpoint, nil
+		}
+	}
 	if err != nil {
 		return p, err
 	}

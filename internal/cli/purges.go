@@ -21,7 +21,7 @@ type purgeItem struct {
 func (a *app) findPurges(ctx context.Context, store *local.Store) ([]purgeItem, error) {
 	found, _ := store.Place().FindSessions(ctx) // 'segno sessions' names those that cannot be read
 	due := slices.DeleteFunc(found, func(s local.FoundSession) bool { return s.Purge.IsZero() || s.Purge.Sub(a.now()) >= dueWithin })
-	details, err := store.Place().Details(ctx, store, due)
+	details, err := store.Place().BriefDetails(ctx, store, due)
 	if err != nil {
 		return nil, err
 	}

@@ -10,10 +10,12 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/local"
 )
 
 func (a *app) resume() *cobra.Command {
 	var printOnly bool
+	var with string
 	c := &cobra.Command{
 		Use:   "resume [CHECKPOINT | THREAD | SESSION]",
 		Short: "continue a conversation at the head of its thread",
@@ -22,22 +24,41 @@ where the thread is), and on a terminal runs it. A session made in another
 directory is brought here first; one the agent no longer has comes from the store.
 
 The id of an agent's session, or its first letters, as 'segno sessions' lists them, continues
-that session in the directory that it ran in, if that exists, else here. -C DIR chooses.`,
-		Example:           "  segno resume\n  segno resume t2 --print",
+that session in the directory that it ran in, if that exists, else here. -C DIR chooses.
+
+--with AGENT (claude, codex or segno) continues the conversation of a checkpoint in another
+agent: its messages, tool calls and results are written as a session of that agent. First it
+shows what does not travel. If the agent worked on the thread before, the new session begins
+with its own. The files stay as they are.`,
+		Example:           "  segno resume\n  segno resume t2 --print\n  segno resume t12 --with codex --dry-run",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
+			if a.dryRun && with == "" {
+				return usage(errors.New("--dry-run needs --with AGENT"))
+			}
 			if len(args) == 1 && isSessionName(args[0]) {
-				if done, err := a.tryResumeSession(c.Context(), args[0], printOnly); done || err != nil {
+				resume := func(ctx context.Context, store *local.Store, s local.FoundSession) error {
+					if with != "" {
+						return a.resumeSessionWith(ctx, store, s, with, printOnly)
+					}
+					return a.resumeSession(ctx, store, s, printOnly)
+				}
+				if done, err := a.trySession(c.Context(), args[0], resume); done || err != nil {
 					return err
 				}
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+				if with != "" {
+					return a.runResumeWith(ctx, d, append(args, "@")[0], with, printOnly)
+				}
 				return a.runResume(ctx, d, append(args, "@")[0], printOnly)
 			})(c, args)
 		},
 	}
 	c.Flags().BoolVar(&printOnly, "print", false, "only print the command")
+	c.Flags().StringVar(&with, "with", "", "the agent to continue in: claude, codex or segno")
+	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would travel to the other agent and stop")
 	return c
 }
 
@@ -62,8 +83,8 @@ func (a *app) runResume(ctx context.Context, d *openWorkspace, name string, prin
 	return a.finishResume(ctx, d.Close, res, printOnly)
 }
 
-// tryResumeSession resumes the session of an agent with a name. done is false if there is none.
-func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool) (done bool, err error) {
+// trySession calls resume for the session of an agent with a name. done is false if there is none.
+func (a *app) trySession(ctx context.Context, name string, resume func(context.Context, *local.Store, local.FoundSession) error) (done bool, err error) {
 	place, err := a.place()
 	if err != nil {
 		return false, err
@@ -82,25 +103,45 @@ func (a *app) tryResumeSession(ctx context.Context, name string, printOnly bool)
 	case err != nil:
 		return false, err
 	case existing != nil:
-		return true, a.resumeSession(ctx, existing, s, printOnly)
+		return true, resume(ctx, existing, s)
 	}
 	store, err := place.Open(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer store.Close()
-	return true, a.resumeSession(ctx, store, s, printOnly)
+	return true, resume(ctx, store, s)
 }
 
 // finishResume prints the command and on a terminal runs it, after closeStore.
 func (a *app) finishResume(ctx context.Context, closeStore func(), res resumeResult, printOnly bool) error {
 	res.DirBytes = segno.PathBytes(res.Dir)
-	err := a.print(res, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
+	a.noteWriter(ctx, res.Session)
+	return a.printAndRun(ctx, closeStore, res, res, printOnly)
+}
+
+// printAndRun is finishResume with another result for --json.
+func (a *app) printAndRun(ctx context.Context, closeStore func(), res resumeResult, result any, printOnly bool) error {
+	err := a.print(result, func(p *printer) { p.linef("%s", a.runIn(res.Dir, res.Command)) })
 	if err != nil || a.json || printOnly || !terminal(a.Stdin) || !terminal(a.Stdout) {
 		return err
 	}
 	closeStore() // the hooks of the agent need it
 	return a.exec(ctx, res)
+}
+
+// noteWriter warns of a process that has a session open. A second one would be a second writer.
+func (a *app) noteWriter(ctx context.Context, session segno.SessionID) {
+	place, err := a.place()
+	if err != nil {
+		return // the caller has used it
+	}
+	switch pid := place.OpenElsewhere(ctx, session); {
+	case pid > 0:
+		a.notef("process %d has the session open; end it first, or each of the two loses the turns of the other", pid)
+	case pid < 0:
+		a.notef("a process has the session open; end it first, because the agent does not open a session twice")
+	}
 }
 
 // runIn returns a command to paste into the shell that segno was started from: it changes
@@ -131,7 +172,11 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 	if err != nil {
 		return res, err
 	}
-	if !known || t.Agent != chat.Name {
+	other, err := chat.OtherAgent(ctx, d.store, at)
+	if err != nil {
+		return res, err
+	}
+	if !known || t.Agent != chat.Name || other != "" {
 		link, run, err := d.timeline.Resume(ctx, thread, at)
 		if err != nil {
 			return res, err

@@ -103,7 +103,7 @@ func argsError(c *cobra.Command, args []string, check cobra.PositionalArgs) erro
 	case !strings.Contains(err.Error(), "arg(s)") && !strings.HasPrefix(err.Error(), "unknown command"):
 		return usage(err) // the verb's own words, and not cobra's
 	}
-	e := segno.Errorf(segno.KindInvalid, nameOf(c), "", "missing argument: segno %s", c.Use)
+	e := segno.Errorf(segno.KindInvalid, nameOf(c), "", "missing argument: %s%s", c.CommandPath(), strings.TrimPrefix(c.Use, c.Name()))
 	for n := len(args) - 1; n >= 0; n-- {
 		if check(c, args[:n]) == nil {
 			e.Err = fmt.Errorf("unexpected argument %q", args[n])

@@ -29,9 +29,13 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	case json.Unmarshal(input, &in) != nil:
 		return nil
 	case isShell(tool):
-		named = slices.DeleteFunc(shellTargets(in.command()), b.isScratch)
+		// The event does not have the directory of the command, so only absolute paths of a patch count.
+		patched := slices.DeleteFunc(patchTargets(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
+		named = slices.DeleteFunc(append(shellTargets(in.command()), patched...), b.isScratch)
+	case tool == applyPatch:
+		named = patchTargets(in.command())
 	case writesFiles(tool):
-		named = []string{in.FilePath, in.NotebookPath, in.Path, in.Source, in.Destination}
+		named = []string{in.FilePath, in.OpenCodePath, in.NotebookPath, in.Path, in.Source, in.Destination}
 	}
 	var out []string
 	for _, p := range named {
@@ -49,6 +53,7 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 // fields are the members of a tool's input that name files.
 type fields struct {
 	FilePath     string          `json:"file_path"`
+	OpenCodePath string          `json:"filePath"`
 	NotebookPath string          `json:"notebook_path"`
 	Path         string          `json:"path"`
 	Source       string          `json:"source"`
@@ -74,14 +79,14 @@ func (f fields) command() string {
 }
 
 func isShell(tool string) bool {
-	return slices.Contains([]string{"Bash", "exec_command", "shell", "execute"}, tool)
+	return slices.Contains([]string{"Bash", "exec_command", "run_shell_command", "bash", "shell", "execute"}, tool)
 }
 
-// writesFiles reports whether a tool writes the files that its input names: Claude
-// Code's own tools and kinds of the Agent Client Protocol by name, tools of MCP servers
-// by the verbs in their names.
+// writesFiles reports whether a tool writes the files that its input names: the tools of
+// Claude Code, Gemini CLI and OpenCode and kinds of the Agent Client Protocol by name, tools
+// of MCP servers by the verbs in their names.
 func writesFiles(tool string) bool {
-	if slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit", "edit", "delete", "move"}, tool) {
+	if slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit", "delete", "move"}, tool) {
 		return true
 	}
 	if !strings.HasPrefix(tool, "mcp__") {
@@ -161,7 +166,10 @@ func clipInput(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
 	}
-	for _, name := range []string{"file_path", "notebook_path", "path"} {
+	if headers := patchHeaders(fields{Command: in["command"]}.command()); headers != nil {
+		out["command"], _ = json.Marshal(patchBegin + strings.Join(headers, "")) // a string always encodes
+	}
+	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
 		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {
 			out[name] = v
 		}

@@ -69,6 +69,8 @@ func TestOutside(t *testing.T) {
 		{sh("(cd sub && rm ../x) | tee BASE/away/tee"), "/away/tee"},
 		{sh("unfinished 'quote > /x"), ""},
 		{[2]string{"shell", `{"command":["bash","-lc","touch ` + base + `/away/c"]}`}, "/away/c"},
+		{tool("apply_patch", "command", "*** Begin Patch\n*** Update File: a\n-*** Add File: /no\n*** Move to: ../../away/b\n*** Add File: BASE/away/c\n*** End Patch\n*** Add File: /no"), "/away/b /away/c"},
+		{sh("apply_patch <<'EOF'\n*** Begin Patch\n*** Delete File: BASE/away/c\n*** Delete File: ../../away/d\n*** End Patch\nEOF"), "/away/c"},
 		{[2]string{"Write", `{"file_path":7}`}, ""},
 		{[2]string{"Write", `null`}, ""},
 	} {
@@ -94,6 +96,13 @@ func TestClippedInputKeepsItsPath(t *testing.T) {
 	raw, err := json.Marshal(map[string]string{"content": strings.Repeat("x", 2*segno.MaxUnclipped), "file_path": "/away/big"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	patch, err := json.Marshal(map[string]string{"command": "*** Begin Patch\n*** Add File: in\n" + strings.Repeat("+x\n", segno.MaxUnclipped) + "*** Add File: /away/new\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := (Bounds{Root: "/srv/project"}).Outside("apply_patch", clipInput(patch)); !slices.Equal(got, []string{"/away/new"}) {
+		t.Errorf("outside of a clipped patch: %q", got)
 	}
 	clipped := clipInput(raw)
 	if got := (Bounds{Root: "/srv/project"}).Outside("Write", clipped); len(clipped) >= len(raw) || !slices.Equal(got, []string{"/away/big"}) {

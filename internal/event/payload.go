@@ -19,10 +19,11 @@ import (
 // output, which its own limits keep far below.
 const maxPayload = 64 << 20
 
-// Payload is a hook event as Claude Code 2.1.x and Codex 0.125 to 0.169 write it to a hook's
-// standard input. Fields that are not there are zero; others are ignored.
+// Payload is a hook event as Claude Code 2.1.x, Codex 0.125 to 0.169, Gemini CLI 0.61 and segno's
+// plugin for OpenCode write it to a hook's standard input. Fields that are not there are zero;
+// others are ignored.
 type Payload struct {
-	Event      string          `json:"hook_event_name"`
+	Event      string          `json:"hook_event_name"` // as [Name] returns it
 	Session    segno.SessionID `json:"session_id"`
 	Transcript string          `json:"transcript_path"`
 	Cwd        string          `json:"cwd"`
@@ -48,6 +49,9 @@ type Payload struct {
 	Trigger      string `json:"trigger"`
 	Nonce        string `json:"segno_nonce"` // of an event [Probe]
 	TurnID       string `json:"turn_id"`     // see PromptID
+	// Timestamp and Response are fields of Gemini CLI; see PromptID and LastMessage.
+	Timestamp string `json:"timestamp"`
+	Response  string `json:"prompt_response"`
 
 	Raw []byte `json:"-"` // the event as it was read
 }
@@ -102,8 +106,32 @@ func Read(r io.Reader) (Payload, error) {
 	if p.Event == "" {
 		return p, segno.Errorf(segno.KindInvalid, "read hook event", "", "it has no hook_event_name")
 	}
-	p.PromptID = cmp.Or(p.PromptID, p.TurnID)
+	p.fillIn()
 	return p, nil
+}
+
+// fillIn sets the fields for which an agent has other names. Gemini CLI has no ids of prompts: the
+// time of a prompt identifies it, so that a prompt after an interruption begins another turn.
+func (p *Payload) fillIn() {
+	if p.Event == "BeforeAgent" {
+		p.PromptID = segno.DerivedID("prompt", string(p.Session), p.Timestamp)
+	}
+	p.Event, p.PromptID, p.LastMessage = Name(p.Event), cmp.Or(p.PromptID, p.TurnID), cmp.Or(p.LastMessage, p.Response)
+}
+
+// Name returns Claude Code's name of an event, which segno uses for the events of all agents.
+func Name(event string) string {
+	switch event {
+	case "BeforeAgent":
+		return "UserPromptSubmit"
+	case "AfterAgent":
+		return "Stop"
+	case "BeforeTool":
+		return "PreToolUse"
+	case "AfterTool":
+		return "PostToolUse"
+	}
+	return event
 }
 
 // Check returns an error if the session id cannot be an agent's. The id becomes a file

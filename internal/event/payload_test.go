@@ -43,3 +43,30 @@ func TestExitStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestGeminiEvents reads events as Gemini CLI 0.61.0 wrote them. Two prompts of a session have
+// different ids, and the events between them have none.
+func TestGeminiEvents(t *testing.T) {
+	const common = `{"session_id":"bf8d1258-ea77-418e-b0b3-d86d8cd20fb9","transcript_path":"/h/.gemini/tmp/p/chats/session-1.jsonl","cwd":"/p",`
+	read := func(rest string) Payload {
+		t.Helper()
+		p, err := Read(strings.NewReader(common + rest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	first := read(`"hook_event_name":"BeforeAgent","timestamp":"2026-11-23T01:44:49.303Z","prompt":"please do it"}`)
+	second := read(`"hook_event_name":"BeforeAgent","timestamp":"2026-11-23T01:44:52.139Z","prompt":"again please"}`)
+	if first.Event != "UserPromptSubmit" || first.Prompt != "please do it" || first.PromptID == "" || first.PromptID == second.PromptID {
+		t.Errorf("prompts are %+v and %+v", first, second)
+	}
+	end := read(`"hook_event_name":"AfterAgent","timestamp":"2026-11-23T01:44:49.892Z","prompt":"please do it","prompt_response":"done","stop_hook_active":false}`)
+	if end.Event != "Stop" || end.LastMessage != "done" || end.PromptID != "" {
+		t.Errorf("the end is %+v", end)
+	}
+	tool := read(`"hook_event_name":"AfterTool","timestamp":"2026-11-23T01:44:49.502Z","tool_name":"run_shell_command","tool_input":{"command":"ls"},"tool_response":{"llmContent":"x"}}`)
+	if tool.Event != "PostToolUse" || !tool.IsToolEvent() || tool.ToolName != "run_shell_command" || tool.PromptID != "" {
+		t.Errorf("the tool call is %+v", tool)
+	}
+}

@@ -26,7 +26,7 @@ type hasTurn interface {
 
 // TurnOf returns the turn an event belongs to: its prompt's, else the one its session
 // has open. A turn that another process records has another key than the prompt's.
-// The key is "" if there is none.
+// An event of a subagent belongs to the turn that started it. The key is "" if there is none.
 func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) {
 	own := segno.TurnKey(p.PromptID)
 	if p.AgentID != "" {
@@ -41,16 +41,27 @@ func (r Recorder) TurnOf(ctx context.Context, p Payload) (segno.TurnKey, error) 
 	if err != nil {
 		return "", err
 	}
-	found := own
+	if found := openTurn(turns, p.Session, own); found != "" || own == "" {
+		return found, nil
+	}
+	if parent := p.OfParent(); parent.PromptID == "" {
+		return r.TurnOf(ctx, parent)
+	}
+	return own, nil
+}
+
+// openTurn returns the key of the open turn of a session that an id of a prompt may name, "" if there
+// is none. Any turn may be the one of an event without an id.
+func openTurn(turns []timeline.OpenTurn, session segno.SessionID, own segno.TurnKey) (found segno.TurnKey) {
 	for _, t := range turns {
-		if t.Source.Session != p.Session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
+		if t.Source.Session != session || own != "" && t.Owner == "" && !t.HasKey(own) && !t.Queued {
 			continue
 		}
 		if found = t.Key; !t.InBackground() {
 			break // a running turn takes precedence over one with background tasks only
 		}
 	}
-	return found, nil
+	return found
 }
 
 // TurnOfTask returns the turn of a session that started a background task, "" if none
@@ -66,6 +77,22 @@ func (r Recorder) TurnOfTask(ctx context.Context, session segno.SessionID, task 
 		}
 	}
 	return "", nil
+}
+
+// RecordSubagentStart records in the turn that starts a subagent that it works from now on. It
+// records nothing if no turn of the session is open.
+func (r Recorder) RecordSubagentStart(ctx context.Context, p Payload) error {
+	p.PromptID = "" // only an open turn counts
+	key, err := r.TurnOf(ctx, p)
+	if key == "" || err != nil {
+		return err
+	}
+	e, err := r.entry(p, segno.EntryNote, "subagent "+p.AgentID+" began")
+	if err != nil {
+		return err
+	}
+	e.ID, e.Name = p.AgentID, timeline.NoteTaskBegin
+	return r.Spool.AppendEntry(ctx, key, e)
 }
 
 // RecordTaskEnd records in a turn that a background task of it ended.

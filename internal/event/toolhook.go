@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -118,5 +119,6 @@ func parseArgs(args []string) (store string, ok bool) {
 	if len(args) == 4 && args[0] == "--store" {
 		store, args = args[1], args[2:]
 	}
-	return store, len(args) == 2 && args[0] == "hook" && (args[1] == "claude" || args[1] == "codex")
+	agents := []string{"claude", "codex", "gemini", "opencode"}
+	return store, len(args) == 2 && args[0] == "hook" && slices.Contains(agents, args[1])
 }

@@ -2,9 +2,11 @@ package hook
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/dalsegno/segno/internal/event"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -18,6 +20,9 @@ type agent struct {
 	// userFile and projectFile are the settings files of the user and of a project, relative to
 	// the agent's home and to the project.
 	userFile, projectFile string
+	// config is the user's file with the command that the agent runs at the end of a turn even if it
+	// runs no hooks. It is "" if there is no such setting.
+	config string
 	// sessions is the directory of the session files, relative to the agent's home.
 	sessions string
 	home     func(local.Place) string
@@ -27,8 +32,17 @@ type agent struct {
 	// writesAfterStop is set if the agent writes its last message to the transcript at the same
 	// time as it runs the hook for the end of a turn.
 	writesAfterStop bool
+	// hasSubagentPrompts is set if the prompt and the end of a subagent are events like those of a
+	// user's prompt, and if the end of a turn does not list the tasks that still run.
+	hasSubagentPrompts bool
 	// isReviewed is set if the agent runs a hook only after the user reviewed it.
 	isReviewed bool
+	// inMilliseconds is set if timeouts in the agent's settings are milliseconds, not seconds.
+	inMilliseconds bool
+	// isNamed is set if the agent shows the name of a hook while it runs, and without one its command.
+	isNamed bool
+	// isPlugin is set if the file is a plugin: a program of segno's, not settings of the user's.
+	isPlugin bool
 }
 
 // claudeCode runs hooks synchronously: it kills an asynchronous Stop hook together with a print-mode
@@ -54,7 +68,7 @@ var claudeCode = agent{
 }
 
 // codex waits at most 3 seconds for the hooks of Interrupt and SessionEnd, and warns about a longer
-// timeout. Version 0.125 ignores these two events. The list and its order are part of what the
+// timeout. Version 0.125 ignores these two events and SubagentStop. The list and its order are part of what the
 // user trusts: a change makes Codex ask the user to review the hooks again.
 var codex = agent{
 	name: "codex",
@@ -64,32 +78,81 @@ var codex = agent{
 		{"PreToolUse", "", 5},
 		{"PostToolUse", "", 5},
 		{"Stop", "", 60},
+		{"SubagentStop", "", 5},
 		{"Interrupt", "", 3},
 		{"SessionEnd", "", 3},
 	},
 	isShell:  true,
-	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), sessions: "sessions",
+	userFile: "hooks.json", projectFile: filepath.Join(".codex", "hooks.json"), config: "config.toml", sessions: "sessions",
 	home:       func(p local.Place) string { return p.Codex },
-	isReviewed: true,
+	isReviewed: true, hasSubagentPrompts: true,
 }
 
+// geminiCLI has other names for the events (see [event.Name]). PreCompress is not registered,
+// because Gemini CLI fires it at every call of the model, whether it compresses or not.
+var geminiCLI = agent{
+	name: "gemini",
+	registrations: []registration{
+		{"SessionStart", "", 10},
+		{"BeforeAgent", "", 60},
+		{"BeforeTool", "", 5},
+		{"AfterTool", "", 5},
+		{"AfterAgent", "", 60},
+		{"SessionEnd", "", 30},
+	},
+	isShell: true, inMilliseconds: true, isNamed: true,
+	userFile: "settings.json", projectFile: filepath.Join(".gemini", "settings.json"), sessions: "tmp",
+	home:   func(p local.Place) string { return p.Gemini },
+	dirVar: "GEMINI_PROJECT_DIR",
+}
+
+// openCode has no hooks that run commands. It loads plugins, and segno's plugin sends the events.
+var openCode = agent{
+	name: "opencode",
+	registrations: []registration{
+		{"SessionStart", "", 10},
+		{"UserPromptSubmit", "", 60},
+		{"PreToolUse", "", 5},
+		{"PostToolUse", "", 5},
+		{"Stop", "", 60},
+		{"Interrupt", "", 60},
+	},
+	isPlugin: true,
+	userFile: filepath.Join("plugins", "segno.js"), projectFile: filepath.Join(".opencode", "plugins", "segno.js"),
+	home: func(p local.Place) string { return p.OpenCode },
+}
+
+func agents() []agent { return []agent{claudeCode, codex, geminiCLI, openCode} }
+
 // Agents returns the names of the agents whose hooks segno can register.
-func Agents() []string { return []string{claudeCode.name, codex.name} }
+func Agents() (names []string) {
+	for _, a := range agents() {
+		names = append(names, a.name)
+	}
+	return names
+}
 
 // agentOf returns the agent with a name, and Claude Code for any other name. Callers check the name
 // against [Agents].
 func agentOf(name string) agent {
-	if name == codex.name {
-		return codex
-	}
-	return claudeCode
+	all := agents()
+	return all[max(0, slices.IndexFunc(all, func(a agent) bool { return a.name == name }))]
+}
+
+// turnEnd returns the agent's name of the event at the end of a turn.
+func (a agent) turnEnd() string {
+	i := slices.IndexFunc(a.registrations, func(r registration) bool { return event.Name(r.event) == "Stop" })
+	return a.registrations[i].event
 }
 
 // deadline returns how long an event may take. It is shorter than the timeout in the registration
 // that the agent enforces, so that the hook ends in order and is not killed.
 func (a agent) deadline(name string) time.Duration {
+	if name == eventNotify {
+		return time.Minute // Codex waits for no end of it
+	}
 	for _, r := range a.registrations {
-		if r.event == name {
+		if event.Name(r.event) == name {
 			return time.Duration(r.timeout)*time.Second - time.Second
 		}
 	}
@@ -99,6 +162,12 @@ func (a agent) deadline(name string) time.Duration {
 // handler returns the handler of an event in the agent's settings.
 func (a agent) handler(run []string, timeout int) command {
 	c := command{Type: "command", Timeout: timeout}
+	if a.inMilliseconds {
+		c.Timeout *= 1000
+	}
+	if a.isNamed {
+		c.Name = "segno"
+	}
 	if a.isShell {
 		c.Command = shellLine(run)
 	} else {
@@ -163,4 +232,13 @@ func (a agent) settingsFile(p local.Place, project string) string {
 		return filepath.Join(project, a.projectFile)
 	}
 	return filepath.Join(a.home(p), a.userFile)
+}
+
+// configFile returns the file with the agent's other settings.
+func (a agent) configFile(p local.Place) string { return filepath.Join(a.home(p), a.config) }
+
+// hasNotify reports whether the agent also has a command for the end of a turn, which enabling
+// its hooks in a settings file changes. Codex ignores that of a project.
+func (a agent) hasNotify(p local.Place, settings string) bool {
+	return a.config != "" && settings == a.settingsFile(p, "")
 }

@@ -46,15 +46,16 @@ type Event struct {
 // Run handles one event of the agent with a name of [Agents]. It ignores an event of another agent.
 func Run(ctx context.Context, name string, e Event) {
 	if slices.Contains(Agents(), name) {
-		agentOf(name).run(ctx, e)
+		agentOf(name).record(ctx, e, func() (event.Payload, error) { return event.Read(e.Stdin) })
 	}
 }
 
-func (a agent) run(ctx context.Context, e Event) {
+// record records the event that read returns.
+func (a agent) record(ctx context.Context, e Event, read func() (event.Payload, error)) {
 	e.Place.StoreWait = storeWait
 	reading := e.watch(ctx, a.deadline("UserPromptSubmit"), func(event.Reason) {}) // the longest: the event is not known yet
 	if err := e.Place.CheckOwner(); err != nil {
-		e.reportRefusal(err)
+		e.reportRefusal(read, err)
 		reading.Stop()
 		return
 	}
@@ -64,7 +65,7 @@ func (a agent) run(ctx context.Context, e Event) {
 			log.Append("panic", "", fmt.Errorf("%v\n%s", r, debug.Stack()))
 		}
 	}()
-	p, err := event.Read(e.Stdin)
+	p, err := read()
 	reading.Stop()
 	if errors.Is(err, io.EOF) {
 		return
@@ -122,6 +123,11 @@ func (h *handler) handle(ctx context.Context) error {
 	if h.IsToolEvent() {
 		return h.notes.RecordTool(ctx, h.Payload)
 	}
+	if h.agent.hasSubagentPrompts {
+		if h.Payload = h.OfParent(); h.AgentID != "" {
+			return h.subagentEvent(ctx)
+		}
+	}
 	switch h.Payload.Event {
 	case "SessionStart":
 		return h.sessionStart(ctx)
@@ -145,6 +151,8 @@ func (h *handler) handle(ctx context.Context) error {
 		return h.subagentStop(ctx)
 	case "WorktreeRemove":
 		return h.worktreeRemove(ctx)
+	case eventNotify:
+		return h.notified(ctx)
 	case event.Probe:
 		return h.AnswerProbe(h.Stdout)
 	}
@@ -152,9 +160,9 @@ func (h *handler) handle(ctx context.Context) error {
 }
 
 // dir returns the directory in which the session started, with symlinks resolved. The agent's own
-// cd does not change it. Claude Code passes the directory in the environment. Without that
-// variable, dir returns the directory in which the session was first recorded. Codex passes in the
-// event the directory in which it was started or resumed.
+// cd does not change it. Claude Code and Gemini CLI pass the directory in the environment. Without
+// that variable, dir returns the directory in which the session was first recorded. Codex and
+// OpenCode pass in the event the directory in which they were started or resumed.
 func (h *handler) dir() string {
 	dir := h.Cwd
 	if h.sessionDir != "" {

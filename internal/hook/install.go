@@ -23,12 +23,22 @@ type Edit struct {
 	Old    []byte // nil if there is no file
 	New    []byte // nil if the file is to be removed
 	Exact  bool   // New is the backup, byte for byte
+	// Notify is the edit of the agent's other settings file, or nil. It names the command that the
+	// agent runs at the end of a turn even if it runs no hooks.
+	Notify *Edit
 
-	agent agent
+	// remove returns the content of a file without what segno added to it, or the content itself if
+	// there is nothing of segno in it. It may use the content from before that.
+	remove func(content, before []byte) ([]byte, error)
 }
 
-// Changed reports whether the edit changes anything.
-func (e Edit) Changed() bool { return !bytes.Equal(e.Old, e.New) || (e.Old == nil) != (e.New == nil) }
+// Changed reports whether the edit, or that of Notify, changes anything.
+func (e Edit) Changed() bool { return e.ChangesFile() || e.Notify != nil && e.Notify.Changed() }
+
+// ChangesFile reports whether the edit changes File.
+func (e Edit) ChangesFile() bool {
+	return !bytes.Equal(e.Old, e.New) || (e.Old == nil) != (e.New == nil)
+}
 
 // backup is the original content of a settings file that segno edited.
 type backup struct {
@@ -39,7 +49,7 @@ type backup struct {
 }
 
 // SettingsFile returns the file of an agent that 'segno enable' edits: the user's, or that of
-// project. The latter is a file that Claude Code keeps out of version control.
+// project. Of these, only Claude Code's file is kept out of version control.
 func SettingsFile(p local.Place, agent, project string) string {
 	return agentOf(agent).settingsFile(p, project)
 }
@@ -59,10 +69,20 @@ func PlanEnable(p local.Place, agent, settings string, self []string) (Edit, err
 	if err != nil {
 		return e, err
 	}
-	e.New, err = a.addHooks(e.Old, a.commandsFor(self))
-	if err != nil {
+	if e.New, err = a.addHooks(e.Old, a.commandsFor(self)); err != nil {
 		return e, e.invalid("enable "+a.name, err)
 	}
+	if !a.hasNotify(p, settings) {
+		return e, nil
+	}
+	n, err := planNotify(p)
+	if err != nil {
+		return e, err
+	}
+	if n.New, err = addNotify(n.Old, self); err != nil {
+		return e, n.invalid("enable "+a.name, err)
+	}
+	e.Notify = &n
 	return e, nil
 }
 
@@ -92,8 +112,24 @@ func (a agent) commandsFor(self []string) hookCommands {
 func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
 	a := agentOf(agent)
 	e, err := a.readSettings(p, settings)
-	if err != nil || e.Old == nil {
+	if err == nil {
+		err = e.planRemoval(a)
+	}
+	if err != nil || !a.hasNotify(p, settings) {
 		return e, err
+	}
+	n, err := planNotify(p)
+	if err == nil {
+		err = n.planRemoval(a)
+	}
+	e.Notify = &n
+	return e, err
+}
+
+// planRemoval plans to remove what segno added to the file.
+func (e *Edit) planRemoval(a agent) (err error) {
+	if e.Old == nil {
+		return nil
 	}
 	var b backup
 	data, err := os.ReadFile(e.Backup)
@@ -102,12 +138,12 @@ func PlanDisable(p local.Place, agent, settings string) (Edit, error) {
 		if b.Existed {
 			e.New = b.Content
 		}
-		return e, nil
+		return nil
 	}
-	if e.New, err = a.removeHooks(e.Old); err != nil {
-		return e, e.invalid("disable "+a.name, err)
+	if e.New, err = e.remove(e.Old, b.Content); err != nil {
+		return e.invalid("disable "+a.name, err)
 	}
-	return e, nil
+	return nil
 }
 
 // followSymlinks returns the file that path refers to, which need not exist yet. Settings that are
@@ -130,7 +166,7 @@ func followSymlinks(path string) string {
 // readSettings reads the present settings for an edit. A file that does not exist is not an error:
 // the edit creates it.
 func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
-	e := Edit{File: followSymlinks(settings), agent: a}
+	e := Edit{File: followSymlinks(settings), remove: func(content, _ []byte) ([]byte, error) { return a.removeHooks(content) }}
 	e.Backup = backupFile(p, e.File)
 	data, err := os.ReadFile(e.File)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,6 +182,14 @@ func (a agent) readSettings(p local.Place, settings string) (Edit, error) {
 // Apply makes the edit. With enable it first writes a backup. That backup never contains segno's
 // hooks: enabling twice keeps the content from before the first time.
 func (e Edit) Apply(p local.Place, enable bool) (err error) {
+	if e.Notify != nil {
+		if err := e.Notify.Apply(p, enable); err != nil {
+			return err
+		}
+	}
+	if !e.ChangesFile() {
+		return nil
+	}
 	fsys := p.FS
 	if fsys == nil {
 		fsys = vfs.OS
@@ -191,16 +235,20 @@ func replaceFile(fsys vfs.FS, file string, data []byte, mode fs.FileMode) error 
 // and the file did not change since, it keeps the content of the present backup.
 func (e Edit) writeBackup(fsys vfs.FS) error {
 	b := backup{File: e.File, Existed: e.Old != nil, Content: e.Old, Wrote: segno.HashOf(e.New)}
-	if run, err := e.agent.installed(e.Old, "Stop"); err == nil && run != nil {
-		var before backup
-		if data, err := os.ReadFile(e.Backup); err == nil && json.Unmarshal(data, &before) == nil && before.Wrote == segno.HashOf(e.Old) {
+	var before backup
+	data, readErr := os.ReadFile(e.Backup)
+	isBackedUp := readErr == nil && json.Unmarshal(data, &before) == nil
+	rest, err := e.remove(e.Old, before.Content)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(rest, e.Old) {
+		b.Content = rest
+		if isBackedUp && before.Wrote == segno.HashOf(e.Old) {
 			b.Existed, b.Content = before.Existed, before.Content
-		} else if b.Content, err = e.agent.removeHooks(e.Old); err != nil {
-			return err
 		}
 	}
-	data, err := json.Marshal(b)
-	if err != nil {
+	if data, err = json.Marshal(b); err != nil {
 		return err
 	}
 	return replaceFile(fsys, e.Backup, data, 0o600)

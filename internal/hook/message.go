@@ -98,8 +98,8 @@ func (h *handler) reportFailure(err error) {
 
 // reportRefusal shows once in a session why nothing of it is recorded. It touches no file in the
 // store, because the store is another user's.
-func (e Event) reportRefusal(why error) {
-	p, err := event.Read(e.Stdin)
+func (e Event) reportRefusal(read func() (event.Payload, error), why error) {
+	p, err := read()
 	isShown := p.Event == "SessionStart" || p.Event == "UserPromptSubmit"
 	if err != nil || p.Check() != nil || !isShown || !e.Place.Spool().FirstTime(p.Session) {
 		return

@@ -54,7 +54,7 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 		case !slices.ContainsFunc(all, func(known []string) bool { return slices.Equal(known, run) }):
 			all = append(all, run)
 		}
-		if r.event == "Stop" {
+		if r.event == a.turnEnd() {
 			out.Command = run
 		}
 	}

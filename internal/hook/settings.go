@@ -29,7 +29,7 @@ type hookCommands struct {
 
 // of returns the command for an event.
 func (r hookCommands) of(name string) []string {
-	if (event.Payload{Event: name}).IsToolEvent() {
+	if (event.Payload{Event: event.Name(name)}).IsToolEvent() {
 		return r.tool
 	}
 	return r.rest
@@ -38,6 +38,7 @@ func (r hookCommands) of(name string) []string {
 // command is one handler in an agent's settings.
 type command struct {
 	Type    string   `json:"type"`
+	Name    string   `json:"name,omitempty"`
 	Command string   `json:"command"`
 	Args    []string `json:"args,omitempty"`
 	Timeout int      `json:"timeout,omitempty"`
@@ -154,6 +155,9 @@ func (o object) set(name string, value json.RawMessage) object {
 // addHooks returns settings with segno's hooks. All other members keep their bytes and order. Hooks
 // that an earlier segno registered are replaced.
 func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
+	if a.isPlugin {
+		return addPlugin(settings, run)
+	}
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
@@ -172,8 +176,15 @@ func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// removeHooks returns settings without segno's hooks, or settings itself if there are none.
+// removeHooks returns settings without segno's hooks, or settings itself if there are none. It
+// returns nil if the file is to be removed.
 func (a agent) removeHooks(settings []byte) ([]byte, error) {
+	if a.isPlugin {
+		if readPlugin(settings) != nil {
+			return nil, nil
+		}
+		return settings, nil
+	}
 	top, hooks, err := openSettings(settings)
 	if err != nil {
 		return nil, err
@@ -282,6 +293,9 @@ func (a agent) segnoCommand(raw json.RawMessage) ([]string, error) {
 
 // installed returns the segno command that settings run for an event, or nil.
 func (a agent) installed(settings []byte, name string) ([]string, error) {
+	if a.isPlugin {
+		return readPlugin(settings).of(name), nil
+	}
 	_, hooks, err := openSettings(settings)
 	var groups []json.RawMessage
 	if err == nil {

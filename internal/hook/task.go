@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -27,6 +28,10 @@ func (h *handler) backgroundTasks(ctx context.Context, key segno.TurnKey, turns 
 			}
 		}
 	}
+	if h.agent.hasSubagentPrompts {
+		entries, _, err := h.spool.Entries(ctx, key)
+		return timeline.UnfinishedTasks(entries), err
+	}
 	for _, task := range h.Tasks {
 		if !others[task.ID] && task.ID != "" && h.lists(task.ID) {
 			tasks = append(tasks, timeline.Task{ID: task.ID, Kind: task.Type, What: task.Description})
@@ -45,9 +50,21 @@ func (h *handler) lists(id string) bool {
 	return false
 }
 
+// subagentEvent handles an event of an agent whose subagents send the same events as a session of a
+// user. Such an event begins and ends no turn.
+func (h *handler) subagentEvent(ctx context.Context) error {
+	switch h.Payload.Event {
+	case "UserPromptSubmit":
+		return h.notes.RecordSubagentStart(ctx, h.Payload)
+	case "Stop", "SubagentStop":
+		return h.subagentStop(ctx)
+	}
+	return nil
+}
+
 // subagentStop records on the turn that started a subagent that it stopped.
 func (h *handler) subagentStop(ctx context.Context) error {
-	text := "subagent " + h.AgentID + " (" + h.AgentType + ") stopped"
+	text := "subagent " + h.AgentID + " (" + cmp.Or(h.AgentType, "default") + ") stopped"
 	key, err := h.notes.TurnOfTask(ctx, h.Session, h.AgentID)
 	if err != nil {
 		return err

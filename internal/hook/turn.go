@@ -53,6 +53,7 @@ func (h *handler) beginTurn(ctx context.Context, store *local.Store) error {
 	h.markRecorded(ctx)
 	h.answer.showLine(begun.Warn)
 	h.answer.addContext(begun.Tell)
+	h.showWriters(ctx)
 	return err
 }
 
@@ -217,8 +218,8 @@ func (h *handler) source() segno.Source {
 // ancestor of the hook that is not a shell.
 func (h *handler) agentPID(ctx context.Context) int {
 	if h.agent.name == claudeCode.name {
-		if pid, ok := h.Place.ClaudeTranscripts().Live(ctx, h.Session); ok {
-			return pid
+		if own, _ := h.writers(ctx); own > 0 {
+			return own
 		}
 	}
 	for pid, depth := proc.Parent(h.PID), 0; pid > 1 && depth < 4; pid, depth = proc.Parent(pid), depth+1 {

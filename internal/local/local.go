@@ -15,6 +15,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,8 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/gemini"
+	"github.com/dalsegno/segno/transcript/opencode"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -44,17 +47,21 @@ const (
 
 // Place holds the paths and the options with which the store is opened. All paths are absolute.
 type Place struct {
-	Store     string // the store's directory
-	UserHome  string // never a workspace
-	Claude    string // Claude Code's configuration directory
-	Codex     string // Codex's home
-	GitIgnore string // the user's own git ignore file, where git looks by default
-	FS        vfs.FS // nil is the operating system
-	Now       func() time.Time
-	Log       *slog.Logger
-	StoreWait time.Duration // how long to wait for the store's writer; 0 is its default
-	SudoUID   string        // id of the user that ran sudo, "" without sudo
-	Identity  string        // the key file of a sealed store; "" is the one recorded in the store
+	Store    string // the store's directory
+	UserHome string // never a workspace
+	Claude   string // Claude Code's configuration directory
+	Codex    string // Codex's home
+	Gemini   string // Gemini CLI's directory
+	OpenCode string // OpenCode's configuration directory
+	// OpenCodeData is OpenCode's directory of sessions.
+	OpenCodeData string
+	GitIgnore    string // the user's own git ignore file, where git looks by default
+	FS           vfs.FS // nil is the operating system
+	Now          func() time.Time
+	Log          *slog.Logger
+	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
+	SudoUID      string        // id of the user that ran sudo, "" without sudo
+	Identity     string        // the key file of a sealed store; "" is the one recorded in the store
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's
@@ -72,10 +79,22 @@ func FindPlace(getenv func(string) string, store string) (Place, error) {
 	if p.Codex = getenv("CODEX_HOME"); p.Codex == "" && home != "" {
 		p.Codex = filepath.Join(home, ".codex")
 	}
-	if config := getenv("XDG_CONFIG_HOME"); config != "" {
-		p.GitIgnore = filepath.Join(config, "git", "ignore")
+	if gemini := cmp.Or(getenv("GEMINI_CLI_HOME"), home); gemini != "" {
+		p.Gemini = filepath.Join(gemini, ".gemini")
+	}
+	if data := getenv("XDG_DATA_HOME"); data != "" {
+		p.OpenCodeData = filepath.Join(data, "opencode")
 	} else if home != "" {
-		p.GitIgnore = filepath.Join(home, ".config", "git", "ignore")
+		p.OpenCodeData = filepath.Join(home, ".local", "share", "opencode")
+	}
+	config := getenv("XDG_CONFIG_HOME")
+	if config == "" && home != "" {
+		config = filepath.Join(home, ".config")
+	}
+	p.OpenCode = getenv("OPENCODE_CONFIG_DIR")
+	if config != "" {
+		p.GitIgnore = filepath.Join(config, "git", "ignore")
+		p.OpenCode = cmp.Or(p.OpenCode, filepath.Join(config, "opencode"))
 	}
 	return p, nil
 }
@@ -93,6 +112,11 @@ func (p Place) CheckOwner() error { return spool.CheckOwner(p.Store) }
 // ClaudeTranscripts returns the reader of Claude Code's sessions.
 func (p Place) ClaudeTranscripts() *claude.Transcripts {
 	return claude.New(p.Claude, claude.Options{FS: p.FS})
+}
+
+// CodexTranscripts returns the reader of Codex's sessions.
+func (p Place) CodexTranscripts() *codex.Transcripts {
+	return codex.New(p.Codex, codex.Options{FS: p.FS})
 }
 
 // Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
@@ -135,11 +159,9 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
+	all := s.place.agentSessions(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
-	all := map[string]segno.Transcript{claude.Agent: claude.New(s.place.Claude, o)}
-	if s.place.Codex != "" {
-		all[codex.Agent] = codex.New(s.place.Codex, codex.Options{FS: s.place.FS})
-	}
+	all[claude.Agent] = claude.New(s.place.Claude, o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
 	return all
@@ -154,6 +176,12 @@ func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript 
 	}
 	if p.Codex != "" {
 		all[codex.Agent] = codex.New(p.Codex, codex.Options{FS: p.FS})
+	}
+	if p.Gemini != "" {
+		all[gemini.Agent] = gemini.New(p.Gemini, gemini.Options{FS: p.FS})
+	}
+	if p.OpenCodeData != "" {
+		all[opencode.Agent] = opencode.New(p.OpenCodeData, os.TempDir())
 	}
 	return all
 }

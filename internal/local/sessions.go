@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -51,6 +52,37 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 	return withoutCopies(found), skipped
 }
 
+// CheckSession returns the damage of a session. It writes nothing.
+func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
+	linter, ok := p.agentSessions(nil)[agent].(transcript.Linter)
+	if !ok {
+		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
+	}
+	return linter.Check(ctx, src, o)
+}
+
+// maxAncestors is how far above an agent's process the process that started it may be.
+const maxAncestors = 8
+
+// OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
+// number is not known, 0 if there is none.
+func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
+	for _, t := range p.agentSessions(nil) {
+		d, ok := t.(transcript.Discovery)
+		if !ok {
+			continue
+		}
+		pid, isOwn := d.Running(ctx)[session], false
+		for at, depth := pid, 0; at > 1 && depth < maxAncestors; at, depth = proc.Parent(at), depth+1 {
+			isOwn = isOwn || at == os.Getpid()
+		}
+		if pid != 0 && !isOwn {
+			return pid
+		}
+	}
+	return 0
+}
+
 // withoutCopies returns each session once: the newest of its files, which the agent's readers find.
 func withoutCopies(all []FoundSession) []FoundSession {
 	type id struct {
@@ -93,6 +125,17 @@ const (
 
 // Details reads the headers of sessions, in parallel, and looks them up in a store. store may be nil.
 func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, countLimits(found))
+}
+
+// BriefDetails is Details without the number of turns: it reads only the beginning and the end of a
+// transcript.
+func (p Place) BriefDetails(ctx context.Context, store *Store, found []FoundSession) ([]SessionDetail, error) {
+	return p.details(ctx, store, found, make([]int64, len(found)))
+}
+
+// details is Details that reads each transcript up to a size whole.
+func (p Place) details(ctx context.Context, store *Store, found []FoundSession, most []int64) ([]SessionDetail, error) {
 	out := make([]SessionDetail, len(found))
 	readers := map[string]transcript.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
@@ -101,7 +144,6 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
 	}
-	most := countLimits(found)
 	next := make(chan int)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -110,6 +152,7 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 				s := &out[i]
 				s.FoundSession, s.Live = found[i], running[found[i].Agent][found[i].Session]
 				s.SessionHeader, s.Err = readers[s.Agent].Header(ctx, s.SessionFile, most[i])
+				s.setPurge(readers[s.Agent])
 			}
 		})
 	}
@@ -127,6 +170,18 @@ func (p Place) Details(ctx context.Context, store *Store, found []FoundSession) 
 		}
 	}
 	return out, nil
+}
+
+// setPurge sets when the agent may delete the session by the settings in its directory.
+func (s *SessionDetail) setPurge(d transcript.Discovery) {
+	in, ok := d.(transcript.DirRetention)
+	if !ok || s.Dir == "" || s.Err != nil {
+		return
+	}
+	s.Purge = time.Time{}
+	if age, purges := in.RetentionIn(s.Dir); purges {
+		s.Purge = s.Modified.Add(age)
+	}
 }
 
 // countLimits returns for each session the size up to which it is read whole.
@@ -170,6 +225,29 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 		}
 	}
 	return nil
+}
+
+// keepTime is how long after its last change a transcript must have been kept to be known as unchanged:
+// a message may be written while the session is kept.
+const keepTime = time.Minute
+
+// ChangedSessions returns the sessions without those that did not change since they were kept. It reads
+// no transcript.
+func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (changed []FoundSession, err error) {
+	for _, f := range found {
+		isKept := false
+		for c, err := range s.Checkpoints(ctx, segno.CheckpointQuery{Session: f.Session, Limit: 1}) {
+			if err != nil {
+				return nil, err
+			}
+			p := c.Session
+			isKept = p.Path == f.Path && p.Offset >= f.Bytes && !p.Log.IsZero() && c.Time.Sub(f.Modified) > keepTime
+		}
+		if !isKept {
+			changed = append(changed, f)
+		}
+	}
+	return changed, nil
 }
 
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and

@@ -167,8 +167,22 @@ func BenchmarkTenThousandSessions(b *testing.B) {
 	}
 }
 
+// BenchmarkKeep keeps sessions of small turns, and sessions of large ones.
 func BenchmarkKeep(b *testing.B) {
-	p := writeSessions(b, 200, 50)
+	for _, words := range []int{300, 20_000} {
+		b.Run(fmt.Sprintf("%d-words", words), func(b *testing.B) { benchmarkKeep(b, 200, 20, words) })
+	}
+}
+
+func benchmarkKeep(b *testing.B, sessions, turns, words int) {
+	p := writeSessions(b, sessions, turns)
+	for i := range sessions {
+		dir := fmt.Sprintf("/srv/project-%d", i%100)
+		text := strings.ReplaceAll(transcriptOf(sessionID(i), dir, turns), strings.Repeat("words ", 300), strings.Repeat(fmt.Sprintf("words%d ", i), words))
+		if err := os.WriteFile(filepath.Join(p.Claude, "projects", claude.Slug(dir), sessionID(i)+".jsonl"), []byte(text), 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
 	ctx := context.Background()
 	found, _ := p.FindSessions(ctx)
 	for b.Loop() {
@@ -177,12 +191,18 @@ func BenchmarkKeep(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
+		var requests []timeline.KeepRequest
 		for _, s := range found {
-			k, err := store.SessionTimeline().KeepSession(ctx, timeline.KeepRequest{Agent: s.Agent, Source: segno.Source{Session: s.Session, Path: s.Path}})
-			if err != nil {
+			requests = append(requests, timeline.KeepRequest{Agent: s.Agent, Source: segno.Source{Session: s.Session, Path: s.Path}})
+		}
+		var bytes int64
+		err = store.SessionTimeline().KeepSessions(ctx, requests, func(_ timeline.KeepRequest, k timeline.Kept, err error) {
+			if bytes += k.Bytes; err != nil {
 				b.Fatal(err)
 			}
-			b.SetBytes(k.Bytes * int64(len(found)))
+		})
+		if b.SetBytes(bytes); err != nil {
+			b.Fatal(err)
 		}
 		store.Close()
 	}

@@ -76,7 +76,7 @@ const (
 //
 // A checkpoint without members becomes one agent with the name of the checkpoint's agent. Of a
 // checkpoint with members, each member becomes an agent, and so does the checkpoint
-// if it has files or a session. What is left out is listed in State.Omitted. The same
+// if it has files or a session. A checkpoint with a world alone has no agent. What is left out is listed in State.Omitted. The same
 // checkpoint and options give the same state.
 //
 // The state is quiet if the checkpoint, or each of its members, ends a turn that was not
@@ -127,7 +127,8 @@ func (b *builder) build(ctx context.Context, at segno.CommitID) error {
 	if err := b.addWorld(ctx, cp.World); err != nil {
 		return err
 	}
-	if len(cp.Members) == 0 || cp.Workspace != nil || cp.Session != nil {
+	isWorldOnly := cp.World != nil && !hasOwnSession(cp)
+	if len(cp.Members) == 0 && !isWorldOnly || cp.Workspace != nil || cp.Session != nil {
 		if err := b.addAgent(ctx, b.agentName(cp.Agent), cp); err != nil {
 			return err
 		}

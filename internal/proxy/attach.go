@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -108,8 +107,8 @@ func (a *attachment) initialState() recoveryState {
 	return recoveryState{
 		hasSession: st.link != nil,
 		loaded:     st.link != nil && a.process == a.proc && !a.broken && st.link.Session == a.up,
-		current:    a.known == st.turnID(),
-		canRebuild: st.at.Session != nil && st.at.Session.Agent == a.record.Agent,
+		current:    a.known == st.turnID() && (st.link == nil || !st.isDeleted()),
+		canRebuild: a.canCut(st.at),
 		canFork:    a.canFork && st.turn != nil && a.unfinished == nil,
 	}
 }
@@ -142,6 +141,7 @@ func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error)
 		if !a.unload(ctx, a.proc) {
 			return errUnsupported
 		}
+		a.process = nil
 	case stepReopen:
 		return a.reopenLink(ctx)
 	case stepRebuild:
@@ -160,7 +160,7 @@ func (a *attachment) execute(ctx context.Context, step recoveryStep) (err error)
 // unless the agent had the session before segno.
 func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
 	isLoaded := s.process == proc && !s.broken
-	collect := s.needsHistory() && s.proxy.agent.identity().Load
+	collect := s.needsHistory(ctx) && s.proxy.agent.identity().Load
 	if isLoaded && !collect {
 		return nil
 	}
@@ -169,7 +169,7 @@ func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
 		if collect {
 			s.collecting = new(replayReader)
 		}
-		err := s.reopen(ctx, proc, up, nil)
+		err := s.reopen(ctx, proc, up, nil, nil)
 		replayed := s.collecting
 		s.collecting = nil
 		if err == nil && replayed != nil {
@@ -196,15 +196,20 @@ func (s *session) attachUnprompted(ctx context.Context, proc *process) error {
 
 // reopenLink opens the session of the chain that ends at the head.
 func (a *attachment) reopenLink(ctx context.Context) error {
+	if a.process != a.proc || a.up != a.state.link.Session { // else the agent may have it in memory
+		if err := a.restoreDeleted(ctx, &a.state); err != nil {
+			return err
+		}
+	}
 	link := a.state.link
-	err := a.reopen(ctx, a.proc, link.Session, a.state.turn)
+	err := a.reopen(ctx, a.proc, link.Session, a.state.turn, a.state.position())
 	if err == nil {
 		if a.fromPreamble = link.Fidelity == segno.FidelityPreamble; a.reason == string(segno.VerbFork) {
 			a.fidelity = link.Fidelity
 		}
 		a.addEntry(segno.Entry{Kind: segno.EntryNote, Name: "session",
 			Body: acp.Encode(map[string]any{"reason": a.reason, "fidelity": segno.FidelityNative})})
-		if err := a.prefaceInterrupted(ctx, a.state); err != nil {
+		if err := a.prefaceUnseen(ctx, a.state, a.state.isUnprompted()); err != nil {
 			return err
 		}
 		return a.joinExisting(ctx, a.state)
@@ -218,24 +223,6 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 	a.lost = err.Error()
 	a.logf("session %s is lost: %v", link.Session, err)
 	return errUnsupported
-}
-
-// prefaceInterrupted adds the actions of an interrupted newest turn to the preface: the
-// agent may have ended before it wrote them to its session.
-func (s *session) prefaceInterrupted(ctx context.Context, st threadState) error {
-	if st.turn == nil || !st.turn.Interrupted || s.proxy.agent.identity().isSegno() {
-		return nil
-	}
-	commits, err := s.entriesOf(ctx, st.turn)
-	if err != nil {
-		return err
-	}
-	for _, n := range commits {
-		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent }) {
-			s.preface = append(s.preface, preamble.FromCommits(commits).Text(preamble.Options{}))
-		}
-	}
-	return nil
 }
 
 // rebuild writes the conversation up to the head as a new session of the agent. It only adds
@@ -253,7 +240,7 @@ func (a *attachment) rebuild(ctx context.Context) error {
 		a.logf("the transcript cannot be rebuilt: %v", err)
 		return errUnsupported
 	}
-	err = a.reopen(ctx, a.proc, link.Session, nil)
+	err = a.reopen(ctx, a.proc, link.Session, nil, nil)
 	if isAnswer(err) {
 		a.logf("the agent refuses the rebuilt session: %v", err)
 		return errUnsupported
@@ -265,6 +252,9 @@ func (a *attachment) rebuild(ctx context.Context) error {
 	a.fidelity, a.fromPreamble = segno.FidelityRebuilt, false
 	if a.turn != nil && a.turn.proc != nil {
 		a.report("the agent lost its session in this turn; the session was rebuilt as it was before the turn")
+	}
+	if err := a.prefaceUnseen(ctx, a.state, true); err != nil {
+		return err
 	}
 	return a.join(ctx, *link)
 }

@@ -136,10 +136,10 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 
 // canForkNatively reports whether the agent may fork its session for a fork. It must not if
 // the fork works in another directory, or if the agent's process has an old state of the
-// session. It need not if its transcript can be read here: a cut of the transcript also
-// keeps sidecar files and what was compacted.
+// session. It need not if the transcript up to the fork point is recorded: a cut of it also keeps
+// sidecar files and what was compacted.
 func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
-	if !f.proxy.agent.identity().Fork || f.proxy.store.Transcripts()[f.record.Agent] != nil || f.dir != f.record.Dir {
+	if !f.proxy.agent.identity().Fork || f.canCut(f.from) || f.dir != f.record.Dir {
 		return false, nil
 	}
 	proc := f.proxy.agent.current()

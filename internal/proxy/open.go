@@ -134,7 +134,7 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	}
 	if r.record.Thread == "" {
 		r.up = r.record.Upstream
-		if r.history = nil; r.load && r.needsHistory() {
+		if r.history = nil; r.load && r.record.Foreign {
 			r.collecting = new(replayReader)
 		}
 		return true, nil
@@ -142,6 +142,11 @@ func (r *openRequest) prepareNative(ctx context.Context) (bool, error) {
 	st, err := r.state(ctx)
 	if err != nil || st.link == nil {
 		return false, err
+	}
+	if proc := r.proxy.agent.current(); r.process == nil || r.process != proc {
+		if err := r.restoreDeleted(ctx, &st); err != nil {
+			return false, err
+		}
 	}
 	for _, isPossible := range []func(context.Context, threadState) (bool, error){r.canReplay, r.trusts, r.refresh} {
 		if ok, err := isPossible(ctx, st); err != nil || !ok {
@@ -183,12 +188,12 @@ func (r *openRequest) canReplay(ctx context.Context, _ threadState) (bool, error
 // trusts reports whether the agent's session can be trusted to have the thread's newest
 // turn: its transcript has it, or the replay will show it.
 func (r *openRequest) trusts(ctx context.Context, st threadState) (bool, error) {
-	if st.turn == nil || st.turn.Session.Session != st.link.Session {
-		return true, nil
-	}
-	verified, err := r.verifyTranscript(ctx, st.link.Session, st.turn)
+	verified, err := r.verifyTranscript(ctx, st.link.Session, st.position())
 	if errors.Is(err, errIncomplete) {
 		return false, nil
+	}
+	if st.turn == nil || st.turn.Session.Session != st.link.Session {
+		return true, err
 	}
 	if !verified && r.load && err == nil {
 		r.collecting, err = r.expectTurns(ctx, st.link.Session, st.turn)
@@ -275,12 +280,21 @@ func (r *openRequest) nativeOpened(proc *process) {
 	if r.preface = nil; r.record.Thread != "" {
 		st, err := r.state(ctx)
 		if err == nil {
-			err = r.prefaceInterrupted(ctx, st)
+			err = r.prefaceUnseen(ctx, st, st.isUnprompted())
 		}
 		r.proxy.logErr(err)
 	}
 	r.showSettings()
 	r.announceCommands()
+	r.reportWriter(ctx)
+}
+
+// reportWriter warns of a process of the agent's own command that has the session open: agents do not
+// lock their sessions.
+func (r *openRequest) reportWriter(ctx context.Context) {
+	if pid := r.proxy.Place.OpenElsewhere(ctx, r.up); pid > 0 {
+		r.report("process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, r.up)
+	}
 }
 
 // nativeFailed serves the request by the recovery ladder: the agent refused it, or ended

@@ -104,9 +104,23 @@ func (l *sessionStore) timeline(ctx context.Context) (*timeline.Timeline, error)
 }
 
 // needsHistory reports whether the session may have turns that only the agent can show: the
-// proxy did not make the session, and its transcript cannot be read here.
-func (l *sessionStore) needsHistory() bool {
-	return l.record.Thread == "" && l.record.Foreign && l.history == nil && l.proxy.store.Transcripts()[l.record.Agent] == nil
+// proxy did not make the session, and it has no transcript that can be read here.
+func (l *sessionStore) needsHistory(ctx context.Context) bool {
+	if l.record.Thread != "" || !l.record.Foreign || l.history != nil {
+		return false
+	}
+	t := l.proxy.store.Transcripts()[l.record.Agent]
+	if t == nil {
+		return true
+	}
+	_, err := t.Find(ctx, l.record.Upstream)
+	return err != nil
+}
+
+// canCut reports whether a checkpoint has a position at which its agent's transcript can be cut.
+func (l *sessionStore) canCut(c *segno.Checkpoint) bool {
+	p := c.Session
+	return p != nil && p.Agent == l.record.Agent && p.Leaf != "" && l.proxy.store.Transcripts()[p.Agent] != nil
 }
 
 // openThread makes the session's thread, with the turns that the agent replayed.
@@ -115,7 +129,7 @@ func (l *sessionStore) openThread(ctx context.Context, title string) error {
 	if err != nil {
 		return err
 	}
-	incomplete := l.needsHistory()
+	incomplete := l.needsHistory(ctx)
 	o := timeline.Adoption{Agent: l.record.Agent, Source: segno.Source{Session: l.record.Upstream, Dir: l.record.Dir},
 		Title: title, Name: l.record.Name}
 	if l.history != nil {

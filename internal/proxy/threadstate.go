@@ -26,6 +26,15 @@ func (st threadState) turnID() segno.CommitID {
 	return st.turn.ID
 }
 
+// position is the newest recorded position in the transcript of the link's session: the end of
+// the newest turn, or of the cut that made the session. It is nil if neither is known.
+func (st threadState) position() *segno.Position {
+	if st.turn != nil && st.turn.Session != nil && st.turn.Session.Session == st.link.Session {
+		return st.turn.Session
+	}
+	return st.link.Position
+}
+
 // state reads the thread's state. It adds the sessions that were replaced within a turn to
 // replaced: such a session may have the half of a turn, so it cannot continue the thread. Of a
 // session that is in the chain several times only the newest link counts.

@@ -121,10 +121,11 @@ func (p *proxy) isFinalRefusal(err error) bool {
 }
 
 // reopen has the agent resume or load one of its sessions; the client sees nothing of the
-// replay. last is the turn that the session must have, nil if none. An agent that accepts an
-// id may not have the conversation: if its transcript cannot be read, it must replay it. The
-// error is an [*acp.Error] if the agent refuses or has lost the session.
-func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint) error {
+// replay. last is the turn that the session must have, nil if none, and at is the position in its
+// transcript that it must have, nil if none is known. An agent that accepts an id may not have the
+// conversation: if its transcript cannot be read, it must replay it. The error is an [*acp.Error]
+// if the agent refuses or has lost the session.
+func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID, last *segno.Checkpoint, at *segno.Position) error {
 	id := s.proxy.agent.identity()
 	if !id.Resume && !id.Load {
 		return errCannotOpen
@@ -133,7 +134,7 @@ func (s *session) reopen(ctx context.Context, proc *process, up segno.SessionID,
 		last = nil
 	}
 	s.knowsPrompt = false
-	verified, err := s.verifyTranscript(ctx, up, last)
+	verified, err := s.verifyTranscript(ctx, up, at)
 	if err != nil {
 		return err
 	}
@@ -179,9 +180,10 @@ type transcriptVerifier interface {
 	BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error)
 }
 
-// verifyTranscript reports whether a session is known to have a turn: its transcript has it,
-// or the agent is segno's. It returns errIncomplete if the transcript lacks the turn.
-func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last *segno.Checkpoint) (verified bool, err error) {
+// verifyTranscript reports whether a session is known to have the recorded turns: its transcript
+// has the bytes up to at, or the agent is segno's. It returns errIncomplete if the transcript lacks
+// them.
+func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, at *segno.Position) (verified bool, err error) {
 	tl, err := s.timeline(ctx)
 	if err != nil {
 		return false, err
@@ -191,10 +193,10 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, last
 		return s.proxy.agent.identity().isSegno(), nil
 	}
 	v, ok := t.(transcriptVerifier)
-	if !ok || last == nil {
+	if !ok || at == nil {
 		return true, nil
 	}
-	holds, err := v.BeginsWith(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *last.Session)
+	holds, err := v.BeginsWith(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *at)
 	if err != nil || !holds {
 		s.logf("the transcript of session %s no longer begins with the recorded turns (%v)", up, err)
 		return true, errIncomplete

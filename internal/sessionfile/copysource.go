@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 
 	"github.com/dalsegno/segno"
 )
@@ -17,7 +18,6 @@ type CopySource struct {
 	Op       string // for errors
 	Name     string // of the file
 	Position *segno.Position
-	MaxLine  int // the length of the longest line that is read, 0 for no limit
 	Open     func(ctx context.Context) (io.ReadCloser, error)
 }
 
@@ -32,10 +32,9 @@ func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr,
 	a := NewReadAhead(ctx, io.LimitReader(in, s.Position.Offset))
 	defer a.Close()
 	l := NewLineReader(a, 0)
-	l.Max = s.MaxLine
 	for at := range l.All() {
-		if at.Bytes[len(at.Bytes)-1] != '\n' {
-			return segno.Errorf(segno.KindInvalid, s.Op, s.Name, "line %d is longer than %d MiB", at.Number, l.Max>>20), nil
+		if !at.IsWhole() {
+			return segno.Errorf(segno.KindInvalid, s.Op, s.Name, "line %d is longer than %d MiB", at.Number, MaxLine>>20), nil
 		}
 		if err := do(at); err != nil {
 			return nil, err
@@ -51,4 +50,24 @@ func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr,
 		return segno.Errorf(segno.KindCorrupt, s.Op, s.Name, "the position is in the middle of a line"), nil
 	}
 	return nil, nil
+}
+
+// FirstCopy calls read for one copy after the other until one has the bytes of the position. read
+// returns the two errors of [CopySource.EachLine].
+func FirstCopy(ctx context.Context, op, session string, copies []CopySource, read func(CopySource) (readErr, doErr error)) error {
+	err := error(segno.Errorf(segno.KindNotFound, op, session, "neither the agent's files nor the store have its bytes"))
+	for _, from := range copies {
+		readErr, doErr := read(from)
+		switch {
+		case doErr != nil:
+			return IOError(op, session, doErr)
+		case readErr == nil:
+			return nil
+		case ctx.Err() != nil:
+			return IOError(op, session, ctx.Err())
+		case !errors.Is(readErr, fs.ErrNotExist) && segno.KindOf(readErr) != segno.KindNotFound:
+			err = readErr
+		}
+	}
+	return IOError(op, session, err)
 }

@@ -43,6 +43,18 @@ func CheckNewSession(op string, id segno.SessionID) error {
 	return nil
 }
 
+// maxCapture is how many bytes of a transcript are read at once. What is known of each record is in memory.
+const maxCapture = 4 << 30
+
+// CheckSize returns an error if a transcript has too many new bytes to be read.
+func CheckSize(op, path string, bytes int64) error {
+	if bytes <= maxCapture {
+		return nil
+	}
+	return segno.Errorf(segno.KindRefused, op, path, "it has %d GiB that are not stored, more than the %d GiB that segno reads", bytes>>30, int64(maxCapture)>>30).
+		WithHint("begin a new session; this one stays as it is")
+}
+
 // OpenRegular opens a plain file for reading. Paths come from hooks and archives, so a
 // FIFO or a device that took the file's place must not block the process: for anything but
 // a plain file the error is [fs.ErrNotExist].
@@ -63,6 +75,16 @@ func OpenRegular(path string) (*os.File, error) {
 		return nil, err
 	}
 	return f, nil
+}
+
+// CheckUnchanged returns [segno.KindBusy] if a file is not as it was before: another process then
+// writes to the session in it.
+func CheckUnchanged(op, path string, before os.FileInfo) error {
+	after, err := os.Stat(path)
+	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
+		err = segno.Errorf(segno.KindBusy, op, path, "another process writes to the session").WithHint("wait until it is idle")
+	}
+	return err
 }
 
 // IOError wraps an error of the operating system or of a context in a [segno.Error] of the

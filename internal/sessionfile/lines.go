@@ -2,6 +2,7 @@ package sessionfile
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -17,15 +18,18 @@ import (
 // largest object a transcript is stored in.
 const BlockSize = 1 << 20
 
-// LineReader reads whole lines, however long.
+// MaxLine is the length of the longest line that is kept in memory: a transcript may be a hole of
+// many gigabytes.
+const MaxLine = 128 << 20
+
+// LineReader reads whole lines. A line longer than [MaxLine] is returned with fewer bytes and
+// without its newline.
 type LineReader struct {
-	// Max is the length of the longest line that is kept in memory, 0 for no limit. A
-	// longer one is returned with fewer bytes and without its newline.
-	Max int
 	// HasSum makes Sum the CRC-32C of the lines returned so far, in full.
 	HasSum bool
 	Sum    uint32
 
+	max     int // MaxLine, less in tests
 	in      *bufio.Reader
 	partial []byte // a line that does not fit into the buffer of in, or the torn last one
 	Offset  int64
@@ -35,7 +39,7 @@ type LineReader struct {
 
 // NewLineReader reads r. Its first byte is at offset in its file.
 func NewLineReader(r io.Reader, offset int64) *LineReader {
-	return &LineReader{in: bufio.NewReaderSize(r, 64<<10), Offset: offset}
+	return &LineReader{max: MaxLine, in: bufio.NewReaderSize(r, 64<<10), Offset: offset}
 }
 
 // Line is one whole line with its newline. Its bytes are valid until the next line is read.
@@ -62,7 +66,7 @@ func (l *LineReader) Next() (Line, bool) {
 		if l.err == nil && len(l.partial) == 0 {
 			return l.take(text, 0), true
 		}
-		if l.Max > 0 && len(l.partial)+len(text) > l.Max {
+		if len(l.partial)+len(text) > l.max {
 			skipped += len(text)
 		} else {
 			l.partial = append(l.partial, text...)
@@ -180,3 +184,6 @@ func (a *ReadAhead) Close() {
 	a.stop()
 	<-a.done
 }
+
+// IsWhole reports whether a line was read to its end.
+func (l Line) IsWhole() bool { return bytes.HasSuffix(l.Bytes, []byte{'\n'}) }

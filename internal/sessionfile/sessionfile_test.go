@@ -15,7 +15,7 @@ func FuzzLines(f *testing.F) {
 	f.Add([]byte("\n\n"), 3)
 	f.Add([]byte("0123456789abcdef\n0123456789abcdef0123456789abcdef\nx\n0123456789abcdef0123"), 0)
 	f.Fuzz(func(t *testing.T, data []byte, piece int) {
-		l := &LineReader{in: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(data)), 16+piece&7), Offset: 100}
+		l := &LineReader{max: MaxLine, in: bufio.NewReaderSize(iotest.HalfReader(bytes.NewReader(data)), 16+piece&7), Offset: 100}
 		var got []byte
 		n := 0
 		for at := range l.All() {

@@ -54,10 +54,12 @@ func (d *Dir) KeepUnrecorded(u Unrecorded) (first bool, err error) {
 	return first, nil
 }
 
-// FirstTime reports whether it is called for the first time for a session. It creates an empty file in
-// the directory for temporary files. If it cannot, it returns true every time.
-func (d *Dir) FirstTime(session segno.SessionID) bool {
-	first, err := d.create(filepath.Join(os.TempDir(), "segno-"+segno.DerivedID("unrecorded", d.path, string(session))), nil)
+// FirstTime reports whether it is called for the first time for a session, and for further texts that
+// tell occasions apart. It creates an empty file in the directory for temporary files. If it cannot,
+// it returns true every time.
+func (d *Dir) FirstTime(session segno.SessionID, occasion ...string) bool {
+	id := segno.DerivedID(append([]string{"unrecorded", d.path, string(session)}, occasion...)...)
+	first, err := d.create(filepath.Join(os.TempDir(), "segno-"+id), nil)
 	return first || err != nil
 }
 

@@ -38,7 +38,7 @@ func (s *Store) Commit(ctx context.Context, c segno.Commit) (head segno.Head, er
 
 // CommitAll applies commits in order and in one transaction, all or none, as Commit does each
 // of them. It returns the head after the last one. Other writers wait meanwhile, so a caller
-// passes no more than a hundred.
+// passes no more than a few hundred.
 func (s *Store) CommitAll(ctx context.Context, commits []segno.Commit) (head segno.Head, err error) {
 	const op = "commit"
 	all := make([]*commitTx, len(commits))

@@ -74,6 +74,23 @@ func (s *Store) checkpointQuery(q *segno.CheckpointQuery, before int64, count in
 		WHERE %s ORDER BY %s DESC LIMIT %s`, sqlstore.ErrID, errPlace, from, where.String(), order, limit), where.Args
 }
 
+// LeafFilter returns a function that returns false only for a leaf of a transcript at which no checkpoint
+// ended when LeafFilter was called. It reads the terms of all checkpoints, so it pays for some hundred leaves.
+func (s *Store) LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, err error) {
+	terms := map[int64]struct{}{}
+	err = s.read(ctx, "read terms", "", func(ctx context.Context, c *conn) error {
+		var term int64
+		return c.Query(ctx, `SELECT DISTINCT term FROM terms`, nil, []any{&term}, func() error {
+			terms[term] = struct{}{}
+			return nil
+		})
+	})
+	return func(leaf string) bool {
+		_, ok := terms[s.records.Sealer.Asked(&segno.CheckpointQuery{Leaf: leaf})[0]]
+		return ok
+	}, err
+}
+
 // parentField is the field of the term that the first commit of a child thread has.
 const parentField = "of"
 

@@ -106,6 +106,9 @@ func (t *capture) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := sessionfile.CheckSize(t.op, t.src.Path, fi.Size()-t.from); err != nil {
+		return err
+	}
 	if err := t.readGraph(ctx, t.from, fi.Size()); err != nil {
 		return err
 	}

@@ -43,6 +43,7 @@ type Transcripts struct {
 	agent   string
 	resume  []string
 	home    string
+	managed string // the directory of the administrator's settings
 	fs      vfs.FS
 	objects segno.Objects
 	now     func() time.Time
@@ -57,6 +58,9 @@ type Options struct {
 	Agent  string
 	Resume []string
 
+	// Managed is the directory of the administrator's settings, "" for the usual one.
+	Managed string
+
 	FS    vfs.FS           // for all writes; nil is the operating system
 	Clock func() time.Time // nil is time.Now
 	// Objects has the earlier captures. With it, a capture does not read sidecars again
@@ -67,9 +71,12 @@ type Options struct {
 // New returns the transcripts under home, the agent's CLAUDE_CONFIG_DIR, which must be
 // absolute. It reads nothing.
 func New(home string, o Options) *Transcripts {
-	c := &Transcripts{agent: o.Agent, resume: o.Resume, home: filepath.Clean(home), fs: o.FS, objects: o.Objects, now: o.Clock}
+	c := &Transcripts{agent: o.Agent, resume: o.Resume, home: filepath.Clean(home), managed: o.Managed, fs: o.FS, objects: o.Objects, now: o.Clock}
 	if c.agent == "" {
 		c.agent, c.resume = Agent, []string{"claude", "--resume"}
+	}
+	if c.managed == "" {
+		c.managed = managedSettings()
 	}
 	if c.fs == nil {
 		c.fs = vfs.OS

@@ -3,6 +3,7 @@ package claude_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/recording"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 )
@@ -139,9 +141,9 @@ func isLeafOf(turns []capturedTurn) func(string) bool {
 
 // modelInput returns the messages that an agent at the record leaf sends to the model.
 func modelInput(data []byte, leaf string) []string {
-	l := load(data)
-	l.applyCompaction()
-	return texts(l.messages(l.message(leaf)))
+	l := recording.LoadClaude(data)
+	l.ApplyCompaction()
+	return l.Records(l.Message(leaf))
 }
 
 // randomTurn writes one turn with random other records around it, and returns the
@@ -267,10 +269,28 @@ func checkEarlierTurns(t *testing.T, s *sessionWriter, c *claude.Transcripts, o 
 	}
 }
 
-func headOf(data []byte) string { return load(data).head() }
+func headOf(data []byte) string { return recording.LoadClaude(data).Head() }
+
+// conversation returns the messages of a transcript that the agent sends to the model, in
+// order, without the fields that name the session.
+func conversation(data []byte) []string {
+	l := recording.LoadClaude(data)
+	return l.Records(l.Head())
+}
+
+// sessionOf returns the session id in a line.
+func sessionOf(line []byte) string {
+	var r struct {
+		Session string `json:"sessionId"`
+	}
+	if json.Unmarshal(bytes.TrimSpace(line), &r) != nil {
+		return ""
+	}
+	return r.Session
+}
 
 func messageOf(data []byte, uuid string) string {
-	l := load(data)
-	l.applyCompaction()
-	return l.message(uuid)
+	l := recording.LoadClaude(data)
+	l.ApplyCompaction()
+	return l.Message(uuid)
 }

@@ -76,15 +76,22 @@ func (k *cut) check() error {
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
 		return invalid("the position has no bytes")
 	}
-	if err := cmp.Or(sessionfile.CheckSession(opCut, k.p.Session), sessionfile.CheckNewSession(opCut, k.to.Session)); err != nil {
+	if err := sessionfile.CheckSession(opCut, k.p.Session); err != nil {
 		return err
-	}
-	var err error
-	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
-		return invalid(err.Error())
 	}
 	if paths, _ := k.c.files(k.p.Session); len(paths) > 0 && k.p.Path == "" {
 		k.p.Path = paths[0]
+	}
+	return k.checkTarget()
+}
+
+// checkTarget returns an error if the new session cannot be written, and sets its path.
+func (k *cut) checkTarget() (err error) {
+	if err := sessionfile.CheckNewSession(k.op, k.to.Session); err != nil {
+		return err
+	}
+	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
+		return segno.Errorf(segno.KindInvalid, k.op, string(k.to.Session), "%w", err)
 	}
 	existing, err := k.c.files(k.to.Session)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
@@ -209,16 +208,25 @@ func (h *header) result() transcript.SessionHeader {
 // Running returns the sessions that have a living process according to the agent's registry.
 func (c *Transcripts) Running(ctx context.Context) map[segno.SessionID]int {
 	out := map[segno.SessionID]int{}
-	names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
-	for _, name := range names {
-		if ctx.Err() != nil {
-			break
-		}
-		if entry, ok := readRegistered(name); ok && entry.isAlive() {
+	for entry := range c.registry(ctx) {
+		if entry.isAlive() {
 			out[entry.Session] = entry.PID
 		}
 	}
 	return out
+}
+
+// registry yields the entries of the agent's registry of running processes.
+func (c *Transcripts) registry(ctx context.Context) iter.Seq[registered] {
+	return func(yield func(registered) bool) {
+		names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
+		for _, name := range names {
+			entry, ok := readRegistered(name)
+			if ctx.Err() != nil || ok && !yield(entry) {
+				return
+			}
+		}
+	}
 }
 
 // registered is an entry of the agent's registry of running processes.
@@ -238,21 +246,4 @@ func readRegistered(name string) (entry registered, ok bool) {
 func (r registered) isAlive() bool {
 	start := proc.Start(r.PID)
 	return start != "" && (r.ProcStart == "" || r.ProcStart == start)
-}
-
-// defaultCleanup is after how many days Claude Code deletes a session if no setting says otherwise.
-const defaultCleanup = 30
-
-// Retention returns the age at which the agent may delete a session, counted from its last change.
-// The user's settings decide. ok is false if the agent deletes none.
-func (c *Transcripts) Retention() (age time.Duration, ok bool) {
-	const most = 100_000 // days; time.Duration has room for few more
-	days := float64(defaultCleanup)
-	var settings struct {
-		Days *float64 `json:"cleanupPeriodDays"`
-	}
-	if json.Unmarshal(readStart(filepath.Join(c.home, "settings.json")), &settings) == nil && settings.Days != nil {
-		days = *settings.Days
-	}
-	return time.Duration(days * 24 * float64(time.Hour)), days >= 0 && days <= most
 }

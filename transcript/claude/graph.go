@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"path/filepath"
 
@@ -92,13 +91,14 @@ func newGraph(path string) *graph {
 func (g *graph) read(ctx context.Context, l *sessionfile.LineReader) (int64, error) {
 	var r record
 	start := l.Offset
+	l.HasSum = true
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		g.sum = crc32.Update(g.sum, sessionfile.Castagnoli(), at.Bytes)
 		g.parse(&r, at)
 	}
+	g.sum = l.Sum
 	_, err := l.End()
 	return l.Offset - start, err
 }

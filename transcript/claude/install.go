@@ -194,6 +194,9 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if !at.IsWhole() {
+			return segno.Errorf(segno.KindInvalid, k.op, k.src.Path, "line %d is longer than %d MiB", at.Number, sessionfile.MaxLine>>20)
+		}
 		if _, err := k.out.Write(at.Bytes); err != nil {
 			return err
 		}
@@ -201,11 +204,7 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 	if _, err := l.End(); err != nil {
 		return err
 	}
-	after, err := in.Stat()
-	if err == nil && (after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime())) {
-		err = segno.Errorf(segno.KindBusy, k.op, string(k.src.Session), "another process writes to the session").WithHint("wait until it is idle")
-	}
-	return err
+	return sessionfile.CheckUnchanged(k.op, k.src.Path, before)
 }
 
 // sidecars returns those beside the transcript. The agent finds the others by the session's

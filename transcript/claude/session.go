@@ -164,13 +164,8 @@ func Slug(dir string) string {
 // running processes. alive is false if there is none, or if the registered process is gone
 // and another process has its number.
 func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid int, alive bool) {
-	names, _ := filepath.Glob(filepath.Join(c.home, "sessions", "*.json"))
-	for _, name := range names {
-		if session == "" || ctx.Err() != nil {
-			break
-		}
-		entry, ok := readRegistered(name)
-		if !ok || entry.Session != session {
+	for entry := range c.registry(ctx) {
+		if session == "" || entry.Session != session {
 			continue
 		}
 		if entry.isAlive() {
@@ -179,6 +174,17 @@ func (c *Transcripts) Live(ctx context.Context, session segno.SessionID) (pid in
 		pid = entry.PID
 	}
 	return pid, false
+}
+
+// Writers returns all processes that have a session open. The agent does not lock its sessions:
+// what one of several processes writes is missing in the conversation of the others.
+func (c *Transcripts) Writers(ctx context.Context, session segno.SessionID) (pids []int) {
+	for entry := range c.registry(ctx) {
+		if session != "" && entry.Session == session && entry.isAlive() {
+			pids = append(pids, entry.PID)
+		}
+	}
+	return pids
 }
 
 // readStart reads the first 64 KiB of a file. It returns nil if it cannot.

@@ -94,6 +94,9 @@ func (t *capture) try(ctx context.Context) (err error) {
 	if err := t.findNew(ctx); err != nil {
 		return err
 	}
+	if err := sessionfile.CheckSize(t.op, t.src.Path, t.stream.size-t.from); err != nil {
+		return err
+	}
 	if t.history, err = readHistory(ctx, t.stream, t.from, t.stream.size); err != nil {
 		return err
 	}
@@ -254,7 +257,6 @@ func (t *capture) setDamage(ctx context.Context) error {
 		return nil
 	}
 	l := sessionfile.NewLineReader(t.stream.section(0, t.from), 0)
-	l.Max = maxLine
 	for range l.All() {
 		if ctx.Err() != nil {
 			return ctx.Err()

@@ -314,3 +314,45 @@ func TestEndsAt(t *testing.T) {
 	}
 	e.cut(p, secondID)
 }
+
+// TestBeginsWith compares a session with a position after changes that may lose turns.
+func TestBeginsWith(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(t *testing.T, path string, data []byte)
+		want   bool
+	}{
+		"unchanged": {func(*testing.T, string, []byte) {}, true},
+		"longer":    {func(t *testing.T, path string, data []byte) { write(t, path, append(data, "{}\n"...)) }, true},
+		"shorter":   {func(t *testing.T, path string, data []byte) { write(t, path, data[:len(data)-1]) }, false},
+		"empty":     {func(t *testing.T, path string, _ []byte) { write(t, path, nil) }, false},
+		"changed": {func(t *testing.T, path string, data []byte) {
+			write(t, path, bytes.ReplaceAll(data, []byte("prompt 2"), []byte("prompt 9")))
+		}, false},
+		"deleted": {func(t *testing.T, path string, _ []byte) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"archived": {func(t *testing.T, path string, data []byte) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			home := path[:strings.Index(path, "/sessions/")]
+			write(t, filepath.Join(home, "archived_sessions", filepath.Base(path)), data)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			s := e.session(2)
+			p := e.capture(firstID, nil).Position
+			tc.change(t, s.path(), s.data())
+			if ok, err := e.c.BeginsWith(context.Background(), segno.Source{Session: firstID}, p); ok != tc.want || err != nil {
+				t.Errorf("it begins with the position: %v, %v", ok, err)
+			}
+			p.Digest = nil
+			if ok, err := e.c.BeginsWith(context.Background(), segno.Source{Session: firstID}, p); !ok || err != nil {
+				t.Errorf("without a digest: %v, %v", ok, err)
+			}
+		})
+	}
+}

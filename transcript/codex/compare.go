@@ -10,18 +10,43 @@ import (
 	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
+const opCompare = "compare session"
+
+// BeginsWith reports whether a session's rollouts still begin with the bytes of a position, as far
+// as their length and the 4 KiB before the position show. It returns true for a position without a
+// digest, because nothing can be compared. It returns false for a session that the user archived and
+// for one of which a rollout is missing: codex-acp opens both without an error and without their
+// history.
+func (c *Transcripts) BeginsWith(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+	if len(p.Digest) == 0 {
+		return true, nil
+	}
+	s, err := c.openExisting(ctx, src)
+	if s == nil {
+		return false, err
+	}
+	defer s.close()
+	_, ok := sessionfile.ResumeHash(s, s.size, &p)
+	return ok && !s.file.isArchived(), nil
+}
+
+// openExisting opens the stream of a session. It returns nil if a rollout of it is missing.
+func (c *Transcripts) openExisting(ctx context.Context, src segno.Source) (*stream, error) {
+	s, err := c.open(ctx, opCompare, src)
+	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
+		return nil, nil
+	}
+	return s, err
+}
+
 // EndsAt reports whether Codex, resuming src, would continue from p: the session begins with p's
 // bytes, and no line behind them is part of another turn or changes what the model sees. The record
 // of the end of p's turn may follow, because Codex writes it after the hook that captures p. EndsAt
 // returns false for a session that the user archived, for one with a torn last line, in which Codex may stumble,
 // and for one that does not exist.
 func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
-	const op = "compare session"
-	s, err := c.open(ctx, op, src)
-	if kind := segno.KindOf(err); kind == segno.KindNotFound || kind == segno.KindCorrupt {
-		return false, nil
-	}
-	if err != nil {
+	s, err := c.openExisting(ctx, src)
+	if s == nil {
 		return false, err
 	}
 	defer s.close()
@@ -29,7 +54,7 @@ func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Posi
 		return false, nil
 	}
 	ok, err := s.endsAt(ctx, &p)
-	return ok, sessionfile.IOError(op, s.src.Path, err)
+	return ok, sessionfile.IOError(opCompare, s.src.Path, err)
 }
 
 func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
@@ -39,7 +64,6 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 		return false, err
 	}
 	after := sessionfile.NewLineReader(s.section(p.Offset, s.size), p.Offset)
-	after.Max = maxLine
 	var r record
 	for at := range after.All() {
 		if ctx.Err() != nil {
@@ -54,6 +78,29 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 	}
 	torn, err := after.End()
 	return torn == 0, err
+}
+
+// PromptedAfter reports whether the user prompted Codex in src behind p, also in the turn of p. It
+// reads only what is behind p.
+func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+	const op = "read session"
+	s, err := c.open(ctx, op, src)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	after := sessionfile.NewLineReader(s.section(min(p.Offset, s.size), s.size), p.Offset)
+	var r record
+	for at := range after.All() {
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if r.parse(at.Bytes) == nil && r.kind == kindPrompt {
+			return true, nil
+		}
+	}
+	_, err = after.End()
+	return false, sessionfile.IOError(op, s.src.Path, err)
 }
 
 // end returns a position at the end of the last whole line.

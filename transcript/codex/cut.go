@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript"
 )
 
 const opCut = "cut session"
@@ -26,12 +27,17 @@ const opCut = "cut session"
 // bytes, [segno.KindInvalid] if p has nothing to resume or to.Session is not a UUID in small
 // letters, and [segno.KindCorrupt] if no copy has p's bytes.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
+	return c.cutTo(ctx, p, to, "", o)
+}
+
+// cutTo is [Transcripts.Cut] to a path, "" for the one at which Codex would create the session.
+func (c *Transcripts) cutTo(ctx context.Context, p segno.Position, to segno.Target, path string, o segno.Objects) (segno.Source, error) {
 	if err := checkCut(p, to); err != nil {
 		return segno.Source{}, err
 	}
 	err := error(segno.Errorf(segno.KindNotFound, opCut, string(p.Session), "neither the agent's files nor the store have its bytes"))
 	for _, from := range c.copies(ctx, opCut, &p, o) {
-		k := &writer{c: c, op: opCut, session: to.Session, dir: to.Dir}
+		k := &writer{c: c, op: opCut, session: to.Session, dir: to.Dir, path: path}
 		if to.Yield {
 			k.time = c.timeBefore(ctx, p)
 		}
@@ -90,8 +96,9 @@ type writer struct {
 	session segno.SessionID
 	dir     string    // "" keeps that of the source
 	time    time.Time // of the file; zero for now
-	path    string    // of the new rollout
+	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output
+	more    *transcript.Conversation // to append, or nil
 }
 
 // write writes the lines of a copy and publishes the file. After readErr the caller may try
@@ -102,9 +109,13 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 			k.out.Close()
 		}
 	}()
-	m, last := meta{}, []byte(nil)
+	m, last, ordinal := meta{}, []byte(nil), int64(0)
 	readErr, writeErr = from.EachLine(ctx, func(l sessionfile.Line) error {
 		if l.Offset > 0 {
+			var r record
+			if k.more != nil && r.parse(l.Bytes) == nil {
+				ordinal = max(ordinal, r.ordinal)
+			}
 			if len(bytes.TrimSpace(l.Bytes)) > 0 {
 				last = append(last[:0], l.Bytes[:min(len(l.Bytes), 4<<10)]...)
 			}
@@ -127,12 +138,19 @@ func (k *writer) write(ctx context.Context, from sessionfile.CopySource) (readEr
 	if m.isPaged && last != nil && !bytes.Contains(last, []byte(`"ordinal":`)) {
 		return nil, segno.Errorf(segno.KindCorrupt, k.op, from.Name, "its last line has no ordinal, so Codex cannot continue it")
 	}
+	if k.more != nil {
+		if err := k.appendConversation(&m, ordinal); err != nil {
+			return nil, err
+		}
+	}
 	return nil, k.publish()
 }
 
 // create begins the file. The session must not exist elsewhere.
 func (k *writer) create(ctx context.Context, m *meta) error {
-	k.path = filepath.Join(k.c.home, filepath.FromSlash(m.fileName(k.session)))
+	if k.path == "" {
+		k.path = filepath.Join(k.c.home, filepath.FromSlash(m.fileName(k.session)))
+	}
 	x, err := readIndex(ctx, k.c.home)
 	if err != nil {
 		return err
@@ -210,7 +228,7 @@ func (k *writer) copy(ctx context.Context, s *stream) error {
 	if err != nil {
 		return err
 	}
-	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: s.src.Path, Position: &p, MaxLine: maxLine,
+	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: s.src.Path, Position: &p,
 		Open: func(context.Context) (io.ReadCloser, error) { return io.NopCloser(s.section(0, p.Offset)), nil }})
 	if readErr != nil {
 		return readErr

@@ -53,7 +53,6 @@ func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum 
 	sum.Reset()
 	t.hash.Reset()
 	own := sessionfile.NewLineReader(t.stream.section(0, t.history.to), 0)
-	own.Max = maxLine
 	both := io.MultiWriter(t.hash, sum)
 	readErr, err := from.EachLine(ctx, func(l sessionfile.Line) error {
 		line, ok := own.Next()
@@ -76,7 +75,7 @@ func (t *capture) compare(ctx context.Context, from sessionfile.CopySource, sum 
 
 // copies returns the places to try for a position's bytes: the agent's files, then the objects.
 func (c *Transcripts) copies(ctx context.Context, op string, p *segno.Position, o segno.Objects) []sessionfile.CopySource {
-	files := sessionfile.CopySource{Op: op, Name: string(p.Session), Position: p, MaxLine: maxLine, Open: func(ctx context.Context) (io.ReadCloser, error) {
+	files := sessionfile.CopySource{Op: op, Name: string(p.Session), Position: p, Open: func(ctx context.Context) (io.ReadCloser, error) {
 		s, err := c.open(ctx, op, segno.Source{Session: p.Session, Path: p.Path})
 		if err != nil {
 			return nil, err

@@ -137,7 +137,6 @@ func (h *header) read(ctx context.Context, in io.ReaderAt, size int64) error {
 // damage, which does not matter.
 func (h *header) readPart(ctx context.Context, in io.ReaderAt, from, to int64) error {
 	l := sessionfile.NewLineReader(io.NewSectionReader(in, from, to-from), from)
-	l.Max = maxLine
 	var r record
 	for at := range l.All() {
 		if err := ctx.Err(); err != nil {
@@ -232,7 +231,9 @@ func isLocked(name string) bool {
 // Retention returns false: Codex deletes no sessions.
 func (c *Transcripts) Retention() (time.Duration, bool) { return 0, false }
 
-// Restore writes a session that was deleted back under its own id.
+// Restore writes a session that was deleted back under its own id. The file gets its former path
+// if it had all lines of the session: Codex may have a row with that path in its database, and
+// then looks nowhere else. Codex names a file after the local time, which the file does not contain.
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	x, err := readIndex(ctx, c.home)
@@ -242,5 +243,10 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 	if r, ok := x.current(p.Session); ok {
 		return segno.Source{}, segno.Errorf(segno.KindConflict, op, r.path, "the session exists already")
 	}
-	return c.Cut(ctx, p, segno.Target{Session: p.Session, Dir: dir}, o)
+	path := p.Path
+	home, at := homeOf(path)
+	if r, ok := parseName(path); !ok || r.id != string(p.Session) || r.isCompressed() || home != c.home || at != dirSessions {
+		path = ""
+	}
+	return c.cutTo(ctx, p, segno.Target{Session: p.Session, Dir: dir}, path, o)
 }

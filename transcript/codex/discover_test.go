@@ -96,6 +96,10 @@ func TestRestoreWritesTheSameBytes(t *testing.T) {
 	s.turn("two", "second")
 	s.flush()
 	before := s.data()
+	local := filepath.Join(filepath.Dir(s.path()), "rollout-2026-11-22T17-31-03-"+firstID+".jsonl") // in another time zone
+	if err := os.Rename(s.path(), local); err != nil {
+		t.Fatal(err)
+	}
 	o := newMemoryObjects()
 	c := codex.New(home, codex.Options{})
 	got, err := c.CaptureTurns(ctx, segno.Source{Session: firstID}, nil, nil, o, o.Batch(), nil)
@@ -111,6 +115,9 @@ func TestRestoreWritesTheSameBytes(t *testing.T) {
 	src, err := c.Restore(ctx, got.Position, s.dir, o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if src.Path != local {
+		t.Errorf("it came back at %s, want %s", src.Path, local)
 	}
 	if after, err := os.ReadFile(src.Path); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("%d bytes came back of %d, %v", len(after), len(before), err)

@@ -3,6 +3,7 @@ package codex
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,12 +29,14 @@ type historyBase struct {
 	end     int64  // up to this byte of it
 }
 
+var errNoMeta = errors.New("its first line is no session_meta")
+
 // parseMeta reads the first line of a rollout.
 func parseMeta(line []byte) (meta, error) {
 	line = bytes.TrimRight(line, "\r\n")
 	m := meta{line: line}
 	if !jsonscan.Valid(line) || jsonscan.Text(m.field("type")) != "session_meta" {
-		return m, fmt.Errorf("its first line is no session_meta")
+		return m, errNoMeta
 	}
 	if m.id = jsonscan.Text(m.field("payload", "id")); m.id == "" {
 		return m, fmt.Errorf("its session_meta has no id")

@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// maxLine is the length of the longest line that is read. Longer ones are stored, but
-	// their content is unknown.
-	maxLine = 128 << 20
 	// maxLineage is how many rollouts a session may refer to, one through the other. All are
 	// open at once.
 	maxLineage = 250
@@ -134,7 +131,7 @@ func openPiece(ctx context.Context, r rollout, end int64) (p piece, m meta, err 
 	if err != nil {
 		return p, m, err
 	}
-	lines := sessionfile.NewLineReader(io.NewSectionReader(p, 0, min(p.to, maxLine)), 0)
+	lines := sessionfile.NewLineReader(io.NewSectionReader(p, 0, min(p.to, sessionfile.MaxLine)), 0)
 	first, ok := lines.Next()
 	if _, err := lines.End(); !ok && err != nil {
 		return p, m, err

@@ -43,7 +43,7 @@ func readHistory(ctx context.Context, s *stream, from, to int64) (*history, erro
 	h := &history{to: from, ordinal: -1, isPaged: s.meta.isPaged}
 	h.readBefore(s, from)
 	l := sessionfile.NewLineReader(s.section(from, to), from)
-	l.Max, l.HasSum = maxLine, true
+	l.HasSum = true
 	var r record
 	for at := range l.All() {
 		if at.Number%1024 == 0 && ctx.Err() != nil {
@@ -83,9 +83,9 @@ func (h *history) readBefore(s *stream, offset int64) {
 // not JSON, and continues a session in which ordinals are wrong.
 func (h *history) check(r *record, at sessionfile.Line) string {
 	switch {
-	case !isWhole(at.Bytes):
+	case !at.IsWhole():
 		*r = record{ordinal: -1}
-		return fmt.Sprintf("longer than %d MiB", maxLine>>20)
+		return fmt.Sprintf("longer than %d MiB", sessionfile.MaxLine>>20)
 	case len(bytes.TrimSpace(at.Bytes)) == 0:
 		*r = record{ordinal: -1}
 		return ""
@@ -102,9 +102,6 @@ func (h *history) check(r *record, at sessionfile.Line) string {
 	}
 	return ""
 }
-
-// isWhole reports whether a line was read to its end.
-func isWhole(line []byte) bool { return bytes.HasSuffix(line, []byte{'\n'}) }
 
 // add adds one line. Versions that do not record the beginning and the end of a turn write the
 // user's words and the settings before the prompt's event: these belong to the next turn, so a turn

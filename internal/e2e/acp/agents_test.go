@@ -121,8 +121,11 @@ func TestACPDenied(t *testing.T) {
 			again.say(e2erig.Prompt("gamma", "answer to gamma"))
 			again.hangUp()
 			decision := "the user rejected it"
-			if agent.IsClaude() { // whose transcript is rebuilt, with its own words for that
+			switch { // a transcript that is written back has the agent's own words
+			case agent.IsClaude():
 				decision = "User refused permission to run tool"
+			case agent.IsCodex():
+				decision = "aborted by user"
 			}
 			s.heard("gamma", []string{"alpha", "echo denied", decision}, []string{"failed", "unknown"})
 		})

@@ -20,9 +20,8 @@ func (s *acpStage) foreign() string {
 	return c.session
 }
 
-// TestACPForeignSession has a client bring a session that segno has never seen, of an agent
-// whose transcripts segno does not read. Its turns are recorded, and outlive an undo, an
-// edit, and the loss of all that the agent has written.
+// TestACPForeignSession has a client bring a session that segno has never seen. Its turns are
+// recorded, and outlive an undo, an edit, and the loss of all that the agent has written.
 func TestACPForeignSession(t *testing.T) {
 	t.Parallel()
 	for _, method := range soak([]string{"load"}, "resume") {

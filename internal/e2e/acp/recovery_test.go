@@ -160,9 +160,9 @@ func count(all []string, one string) (n int) {
 	return n
 }
 
-// TestACPTranscriptDeleted continues a session whose transcript was deleted. If segno can write the
-// agent's transcripts, the model receives the same request as with the transcript. Otherwise it
-// receives a preamble.
+// TestACPTranscriptDeleted continues a session whose transcript was deleted. segno writes it back:
+// the agent continues its own session, and the model receives the same request as with the
+// transcript.
 func TestACPTranscriptDeleted(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.CodexACPNewest, agentrig.ClaudeACPOldest} {
@@ -185,18 +185,40 @@ func TestACPTranscriptDeleted(t *testing.T) {
 			again.hangUp()
 			s.heard("gamma", []string{"alpha", "beta", "echo half", "answer two"}, nil)
 			s.heard("delta", []string{"gamma", "answer three"}, nil)
-			if got := e2erig.Conversation(s.CallFor("gamma")); agent != agentrig.CodexACPNewest {
-				if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
-					t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
-				}
+			got := e2erig.Conversation(s.CallFor("gamma"))
+			if diff := cmp.Diff(want, got[:min(len(want), len(got))]); diff != "" {
+				t.Errorf("what the model was sent before gamma (-want +got):\n%s", diff)
 			}
 			if got := s.ledger("ledger"); len(got) != 1 {
 				t.Errorf("the ledger has %q", got)
 			}
 			ts := s.checkTurns("t1 alpha", "t2 beta", "t3 gamma", "t4 delta")
-			if len(ts) == 4 && (ts[1].Session != c.session || ts[2].Session == c.session || ts[3].Session != ts[2].Session) {
+			if slices.ContainsFunc(ts, func(turn e2erig.Checkpoint) bool { return turn.Session != c.session }) {
 				t.Errorf("the turns are %+v", ts)
 			}
+		})
+	}
+}
+
+// TestACPDeletedWhileRunning deletes the transcript of a session that the agent has loaded. The next
+// prompt restores it first, because the agent would write only the later turns.
+func TestACPDeletedWhileRunning(t *testing.T) {
+	t.Parallel()
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, nil)
+			c := s.open()
+			c.say(e2erig.Prompt("alpha", "answer one"))
+			s.deleteTranscripts()
+			c.say(e2erig.Prompt("beta", "answer two"))
+			s.heard("beta", []string{"alpha", "answer one"}, nil)
+			c.hangUp()
+			again := s.connect()
+			again.begin("load", c.session, nil)
+			again.say(e2erig.Prompt("gamma", "answer three"))
+			again.hangUp()
+			s.heard("gamma", []string{"alpha", "answer one", "answer two"}, nil)
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma")
 		})
 	}
 }

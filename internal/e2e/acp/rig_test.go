@@ -221,7 +221,8 @@ func everything(r fakemodel.Request) string {
 	var b strings.Builder
 	for _, m := range r.Messages() {
 		for _, block := range m.Blocks {
-			b.WriteString(directive.ReplaceAllString(block.Text, "") + "\n" + block.Input + "\n")
+			input := strings.ReplaceAll(block.Input, `\u003e`, ">") // Codex keeps the bytes of a call's arguments
+			b.WriteString(directive.ReplaceAllString(block.Text, "") + "\n" + input + "\n")
 		}
 	}
 	return b.String()

@@ -88,15 +88,11 @@ func (s *stage) say(a *agentrig.Codex, prompt string, subcommand ...string) (seg
 // prompts are those of a session of five turns with tools: parallel calls, and text beyond
 // ASCII.
 func prompts() []string {
-	shell := func(cmd string) map[string]any {
-		return map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": cmd}}
-	}
 	return []string{
 		e2erig.Prompt("one", shell("echo one > a.txt; cat a.txt"), "A1"),
 		e2erig.Prompt("two é 日本 😀", "A2 é 日本 😀"),
 		e2erig.Prompt("three", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{
-			map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": "echo x"}},
-			map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": "echo y"}}}}, shell("echo z"), "A3"),
+			shell("echo x"), shell("echo y")}}, shell("echo z"), "A3"),
 		e2erig.Prompt("four", shell("seq 1 3"), "A4"),
 		e2erig.Prompt("five", "A5"),
 	}

@@ -1,14 +1,13 @@
 package codex_test
 
 import (
-	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,12 +31,20 @@ func withHooks(t *testing.T, files map[string]string, do func(*e2erig.Stage, *ag
 // execTurn runs one turn in which Codex runs a shell command, and returns its session.
 func execTurn(s *e2erig.Stage, agent *agentrig.Codex, word, command string, resume ...string) string {
 	s.Helper()
-	shell := map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command}}
-	res, err := agent.Exec(s.Ctx, e2erig.Prompt(word, shell, "done "+word), resume...)
+	res, err := agent.Exec(s.Ctx, e2erig.Prompt(word, shell(command), "done "+word), resume...)
 	if err != nil {
 		s.Fatal(err)
 	}
 	return res.Thread
+}
+
+// waitForTurns waits until n turns are recorded.
+func waitForTurns(s *e2erig.Stage, n int) {
+	s.Helper()
+	s.Poll(fmt.Sprintf("turn %d", n), func() bool {
+		_, code := s.Try("show", fmt.Sprintf("t%d", n)) // before the first turn there is no thread
+		return code == 0
+	})
 }
 
 // TestEveryTurnIsACheckpoint drives codex exec through three turns that change files, and undoes
@@ -141,53 +148,23 @@ func TestTerminalAsksForTrust(t *testing.T) {
 		case !asks && code != 0:
 			s.Errorf("doctor: exit %d\n%s", code, out)
 		}
-		tui, err := agent.TUI(s.Ctx)
-		if err != nil {
-			s.Fatal(err)
-		}
-		defer tui.Kill()
-		see := func(text string) {
-			s.Helper()
-			if err := tui.WaitText(s.Ctx, text); err != nil {
-				s.Fatal(err)
-			}
-		}
-		press := func(keys ...agentrig.Key) {
-			s.Helper()
-			if err := tui.Press(keys...); err != nil {
-				s.Fatal(err)
-			}
-		}
+		t := start(s, agent)
 		if asks {
-			see("7 hooks are new or changed")
-			for !strings.Contains(tui.Screen(), "› 2. Trust all") { // the first keys may be lost
-				press(agentrig.Down)
-				short, cancel := context.WithTimeout(s.Ctx, 2*time.Second)
-				_ = tui.WaitText(short, "› 2. Trust all") // else press again
-				cancel()
-			}
-			press(agentrig.Enter)
+			t.see("8 hooks are new or changed")
+			t.trustHooks()
 		}
-		send := func(word, command string) {
-			s.Helper()
-			shell := map[string]any{"tool": "exec_command", "input": map[string]any{"cmd": command}}
-			prompt := e2erig.Prompt(word, shell, "done "+word)
-			press(agentrig.Key("\x1b[200~" + prompt + "\x1b[201~"))
-			see(`done ` + word + `"]>>`)
-			press(agentrig.Enter)
-		}
-		see("gpt-fake-1 default · ")
+		t.see("gpt-fake-1 default ·")
 		s.Segno("doctor")
-		send("alpha", "echo 1 > a.txt")
+		t.send("alpha", "echo 1 > a.txt")
 		// A prompt before Codex recorded the end of the turn would join that turn.
 		s.Poll("the end of the first turn", func() bool { return strings.Contains(rolloutText(s, agent), `"task_complete"`) })
-		send("beta", "echo 2 > b.txt; sleep 100")
+		t.send("beta", "echo 2 > b.txt; sleep 100")
 		s.WaitFor("b.txt")
-		press(agentrig.Esc)
-		see("interrupted")
-		send("gamma", "echo 3 > c.txt")
+		t.press(agentrig.Esc)
+		t.see("interrupted")
+		t.send("gamma", "echo 3 > c.txt")
 		s.WaitFor("c.txt")
-		s.Poll("three turns", func() bool { return len(s.Turns()) == 3 })
+		waitForTurns(s, 3)
 		for i, c := range s.Turns() {
 			if c.Interrupted != (i == 1) || c.Agent != "codex" || c.Files.Added+c.Files.Modified != 1 {
 				s.Errorf("turn %d is %+v", i+1, c)
@@ -227,14 +204,20 @@ func TestResumedInAnotherDirectory(t *testing.T) {
 // rolloutText returns the content of the session files of Codex.
 func rolloutText(s *e2erig.Stage, agent *agentrig.Codex) string {
 	s.Helper()
-	files, err := filepath.Glob(filepath.Join(agent.CodexHome(), "sessions", "*", "*", "*", "*.jsonl"))
+	return readAll(s, filepath.Join(agent.CodexHome(), "sessions", "*", "*", "*", "*.jsonl"))
+}
+
+// readAll returns the content of the files that match a pattern. A file may be gone meanwhile.
+func readAll(s *e2erig.Stage, pattern string) string {
+	s.Helper()
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		s.Fatal(err)
 	}
 	var all strings.Builder
 	for _, file := range files {
 		data, err := os.ReadFile(file)
-		if err != nil {
+		if err != nil && !os.IsNotExist(err) {
 			s.Fatal(err)
 		}
 		all.Write(data)

@@ -51,7 +51,7 @@ func (a *ACP) prepare(ctx context.Context) error {
 	}
 	if a.Agent == OpenCode {
 		a.Command = []string{program, "acp"}
-		return a.configureOpenCode()
+		return a.configureOpenCode("ask")
 	}
 	a.Command = []string{a.node, program}
 	if a.Agent.IsCodex() {
@@ -60,21 +60,21 @@ func (a *ACP) prepare(ctx context.Context) error {
 	return nil
 }
 
-// configureOpenCode has opencode call the rig's model, ask before every shell command,
-// and fetch nothing: no list of models, no language server, no plugin. It takes the
+// configureOpenCode has opencode call the rig's model, ask before every shell command or
+// allow it, and fetch nothing: no list of models, no language server, no plugin. It takes the
 // library that plugins import for installed, because the lock file lists it.
-func (a *ACP) configureOpenCode() error {
+func (a *ACP) configureOpenCode(shell string) error {
 	config := map[string]any{
 		"model": "fake/fake-1", "small_model": "fake/fake-1", "autoupdate": false, "share": "disabled",
 		"provider": map[string]any{"fake": map[string]any{"npm": "@ai-sdk/anthropic", "name": "fake",
 			"options": map[string]any{"baseURL": a.ModelURL + "/v1", "apiKey": dummyKey},
 			"models":  map[string]any{"fake-1": map[string]any{"name": "fake", "limit": map[string]any{"context": 200000, "output": 8000}}}}},
-		"permission": map[string]any{"bash": "ask"},
+		"permission": map[string]any{"bash": shell},
 	}
 	for _, name := range []string{"MODELS_FETCH", "AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD"} {
 		a.Vars["OPENCODE_DISABLE_"+name] = "true"
 	}
-	dir := filepath.Join(a.Home, ".config", "opencode")
+	dir := a.OpenCodeConfig()
 	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o755); err != nil {
 		return fmt.Errorf("agentrig: configuring opencode: %w", err)
 	}

@@ -36,9 +36,13 @@ const (
 	CodexOldest CodexVersion = "0.125.0"
 	CodexNewest CodexVersion = "0.169.0"
 
+	// GeminiNewest is the version of Gemini CLI.
+	GeminiNewest GeminiVersion = "0.61.0"
+
 	claudePackage = "@anthropic-ai/claude-code"
 	acpScope      = "@agentclientprotocol/"
 	codexPackage  = "@openai/codex"
+	geminiPackage = "@google/gemini-cli"
 
 	// Below codex-acp, whose own pins leave a choice.
 	codexOldest = "0.148.0"
@@ -78,6 +82,7 @@ const (
 	codexVar     = "SEGNO_CODEX"
 	codexACPVar  = "SEGNO_CODEX_ACP"
 	openCodeVar  = "SEGNO_OPENCODE"
+	geminiVar    = "SEGNO_GEMINI"
 )
 
 // ClaudeVersions returns the versions that a scenario runs on: both pins, or the one
@@ -99,7 +104,7 @@ func UseNewest(ctx context.Context) (string, error) {
 	var used strings.Builder
 	for _, pin := range []struct{ variable, pkg string }{
 		{claudeVar, claudePackage}, {claudeACPVar, acpScope + "claude-agent-acp"}, {codexACPVar, acpScope + "codex-acp"},
-		{openCodeVar, "opencode-ai"}, {codexVar, codexPackage},
+		{openCodeVar, "opencode-ai"}, {codexVar, codexPackage}, {geminiVar, geminiPackage},
 	} {
 		version, err := npmLatest(ctx, pin.pkg)
 		if err != nil {

@@ -183,6 +183,60 @@ func Codex(t *testing.T, version agentrig.CodexVersion, files map[string]string)
 	return s, agent
 }
 
+// Pair returns a stage of Claude Code, and Codex in the same home and project, both with segno's hooks.
+func Pair(t *testing.T, claude agentrig.ClaudeVersion, codex agentrig.CodexVersion, files map[string]string) (*Stage, *agentrig.Codex) {
+	t.Helper()
+	bin, err := agentrig.Install(t.Context(), claude)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, agent := Codex(t, codex, files)
+	if s.Rig, err = agentrig.New(s.dir, bin, s.modelURL); err != nil {
+		t.Fatal(err)
+	}
+	s.Version = claude
+	s.Segno("enable", "claude")
+	return s, agent
+}
+
+// Gemini returns a stage of a version of Gemini CLI with segno's hooks, and that agent.
+func Gemini(t *testing.T, version agentrig.GeminiVersion, files map[string]string) (*Stage, *agentrig.Gemini) {
+	t.Helper()
+	s := prepare(t)
+	agent, err := agentrig.NewGemini(t.Context(), s.dir, s.modelURL, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limit()
+	s.Rig = agent.Rig
+	for name, content := range files {
+		s.Write(name, content)
+	}
+	s.Segno("enable", "gemini")
+	t.Cleanup(s.sound)
+	t.Cleanup(s.sweep) // first of the two
+	return s, agent
+}
+
+// OpenCode returns a stage of OpenCode with segno's plugin, and that agent.
+func OpenCode(t *testing.T, files map[string]string) (*Stage, *agentrig.ACP) {
+	t.Helper()
+	s := prepare(t)
+	agent, err := agentrig.NewOpenCode(t.Context(), s.dir, s.modelURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limit()
+	s.Rig = agent.Rig
+	for name, content := range files {
+		s.Write(name, content)
+	}
+	s.Segno("enable", "opencode")
+	t.Cleanup(s.sound)
+	t.Cleanup(s.sweep) // first of the two
+	return s, agent
+}
+
 // prepare makes a stage with a model and no agent.
 func prepare(t *testing.T) *Stage {
 	t.Helper()

@@ -61,7 +61,8 @@ func seed(conversation []Message) string {
 
 // added reports whether the agent wrote a user text, not the user.
 func added(text string) bool {
-	return strings.HasPrefix(text, "<system-reminder>") || strings.HasPrefix(text, "<environment_context>")
+	return strings.HasPrefix(text, "<system-reminder>") || strings.HasPrefix(text, "<environment_context>") ||
+		strings.HasPrefix(text, "<session_context>")
 }
 
 // compactionStart is how Claude Code begins the request for a summary.

@@ -3,8 +3,8 @@
 // request, so a resumed or forked session gets the same answers again.
 //
 // It speaks the Anthropic Messages API (POST /v1/messages, streaming and not,
-// and count_tokens) and the OpenAI Responses API (POST /v1/responses). A user
-// text that contains
+// and count_tokens), the OpenAI Responses API (POST /v1/responses) and the Gemini
+// API (POST /v1beta/models/MODEL:METHOD). A user text that contains
 //
 //	<<fake [steps]>>
 //
@@ -37,6 +37,9 @@
 // Ids of messages and tool calls are derived from the user texts and the position in
 // the conversation, so identical requests are answered with identical bytes.
 //
+// A server answers a call with messages that the real API rejects, unless a test made
+// it [Server.Strict].
+//
 // Agents also make side calls: titles, warm-ups, token counts, summaries for a
 // compaction. The server answers them without the script and logs them with
 // [Request.Side] set. The instructions of a /compact may script its summary.
@@ -51,6 +54,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -61,6 +65,9 @@ type Server struct {
 	log     []Request
 	changed chan struct{} // closed and replaced whenever log grows
 	used    map[useKey]int
+
+	isStrict bool
+	rejected []string
 }
 
 // useKey names a step that is spent by being used.
@@ -119,10 +126,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 	case r.Method == http.MethodPost && req.Path == pathCountTokens:
 		writeJSON(w, http.StatusOK, map[string]any{"input_tokens": tokens(len(body))})
+	case r.Method == http.MethodPost && s.reject(w, req):
 	case r.Method == http.MethodPost && req.Path == pathMessages:
 		s.serveMessages(w, r, req)
 	case r.Method == http.MethodPost && req.Path == pathResponses:
 		s.serveResponses(w, r, req)
+	case r.Method == http.MethodPost && strings.HasPrefix(req.Path, geminiPath):
+		s.serveGemini(w, r, req)
 	case r.Method == http.MethodGet && req.Path == "/v1/models":
 		writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{}, "models": []any{}})
 	default:

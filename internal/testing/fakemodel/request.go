@@ -47,7 +47,8 @@ type Block struct {
 
 // Call reports whether r asks the model for a step of the conversation.
 func (r Request) Call() bool {
-	return r.Method == http.MethodPost && !r.Side && (r.Path == pathMessages || r.Path == pathResponses)
+	_, method := geminiMethod(r.Path)
+	return r.Method == http.MethodPost && !r.Side && (r.Path == pathMessages || r.Path == pathResponses || isGenerating(method))
 }
 
 // Messages returns the conversation that r sends. Cache marks and whatever else
@@ -59,7 +60,7 @@ func (r Request) Messages() []Message {
 	case pathResponses:
 		return inputOf(r.Body)
 	}
-	return nil
+	return contentsOf(r.Body)
 }
 
 // System returns the system prompt's text.
@@ -127,7 +128,8 @@ func newRequest(r *http.Request, body []byte) Request {
 	// compaction is the exception: it is sent like a turn, to hit the prompt cache.
 	req.Side = req.Path == pathCountTokens ||
 		req.Path == pathMessages && (len(peek.Tools) == 0 || peek.MaxTokens == 1 || compactionOf(req.Messages()) != "") ||
-		req.Path == pathResponses && isTitleRequest(req.Messages())
+		req.Path == pathResponses && isTitleRequest(req.Messages()) ||
+		strings.HasPrefix(req.Path, geminiPath) && len(peek.Tools) == 0
 	return req
 }
 

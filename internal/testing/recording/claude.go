@@ -1,4 +1,4 @@
-package claude_test
+package recording
 
 import (
 	"bytes"
@@ -9,30 +9,29 @@ import (
 	"time"
 )
 
-// This file implements how Claude Code 2.1.197 loads a transcript a second time and in
-// another way than the package: over decoded JSON, following the agent's own steps. The
-// tests compare its results for a file before and after a cut.
+// Row is one decoded line of a transcript.
+type Row = map[string]any
 
-type row = map[string]any
-
-// loader is the agent's state while it loads.
-type loader struct {
+// Claude is the state of Claude Code 2.1.197 while it loads a transcript. It implements the loading a second
+// time and in another way than package claude: over decoded JSON, following the agent's own steps.
+type Claude struct {
 	order []string // uuids in the order of a JavaScript Map
-	rows  map[string]row
+	rows  map[string]Row
 	skip  map[string]string
 
 	newest, leaf      string
 	explicit, cleared bool
 }
 
-func str(r row, key string) string { s, _ := r[key].(string); return s }
+func str(r Row, key string) string { s, _ := r[key].(string); return s }
 
-func load(data []byte) *loader {
-	l := &loader{rows: map[string]row{}, skip: map[string]string{}}
+// LoadClaude reads a transcript.
+func LoadClaude(data []byte) *Claude {
+	l := &Claude{rows: map[string]Row{}, skip: map[string]string{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	for _, text := range bytes.Split(data, []byte("\n")) {
 		text = bytes.TrimSpace(text)
-		var r row
+		var r Row
 		if len(text) == 0 || json.Unmarshal(text, &r) != nil {
 			continue
 		}
@@ -41,7 +40,7 @@ func load(data []byte) *loader {
 	return l
 }
 
-func (l *loader) add(r row) {
+func (l *Claude) add(r Row) {
 	uuid, parent := str(r, "uuid"), str(r, "parentUuid")
 	switch str(r, "type") {
 	case "progress":
@@ -73,11 +72,11 @@ func (l *loader) add(r row) {
 	}
 }
 
-func boundary(r row) bool {
+func boundary(r Row) bool {
 	return str(r, "type") == "system" && str(r, "subtype") == "compact_boundary"
 }
 
-func isMessage(r row) bool { return str(r, "type") == "user" || str(r, "type") == "assistant" }
+func isMessage(r Row) bool { return str(r, "type") == "user" || str(r, "type") == "assistant" }
 
 func list(v any) (out []string) {
 	a, _ := v.([]any)
@@ -88,17 +87,17 @@ func list(v any) (out []string) {
 	return out
 }
 
-// applyCompaction re-attaches the records that the newest compaction preserved and drops
+// ApplyCompaction re-attaches the records that the newest compaction preserved and drops
 // those before it. It returns the last preserved uuid.
-func (l *loader) applyCompaction() string {
+func (l *Claude) ApplyCompaction() string {
 	last, lastMeta := -1, -1
-	var meta row
+	var meta Row
 	for i, u := range l.order {
 		if !boundary(l.rows[u]) {
 			continue
 		}
 		last = i
-		if m, ok := l.rows[u]["compactMetadata"].(row); ok && (m["preservedMessages"] != nil || m["preservedSegment"] != nil) {
+		if m, ok := l.rows[u]["compactMetadata"].(Row); ok && (m["preservedMessages"] != nil || m["preservedSegment"] != nil) {
 			meta, lastMeta = m, i
 		}
 	}
@@ -108,10 +107,10 @@ func (l *loader) applyCompaction() string {
 	var keep []string
 	anchor := ""
 	if last == lastMeta {
-		if m, ok := meta["preservedMessages"].(row); ok {
+		if m, ok := meta["preservedMessages"].(Row); ok {
 			keep, anchor = list(m["uuids"]), str(m, "anchorUuid")
 		} else {
-			m := meta["preservedSegment"].(row)
+			m := meta["preservedSegment"].(Row)
 			anchor = str(m, "anchorUuid")
 			u := str(m, "tailUuid")
 			for {
@@ -163,7 +162,8 @@ func (l *loader) applyCompaction() string {
 	return keep[len(keep)-1]
 }
 
-func (l *loader) message(u string) string {
+// Message returns the nearest message at or above a record, "" if there is none.
+func (l *Claude) Message(u string) string {
 	seen := map[string]bool{}
 	for r := l.rows[u]; r != nil && !seen[u]; r = l.rows[u] {
 		if isMessage(r) {
@@ -175,7 +175,7 @@ func (l *loader) message(u string) string {
 	return ""
 }
 
-func (l *loader) isAbove(top, u string) bool {
+func (l *Claude) isAbove(top, u string) bool {
 	seen := map[string]bool{}
 	for u != "" && !seen[u] {
 		if u == top {
@@ -188,8 +188,8 @@ func (l *loader) isAbove(top, u string) bool {
 }
 
 // Head returns the record from which the agent continues. It changes l as the agent changes its map.
-func (l *loader) head() string {
-	kept := l.applyCompaction()
+func (l *Claude) Head() string {
+	kept := l.ApplyCompaction()
 	if l.cleared {
 		return ""
 	}
@@ -205,7 +205,7 @@ func (l *loader) head() string {
 		if kept == "" && to == "" {
 			to = l.newest
 		}
-		if u := l.message(to); u != "" {
+		if u := l.Message(to); u != "" {
 			return u
 		}
 	}
@@ -219,7 +219,7 @@ func (l *loader) head() string {
 	leaves := map[string]bool{}
 	for _, u := range l.order {
 		if !hasChild[u] {
-			if s := l.message(u); s != "" && !answered[s] {
+			if s := l.Message(u); s != "" && !answered[s] {
 				leaves[s] = true
 			}
 		}
@@ -229,7 +229,7 @@ func (l *loader) head() string {
 		if leaves[l.leaf] {
 			to = l.leaf
 		}
-		if s := l.message(to); s != "" {
+		if s := l.Message(to); s != "" {
 			return s
 		}
 	}
@@ -243,10 +243,10 @@ func (l *loader) head() string {
 			best, at = u, t
 		}
 	}
-	return l.message(best)
+	return l.Message(best)
 }
 
-func when(r row) float64 {
+func when(r Row) float64 {
 	t, err := time.Parse(time.RFC3339Nano, str(r, "timestamp"))
 	if err != nil {
 		return math.NaN()
@@ -254,8 +254,8 @@ func when(r row) float64 {
 	return float64(t.UnixMilli())
 }
 
-// messages returns the conversation that ends at a record, oldest first.
-func (l *loader) messages(head string) []row {
+// Messages returns the conversation that ends at a record, oldest first.
+func (l *Claude) Messages(head string) []Row {
 	var chain []string
 	seen := map[string]bool{}
 	for u := head; l.rows[u] != nil; {
@@ -273,14 +273,14 @@ func (l *loader) messages(head string) []row {
 	slices.Reverse(chain)
 	chain = l.recover(chain, seen)
 	chain = append(chain, l.trailing(head, seen)...)
-	var out []row
+	var out []Row
 	for _, u := range chain {
 		out = append(out, l.rows[u])
 	}
 	return out
 }
 
-func (l *loader) nearest(u string, seen map[string]bool) string {
+func (l *Claude) nearest(u string, seen map[string]bool) string {
 	best, least := "", math.Inf(1)
 	for _, v := range l.order {
 		if seen[v] || l.rows[v]["isSidechain"] != l.rows[u]["isSidechain"] {
@@ -293,25 +293,25 @@ func (l *loader) nearest(u string, seen map[string]bool) string {
 	return best
 }
 
-func messageID(r row) string {
-	m, _ := r["message"].(row)
+func messageID(r Row) string {
+	m, _ := r["message"].(Row)
 	if str(r, "type") != "assistant" {
 		return ""
 	}
 	return str(m, "id")
 }
 
-func isResult(r row) bool {
-	m, _ := r["message"].(row)
+func isResult(r Row) bool {
+	m, _ := r["message"].(Row)
 	content, _ := m["content"].([]any)
 	return str(r, "type") == "user" && slices.ContainsFunc(content, func(b any) bool {
-		block, _ := b.(row)
+		block, _ := b.(Row)
 		return block["type"] == "tool_result"
 	})
 }
 
 // recover inserts the blocks and results of parallel tool calls.
-func (l *loader) recover(chain []string, seen map[string]bool) []string {
+func (l *Claude) recover(chain []string, seen map[string]bool) []string {
 	last := map[string]string{}
 	for _, u := range chain {
 		if id := messageID(l.rows[u]); id != "" {
@@ -355,7 +355,7 @@ func (l *loader) recover(chain []string, seen map[string]bool) []string {
 }
 
 // trailing returns the records below the head that are not messages.
-func (l *loader) trailing(head string, seen map[string]bool) []string {
+func (l *Claude) trailing(head string, seen map[string]bool) []string {
 	var out []string
 	for todo := []string{head}; len(todo) > 0; todo = todo[1:] {
 		for _, v := range l.order {
@@ -370,34 +370,4 @@ func (l *loader) trailing(head string, seen map[string]bool) []string {
 		return strings.Compare(str(l.rows[a], "timestamp"), str(l.rows[b], "timestamp"))
 	})
 	return out
-}
-
-// conversation returns the messages of a transcript that the agent sends to the model, in
-// order, without the fields that name the session.
-func conversation(data []byte) []string {
-	l := load(data)
-	return texts(l.messages(l.head()))
-}
-
-func texts(rows []row) []string {
-	var out []string
-	for _, r := range rows {
-		delete(r, "sessionId")
-		delete(r, "parentUuid") // records that a compaction re-attached are compared by order
-		data, err := json.Marshal(r)
-		if err != nil {
-			panic(err)
-		}
-		out = append(out, string(data))
-	}
-	return out
-}
-
-// sessionOf returns the session id in a line.
-func sessionOf(line []byte) string {
-	var r row
-	if json.Unmarshal(bytes.TrimSpace(line), &r) != nil {
-		return ""
-	}
-	return str(r, "sessionId")
 }

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+const (
+	discovered = 10_000 // sessions
+	keptBytes  = 1 << 30
+)
+
+// homeCommand is the segno command with the home of an agent and a store.
+type homeCommand struct{ bin, home, store string }
+
+// run runs the command and decodes the JSON that it prints into v.
+func (c homeCommand) run(ctx context.Context, v any, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.bin, append([]string{"--store", c.store, "--json"}, args...)...)
+	cmd.Env = []string{"HOME=" + c.home, "PATH=" + os.Getenv("PATH"), "CLAUDE_CONFIG_DIR=" + c.home, "CODEX_HOME=" + filepath.Join(c.home, ".codex")}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("segno %v: %w: %s", args, err, stderr.String())
+	}
+	return json.Unmarshal(stdout.Bytes(), v)
+}
+
+// discoveries measures the list of 10,000 sessions beside a walk that opens each file and reads its
+// beginning.
+func discoveries(ctx context.Context, b *bench) error {
+	home, err := b.scratch("discover")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	if _, err := fillHome(home, discovered, 4, 1, 500); err != nil {
+		return err
+	}
+	c := homeCommand{home: home, store: filepath.Join(home, "store")}
+	if c.bin, err = b.build(ctx, true); err != nil {
+		return err
+	}
+	var list []json.RawMessage
+	times, err := contest{rounds: b.rounds, warm: true, entrants: []entrant{
+		{name: "heads", run: func(context.Context) error {
+			n, err := readHeads(home)
+			if err == nil && n != discovered {
+				err = fmt.Errorf("%d files", n)
+			}
+			return err
+		}},
+		{name: "sessions", run: func(ctx context.Context) error { return c.run(ctx, &list, "sessions") }, check: func(context.Context) error {
+			if len(list) != discovered {
+				return fmt.Errorf("%d sessions", len(list))
+			}
+			return nil
+		}},
+	}}.hold(ctx)
+	if err != nil {
+		return err
+	}
+	b.add("", fmt.Sprintf("discover: walk, open and read the head of %d sessions", discovered), times["heads"])
+	b.add("", "discover: segno sessions --json, with turns and titles", times["sessions"], is(times["sessions"].over(times["heads"]), "× walk"))
+	return nil
+}
+
+// keeps measures segno keep --all of 1 GB of sessions beside a copy of them.
+func keeps(ctx context.Context, b *bench) error {
+	home, err := b.scratch("keep")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	const sessions, turns, calls, size = 430, 20, 10, 5000 // 2.5 MB each
+	total, err := fillHome(home, sessions, turns, calls, size)
+	if err != nil {
+		return err
+	}
+	c := homeCommand{home: home, store: filepath.Join(home, "store")}
+	if c.bin, err = b.build(ctx, true); err != nil {
+		return err
+	}
+	copied := filepath.Join(home, "copy")
+	var kept struct {
+		Kept      []struct{ Turns int }
+		Unchanged int
+	}
+	keep := func(ctx context.Context) error {
+		kept.Kept, kept.Unchanged = nil, 0
+		return c.run(ctx, &kept, "keep", "--all")
+	}
+	times, err := contest{rounds: min(b.rounds, 3), settle: true, inOrder: true, entrants: []entrant{
+		{name: "copy", run: func(ctx context.Context) error { return copyTree(ctx, filepath.Join(home, "projects"), copied) },
+			check: func(context.Context) error { return os.RemoveAll(copied) }},
+		{name: "keep", run: keep, ready: func(context.Context) error { return os.RemoveAll(c.store) }, check: func(context.Context) error {
+			if len(kept.Kept) != sessions || kept.Kept[0].Turns != turns {
+				return fmt.Errorf("%d sessions were kept", len(kept.Kept))
+			}
+			return nil
+		}},
+		{name: "heads", run: func(context.Context) error { _, err := readHeads(home); return err }},
+		{name: "again", run: keep, check: func(context.Context) error {
+			if kept.Unchanged != sessions {
+				return fmt.Errorf("%d sessions had nothing new", kept.Unchanged)
+			}
+			return nil
+		}},
+	}}.hold(ctx)
+	if err != nil {
+		return err
+	}
+	b.add("", fmt.Sprintf("keep: cp -r and sync of %d MB in %d sessions", total>>20, sessions), times["copy"])
+	b.add("", fmt.Sprintf("keep: segno keep --all, %d turns", sessions*turns), times["keep"], atMost(2, times["keep"].over(times["copy"]), "× cp"))
+	b.add("", "keep: walk, open and read the head of each", times["heads"])
+	b.add("", "keep: segno keep --all again, nothing new", times["again"], is(times["again"].over(times["heads"]), "× walk"))
+	return nil
+}

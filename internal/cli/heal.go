@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
+)
+
+func (a *app) heal() *cobra.Command {
+	var dry bool
+	var o transcript.LintOptions
+	c := &cobra.Command{
+		Use:   "heal SESSION",
+		Short: "repair a copy of a damaged session",
+		Long: `Checks the transcript of a session against what its agent and the API of its model accept:
+lines that the agent skips, records whose loss hides all earlier turns, calls of tools without a
+result, images that the API rejects, turns that two processes wrote at once. Each finding shows its
+line, what the agent does with it, and what the repair does.
+
+The repair writes a copy under a new id; the session itself stays as it is. Lines without damage
+keep their bytes. If the session belongs to a thread, 'segno resume' continues with the copy.
+SESSION is the id of a session, the first letters of it, or the path of a transcript.
+With --dry-run nothing is written, and damage is exit code 6.`,
+		Example: "  segno heal 0b6a1f3e --dry-run\n  segno heal 0b6a1f3e",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return a.runHeal(c.Context(), args[0], dry, o) },
+	}
+	c.Flags().BoolVar(&o.Join, "join", false, "also bring back turns that another process, or going back to an earlier message, left beside the conversation")
+	c.Flags().BoolVar(&dry, "dry-run", false, "only show the damage")
+	return c
+}
+
+// healResult is the result of heal.
+type healResult struct {
+	Agent    string               `json:"agent"`
+	Session  segno.SessionID      `json:"session"`
+	Path     string               `json:"path"`
+	Findings []transcript.Finding `json:"findings"`
+	Healed   *healedItem          `json:"healed"` // null if nothing was written
+
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+// healedItem is the repaired copy of a session.
+type healedItem struct {
+	Session segno.SessionID `json:"session"`
+	Thread  segno.ThreadID  `json:"thread"` // "" if the session belongs to none
+	Path    string          `json:"path"`
+	Dir     string          `json:"dir"`
+	Command []string        `json:"command"`
+
+	PathBytes []byte `json:"path_bytes,omitempty"`
+	DirBytes  []byte `json:"dir_bytes,omitempty"`
+}
+
+func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.LintOptions) error {
+	place, err := a.place()
+	if err != nil {
+		return err
+	}
+	d, err := a.sessionToHeal(ctx, place, name)
+	if err != nil {
+		return err
+	}
+	res := healResult{Agent: d.Agent, Session: d.Session, Path: d.Path, PathBytes: segno.PathBytes(d.Path)}
+	src := segno.Source{Session: d.Session, Path: d.Path, Dir: d.Dir}
+	if res.Findings, err = place.CheckSession(ctx, d.Agent, src, o); err != nil {
+		return err
+	}
+	var h timeline.Healed
+	if len(res.Findings) > 0 && !dry {
+		if h, err = a.healSession(ctx, d, o); err != nil {
+			return err
+		}
+		res.Findings = h.Findings
+		res.Healed = &healedItem{Session: h.To.Session, Thread: h.Thread, Path: h.To.Path, Dir: h.To.Dir, Command: h.Run,
+			PathBytes: segno.PathBytes(h.To.Path), DirBytes: segno.PathBytes(h.To.Dir)}
+	}
+	if res.Findings == nil {
+		res.Findings = []transcript.Finding{}
+	}
+	if err := a.printLong(res, func(p *printer) { a.writeHealed(p, res) }); err != nil || !dry || len(res.Findings) == 0 {
+		return err
+	}
+	return segno.Errorf(segno.KindCorrupt, "check session", string(d.Session), "%s", plural(len(res.Findings), "finding")).
+		WithHint("run 'segno heal " + short(d.Session) + "' to repair a copy")
+}
+
+// healSession repairs a copy of a session. The timeline has the workspace of its directory if that is
+// known.
+func (a *app) healSession(ctx context.Context, d local.SessionDetail, o transcript.LintOptions) (timeline.Healed, error) {
+	store, err := a.openOrMakeStore(ctx)
+	if err != nil {
+		return timeline.Healed{}, err
+	}
+	defer store.Close()
+	tl := store.SessionTimeline()
+	if rec, err := store.Find(ctx, d.Dir); err == nil {
+		if tl, err = store.Timeline(rec, nil); err != nil {
+			return timeline.Healed{}, err
+		}
+	}
+	return tl.HealSession(ctx, keepRequest(ctx, store, d), o)
+}
+
+// sessionToHeal returns the session with an id, a prefix of an id, or a path. Its transcript may be
+// too damaged to show its directory. It is then the current one.
+func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string) (d local.SessionDetail, err error) {
+	if d.FoundSession, err = a.sessionFile(ctx, place, name); err != nil {
+		return d, err
+	}
+	if all, err := place.Details(ctx, nil, []local.FoundSession{d.FoundSession}); err == nil {
+		d = all[0]
+	}
+	if !filepath.IsAbs(d.Dir) {
+		d.Dir, err = a.workDir()
+	}
+	return d, err
+}
+
+// sessionFile returns the session with a name that an agent has, or the transcript at a path.
+func (a *app) sessionFile(ctx context.Context, place local.Place, name string) (local.FoundSession, error) {
+	if !strings.ContainsRune(name, filepath.Separator) && !strings.HasSuffix(name, ".jsonl") {
+		return a.sessionNamed(ctx, place, nil, name)
+	}
+	_, wd, err := a.placeAndDir()
+	if err != nil {
+		return local.FoundSession{}, err
+	}
+	path := absolute(wd, name)
+	found, _ := place.FindSessions(ctx)
+	if i := slices.IndexFunc(found, func(s local.FoundSession) bool { return s.Path == path || slices.Contains(s.Copies, path) }); i >= 0 {
+		found[i].Path = path
+		return found[i], nil
+	}
+	fi, err := os.Stat(path)
+	if err != nil || !fi.Mode().IsRegular() {
+		return local.FoundSession{}, segno.NewError(segno.KindNotFound, "find session", name, nil).WithHint("run 'segno sessions'")
+	}
+	s := local.FoundSession{Agent: claude.Agent, SessionFile: transcript.SessionFile{Path: path, Bytes: fi.Size(), Modified: fi.ModTime()}}
+	base := strings.TrimSuffix(filepath.Base(path), ".jsonl")
+	if s.Session = segno.SessionID(base); strings.HasPrefix(base, "rollout-") {
+		s.Agent, s.Session = codex.Agent, segno.SessionID(base[max(0, len(base)-36):])
+	}
+	return s, nil
+}
+
+func (a *app) writeHealed(p *printer, res healResult) {
+	if len(res.Findings) == 0 {
+		p.linef("no damage found in %s", inline(string(res.Session)))
+		return
+	}
+	for i, f := range res.Findings {
+		if i == maxFindings {
+			p.linef("and %s; --json lists all", plural(len(res.Findings)-i, "more finding"))
+			break
+		}
+		p.linef("line %d, byte %d: %s\n  %s\n  repair: %s", f.Line, f.Offset, p.warn(f.Code), clean(f.Why), clean(f.Repair))
+	}
+	if res.Healed == nil {
+		return
+	}
+	p.linef("wrote the repaired copy %s; %s stays as it is", inline(string(res.Healed.Session)), inline(string(res.Session)))
+	p.linef("to continue there:\n  %s", a.runIn(res.Healed.Dir, res.Healed.Command))
+}
+
+// maxFindings is how many findings are shown to a person.
+const maxFindings = 50

@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/worlds"
+	"github.com/dalsegno/segno/world/httpworld"
+)
+
+func (a *app) world() *cobra.Command {
+	c := &cobra.Command{
+		Use: "world", Short: "simulated worlds for agents: list, play and check them", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck())
+	return c
+}
+
+func (a *app) worldList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [DIR]", Short: "the worlds that segno has, and those in a directory", Args: cobra.MaximumNArgs(1),
+		Long: `Lists the worlds that are part of segno, and with DIR also the worlds in its subdirectories, which
+have a file world.toml. docs/worlds.md describes how to add a world in any language.`,
+		Example: "  segno world list\n  segno world list experiments",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return a.runWorldList("")
+			}
+			return a.runWorldList(args[0])
+		},
+	}
+}
+
+// worldItem is one element of world list --json.
+type worldItem struct {
+	Name   string  `json:"name"`
+	Short  string  `json:"short"`
+	Format string  `json:"format,omitempty"` // of a world that is part of segno
+	Tick   float64 `json:"tick"`             // seconds; 0 if time moves without steps
+	Dir    string  `json:"dir,omitempty"`
+	Error  string  `json:"error,omitempty"` // why its world.toml cannot be read
+}
+
+func (a *app) runWorldList(dir string) error {
+	items := []worldItem{}
+	for _, b := range worlds.All() {
+		info := b.New(0).Info()
+		items = append(items, worldItem{Name: b.Name, Short: b.Short, Format: info.Format, Tick: info.Tick.Seconds()})
+	}
+	if dir != "" {
+		found, err := a.worldsBelow(dir)
+		if err != nil {
+			return err
+		}
+		items = append(items, found...)
+	}
+	return a.print(items, func(p *printer) {
+		for _, w := range items {
+			text := p.dim(inline(w.Short))
+			if w.Error != "" {
+				text = p.warn(clean(w.Error))
+			}
+			p.linef("%s %s", pad(inline(w.Name), 10), text)
+		}
+	})
+}
+
+// worldsBelow returns the worlds in the subdirectories of a directory.
+func (a *app) worldsBelow(dir string) (items []worldItem, err error) {
+	wd, err := a.workDir()
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(absolute(wd, dir))
+	if err != nil {
+		return nil, segno.NewError(segno.KindNotFound, "list worlds", dir, err).WithHint("name a directory that exists")
+	}
+	for _, e := range entries {
+		path := filepath.Join(absolute(wd, dir), e.Name())
+		c, err := httpworld.ReadConfig(path)
+		if segno.KindOf(err) == segno.KindNotFound || !e.IsDir() {
+			continue
+		}
+		item := worldItem{Name: c.Name, Short: c.Description, Tick: c.Runtime.Tick, Dir: path}
+		if err != nil {
+			item.Name, item.Error = e.Name(), err.Error()
+		}
+		items = append(items, item)
+	}
+	return items, nil
+}
+
+func worldNames() (names []string) {
+	for _, b := range worlds.All() {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+func (a *app) worldCheck() *cobra.Command {
+	var seed uint64
+	c := &cobra.Command{
+		Use: "check DIR", Short: "check that a world keeps the contract", Args: cobra.ExactArgs(1),
+		Long: `Starts the world in a directory many times and plays random scripts of the actions that its
+world.toml lists. Each check tests one property, for example that a restored world goes on as
+the original does. docs/worlds.md has the contract.`,
+		Example: "  segno world check experiments/pond",
+		RunE:    func(c *cobra.Command, args []string) error { return a.runWorldCheck(c.Context(), args[0], seed) },
+	}
+	c.Flags().Uint64Var(&seed, "seed", 1, "the `SEED` of the random scripts")
+	return c
+}
+
+// worldCheckItem is one element of world check --json.
+type worldCheckItem struct {
+	Check  string `json:"check"`
+	Defect string `json:"defect"` // "" if the world passed
+}
+
+func (a *app) runWorldCheck(ctx context.Context, dir string, seed uint64) error {
+	wd, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	items, defects, p := []worldCheckItem{}, 0, a.printer(a.Stdout)
+	err = httpworld.Check(ctx, absolute(wd, dir), seed, func(check string, defect error) {
+		item := worldCheckItem{Check: check}
+		if defect != nil {
+			item.Defect = defect.Error()
+			defects++
+		}
+		items = append(items, item)
+		if !a.json { // the checks take long, so each is printed at once
+			p.writeWorldCheck(item)
+		}
+	})
+	if err = cmp.Or(err, wrapWriteError(p.err)); err != nil {
+		return err
+	}
+	if a.json {
+		if err := a.print(items, nil); err != nil {
+			return err
+		}
+	}
+	if defects > 0 {
+		return segno.Errorf(segno.KindInvalid, "check world", dir, "%s failed", plural(defects, "check")).WithHint("see the contract in docs/worlds.md")
+	}
+	return nil
+}
+
+func (p *printer) writeWorldCheck(item worldCheckItem) {
+	if item.Defect == "" {
+		p.linef("%s %s", pad(item.Check, 10), p.dim("ok"))
+		return
+	}
+	p.linef("%s %s", pad(item.Check, 10), p.warn("failed"))
+	p.linef("  %s", cleanLines(item.Defect))
+}

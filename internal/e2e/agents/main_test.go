@@ -1,0 +1,9 @@
+package agents_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+)
+
+func TestMain(m *testing.M) { e2erig.Main(m) }

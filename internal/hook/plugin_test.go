@@ -1,0 +1,121 @@
+package hook
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// TestPlugin enables OpenCode twice and disables it: the plugin is a file of segno's, and no other
+// file is replaced or removed.
+func TestPlugin(t *testing.T) {
+	dir := t.TempDir()
+	place := local.Place{Store: filepath.Join(dir, "store"), OpenCode: filepath.Join(dir, "opencode")}
+	file := SettingsFile(place, "opencode", "")
+	self := []string{"/opt/it's \"segno\"", "--store", "/a\nb\\"}
+	apply := func(enable bool) error {
+		t.Helper()
+		plan := func() (Edit, error) { return PlanDisable(place, "opencode", file) }
+		if enable {
+			plan = func() (Edit, error) { return PlanEnable(place, "opencode", file, self) }
+		}
+		edit, err := plan()
+		if err == nil {
+			err = edit.Apply(place, enable)
+		}
+		return err
+	}
+	for _, edited := range []bool{false, true} {
+		for range 2 {
+			if err := apply(true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		plugin, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range openCode.registrations {
+			run, err := openCode.installed(plugin, r.event)
+			if diff := cmp.Diff(append(self[:3:3], "hook", "opencode"), run); err != nil || diff != "" {
+				t.Errorf("%s: %v %s", r.event, err, diff)
+			}
+		}
+		if edited {
+			if err := os.WriteFile(file, append(plugin, "// mine\n"...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := apply(false); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(file); !os.IsNotExist(err) {
+			t.Errorf("disable left the plugin: %v", err)
+		}
+	}
+
+	for _, other := range []string{"", "export const Mine = async () => ({})\n", "const commands = {\"tool\":[\"x\"],\"rest\":[\"x\"]}\n"} {
+		if err := os.WriteFile(file, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := apply(true); segno.KindOf(err) != segno.KindCorrupt || segno.HintOf(err) == "" {
+			t.Errorf("enable over %q: %v", other, err)
+		}
+		if err := apply(false); err != nil {
+			t.Error(err)
+		}
+		if data, err := os.ReadFile(file); err != nil || string(data) != other {
+			t.Errorf("%q became %q, %v", other, data, err)
+		}
+	}
+}
+
+// TestGeminiSettings checks what is registered: Gemini CLI's names of events, milliseconds, and a
+// name that it shows.
+func TestGeminiSettings(t *testing.T) {
+	before := "{\n  \"ui\": {\"theme\": \"x\"},\n  \"hooks\": {\"AfterAgent\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]}\n}\n"
+	run := geminiCLI.commandsFor([]string{"/opt/segno"})
+	merged, err := geminiCLI.addHooks([]byte(before), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var settings struct {
+		Hooks map[string][]struct {
+			Hooks []struct {
+				Name, Command string
+				Timeout       int
+			}
+		}
+	}
+	if err := json.Unmarshal(merged, &settings); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range geminiCLI.registrations {
+		groups := settings.Hooks[r.event]
+		got := groups[len(groups)-1].Hooks[0]
+		if got.Name != "segno" || got.Command != "'/opt/segno' 'hook' 'gemini'" || got.Timeout != r.timeout*1000 {
+			t.Errorf("%s runs %+v", r.event, got)
+		}
+		if limit := geminiCLI.deadline(event.Name(r.event)); limit.Milliseconds() >= int64(got.Timeout) || limit <= 0 {
+			t.Errorf("%s may take %s of %d ms", r.event, limit, got.Timeout)
+		}
+	}
+	if len(settings.Hooks["AfterAgent"]) != 2 {
+		t.Errorf("the user's hook is lost: %s", merged)
+	}
+	rest, err := geminiCLI.removeHooks(merged)
+	if err != nil || squeezed(rest) != squeezed([]byte(before)) {
+		t.Errorf("removed: %v\n%s", err, rest)
+	}
+	if _, err := geminiCLI.addHooks([]byte("{\n  // mine\n}"), run); err == nil || strings.Contains(err.Error(), "\n") {
+		t.Errorf("settings with a comment: %v", err)
+	}
+}

@@ -1,0 +1,52 @@
+package hook
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dalsegno/segno/internal/proc"
+)
+
+// maxAncestors is how far above the hook its agent is looked for. A wrapper or a shell may be between.
+const maxAncestors = 8
+
+// writers returns the process of the agent that runs the hook, and other processes that have the
+// session open. own is 0 if the agent's registry has no process for the session.
+func (h *handler) writers(ctx context.Context) (own int, others []int) {
+	pids := h.Place.ClaudeTranscripts().Writers(ctx, h.Session)
+	if len(pids) == 0 {
+		return 0, nil
+	}
+	own = pids[0]
+	for pid, depth := h.PID, 0; pid > 1 && depth < maxAncestors; pid, depth = proc.Parent(pid), depth+1 {
+		if slices.Contains(pids, pid) {
+			own = pid
+			break
+		}
+	}
+	return own, slices.DeleteFunc(pids, func(pid int) bool { return pid == own })
+}
+
+// showWriters warns the user of another process that has the session open, once for each pair of
+// processes. Claude Code does not lock a session: a turn that one process writes is not in the
+// conversation of the other one, and the next process that resumes the session loses one of the two.
+// Codex locks its sessions.
+func (h *handler) showWriters(ctx context.Context) {
+	if h.agent.name != claudeCode.name {
+		return
+	}
+	own, others := h.writers(ctx)
+	for _, pid := range others {
+		pair := []int{own, pid}
+		slices.Sort(pair)
+		occasion := []string{"writers"}
+		for _, p := range pair {
+			occasion = append(occasion, strconv.Itoa(p), proc.Start(p))
+		}
+		if h.Place.Spool().FirstTime(h.Session, occasion...) {
+			h.answer.showLine(fmt.Sprintf("segno: process %d has this session open, too, and each of the two loses the turns of the other; end one of them, then 'segno heal %s --join' puts the turns into one conversation", pid, clip(string(h.Session))))
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// Package recording has sessions that real agents wrote (Claude Code 2.1.197, Codex 0.169.0) while
+// they talked to a scripted model, with the context that the model got when the session was resumed.
+// It also models how each agent builds that context from its files, in another way than the packages
+// of transcript do.
+package recording
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed" // testdata/recorded.zip
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+)
+
+//go:embed testdata/recorded.zip
+var recorded []byte
+
+// Session is a recorded session and the sessions that it was forked from.
+type Session struct {
+	Agent string // "claude" or "codex"
+	Name  string
+	ID    string // "" if the recording has several sessions and no context
+	Dir   string // where it ran
+	// Context has the items of the first request after a resume, without its prompt. It is nil if
+	// the agent was not resumed, or could not be.
+	Context []string
+	files   fs.FS
+}
+
+// All returns the recordings.
+func All() ([]Session, error) {
+	z, err := zip.NewReader(bytes.NewReader(recorded), int64(len(recorded)))
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	names, err := fs.Glob(z, "*/*/expect.json")
+	if err != nil {
+		return nil, fmt.Errorf("recording: %w", err)
+	}
+	var all []Session
+	for _, name := range names {
+		s, err := open(z, path.Dir(name))
+		if err != nil {
+			return nil, fmt.Errorf("recording: %s: %w", name, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func open(z fs.FS, dir string) (s Session, err error) {
+	data, err := fs.ReadFile(z, path.Join(dir, "expect.json"))
+	if err != nil {
+		return s, err
+	}
+	var expect struct {
+		Session, Thread, Cwd string
+		Context              [][]any
+	}
+	if err := json.Unmarshal(data, &expect); err != nil {
+		return s, err
+	}
+	s = Session{Agent: path.Dir(dir), Name: path.Base(dir), ID: expect.Session + expect.Thread, Dir: expect.Cwd}
+	for _, item := range expect.Context[:max(0, len(expect.Context)-1)] { // the last one is the prompt
+		s.Context = append(s.Context, encode(item...))
+	}
+	s.files, err = fs.Sub(z, dir)
+	return s, err
+}
+
+// Install writes the recording's files into the agent's home, which must not exist.
+func (s Session) Install(home string) error {
+	if err := os.CopyFS(home, s.files); err != nil {
+		return fmt.Errorf("recording: install %s: %w", s.Name, err)
+	}
+	return os.Remove(path.Join(home, "expect.json"))
+}
+
+// encode returns an item of a context in a form that can be compared.
+func encode(item ...any) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(item); err != nil {
+		panic(err) // it was decoded from JSON
+	}
+	return b.String()
+}

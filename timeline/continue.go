@@ -1,0 +1,288 @@
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
+)
+
+const opContinue = "continue in another agent"
+
+// ContinueRequest asks to continue a conversation in another agent.
+type ContinueRequest struct {
+	Thread segno.ThreadID
+	At     segno.CommitID // a checkpoint of the thread or an ancestor of one
+	Agent  string         // the agent to continue in
+	Dir    string         // the directory of the new session; "" is that of the checkpoint in this workspace
+	// Own is the name of the agent whose conversation is in the thread itself, and Messages returns
+	// what it said between two checkpoints: from the beginning if after is "". The error is
+	// [segno.KindNotFound] if the agent no longer sees the end of after.
+	Own      string
+	Messages func(ctx context.Context, after, at segno.CommitID) (transcript.Conversation, error)
+}
+
+// Continuation is the plan of a session in another agent.
+type Continuation struct {
+	At *segno.Checkpoint
+	// Native is the newest checkpoint of the agent on the line: the new session begins as its
+	// session did there. It is nil if the agent has not worked on the line.
+	Native       *segno.Checkpoint
+	Conversation transcript.Conversation // behind that
+	Lost         map[transcript.Loss]int // what does not travel
+	From         []string                // the agents whose turns travel, oldest first
+}
+
+// PlanContinue reads the conversation of a checkpoint for a session of another agent. It writes
+// nothing. The error is [segno.KindInvalid] if the agent itself worked at the checkpoint, and
+// [segno.KindNotFound] if there is no conversation or no reader for it.
+func (tl *Timeline) PlanContinue(ctx context.Context, r ContinueRequest) (*Continuation, error) {
+	tx, err := tl.prepareContinue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.unlock()
+	if _, ok := tx.Transcripts[r.Agent].(transcript.ConversationWriter); !ok && r.Agent != r.Own {
+		return nil, segno.Errorf(segno.KindNotFound, opContinue, r.Agent, "no session of that agent can be written").
+			WithHint("use --with claude, codex or " + r.Own)
+	}
+	line, err := tx.line(ctx, r.At)
+	if err != nil {
+		return nil, err
+	}
+	runs := tx.runsOf(line, r.Own)
+	switch {
+	case len(runs) == 0:
+		return nil, segno.Errorf(segno.KindNotFound, opContinue, string(r.At), "there is no conversation before the first prompt")
+	case runs[0].agent == r.Agent:
+		return nil, segno.Errorf(segno.KindInvalid, opContinue, string(r.At), "it is a conversation of %s already", r.Agent).
+			WithHint("use 'segno resume' without --with")
+	}
+	p := &Continuation{At: line[0]}
+	if err := tx.readRuns(ctx, r, runs, p); err != nil {
+		return nil, err
+	}
+	if len(p.Conversation.Messages) == 0 {
+		return nil, segno.Errorf(segno.KindNotFound, opContinue, string(r.At), "the conversation has no messages")
+	}
+	var all transcript.Conversation
+	all.Append(transcript.Conversation{Lost: p.Conversation.Lost})
+	if w, ok := tx.Transcripts[r.Agent].(transcript.ConversationWriter); ok {
+		changed, err := w.Losses(ctx, p.Conversation)
+		if err != nil {
+			return nil, err
+		}
+		all.Append(transcript.Conversation{Lost: changed})
+	}
+	p.Lost = all.Lost
+	return p, nil
+}
+
+// prepareContinue locks the workspace. A timeline without one works on sessions alone.
+func (tl *Timeline) prepareContinue(ctx context.Context) (*txn, error) {
+	if tl.Workspace == nil {
+		return tl.lockSessions(ctx)
+	}
+	return tl.prepareMove(ctx)
+}
+
+// agentRun is checkpoints of a line that follow one another and belong to one agent.
+type agentRun struct {
+	agent       string
+	first, last *segno.Checkpoint
+	before      *segno.Checkpoint // the one with a conversation below first, or nil
+}
+
+// runsOf divides a line, newest first, into the runs of its agents. Checkpoints without a
+// conversation are left out.
+func (tx *txn) runsOf(line []*segno.Checkpoint, own string) (runs []agentRun) {
+	for _, c := range line {
+		agent := c.Agent
+		switch {
+		case c.Session != nil && c.Session.Leaf != "":
+			agent = c.Session.Agent
+		case c.Session != nil || agent != own || c.Turn == 0:
+			continue
+		}
+		if n := len(runs); n > 0 && runs[n-1].agent == agent {
+			runs[n-1].first = c
+			continue
+		} else if n > 0 {
+			runs[n-1].before = c
+		}
+		runs = append(runs, agentRun{agent: agent, first: c, last: c})
+	}
+	return runs
+}
+
+// readRuns reads what was said since the newest run of the agent, or since the beginning.
+func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun, p *Continuation) error {
+	since := slices.IndexFunc(runs, func(x agentRun) bool { return x.agent == r.Agent })
+	if since < 0 {
+		since = len(runs)
+	} else {
+		p.Native = runs[since].last
+	}
+	for _, run := range slices.Backward(runs[:since]) {
+		c, err := tx.readRun(ctx, r, run, false)
+		if segno.KindOf(err) == segno.KindNotFound && run.before != nil {
+			// The agent replaced what was before by a summary: it has the whole conversation.
+			if c, err = tx.readRun(ctx, r, run, true); err == nil {
+				p.Native, p.From, p.Conversation = nil, nil, transcript.Conversation{}
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("read conversation of %s: %w", run.agent, err)
+		}
+		p.Conversation.Append(c)
+		p.From = append(p.From, run.agent)
+	}
+	return nil
+}
+
+// readRun reads what was said in a run, or if whole is set, all that its agent sees at its end.
+func (tx *txn) readRun(ctx context.Context, r ContinueRequest, run agentRun, whole bool) (transcript.Conversation, error) {
+	if run.agent == r.Own {
+		after := segno.CommitID("")
+		if run.before != nil && !whole {
+			after = run.before.ID
+		}
+		return r.Messages(ctx, after, run.last.ID)
+	}
+	reader, ok := tx.Transcripts[run.agent].(transcript.ConversationReader)
+	if !ok {
+		return transcript.Conversation{}, segno.Errorf(segno.KindRefused, opContinue, run.agent, "no transcripts of that agent can be read here")
+	}
+	after := ""
+	if run.before != nil && !whole {
+		var err error
+		if after, err = tx.startOf(ctx, run.first); err != nil {
+			return transcript.Conversation{}, err
+		}
+	}
+	return reader.ReadConversation(ctx, *run.last.Session, after, tx.Store.Objects())
+}
+
+// startOf returns the leaf at which the session of a checkpoint began, "" if the agent began it.
+func (tx *txn) startOf(ctx context.Context, c *segno.Checkpoint) (string, error) {
+	for l, err := range tx.chain(ctx, c.Thread) {
+		if err != nil {
+			return "", err
+		}
+		if l.Session == c.Session.Session && l.Position != nil {
+			return l.Position.Leaf, nil
+		}
+	}
+	return "", nil
+}
+
+// ContinueIn writes the session of a plan and returns it with the command that continues it. The
+// session becomes a part of the thread; the thread stays where it is until the user prompts the
+// session. A session that was written for the same checkpoint and not used yet is returned again.
+func (tl *Timeline) ContinueIn(ctx context.Context, r ContinueRequest, p *Continuation) (*segno.Link, []string, error) {
+	tx, err := tl.prepareContinue(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer tx.unlock()
+	head, err := tx.Store.Head(ctx, r.Thread)
+	if err != nil {
+		return nil, nil, err
+	}
+	dir := r.Dir
+	if dir == "" {
+		if dir, err = tx.sessionDir(ctx, p.At, tx.Workspace.Root()); err != nil {
+			return nil, nil, err
+		}
+	}
+	link, err := tx.unusedSession(ctx, head, r.Agent, p.At.ID, dir)
+	if err != nil || link != nil {
+		return link, tx.runOf(link), err
+	}
+	if link, err = tx.writeSession(ctx, r.Agent, p, dir); err != nil {
+		return nil, nil, err
+	}
+	return link, tx.runOf(link), tx.commitLink(ctx, head, link)
+}
+
+func (tx *txn) runOf(l *segno.Link) []string {
+	if l == nil {
+		return nil
+	}
+	return tx.resumeCommand(l)
+}
+
+// unusedSession returns a session of an agent that was written for a checkpoint and still ends
+// there, or nil.
+func (tx *txn) unusedSession(ctx context.Context, head segno.Head, agent string, at segno.CommitID, dir string) (*segno.Link, error) {
+	for l, err := range tx.chain(ctx, head.Thread) {
+		if err != nil {
+			return nil, err
+		}
+		if l.Agent != agent || l.At != at || l.Dir != dir || l.Position == nil {
+			continue
+		}
+		if ok, err := tx.Transcripts[agent].EndsAt(ctx, segno.Source{Session: l.Session, Path: l.Path, Dir: l.Dir}, *l.Position); err == nil && ok {
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+// writeSession writes and captures the session of a plan.
+func (tx *txn) writeSession(ctx context.Context, agent string, p *Continuation, dir string) (*segno.Link, error) {
+	t := tx.Transcripts[agent]
+	var native *segno.Position
+	if p.Native != nil {
+		native = p.Native.Session
+	}
+	objects := tx.Store.Objects()
+	src, err := t.(transcript.ConversationWriter).WriteConversation(ctx, p.Conversation, native, segno.Target{Session: newSession(), Dir: dir}, objects)
+	if err != nil {
+		return nil, err
+	}
+	batch := objects.Batch()
+	defer batch.Close()
+	got := segno.Captured{}
+	if native != nil {
+		got.Position, err = t.CaptureCut(ctx, src, *native, objects, batch)
+	} else {
+		got, err = t.Capture(ctx, src, nil, batch, nil)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the session that was written: %w", err)
+	}
+	staged, err := batch.Stage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("stage the session that was written: %w", err)
+	}
+	return &segno.Link{Agent: agent, Session: src.Session, Dir: dir, Path: src.Path, Start: tx.Now(), Reason: "resume", Fidelity: segno.FidelityRebuilt,
+		At: p.At.ID, Position: &got.Position, Detached: true}, tx.keepStaged(ctx, staged)
+}
+
+// positionFor returns where a session of the thread's present agent ends at the conversation of a
+// checkpoint of another agent, or nil: the thread was continued in the present agent from there.
+func (tx *txn) positionFor(ctx context.Context, head segno.Head, p *segno.Position) (*segno.Position, error) {
+	if p == nil || head.Link.Agent == "" || head.Link.Agent == p.Agent || p.Leaf == "" {
+		return p, nil
+	}
+	for l, err := range tx.chain(ctx, head.Thread) {
+		if err != nil {
+			return p, err
+		}
+		if l.Agent != head.Link.Agent || l.Position == nil || l.At == "" {
+			continue
+		}
+		at, err := tx.checkpoint(ctx, l.At)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return p, err
+		}
+		if err == nil && at.Session != nil && at.Session.Agent == p.Agent && at.Session.Leaf == p.Leaf {
+			return cmp.Or(l.Position, p), nil
+		}
+	}
+	return p, nil
+}

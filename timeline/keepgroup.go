@@ -1,0 +1,259 @@
+package timeline
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+const (
+	// maxTogether is how many turns are committed at once. Hooks wait for the store meanwhile.
+	maxTogether = 128
+	// A group of sessions is committed when it has so many commits or bytes of transcripts.
+	maxGroupCommits = 8 * maxTogether
+	maxGroupBytes   = 256 << 20
+)
+
+// KeepSessions is [Timeline.KeepSession] for many sessions. It stores several of them at once, so that
+// the disk is synced once for all of them. It calls done for each session in order, once the session is
+// durable. The error is that of a lock or of ctx; other errors concern one session.
+func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done func(r KeepRequest, k Kept, err error)) error {
+	for len(all) > 0 {
+		if err := ctx.Err(); err != nil {
+			return segno.NewError(segno.KindCancelled, opKeep, "", err)
+		}
+		n, err := tl.keepSome(ctx, all, done)
+		if err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// keepSome keeps the first sessions and returns how many.
+func (tl *Timeline) keepSome(ctx context.Context, all []KeepRequest, done func(KeepRequest, Kept, error)) (int, error) {
+	tx, err := tl.lockSessions(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.unlock()
+	kept, err := tx.keepGroup(ctx, all)
+	for _, k := range kept {
+		done(k.KeepRequest, k.out, k.err)
+	}
+	return len(kept), err
+}
+
+// keepGroup is sessions that are committed together, with one batch of objects. Several sessions are
+// captured at the same time.
+type keepGroup struct {
+	batch   segno.Batch
+	all     []*keeping
+	commits int
+	bytes   int64
+
+	mu     sync.Mutex             // guards the fields below
+	leaves map[string]bool        // the records at which turns of the group end
+	asked  int                    // how often isKnown has asked the store
+	mayEnd func(leaf string) bool // false for a record at which no checkpoint ends; nil until it is worth its price
+}
+
+func (g *keepGroup) add(k *keeping) {
+	g.all, g.commits, g.bytes = append(g.all, k), g.commits+len(k.commits), g.bytes+k.out.Bytes
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, c := range k.commits {
+		g.leaves[c.Checkpoint.Session.Leaf] = true
+	}
+}
+
+// hasLeaf reports whether a turn of the group ends at one of some records.
+func (g *keepGroup) hasLeaf(leaves ...string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(leaves, func(leaf string) bool { return g.leaves[leaf] })
+}
+
+// leafFilter is the ability of a [segno.Store] to rule out many leaves at the cost of one scan.
+type leafFilter interface {
+	// LeafFilter returns a function that returns false only for a leaf at which no checkpoint ended
+	// when LeafFilter was called.
+	LeafFilter(ctx context.Context) (mayEnd func(leaf string) bool, err error)
+}
+
+// isKnown reports whether a checkpoint in the store ends at a record. A session is asked for record by
+// record, so after many questions it reads from the store what it needs to answer the rest.
+func (g *keepGroup) isKnown(ctx context.Context, tx *txn, leaf string) bool {
+	const many = 256
+	g.mu.Lock()
+	if g.asked++; g.asked == many {
+		if f, ok := tx.Store.(leafFilter); ok {
+			g.mayEnd, _ = f.LeafFilter(ctx) // without it each record costs a query
+		}
+	}
+	mayEnd := g.mayEnd
+	g.mu.Unlock()
+	return (mayEnd == nil || mayEnd(leaf)) && tx.isKnownLeaf(ctx)(leaf)
+}
+
+// untilRepeated returns the first requests, up to one for a session that an earlier one names.
+func untilRepeated(all []KeepRequest) []KeepRequest {
+	seen := map[[2]string]bool{}
+	for i, r := range all {
+		key := [2]string{r.Agent, string(r.Source.Session)}
+		if seen[key] {
+			return all[:i]
+		}
+		seen[key] = true
+	}
+	return all
+}
+
+// captureAhead yields the sessions in order, captured into the group's batch or with an error. It
+// captures the next ones meanwhile. A session that is not yielded may have left objects in the batch.
+func (tx *txn) captureAhead(ctx context.Context, g *keepGroup, all []KeepRequest) iter.Seq[*keeping] {
+	return func(yield func(*keeping) bool) {
+		var running sync.WaitGroup
+		defer running.Wait()
+		ctx, stop := context.WithCancel(ctx)
+		defer stop()
+		var window []chan *keeping
+		for next := 0; next < len(all) || len(window) > 0; {
+			for ; next < len(all) && len(window) < runtime.GOMAXPROCS(0); next++ {
+				k, done := &keeping{KeepRequest: all[next]}, make(chan *keeping, 1)
+				running.Go(func() {
+					if k.err = tx.findKept(ctx, k); k.err == nil {
+						k.err = tx.captureKept(ctx, k, g)
+					}
+					done <- k
+				})
+				window = append(window, done)
+			}
+			k := <-window[0]
+			if window = window[1:]; !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// keepGroup keeps the first sessions of all, at least one. It returns them with their results.
+func (tx *txn) keepGroup(ctx context.Context, all []KeepRequest) (done []*keeping, err error) {
+	g := &keepGroup{batch: tx.Store.Objects().Batch(), leaves: map[string]bool{}}
+	defer func() { err = errors.Join(err, g.batch.Close()) }()
+	for k := range tx.captureAhead(ctx, g, untilRepeated(all)) {
+		if errors.Is(k.err, errForkInGroup) || g.hasLeaf(k.asked...) {
+			break // it begins the next group, in which its source is known
+		}
+		if k.err == nil {
+			k.err = tx.prepareKept(ctx, k)
+		}
+		if g.add(k); g.commits >= maxGroupCommits || g.bytes >= maxGroupBytes {
+			break
+		}
+	}
+	if g.commits == 0 {
+		return g.all, nil
+	}
+	staged, err := g.batch.Stage(ctx)
+	if err == nil {
+		err = tx.commitGroup(ctx, g, staged)
+	}
+	for _, k := range g.all {
+		if len(k.commits) > 0 {
+			k.err = cmp.Or(k.err, err)
+		}
+	}
+	return g.all, nil
+}
+
+// prepareKept sets the commits of a session that was captured.
+func (tx *txn) prepareKept(ctx context.Context, k *keeping) error {
+	// A hook opens a turn before the agent writes the prompt. If the capture has the prompt, the
+	// turn is in the spool by now.
+	if err := tx.loadTurns(ctx); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(tx.turns, func(t OpenTurn) bool { return t.Source.Session == k.Source.Session && t.Ended == "" }) {
+		k.out = Kept{Thread: k.thread, IsOpen: true}
+		return nil
+	}
+	return tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, ""))
+}
+
+// commitGroup makes the commits of a group durable: in few transactions if the store can and no other
+// writer has moved a head, else one after the other.
+func (tx *txn) commitGroup(ctx context.Context, g *keepGroup, staged segno.Staged) error {
+	many, ok := tx.Store.(manyCommitter)
+	if ok && g.commits > 1 {
+		err := tx.commitTogether(ctx, many, g, staged)
+		switch segno.KindOf(err) {
+		case segno.KindConflict, segno.KindFenced, segno.KindNotFound:
+		default:
+			return err
+		}
+	}
+	if err := tx.keepStaged(ctx, staged); err != nil {
+		return fmt.Errorf("store session: %w", err)
+	}
+	for _, k := range g.all {
+		if k.err == nil {
+			k.err = tx.commitKept(ctx, k)
+		}
+	}
+	return nil
+}
+
+// commitTogether makes the commits in transactions of maxTogether.
+func (tx *txn) commitTogether(ctx context.Context, many manyCommitter, g *keepGroup, staged segno.Staged) error {
+	var commits []segno.Commit
+	for _, k := range g.all {
+		commits = append(commits, k.commits...)
+	}
+	if len(commits) <= maxTogether {
+		commits[0].Staged = staged
+	} else if err := tx.keepStaged(ctx, staged); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(commits, maxTogether) {
+		if _, err := many.CommitAll(ctx, some); err != nil {
+			return fmt.Errorf("record turns: %w", err)
+		}
+	}
+	return nil
+}
+
+// commitKept makes the commits of one session. Their objects are in the store.
+func (tx *txn) commitKept(ctx context.Context, k *keeping) error {
+	for _, c := range k.commits {
+		_, err := tx.commitRetryingCAS(ctx, c)
+		if c.Create != nil && segno.KindOf(err) == segno.KindNotFound && c.Thread == threadOfSession(k.Agent, k.Source.Session, "") {
+			// The user deleted that thread, and the store keeps its id.
+			if err := tx.planKept(ctx, k, threadOfSession(k.Agent, k.Source.Session, segno.NewID())); err != nil {
+				return err
+			}
+			return tx.commitKept(ctx, k)
+		}
+		if err != nil {
+			return fmt.Errorf("record turns: %w", err)
+		}
+	}
+	return nil
+}
+
+// manyCommitter is the ability of a [segno.Store] to make several commits durable at once, at
+// the cost of one.
+type manyCommitter interface {
+	// CommitAll applies commits in order, all or none, as Commit does each of them. It returns
+	// the head after the last one. Other writers wait meanwhile, so a caller passes no more than
+	// a few hundred.
+	CommitAll(ctx context.Context, commits []segno.Commit) (segno.Head, error)
+}

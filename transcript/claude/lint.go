@@ -1,0 +1,297 @@
+package claude
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+var _ transcript.Linter = (*Transcripts)(nil)
+
+// Check returns what is wrong with a session. Only the records that the agent would send to the
+// model count, and those that it should send but loses. What the agent does with damage was found
+// by having versions 2.1.197 and 2.1.330 resume such sessions.
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
+	const op = "check session"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, sessionfile.IOError(op, src.Path, err)
+	}
+	l, err := lint(ctx, src, o, io.NewSectionReader(f, 0, fi.Size()))
+	if err != nil {
+		return nil, sessionfile.IOError(op, src.Path, err)
+	}
+	return l.mend.Sorted(), nil
+}
+
+// Repair writes a copy of a session without its damage, with its sidecars.
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, o transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
+	const op = "repair session"
+	f, src, err := c.open(ctx, op, src)
+	if err != nil {
+		return segno.Source{}, nil, err
+	}
+	defer f.Close()
+	k := &repair{cut: cut{installer: installer{c: c, op: op}, p: segno.Position{Session: src.Session, Path: src.Path}, to: to}}
+	if k.before, err = f.Stat(); err != nil {
+		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+	}
+	var found []transcript.Finding
+	k.mended, found, err = sessionfile.MendAll(io.NewSectionReader(f, 0, k.before.Size()), func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, src, o, in)
+		return &l.mend, err
+	})
+	if err != nil || len(found) == 0 {
+		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+	}
+	if err = k.check(); err == nil {
+		err = k.install(ctx, to.Session, k)
+	}
+	if err != nil {
+		return segno.Source{}, nil, sessionfile.IOError(op, src.Path, err)
+	}
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
+}
+
+// repair writes a repaired session. Of a cut it uses the sidecars.
+type repair struct {
+	cut
+	before os.FileInfo // of the source
+	mended *io.SectionReader
+}
+
+// check returns an error if the new session cannot be written, and sets its path.
+func (k *repair) check() (err error) {
+	if err := sessionfile.CheckNewSession(k.op, k.to.Session); err != nil {
+		return err
+	}
+	if k.path, err = k.c.path(k.to.Session, k.to.Dir); err != nil {
+		return segno.NewError(segno.KindInvalid, k.op, k.to.Dir, err)
+	}
+	existing, err := k.c.files(k.to.Session)
+	if err == nil && len(existing) > 0 && (len(existing) > 1 || existing[0] != k.path) {
+		err = k.conflict(existing[0], os.ErrExist)
+	}
+	return err
+}
+
+// writeTranscript writes the repaired lines.
+func (k *repair) writeTranscript(ctx context.Context) error {
+	lines := sessionfile.NewLineReader(k.mended, 0)
+	var r record
+	for at := range lines.All() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_ = r.parse(at.Bytes) // a line that is not a record has no session ids
+		if err := r.writeAs(k.out, k.to.Session); err != nil {
+			return err
+		}
+	}
+	if _, err := lines.End(); err != nil {
+		return err
+	}
+	return sessionfile.CheckUnchanged(k.op, k.p.Path, k.before)
+}
+
+// linter finds the damage of one transcript.
+type linter struct {
+	src     segno.Source
+	options transcript.LintOptions
+	mend    sessionfile.Mend
+	graph   *graph
+	parts   map[int]*lintPart // by node
+	calls   map[string]bool   // the ids of all calls in the transcript
+	done    map[string]bool   // those with a result
+	end     int64             // of the last record
+
+	parents  map[int]string   // parents that the repair changes, by node; "" for none
+	children map[string][]int // of each record by its uuid, nil until a record is left out
+}
+
+// lintPart is what the rules need to know of a message.
+type lintPart struct {
+	start  int           // where the record begins
+	parent jsonscan.Span // the value of parentUuid, zero without one; offsets of the transcript
+	message
+	blocks []lintBlock
+	count  int    // of its blocks
+	stamp  string // the time
+	key    segno.TurnKey
+	role   role
+}
+
+// lintBlock is a content block that may be damaged. Spans count from the beginning of the transcript.
+type lintBlock struct {
+	kind  blockKind
+	at    jsonscan.Span
+	id    jsonscan.Span // of a call or a result: where the text of its id is
+	name  string        // that text
+	inner []byte        // of a result: the blocks that have its words
+	image
+	why  string // why the API rejects the block, "" if it does not
+	fix  jsonscan.Span
+	text string // what replaces fix
+}
+
+type blockKind uint8
+
+const (
+	blockCall blockKind = iota
+	blockResult
+	blockThinking
+	blockImage
+	blockText
+)
+
+func lint(ctx context.Context, src segno.Source, o transcript.LintOptions, in io.Reader) (*linter, error) {
+	l := &linter{src: src, options: o, graph: newGraph(src.Path), parts: map[int]*lintPart{}, calls: map[string]bool{}, done: map[string]bool{}, parents: map[int]string{}}
+	l.graph.isWhole = true
+	l.mend.IsRecord, l.mend.Tail = isRecord, "the agent appends its next record to it and then loses that one, too"
+	var r record
+	err := l.mend.Pieces(ctx, in, func(p sessionfile.Piece) error {
+		l.end = p.End()
+		if r.parse(p.Bytes) == nil {
+			l.graph.add(&r, sessionfile.Line{Bytes: p.Bytes, Offset: p.Offset, Number: p.Line})
+			l.read(&r, p)
+		}
+		return nil
+	})
+	if err == nil {
+		l.check()
+	}
+	return l, err
+}
+
+// isRecord reports whether an object is a whole line of a transcript. Objects inside records have no
+// sessionId beside a type.
+func isRecord(object []byte) bool {
+	var r record
+	if r.parse(object) != nil || r.typ == nil {
+		return false
+	}
+	return len(r.sessions) > 0 || r.kind == kindLastPrompt || string(r.typ) == "file-history-snapshot" || string(r.typ) == "summary"
+}
+
+// read notes what the rules need to know of a record.
+func (l *linter) read(r *record, p sessionfile.Piece) {
+	if !r.kind.inConversation() || r.isSidechain {
+		return
+	}
+	start := skipBOM(r.line)
+	span := func(in jsonscan.Span) jsonscan.Span {
+		return jsonscan.Span{From: in.From + int(p.Offset) + start, To: in.To + int(p.Offset) + start}
+	}
+	line := r.line[start:]
+	whole := jsonscan.Span{To: len(line)}
+	part := &lintPart{start: int(p.Offset) + start, stamp: string(r.timestamp), key: segno.TurnKey(jsonscan.Unescape(r.promptID))}
+	if at := jsonscan.Find(line, whole, "parentUuid"); !at.IsZero() {
+		part.parent = span(at)
+	}
+	if t := turnPartOf(r); t != nil {
+		part.role = t.role
+	}
+	i := l.graph.index(string(r.uuid))
+	if i == none {
+		return
+	}
+	l.parts[i] = part
+	if !r.kind.isMessage() {
+		return
+	}
+	if r.kind == kindAssistant {
+		part.id = jsonscan.Text(field(r.message, "id"))
+	}
+	content := jsonscan.Find(line, whole, "message", "content")
+	if content.IsZero() || line[content.From] != '[' {
+		return
+	}
+	jsonscan.Elements(line, content.From, func(at jsonscan.Span) { l.readBlock(part, line, at, span) })
+}
+
+// readBlock notes a content block that may be damaged.
+func (l *linter) readBlock(part *lintPart, line []byte, at jsonscan.Span, span func(jsonscan.Span) jsonscan.Span) {
+	b := lintBlock{at: span(at), fix: span(at)}
+	part.count++
+	switch jsonscan.Text(field(at.Of(line), "type")) {
+	case "tool_use":
+		b.kind = blockCall
+		b.readID(line, at, "id", span)
+		l.calls[b.name] = true
+	case "tool_result":
+		b.kind = blockResult
+		b.readID(line, at, "tool_use_id", span)
+		b.inner = wordsOf(field(at.Of(line), "content"))
+		l.done[b.name], part.hasToolResults = true, true
+		l.readResult(part, line, at, span)
+	case "thinking":
+		if len(jsonscan.RawText(field(at.Of(line), "signature"))) > 0 {
+			return
+		}
+		b.kind, b.why = blockThinking, "the API rejects thinking without a signature, and with it every later message"
+	case "image":
+		b.readImage(line, at, span)
+	default:
+		return
+	}
+	part.blocks = append(part.blocks, b)
+}
+
+// readID notes the id of a call, of which there must be one.
+func (b *lintBlock) readID(line []byte, at jsonscan.Span, key string, span func(jsonscan.Span) jsonscan.Span) {
+	id := jsonscan.Find(line, at, key)
+	if text := jsonscan.RawText(id.Of(line)); text != nil {
+		b.name = string(text)
+		b.id = span(jsonscan.Span{From: id.From + 1, To: id.To - 1})
+	}
+}
+
+// readResult notes the blocks inside the result of a tool.
+func (l *linter) readResult(part *lintPart, line []byte, at jsonscan.Span, span func(jsonscan.Span) jsonscan.Span) {
+	content := jsonscan.Find(line, at, "content")
+	if content.IsZero() {
+		return
+	}
+	jsonscan.Elements(line, content.From, func(in jsonscan.Span) {
+		b := lintBlock{at: span(in), fix: span(in)}
+		switch jsonscan.Text(field(in.Of(line), "type")) {
+		case "image":
+			b.readImage(line, in, span)
+		case "text":
+			if string(field(in.Of(line), "text")) != `""` {
+				return
+			}
+			b.kind, b.why, b.text = blockText, "the API rejects an empty text in the result of a tool", `{"type":"text","text":"(no content)"}`
+		default:
+			return
+		}
+		part.blocks = append(part.blocks, b)
+	})
+}
+
+// wordsOf returns the content of a tool's result as content blocks with a comma before each.
+func wordsOf(content []byte) (out []byte) {
+	if words := jsonscan.RawText(content); len(words) > 0 {
+		return fmt.Appendf(nil, `,{"type":"text","text":"%s"}`, words)
+	}
+	if content == nil {
+		return nil
+	}
+	jsonscan.Elements(content, 0, func(at jsonscan.Span) {
+		if t := jsonscan.Text(field(at.Of(content), "type")); t == "text" || t == "image" {
+			out = append(append(out, ','), at.Of(content)...)
+		}
+	})
+	return out
+}

@@ -1,0 +1,333 @@
+package claude
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// check applies the rules that need the whole conversation. Each rule changes the graph as its
+// repair changes the transcript, because the next one judges the repaired conversation.
+func (l *linter) check() {
+	v := l.graph.load()
+	head := v.head()
+	if head == none {
+		return
+	}
+	head = l.joinWriters(v, head)
+	chain := l.mendChain(v, head)
+	sent := l.sent(chain)
+	l.checkCalls(chain, sent)
+	l.checkBlocks(sent)
+	for i, parent := range l.parents {
+		l.writeParent(i, parent)
+	}
+}
+
+// mendChain gives a parent to records whose parent is missing, if the agent would lose earlier
+// messages with it. It returns the conversation, newest record first.
+func (l *linter) mendChain(v *loaded, head int) []int {
+	for {
+		chain, _, lost := v.chain(head)
+		if lost == none || !v.losesMessage(chain, lost) {
+			return chain
+		}
+		above := v.writtenBefore(lost, chain)
+		if above == none {
+			return chain
+		}
+		n := &v.nodes[lost]
+		l.mend.Add(transcript.CodeNoParent, n.line, n.from,
+			"the record before this one is missing, so the agent silently leaves out everything before it", "attached to the record written before it")
+		l.setParent(v, lost, above)
+	}
+}
+
+// writtenBefore returns the newest record that was written before a record and is not in chain, or
+// none.
+func (v *loaded) writtenBefore(i int, chain []int) int {
+	best, own := none, &v.nodes[i]
+	inChain := make([]bool, len(v.nodes))
+	for _, j := range chain {
+		inChain[j] = true
+	}
+	for j := range v.nodes {
+		n := &v.nodes[j]
+		if !n.kind.inConversation() || n.isSidechain || v.gone[j] || inChain[j] || j > i && n.time >= own.time {
+			continue
+		}
+		if own.time != noTime && n.time > own.time {
+			continue
+		}
+		if best == none || n.time >= v.nodes[best].time {
+			best = j
+		}
+	}
+	return best
+}
+
+// setParent makes a record the child of another one, of the root if that is none.
+func (l *linter) setParent(v *loaded, i, above int) {
+	uuid := ""
+	if above != none {
+		uuid = v.nodes[above].uuid
+	}
+	v.parent[i], v.nodes[i].parent, l.parents[i] = above, uuid, uuid
+}
+
+// writeParent edits the parent in the line of a record.
+func (l *linter) writeParent(i int, parent string) {
+	value := "null"
+	if parent != "" {
+		value = `"` + parent + `"`
+	}
+	if part := l.parts[i]; part != nil && !part.parent.IsZero() {
+		l.replace(part.parent, value)
+	} else if part != nil {
+		at := part.start + 1
+		l.replace(jsonscan.Span{From: at, To: at}, `"parentUuid":`+value+`,`)
+	}
+}
+
+func (l *linter) replace(at jsonscan.Span, text string) {
+	l.mend.Replace(int64(at.From), int64(at.To), []byte(text))
+}
+
+// sent returns the records that the agent sends: those of the conversation, and the parallel calls
+// and results beside it.
+func (l *linter) sent(chain []int) []int {
+	keep, messages := map[int]bool{}, map[int]message{}
+	for _, i := range chain {
+		keep[i] = true
+	}
+	for i, part := range l.parts {
+		if part.id != "" || part.hasToolResults {
+			messages[i] = part.message
+		}
+	}
+	l.graph.addSiblings(keep, messages)
+	return slices.Sorted(maps.Keys(keep))
+}
+
+// pairing are the blocks with one id.
+type pairing struct{ calls, results []placed }
+
+// placed is a block and the node that has it.
+type placed struct {
+	node  int
+	block *lintBlock
+}
+
+// checkCalls checks that each call of a tool has one result. The agent leaves out calls and results
+// without a counterpart, so the model does not learn about what a tool did.
+func (l *linter) checkCalls(chain, sent []int) {
+	pairs, order := map[string]*pairing{}, []string{}
+	for _, i := range sent {
+		part := l.parts[i]
+		if part == nil {
+			continue
+		}
+		for b := range part.blocks {
+			at := placed{i, &part.blocks[b]}
+			if at.block.id.IsZero() {
+				continue
+			}
+			p := pairs[at.block.name]
+			if p == nil {
+				p = &pairing{}
+				pairs[at.block.name], order = p, append(order, at.block.name)
+			}
+			if at.block.kind == blockCall {
+				p.calls = append(p.calls, at)
+			} else {
+				p.results = append(p.results, at)
+			}
+		}
+	}
+	for _, id := range order {
+		l.checkPairing(chain, id, pairs[id])
+	}
+}
+
+func (l *linter) checkPairing(chain []int, id string, p *pairing) {
+	for k, call := range p.calls {
+		n := &l.graph.nodes[call.node]
+		switch {
+		case k == 0 && len(p.results) == 0 && !l.done[id]:
+			l.mend.Add(transcript.CodeNoResult, n.line, int64(call.block.at.From),
+				"the result of the call is missing, so the agent leaves out the call: the model never learns that the tool ran", "a result that says so is added")
+			l.mend.Findings[len(l.mend.Findings)-1].Turn = l.turnOf(call.node)
+			l.addResult(chain, call)
+		case k > 0 && k < len(p.results):
+			other := fmt.Sprintf("%s_%d", id, k+1)
+			l.mend.Add(transcript.CodeDuplicateCall, n.line, int64(call.block.at.From),
+				"another call has the same id; the API rejects that, and the agent leaves out the second one", "the second call and its result get another id")
+			l.replace(call.block.id, other)
+			l.replace(p.results[k].block.id, other)
+		case k > 0:
+			l.mend.Add(transcript.CodeDuplicateCall, n.line, int64(call.block.at.From),
+				"the same call is there twice; the API rejects that, and the agent leaves out the second one", "left out")
+			l.leaveOut(call)
+		}
+	}
+	for k, result := range p.results {
+		n := &l.graph.nodes[result.node]
+		switch {
+		case len(p.calls) == 0 && !l.calls[id]:
+			l.mend.Add(transcript.CodeNoCall, n.line, int64(result.block.at.From),
+				"the call of this result is missing, so the agent leaves out the result: the model does not get it", "the result becomes a text")
+			l.makeText(result)
+		case len(p.calls) > 0 && k >= len(p.calls):
+			l.mend.Add(transcript.CodeDuplicateResult, n.line, int64(result.block.at.From),
+				"the call of this result has another result; the API rejects that, and the agent leaves out the second one", "the result becomes a text")
+			l.makeText(result)
+		}
+	}
+}
+
+// turnOf returns the agent's id of the prompt that a record follows.
+func (l *linter) turnOf(i int) (key segno.TurnKey) {
+	path, _ := l.graph.path(l.graph.nodes[i].uuid)
+	for _, at := range path {
+		if part := l.parts[at]; part != nil && part.role == rolePrompt {
+			return part.key
+		}
+	}
+	return ""
+}
+
+// lostResult is the text of the result that a repair adds.
+const lostResult = "[The result of this call was lost. The tool may have run. Check its effects before you call it again.]"
+
+// addResult adds a result for a call. It becomes the record between the call and the next one, in
+// place of the lost record if its id is known. The results of parallel calls stay beside the
+// conversation.
+func (l *linter) addResult(chain []int, call placed) {
+	n, part := &l.graph.nodes[call.node], l.parts[call.node]
+	uuid := derivedUUID(string(l.src.Session), call.block.name)
+	if at := slices.Index(chain, call.node); at > 0 {
+		next := chain[at-1]
+		nextPart := l.parts[next]
+		isParallel := nextPart != nil && (nextPart.hasToolResults || nextPart.id != "" && nextPart.id == part.id)
+		switch {
+		case isParallel || call.block != &part.blocks[len(part.blocks)-1]:
+		case l.graph.nodes[next].parent != "" && l.graph.index(l.graph.nodes[next].parent) == none:
+			uuid = l.graph.nodes[next].parent
+		default:
+			l.parents[next] = uuid
+		}
+	}
+	line, _ := json.Marshal(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
+		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": jsonscan.Unescape([]byte(call.block.name)), "type": "tool_result", "content": lostResult, "is_error": true}}},
+		"sessionId": l.src.Session, "version": l.graph.version, "userType": "external", "cwd": l.graph.cwdText()}) // strings always encode
+	l.mend.Replace(n.to, n.to, append([]byte{'\n'}, line...))
+}
+
+// derivedUUID returns a UUID that depends on texts only, so that a repair can be repeated.
+func derivedUUID(texts ...string) string {
+	sum := sha256.Sum256([]byte(fmt.Sprintf("segno heal %q", texts)))
+	return fmt.Sprintf("%x-%x-4%x-8%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// makeText replaces a result by its words. The record becomes one that the user did not write.
+func (l *linter) makeText(result placed) {
+	b := result.block
+	l.replace(b.at, `{"type":"text","text":"[This is the result of a tool. The call of the tool was lost.]"}`+string(b.inner))
+	start := l.parts[result.node].start + 1
+	l.replace(jsonscan.Span{From: start, To: start}, `"isMeta":true,`)
+}
+
+// leaveOut leaves out a block, with its record if that has no other.
+func (l *linter) leaveOut(at placed) {
+	part, n := l.parts[at.node], &l.graph.nodes[at.node]
+	if part.count > 1 {
+		l.replace(at.block.at, `{"type":"text","text":"(no content)"}`)
+		return
+	}
+	l.mend.Replace(n.from, n.to, nil)
+	if l.children == nil {
+		l.children = map[string][]int{}
+		for i := range l.graph.nodes {
+			parent := l.parentOf(i)
+			l.children[parent] = append(l.children[parent], i)
+		}
+	}
+	above, below := l.parentOf(at.node), l.children[n.uuid]
+	delete(l.parents, at.node)
+	for _, i := range below {
+		if i != at.node && l.parentOf(i) == n.uuid {
+			l.parents[i] = above
+			l.children[above] = append(l.children[above], i)
+		}
+	}
+}
+
+// parentOf returns the parent that a record has after the repair.
+func (l *linter) parentOf(i int) string {
+	if parent, changed := l.parents[i]; changed {
+		return parent
+	}
+	return l.graph.nodes[i].parent
+}
+
+// checkBlocks checks blocks that the API rejects wherever they are.
+func (l *linter) checkBlocks(sent []int) {
+	var images []placed
+	for _, i := range sent {
+		part := l.parts[i]
+		if part == nil {
+			continue
+		}
+		for b := range part.blocks {
+			if part.blocks[b].kind == blockImage {
+				images = append(images, placed{i, &part.blocks[b]})
+			}
+		}
+	}
+	for k, at := range images {
+		switch {
+		case len(images)-k > maxImages:
+			at.block.leaveOutImage(fmt.Sprintf("the API rejects more than %d images; there are %d", maxImages, len(images)))
+		case len(images) > manyImages && at.block.larger(maxSideOfMany):
+			at.block.leaveOutImage(fmt.Sprintf("the API rejects a side of more than %d pixels if there are more than %d images; this one has %d×%d",
+				maxSideOfMany, manyImages, at.block.width, at.block.height))
+		}
+	}
+	for _, i := range sent {
+		part := l.parts[i]
+		if part == nil {
+			continue
+		}
+		for b := range part.blocks {
+			l.checkBlock(placed{i, &part.blocks[b]})
+		}
+	}
+}
+
+func (l *linter) checkBlock(at placed) {
+	b, line := at.block, l.graph.nodes[at.node].line
+	if b.why == "" {
+		return
+	}
+	switch b.kind {
+	case blockThinking:
+		l.mend.Add(transcript.CodeUnsigned, line, int64(b.at.From), b.why, "left out")
+		l.leaveOut(at)
+		return
+	case blockText:
+		l.mend.Add(transcript.CodeEmptyText, line, int64(b.at.From), b.why, "replaced by “(no content)”")
+	case blockImage:
+		repair := "replaced by a text"
+		if b.fix != b.at {
+			repair = "media_type corrected"
+		}
+		l.mend.Add(transcript.CodeImage, line, int64(b.at.From), b.why, repair)
+	}
+	l.replace(b.fix, b.text)
+}

@@ -1,0 +1,228 @@
+package codex
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+var _ transcript.Linter = (*Transcripts)(nil)
+
+// Check returns what is wrong with a session. For a session with a lineage, lines and offsets count
+// in the whole of it.
+func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) ([]transcript.Finding, error) {
+	const op = "check session"
+	d, err := c.openDamaged(ctx, op, src)
+	if err != nil {
+		return nil, err
+	}
+	defer d.close()
+	l, err := lint(ctx, d.file, io.NewSectionReader(d, 0, d.size))
+	if err != nil {
+		return nil, sessionfile.IOError(op, d.file.path, err)
+	}
+	return l.mend.Sorted(), nil
+}
+
+// Repair writes a copy of a session without its damage. As a cut, the copy needs no other rollout.
+func (c *Transcripts) Repair(ctx context.Context, src segno.Source, to segno.Target, _ transcript.LintOptions) (segno.Source, []transcript.Finding, error) {
+	const op = "repair session"
+	if err := checkNewSession(op, to.Session); err != nil {
+		return segno.Source{}, nil, err
+	}
+	d, err := c.openDamaged(ctx, op, src)
+	if err != nil {
+		return segno.Source{}, nil, err
+	}
+	defer d.close()
+	mended, found, err := sessionfile.MendAll(io.NewSectionReader(d, 0, d.size), func(in io.Reader) (*sessionfile.Mend, error) {
+		l, err := lint(ctx, d.file, in)
+		return &l.mend, err
+	})
+	if err != nil || len(found) == 0 {
+		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
+	}
+	k := &writer{c: c, op: op, session: to.Session, dir: to.Dir}
+	if err := k.writeMended(ctx, d, mended); err != nil {
+		return segno.Source{}, nil, sessionfile.IOError(op, d.file.path, err)
+	}
+	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, found, nil
+}
+
+// damaged is the history of a session that may be damaged.
+type damaged struct {
+	io.ReaderAt
+	file   rollout
+	size   int64
+	before os.FileInfo // of the file
+	close  func()
+}
+
+// openDamaged opens the stream of a session, or only its rollout if that does not begin with a
+// session_meta. A rollout whose lineage is broken is an error: the missing part is in no file.
+func (c *Transcripts) openDamaged(ctx context.Context, op string, src segno.Source) (*damaged, error) {
+	d := &damaged{}
+	s, err := c.open(ctx, op, src)
+	if err == nil {
+		d.ReaderAt, d.file, d.size, d.close = s, s.file, s.size, s.close
+		if d.before, err = os.Stat(s.file.path); err != nil {
+			s.close()
+			return nil, sessionfile.IOError(op, s.file.path, err)
+		}
+		return d, nil
+	}
+	if !errors.Is(err, errNoMeta) {
+		return nil, err
+	}
+	r, _, locateErr := c.locate(ctx, op, src)
+	if locateErr != nil || r.isCompressed() {
+		return nil, err
+	}
+	f, openErr := sessionfile.OpenRegular(r.path)
+	if openErr != nil {
+		return nil, sessionfile.IOError(op, r.path, openErr)
+	}
+	d.ReaderAt, d.file, d.close = f, r, func() { f.Close() }
+	if d.before, openErr = f.Stat(); openErr != nil {
+		f.Close()
+		return nil, sessionfile.IOError(op, r.path, openErr)
+	}
+	d.size = d.before.Size()
+	return d, nil
+}
+
+// writeMended writes the repaired lines of a session as another one.
+func (k *writer) writeMended(ctx context.Context, d *damaged, mended *io.SectionReader) error {
+	p := segno.Position{Session: d.file.thread, Offset: mended.Size()}
+	open := func(context.Context) (io.ReadCloser, error) {
+		return io.NopCloser(io.NewSectionReader(mended, 0, mended.Size())), nil
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, io.NewSectionReader(mended, 0, mended.Size())); err != nil {
+		return err
+	}
+	h.Sum(p.SHA256[:0])
+	if err := sessionfile.CheckUnchanged(k.op, d.file.path, d.before); err != nil {
+		return err
+	}
+	readErr, writeErr := k.write(ctx, sessionfile.CopySource{Op: k.op, Name: d.file.path, Position: &p, Open: open})
+	return cmp.Or(readErr, writeErr)
+}
+
+// linter finds the damage of one session.
+type linter struct {
+	file    rollout
+	mend    sessionfile.Mend
+	lines   []lintLine
+	calls   map[string]int // the index of the line with each call
+	results map[string]bool
+	from    int // the first line that the model sees, apart from a compaction's summary
+	isPaged bool
+	dir     string // of the newest turn
+}
+
+// lintLine is what the rules need to know of a line.
+type lintLine struct {
+	piece   sessionfile.Piece // without bytes
+	end     int64
+	ordinal int64
+	at      jsonscan.Span // of the ordinal's value, in the line
+	kind    kind
+	turn    string
+	stamp   string
+	call    string // the id of a call or of a result
+	typ     string // of a call or a result
+
+	words    []byte // of a result
+	brace    int64  // the offset of the record's first byte
+	replaced []byte // what a repair writes instead of the line
+	added    []byte // what a repair writes behind the line, apart from its ordinal
+}
+
+func lint(ctx context.Context, file rollout, in io.Reader) (*linter, error) {
+	l := &linter{file: file, calls: map[string]int{}, results: map[string]bool{}}
+	l.mend.IsRecord = isRecord
+	l.mend.Tail = "Codex ignores it, but does not resume the session if it ends within a character"
+	var r record
+	turn := ""
+	err := l.mend.Pieces(ctx, in, func(p sessionfile.Piece) error {
+		if r.parse(p.Bytes) == nil {
+			turn = l.add(&r, p, turn)
+		}
+		return nil
+	})
+	if err == nil {
+		l.checkMeta()
+		l.checkCalls()
+		l.checkOrdinals()
+	}
+	return l, err
+}
+
+// maxOrdinal is the largest ordinal that counts as one: JSON numbers are exact up to it.
+const maxOrdinal = 1 << 53
+
+// isRecord reports whether an object is a whole line of a rollout.
+func isRecord(object []byte) bool {
+	var r record
+	return r.parse(object) == nil && r.typ != nil && len(r.payload) > 0 && r.payload[0] == '{'
+}
+
+// add notes a line, and returns the turn it is in.
+func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
+	x := lintLine{piece: p, end: p.End(), ordinal: r.ordinal, kind: r.kind, stamp: string(r.timestamp)}
+	x.piece.Bytes = nil
+	if x.ordinal > maxOrdinal {
+		x.ordinal = -1
+	}
+	start := jsonscan.SkipSpace(p.Bytes, 0)
+	x.brace = p.Offset + int64(start)
+	x.at = jsonscan.Find(p.Bytes, jsonscan.Span{From: start, To: len(p.Bytes)}, "ordinal")
+	switch {
+	case len(l.lines) == 0 && string(r.typ) == "session_meta":
+		m, _ := parseMeta(p.Bytes)
+		l.isPaged = m.isPaged
+		x.typ = "session_meta"
+	case len(l.lines) == 0:
+		l.isPaged = r.ordinal >= 0 // the line that says so is missing
+	}
+	switch r.kind {
+	case kindContext:
+		if dir := r.text("cwd"); dir != "" {
+			l.dir = dir
+		}
+	case kindStart:
+		turn = r.text("turn_id")
+	case kindCompacted:
+		l.from = len(l.lines)
+	}
+	x.turn = turn
+	if string(r.typ) == "response_item" {
+		x.typ, x.call = string(r.event), r.text("call_id")
+		switch {
+		case x.call == "":
+		case resultTypes[x.typ] != "":
+			l.calls[x.call] = len(l.lines)
+		case isResultType(x.typ):
+			l.results[x.call] = true
+			x.words = r.resultText()
+		}
+	}
+	l.lines = append(l.lines, x)
+	return turn
+}
+
+// resultTypes are the types of the results by those of their calls.
+var resultTypes = map[string]string{"function_call": "function_call_output", "local_shell_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+
+func isResultType(typ string) bool {
+	return typ == "function_call_output" || typ == "custom_tool_call_output"
+}

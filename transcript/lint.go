@@ -1,0 +1,58 @@
+package transcript
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// Finding is damage of a session: something in its transcript that its agent skips without a
+// word, or that the agent sends and the API of the model rejects.
+type Finding struct {
+	Code   string `json:"code"`   // what it is, one of the Code constants; it never changes
+	Line   int    `json:"line"`   // from 1
+	Offset int64  `json:"offset"` // of the damage, in bytes from the beginning
+	Why    string `json:"why"`    // what the agent does with it
+	Repair string `json:"repair"` // what a repair does about it
+	// Turn is the turn of a tool call whose result was lost. The call may have changed files.
+	Turn segno.TurnKey `json:"turn,omitempty"`
+}
+
+// The codes of findings. Not every agent has each of them.
+const (
+	CodeNotJSON         = "not-json"            // a line that is no record
+	CodeGlued           = "glued-lines"         // records in one line with another one, or with a part of one
+	CodeTorn            = "torn-line"           // the last line is incomplete
+	CodeNoNewline       = "no-newline"          // the last line has no end, so the next record is appended to it
+	CodeNUL             = "nul-bytes"           // zeros of a block that never reached the disk
+	CodeNotUTF8         = "not-utf8"            // bytes that are no text
+	CodeNoParent        = "missing-parent"      // all earlier turns are lost with a record
+	CodeTwoWriters      = "two-writers"         // a turn that another process wrote is not in the conversation
+	CodeNoResult        = "call-without-result" // of a tool
+	CodeNoCall          = "result-without-call"
+	CodeDuplicateCall   = "duplicate-call"
+	CodeDuplicateResult = "duplicate-result"
+	CodeUnsigned        = "unsigned-thinking"
+	CodeImage           = "bad-image"
+	CodeEmptyText       = "empty-text"
+	CodeNoMeta          = "missing-meta" // the first line, with the id and the directory of the session
+	CodeOrdinal         = "wrong-ordinal"
+)
+
+// LintOptions are the optional settings of a check.
+type LintOptions struct {
+	// Join also finds turns that are beside the conversation although no two processes wrote at the
+	// same time. The user left such a turn by going back, or two processes wrote in turns.
+	Join bool
+}
+
+// Linter is the ability of a [segno.Transcript] to find damage in a session and to repair a copy.
+type Linter interface {
+	// Check returns the damage of a session, in the order of its lines. It writes nothing.
+	Check(ctx context.Context, src segno.Source, o LintOptions) ([]Finding, error)
+	// Repair writes a copy of src, without the damage that it returns, as the session to. All
+	// lines without damage keep their bytes, apart from the id of the session. The copy
+	// appears whole or not at all, and src stays as it is. Without damage, Repair writes nothing
+	// and returns a source without a session. Other errors are those of [segno.Transcript.Cut].
+	Repair(ctx context.Context, src segno.Source, to segno.Target, o LintOptions) (segno.Source, []Finding, error)
+}

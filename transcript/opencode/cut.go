@@ -1,0 +1,114 @@
+package opencode
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+const (
+	opCut = "cut session"
+	// importTime is how long 'opencode import' may take. It needs two seconds.
+	importTime = time.Minute
+)
+
+// Cut has OpenCode import a session that ends at p. Its id is derived from to.Session, because
+// OpenCode's ids have another form. Bytes come from the database while it still has p's, else from
+// o. A cut with the same to.Session imports the same session.
+func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
+	if p.Leaf == "" || p.Offset <= 0 {
+		return segno.Source{}, segno.Errorf(segno.KindInvalid, opCut, string(p.Session), "the conversation is empty, so there is nothing to resume")
+	}
+	if err := sessionfile.CheckNewSession(opCut, to.Session); err != nil {
+		return segno.Source{}, err
+	}
+	session := "ses_" + segno.DerivedID("opencode", string(to.Session))
+	return c.importAs(ctx, opCut, p, session, to.Dir, o, func(id string) string { return renamed(id, session) })
+}
+
+// renamed returns the id of a message or a part in another session. The ids keep their order: the
+// first part of an id is the time.
+func renamed(id, session string) string {
+	const ordered = len("msg_") + 12
+	if len(id) <= ordered {
+		return id
+	}
+	return id[:ordered] + segno.DerivedID(id, session)[:14]
+}
+
+// Restore has OpenCode import a session that was deleted, under its own id and those of its
+// messages.
+func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
+	const op = "restore session"
+	if _, err := c.find(ctx, p.Session); err == nil {
+		return segno.Source{}, segno.Errorf(segno.KindConflict, op, string(p.Session), "the session exists already")
+	}
+	return c.importAs(ctx, op, p, string(p.Session), dir, o, func(id string) string { return id })
+}
+
+// importAs has OpenCode import p's bytes as a session in dir.
+func (c *Transcripts) importAs(ctx context.Context, op string, p segno.Position, session, dir string, o segno.Objects, rename func(string) string) (segno.Source, error) {
+	var present []byte
+	if s, err := c.read(ctx, op, segno.Source{Session: p.Session}); err == nil {
+		present = s.Lines
+	}
+	lines, err := sessionfile.Bytes(ctx, op, p, present, o)
+	if err != nil {
+		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
+	}
+	doc, err := documentOf(lines, session, dir, rename)
+	if err != nil {
+		return segno.Source{}, segno.NewError(segno.KindCorrupt, op, string(p.Session), err)
+	}
+	if err := c.runImport(ctx, doc, dir); err != nil {
+		return segno.Source{}, err
+	}
+	if _, err := c.find(ctx, segno.SessionID(session)); err != nil {
+		return segno.Source{}, &transcript.NoCutError{Why: "opencode import reported success, but the session is not in " + c.file}
+	}
+	return segno.Source{Session: segno.SessionID(session), Path: c.file, Dir: dir}, nil
+}
+
+// runImport runs 'opencode import' in dir, to which the session then belongs.
+func (c *Transcripts) runImport(ctx context.Context, doc []byte, dir string) error {
+	program, err := exec.LookPath("opencode")
+	if err != nil {
+		return &transcript.NoCutError{Why: "opencode is not in PATH, and only it can write its sessions"}
+	}
+	// The document need not survive a crash: OpenCode makes its content durable.
+	temp, err := os.MkdirTemp(c.tmp, "segno-import-*")
+	if err != nil {
+		return sessionfile.IOError(opCut, c.tmp, err)
+	}
+	defer os.RemoveAll(temp)
+	file := filepath.Join(temp, "session.json")
+	if err := os.WriteFile(file, doc, 0o600); err != nil {
+		return sessionfile.IOError(opCut, file, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, importTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, "import", file)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return sessionfile.IOError(opCut, program, ctx.Err())
+	}
+	return &transcript.NoCutError{Why: fmt.Sprintf("opencode import failed: %v: %s", err, lastLine(out))}
+}
+
+func lastLine(out []byte) string {
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	return strings.ToValidUTF8(string(lines[len(lines)-1]), "")
+}

@@ -1,0 +1,63 @@
+package opencode
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"iter"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/transcript"
+)
+
+var (
+	_ transcript.Discovery    = (*Transcripts)(nil)
+	_ transcript.Restorer     = (*Transcripts)(nil)
+	_ transcript.TurnCapturer = (*Transcripts)(nil)
+)
+
+// Sessions yields the sessions in the database, without those of subagents.
+func (c *Transcripts) Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error] {
+	return func(yield func(transcript.SessionFile, error) bool) {
+		rows, err := c.list(ctx, "")
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			yield(transcript.SessionFile{}, sessionfile.IOError("list sessions", c.file, err))
+			return
+		}
+		for _, r := range rows {
+			f := transcript.SessionFile{Session: segno.SessionID(r.ID), Path: c.file, Bytes: r.Size, Modified: time.UnixMilli(r.Updated)}
+			if !yield(f, sessionfile.CheckSession("list sessions", f.Session)) {
+				return
+			}
+		}
+	}
+}
+
+// Header reads a session of at most the given size whole, and only its row of a larger one.
+func (c *Transcripts) Header(ctx context.Context, file transcript.SessionFile, most int64) (transcript.SessionHeader, error) {
+	const op = "read session"
+	row, err := c.find(ctx, file.Session)
+	if err != nil {
+		return transcript.SessionHeader{}, sessionfile.IOError(op, string(file.Session), err)
+	}
+	h := transcript.SessionHeader{Dir: row.Dir, Title: row.Title, Turns: -1, End: row.Size}
+	if row.Size > most {
+		return h, nil
+	}
+	s, err := c.read(ctx, op, segno.Source{Session: file.Session})
+	if err != nil {
+		return h, err
+	}
+	if h.Turns, h.End = len(s.Turns), 0; h.Turns > 0 {
+		h.End = s.Turns[h.Turns-1].To
+	}
+	return h, nil
+}
+
+// Running returns nothing: OpenCode does not show which sessions are open.
+func (c *Transcripts) Running(context.Context) map[segno.SessionID]int { return nil }
+
+// Retention returns false: OpenCode deletes no sessions.
+func (c *Transcripts) Retention() (time.Duration, bool) { return 0, false }

@@ -1,0 +1,116 @@
+// Package opencode reads the sessions of OpenCode, and has OpenCode import new ones. [Transcripts]
+// implements [segno.Transcript].
+//
+// # Sessions
+//
+// OpenCode keeps all sessions in one SQLite database, opencode.db. Its tables message and part have
+// one row for each message and each part of a message: an id, and the rest as JSON. Ids increase
+// with time. A session of a subagent has a parent.
+//
+// This package only reads the database. It sees a session as a stream of lines: one with the facts
+// of the session that do not change, then one for each message and each part, by id. A message is
+// written without its summary, which OpenCode changes later and no model sees. Offsets and hashes
+// of a position count bytes of that stream.
+//
+// A cut is the document that 'opencode import' reads, with new ids. The package runs that command,
+// because only OpenCode writes its database. Without the command there are no cuts; see
+// [transcript.NoCutError].
+package opencode
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+)
+
+// Agent is the name of OpenCode in links and checkpoints.
+const Agent = "opencode"
+
+// Transcripts are the sessions in one database. All methods may be called concurrently. Errors are
+// [segno.Error]s.
+type Transcripts struct {
+	file string
+	tmp  string
+}
+
+var _ segno.Transcript = (*Transcripts)(nil)
+
+// New returns the sessions of the database in data, OpenCode's directory of data, which must be
+// absolute. Documents to import are written below tmp. It reads nothing.
+func New(data, tmp string) *Transcripts {
+	return &Transcripts{file: filepath.Join(data, "opencode.db"), tmp: tmp}
+}
+
+// Agent returns [Agent].
+func (c *Transcripts) Agent() string { return Agent }
+
+// Resume returns the command that continues a session.
+func (c *Transcripts) Resume(src segno.Source) []string {
+	return []string{"opencode", "--session", string(src.Session)}
+}
+
+// Trace calls visit for each object p reaches. visit returns false if it already knows the
+// references of an object.
+func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
+	return sessionfile.TraceLog(ctx, o, p.Log, visit)
+}
+
+// Find returns where a session is kept.
+func (c *Transcripts) Find(ctx context.Context, id segno.SessionID) (segno.Source, error) {
+	const op = "find session"
+	if err := sessionfile.CheckSession(op, id); err != nil {
+		return segno.Source{}, err
+	}
+	row, err := c.find(ctx, id)
+	return segno.Source{Session: id, Path: c.file, Dir: row.Dir}, sessionfile.IOError(op, c.file, err)
+}
+
+// Capture reads the session whole and stores the bytes after prev.
+func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
+	return c.capture(ctx, src, prev, false, b)
+}
+
+// CaptureTurns is Capture with all turns behind prev. A fork gets new ids from OpenCode, so of is
+// not used.
+func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, _ *segno.Position, _ segno.Objects, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
+	return c.capture(ctx, src, prev, true, b)
+}
+
+// CaptureCut stores the session whole.
+func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, _ segno.Position, _ segno.Objects, b segno.Batch) (segno.Position, error) {
+	got, err := c.capture(ctx, src, nil, false, b)
+	return got.Position, err
+}
+
+func (c *Transcripts) capture(ctx context.Context, src segno.Source, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
+	const op = "capture session"
+	s, err := c.read(ctx, op, src)
+	if err != nil {
+		return segno.Captured{}, err
+	}
+	out, err := s.Capture(ctx, prev, all, b)
+	return out, sessionfile.IOError(op, string(src.Session), err)
+}
+
+// EndsAt reports whether the session has p's bytes and no more.
+func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+	s, err := c.read(ctx, "compare session", src)
+	if err != nil {
+		return false, err
+	}
+	return int64(len(s.Lines)) == p.Offset && segno.HashOf(s.Lines) == p.SHA256, nil
+}
+
+// Relocate returns a session that runs in dir already. OpenCode ties a session to its directory, so
+// for another one the error is [segno.KindRefused].
+func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
+	const op = "relocate session"
+	found, err := c.Find(ctx, src.Session)
+	if err == nil && found.Dir != dir {
+		err = segno.Errorf(segno.KindRefused, op, string(src.Session), "OpenCode continues it only in %s", found.Dir).
+			WithHint("fork it at its newest turn instead")
+	}
+	return found, err
+}

@@ -1,0 +1,129 @@
+package opencode
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+)
+
+// stream builds the lines of a session and finds its turns.
+type stream struct {
+	sessionfile.Conversation
+	isUsers map[string]bool // by the id of a message
+}
+
+func newStream(f facts) *stream {
+	s := &stream{isUsers: map[string]bool{}}
+	s.append(f)
+	return s
+}
+
+// append adds a line.
+func (s *stream) append(v any) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		panic("opencode: internal error: a line does not encode: " + err.Error())
+	}
+	s.Lines = append(s.Lines, b.Bytes()...)
+}
+
+var errNotJSON = errors.New("it is not a JSON object")
+
+// add adds a message or a part.
+func (s *stream) add(l line) error {
+	var data map[string]json.RawMessage
+	if json.Unmarshal(l.Data, &data) != nil || data == nil {
+		return errNotJSON
+	}
+	var d struct {
+		Role      string `json:"role"`
+		Type      string `json:"type"`
+		Text      string `json:"text"`
+		Synthetic bool   `json:"synthetic"`
+	}
+	_ = json.Unmarshal(l.Data, &d) // a member of another type is no prompt
+	isMessage := l.Message == ""
+	if isMessage {
+		delete(data, "summary")
+		var err error
+		if l.Data, err = json.Marshal(data); err != nil {
+			return err
+		}
+		s.isUsers[l.ID] = d.Role == "user"
+	}
+	s.append(l)
+	last := len(s.Turns) - 1
+	isNew := isMessage && d.Role == "user"
+	switch {
+	case isNew:
+		s.Turns = append(s.Turns, sessionfile.Turn{Leaf: l.ID, Key: segno.TurnKey(l.ID)})
+		last++
+	case last < 0:
+		return nil
+	case isMessage:
+		s.Turns[last].IsAnswered = true
+	case s.isUsers[l.Message] && d.Type == "text" && !d.Synthetic:
+		s.Turns[last].Prompt = strings.TrimPrefix(s.Turns[last].Prompt+"\n"+d.Text, "\n")
+	}
+	s.Turns[last].To = int64(len(s.Lines))
+	return nil
+}
+
+// document is what 'opencode import' reads.
+type document struct {
+	Info     map[string]any    `json:"info"`
+	Messages []documentMessage `json:"messages"`
+}
+
+type documentMessage struct {
+	Info  map[string]any   `json:"info"`
+	Parts []map[string]any `json:"parts"`
+}
+
+// documentOf returns the document of a stream for a session in dir. rename maps ids of messages and
+// parts.
+func documentOf(lines []byte, session, dir string, rename func(string) string) ([]byte, error) {
+	first, rest, _ := bytes.Cut(lines, []byte("\n"))
+	var f facts
+	if err := json.Unmarshal(first, &f); err != nil {
+		return nil, err
+	}
+	var doc document
+	title := ""
+	for text := range bytes.Lines(rest) {
+		var l line
+		var data map[string]any
+		if err := json.Unmarshal(text, &l); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(l.Data, &data); err != nil {
+			return nil, err
+		}
+		data["id"], data["sessionID"] = rename(l.ID), session
+		if parent, ok := data["parentID"].(string); ok {
+			data["parentID"] = rename(parent)
+		}
+		if l.Message == "" {
+			doc.Messages = append(doc.Messages, documentMessage{Info: data, Parts: []map[string]any{}})
+			continue
+		}
+		if len(doc.Messages) == 0 {
+			return nil, errors.New("a part precedes all messages")
+		}
+		data["messageID"] = rename(l.Message)
+		last := &doc.Messages[len(doc.Messages)-1]
+		last.Parts = append(last.Parts, data)
+		if words, ok := data["text"].(string); ok && title == "" {
+			title, _, _ = strings.Cut(words, "\n")
+		}
+	}
+	doc.Info = map[string]any{"id": session, "slug": f.Slug, "projectID": "global", "directory": dir, "title": title,
+		"version": f.Version, "time": map[string]any{"created": f.Created, "updated": f.Created}}
+	return json.Marshal(doc)
+}

@@ -1,0 +1,262 @@
+package httpworld
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+const (
+	host       = "127.0.0.1"
+	stopGrace  = 2 * time.Second // from SIGTERM to SIGKILL
+	healthPoll = 10 * time.Millisecond
+)
+
+// process is one start of a world's command.
+type process struct {
+	cmd    *exec.Cmd
+	owned  io.Closer // when it closes, also by the end of this process, the group is killed
+	client *client
+	output *tail
+	ready  func()        // removes the document that the world began with
+	gone   chan struct{} // closed when the command has ended and its group was killed
+}
+
+// supervisor runs a command and kills its process group as soon as standard input ends. The owner
+// holds the other end of this pipe, so the world ends even if the owner is killed.
+//
+// A SIGTERM to the group must not end the shell before the world, which may take its time.
+const supervisor = `exec 3<&0
+"$@" 3<&- </dev/null & world=$!
+{ cat <&3; kill -KILL 0; } >/dev/null 2>&1 &
+trap : TERM
+wait $world; status=$?
+while kill -0 $world 2>/dev/null; do wait $world; status=$?; done
+exit $status`
+
+// launch starts the command and waits until the world is ready. A document makes the world begin with it.
+func (w *World) launch(ctx context.Context, document []byte) (p *process, s segno.WorldSnapshot, err error) {
+	for range 3 {
+		port, portErr := freePort(ctx)
+		if portErr != nil {
+			return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, portErr)
+		}
+		if p, err = w.launchAt(ctx, port, document); err != nil {
+			return nil, s, err
+		}
+		if err = w.awaitHealth(ctx, p, document != nil); err == nil {
+			s, err = p.client.snapshot(ctx)
+		}
+		if err == nil {
+			return p, s, nil
+		}
+		p.kill()
+		if !isListening(ctx, port) { // else another process took the port before the world did
+			break
+		}
+	}
+	return nil, s, err
+}
+
+// launchAt starts the command for a port.
+func (w *World) launchAt(ctx context.Context, port int, document []byte) (*process, error) {
+	token := segno.NewID()
+	env := append(environment(w.options.Env), "WORLD_HOST="+host, "WORLD_PORT="+strconv.Itoa(port), "WORLD_BASE_PATH=", "WORLD_OPERATOR_TOKEN="+token)
+	remove := func() {}
+	if document != nil {
+		path, removeFile, err := writeDocument(document)
+		if err != nil {
+			return nil, err
+		}
+		env, remove = append(env, "WORLD_RESUME_PATH="+path), removeFile
+	}
+	read, write, err := os.Pipe()
+	if err != nil {
+		remove()
+		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
+	}
+	defer read.Close()
+	p := &process{owned: write, output: &tail{to: w.options.Log}, gone: make(chan struct{}), ready: remove,
+		client: newClient("http://"+net.JoinHostPort(host, strconv.Itoa(port)), token)}
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", append([]string{"-c", supervisor, "sh"}, w.config.Run.Command...)...)
+	p.cmd.Dir, p.cmd.Env = w.dir, env
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = read, p.output, p.output
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	p.cmd.WaitDelay = time.Second
+	if err := p.cmd.Start(); err != nil {
+		remove()
+		write.Close()
+		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
+	}
+	go p.reap()
+	return p, nil
+}
+
+// isListening reports whether a process listens at a port.
+func isListening(ctx context.Context, port int) bool {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// awaitHealth waits until the world answers, and checks that only the operator can read its state.
+func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error {
+	defer p.ready()
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, w.options.HealthTimeout)
+	defer cancel()
+	poll := time.NewTicker(healthPoll)
+	defer poll.Stop()
+	for {
+		if _, err := p.client.get(ctx, "/api.md"); err == nil {
+			break
+		}
+		select {
+		case <-p.gone:
+			kind := segno.KindIO
+			if resumes { // the start without a document succeeded
+				kind = segno.KindCorrupt
+			}
+			return segno.Errorf(kind, "start world", w.config.Name, "the command ended: %s", p.outcome())
+		case <-ctx.Done():
+			if err := outer.Err(); err != nil {
+				return err
+			}
+			return segno.Errorf(segno.KindIO, "start world", w.config.Name, "GET /api.md did not succeed: %s", cmp.Or(p.output.last(), ctx.Err().Error())).
+				WithHint("the command must serve on WORLD_HOST and WORLD_PORT")
+		case <-poll.C:
+		}
+	}
+	anonymous := *p.client
+	anonymous.token = ""
+	if _, err := anonymous.get(ctx, "/snapshot"); statusOf(err) != 401 {
+		return segno.Errorf(segno.KindRefused, "start world", w.config.Name, "it does not answer 401 to GET /snapshot without the operator's token").
+			WithHint("compare the header X-Operator-Token with WORLD_OPERATOR_TOKEN")
+	}
+	return nil
+}
+
+// reap waits for the command and kills the rest of its group.
+func (p *process) reap() {
+	_ = p.cmd.Wait() // the exit status is in ProcessState
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	p.owned.Close()
+	close(p.gone)
+}
+
+// stop ends the world: it gets the time to end, and is then killed.
+func (p *process) stop() {
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	select {
+	case <-p.gone:
+	case <-timer.C:
+		p.kill()
+	}
+}
+
+// kill kills the process group and returns when the command has ended.
+func (p *process) kill() {
+	select {
+	case <-p.gone: // the system may have given the group id to another group
+		return
+	default:
+	}
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+	<-p.gone
+}
+
+// outcome is the last line that the command wrote, or its exit status.
+func (p *process) outcome() string {
+	return cmp.Or(p.output.last(), p.cmd.ProcessState.String())
+}
+
+// environment is that of a world: code of unknown origin gets no keys from the environment of segno.
+func environment(more []string) (env []string) {
+	for _, name := range []string{"PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ"} {
+		if value, has := os.LookupEnv(name); has {
+			env = append(env, name+"="+value)
+		}
+	}
+	return append(env, more...)
+}
+
+// freePort returns a port that no process uses now. Another process may take it before the world does; then the
+// world cannot listen and ends.
+func freePort(ctx context.Context) (int, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, errors.New("the listener has no port")
+	}
+	return addr.Port, nil
+}
+
+// writeDocument writes a document to a file that only this user can read.
+func writeDocument(document []byte) (path string, remove func(), err error) {
+	path = filepath.Join(os.TempDir(), "world-"+segno.NewID())
+	remove = func() { _ = vfs.OS.Remove(path) }
+	f, err := vfs.OS.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = f.Write(document)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		remove()
+		return "", nil, segno.NewError(segno.KindIO, "resume world", path, err).WithHint("set TMPDIR to a directory that can be written")
+	}
+	return path, remove, nil
+}
+
+// tail forwards the output of a world and keeps its end for errors.
+type tail struct {
+	to  io.Writer // may be nil
+	mu  sync.Mutex
+	end []byte
+}
+
+func (t *tail) Write(data []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	const most = 4096
+	t.end = append(t.end, data...)
+	t.end = t.end[max(0, len(t.end)-most):]
+	if t.to != nil {
+		if _, err := t.to.Write(data); err != nil {
+			return 0, fmt.Errorf("write the world's log: %w", err)
+		}
+	}
+	return len(data), nil
+}
+
+// last returns the last line that is not empty.
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimSpace(strings.ToValidUTF8(string(t.end), "\uFFFD"))
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,332 @@
+package httpworld_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/world/grid"
+	"github.com/dalsegno/segno/world/httpworld"
+	"github.com/dalsegno/segno/world/worldcheck"
+	"github.com/dalsegno/segno/world/worldtest"
+)
+
+// TestMain makes the test binary several commands: worlds, and an owner of a world.
+func TestMain(m *testing.M) {
+	switch os.Getenv("HTTPWORLD_TEST") {
+	case "":
+		os.Exit(m.Run())
+	case "grid":
+		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), os.Getenv))
+	case "forgetful": // it ignores the document
+		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), func(name string) string {
+			if name == "WORLD_RESUME_PATH" {
+				return ""
+			}
+			return os.Getenv(name)
+		}))
+	case "open": // it shows its state to everyone
+		h := httpworld.NewHandler(grid.New(7), os.Getenv("WORLD_OPERATOR_TOKEN"))
+		fmt.Fprintln(os.Stderr, http.ListenAndServe(os.Getenv("WORLD_HOST")+":"+os.Getenv("WORLD_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Header.Set("X-Operator-Token", os.Getenv("WORLD_OPERATOR_TOKEN"))
+			h.ServeHTTP(w, r)
+		})))
+	case "owner":
+		w, err := httpworld.Start(context.Background(), os.Getenv("HTTPWORLD_DIR"), httpworld.Options{})
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(w.PID(), w.URL())
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}
+	os.Exit(1)
+}
+
+// worldDir makes a world of a command and returns its directory.
+func worldDir(t *testing.T, command ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	list, err := json.Marshal(command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("name = \"test\"\n[runtime]\nmode = \"stepped\"\ntick = 1.0\n[run]\ncommand = %s\n", list)
+	if err := os.WriteFile(filepath.Join(dir, httpworld.ConfigFile), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// testWorld is the directory of a world that TestMain serves.
+func testWorld(t *testing.T, name string) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return worldDir(t, "env", "HTTPWORLD_TEST="+name, exe)
+}
+
+func gridActions() *rapid.Generator[json.RawMessage] {
+	return rapid.SampledFrom([]json.RawMessage{[]byte(`{"do":"move","direction":"north"}`), []byte(`{"do":"move","direction":"east"}`),
+		[]byte(`{"do":"take"}`), []byte(`{"do":"say","text":"hi"}`), []byte(`{"do":"fly"}`)})
+}
+
+func sayInGrid(text string) json.RawMessage { return fmt.Appendf(nil, `{"do":"say","text":%q}`, text) }
+
+// TestWorldInGo runs a World of Go as another process: the handler on one side, the adapter on the other.
+func TestWorldInGo(t *testing.T) {
+	dir := testWorld(t, "grid")
+	worldtest.Test(t, worldtest.Config{
+		Config: worldcheck.Config{
+			New: func(ctx context.Context) (segno.World, error) { return httpworld.Start(ctx, dir, httpworld.Options{}) },
+			Say: sayInGrid, External: true,
+		},
+		Action: gridActions(), Rounds: 1,
+	})
+}
+
+func TestStartWithDocument(t *testing.T) {
+	ctx, dir := t.Context(), testWorld(t, "grid")
+	first, err := httpworld.Start(ctx, dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if err := first.Join(ctx, "secret", "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := first.Snapshot(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := httpworld.Start(ctx, dir, httpworld.Options{Resume: saved.Document})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	a, errA := first.Observe(ctx, "secret")
+	b, errB := second.Observe(ctx, "secret")
+	if errA != nil || errB != nil || string(a) != string(b) {
+		t.Errorf("the observations are %s, %v and %s, %v", a, errA, b, errB)
+	}
+	if err := second.Load(ctx, saved.Document); !errors.Is(err, segno.KindRefused) {
+		t.Errorf("a resumed world loads again: %v", err)
+	}
+
+	// A world that begins with another state than the document is refused and ended.
+	forgetful := testWorld(t, "forgetful")
+	w, err := httpworld.Start(ctx, forgetful, httpworld.Options{Resume: saved.Document})
+	if !errors.Is(err, segno.KindCorrupt) || !strings.Contains(err.Error(), "did not begin with the document") {
+		t.Errorf("a forgetful world starts: %v, %v", w, err)
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "world-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("documents stay in the temporary directory: %v, %v", left, err)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		dir, text string
+		kind      segno.Kind
+	}{
+		"a world that shows its state": {testWorld(t, "open"), "401", segno.KindRefused},
+		"a command that ends":          {worldDir(t, "sh", "-c", "echo starting; echo no engine >&2; exit 3"), "no engine", segno.KindIO},
+		"a command that is missing":    {worldDir(t, "/does/not/exist"), "not found", segno.KindIO},
+		"a command that never serves":  {worldDir(t, "sleep", "100"), "GET /api.md did not succeed", segno.KindIO},
+		"a directory without a world":  {t.TempDir(), "world.toml", segno.KindNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, err := httpworld.Start(t.Context(), c.dir, httpworld.Options{HealthTimeout: 2 * time.Second})
+			if err == nil {
+				w.Close()
+			}
+			if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"name = ":        "expected value",
+		"author = \"x\"": `unknown key "author"`,
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.actions = [\"{\"]": "check.actions",
+		"run.command = \"true\"\nruntime.mode = \"realtime\"\ncheck.say = \"hello\"":   "check.say",
+		"[run]\ncommand = []":                                "run.command is missing",
+		"[run]\ncommand = 7":                                 "run.command",
+		"[run]\ncommand = \"true\"":                          `runtime.mode is ""`,
+		"runtime.mode = \"stepped\"\nrun.command = \"true\"": "runtime.tick",
+		"runtime.mode = \"stepped\"\nruntime.tick = -1.0\nrun.command = \"true\"":  "runtime.tick",
+		"runtime.mode = \"stepped\"\nruntime.tick = nan\nrun.command = \"true\"":   "runtime.tick",
+		"runtime.mode = \"stepped\"\nruntime.tick = 1e300\nrun.command = \"true\"": "runtime.tick",
+		"runtime.mode = \"realtime\"\nruntime.tick = 1.0\nrun.command = \"true\"":  "runtime.tick",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, httpworld.ConfigFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := httpworld.ReadConfig(dir); !errors.Is(err, segno.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: the error is %v", text, err)
+		}
+	}
+}
+
+// awaitEnd waits until no process listens at a URL and the leader of the group has ended.
+func awaitEnd(t *testing.T, url string, leader int) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/api.md", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err == nil {
+			answer.Body.Close()
+		}
+		if err != nil && proc.Start(leader) == "" {
+			return
+		}
+	}
+	t.Error("the world runs on")
+}
+
+func TestCloseEndsTheProcessGroup(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell ignores SIGTERM and has a child.
+	dir := worldDir(t, "sh", "-c", "trap '' TERM; sleep 1000 & HTTPWORLD_TEST=grid "+exe)
+	w, err := httpworld.Start(t.Context(), dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, group := w.URL(), w.PID()
+	if err := errors.Join(w.Close(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(t, url, group)
+	if _, err := w.Observe(t.Context(), "x"); !errors.Is(err, segno.KindIO) {
+		t.Errorf("a closed world answers: %v", err)
+	}
+}
+
+func TestCloseLetsTheWorldEnd(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	note := filepath.Join(t.TempDir(), "ended")
+	dir := worldDir(t, "sh", "-c", "trap 'echo saved >"+note+"; kill $world; exit' TERM; HTTPWORLD_TEST=grid "+exe+" & world=$!; wait")
+	w, err := httpworld.Start(t.Context(), dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(note); err != nil || string(text) != "saved\n" {
+		t.Errorf("the world could not end: %q, %v", text, err)
+	}
+}
+
+func TestStartCancelled(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	w, err := httpworld.Start(ctx, worldDir(t, "sleep", "100"), httpworld.Options{})
+	if !errors.Is(err, context.DeadlineExceeded) || segno.KindOf(err) != segno.KindCancelled {
+		t.Errorf("%v, %v", w, err)
+	}
+}
+
+func TestWorldEndsWithItsOwner(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe)
+	cmd.Env = append(os.Environ(), "HTTPWORLD_TEST=owner", "HTTPWORLD_DIR="+testWorld(t, "grid"))
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	defer stdin.Close()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group int
+	var url string
+	if _, err := fmt.Sscan(line, &group, &url); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	awaitEnd(t, url, group)
+}
+
+func TestServeRefuses(t *testing.T) {
+	for name, env := range map[string]map[string]string{
+		"WORLD_OPERATOR_TOKEN": {"WORLD_HOST": "127.0.0.1", "WORLD_PORT": "0"},
+		"WORLD_HOST":           {"WORLD_HOST": "0.0.0.0", "WORLD_PORT": "0", "WORLD_OPERATOR_TOKEN": "token"},
+		"not a loopback":       {"WORLD_PORT": "0", "WORLD_OPERATOR_TOKEN": "token"},
+		"no such file":         {"WORLD_HOST": "127.0.0.1", "WORLD_PORT": "0", "WORLD_OPERATOR_TOKEN": "token", "WORLD_RESUME_PATH": "/does/not/exist"},
+	} {
+		err := httpworld.Serve(t.Context(), grid.New(1), func(name string) string { return env[name] })
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v: the error is %v", env, err)
+		}
+	}
+}
+
+func TestHandlerRefusesOtherHosts(t *testing.T) {
+	h := httpworld.NewHandler(grid.New(1), "token")
+	for _, c := range []struct {
+		host, origin, token string
+		want                int
+	}{
+		{"127.0.0.1:80", "", "token", http.StatusOK},
+		{"localhost", "http://localhost:8080", "token", http.StatusOK},
+		{"[::1]:9", "", "token", http.StatusOK},
+		{"127.0.0.1", "", "", http.StatusUnauthorized},
+		{"127.0.0.1", "", "tokem", http.StatusUnauthorized},
+		{"example.com", "", "token", http.StatusForbidden},
+		{"127.0.0.1.example.com", "", "token", http.StatusForbidden},
+		{"127.0.0.1", "https://example.com", "token", http.StatusForbidden},
+		{"127.0.0.1", "null", "token", http.StatusForbidden},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/snapshot", nil)
+		r.Host = c.host
+		r.Header.Set("X-Operator-Token", c.token)
+		if c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, r)
+		if out.Code != c.want {
+			t.Errorf("%+v: the status is %d", c, out.Code)
+		}
+	}
+}

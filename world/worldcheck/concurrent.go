@@ -1,0 +1,121 @@
+package worldcheck
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// checkConcurrent lets two agents act at once while the world is saved, and checks that each
+// snapshot is a state that the same steps reach in some order one after the other.
+func checkConcurrent(r *run) error {
+	var prefix []Step
+	lanes := make([][]Step, 2) // the steps of each agent
+	most := 3
+	if r.config.External { // each order of the steps starts processes
+		most = 1
+	}
+	for _, s := range r.script {
+		if s.Verb == VerbAct && s.Agent < len(lanes) && len(lanes[s.Agent]) < most {
+			lanes[s.Agent] = append(lanes[s.Agent], s)
+		} else if len(lanes[0]) == 0 && len(lanes[1]) == 0 {
+			prefix = append(prefix, s)
+		}
+	}
+	w, _, err := r.played(prefix)
+	if err != nil {
+		return err
+	}
+	start, err := w.Snapshot(r.ctx)
+	if err != nil {
+		return err
+	}
+	seen, err := r.snapshotsDuring(w, lanes)
+	if err != nil {
+		return err
+	}
+	end, err := w.Snapshot(r.ctx)
+	if err != nil {
+		return err
+	}
+	all, last := states{}, states{}
+	if err := r.explore(start, lanes, all, last); err != nil {
+		return err
+	}
+	for _, s := range seen {
+		if !all[string(s.Document)] {
+			return fmt.Errorf("a snapshot during actions is none of the %d sequential states: %s", len(all), s.Document)
+		}
+	}
+	if !last[string(end.Document)] {
+		return fmt.Errorf("the state after concurrent actions is none of the %d sequential ones: %s", len(last), end.Document)
+	}
+	return nil
+}
+
+// states is a set of documents.
+type states map[string]bool
+
+// snapshotsDuring plays the lanes concurrently and saves the world until they are done.
+func (r *run) snapshotsDuring(w segno.World, lanes [][]Step) (seen []segno.WorldSnapshot, err error) {
+	errs := make([]error, len(lanes))
+	var agents sync.WaitGroup
+	for i, lane := range lanes {
+		agents.Go(func() { _, errs[i] = play(r.ctx, w, lane) })
+	}
+	done := make(chan struct{})
+	go func() { agents.Wait(); close(done) }()
+	for {
+		s, err := w.Snapshot(r.ctx)
+		if err != nil {
+			<-done
+			return nil, err
+		}
+		if n := len(seen); n == 0 || seen[n-1].Seq != s.Seq || string(seen[n-1].Document) != string(s.Document) {
+			seen = append(seen, s)
+		}
+		select {
+		case <-done:
+			return seen, errors.Join(errs...)
+		default:
+		}
+	}
+}
+
+// explore collects the states that the steps of the lanes reach in any order, and those after all
+// steps.
+func (r *run) explore(at segno.WorldSnapshot, lanes [][]Step, all, last states) error {
+	all[string(at.Document)] = true
+	isLast := true
+	for i, lane := range lanes {
+		if len(lane) == 0 {
+			continue
+		}
+		isLast = false
+		w, err := r.world()
+		if err != nil {
+			return err
+		}
+		if err := w.Load(r.ctx, at.Document); err != nil {
+			return err
+		}
+		if _, err := lane[0].play(r.ctx, w); err != nil {
+			return err
+		}
+		next, err := w.Snapshot(r.ctx)
+		if err != nil {
+			return err
+		}
+		rest := append([][]Step{}, lanes...)
+		rest[i] = lane[1:]
+		if err := r.explore(next, rest, all, last); err != nil {
+			return err
+		}
+	}
+	if isLast {
+		last[string(at.Document)] = true
+	}
+	return nil
+}

@@ -192,12 +192,13 @@ func (l *linter) checkPairing(chain []int, id string, p *pairing) {
 }
 
 // turnOf returns the agent's id of the prompt that a record follows.
-func (l *linter) turnOf(i int) (key segno.TurnKey) {
-	path, _ := l.graph.path(l.graph.nodes[i].uuid)
-	for _, at := range path {
-		if part := l.parts[at]; part != nil && part.role == rolePrompt {
+func (l *linter) turnOf(i int) segno.TurnKey {
+	seen := map[int]bool{}
+	for ; i != none && !seen[i]; i = l.graph.index(l.graph.above(i)) {
+		if part := l.parts[i]; part != nil && part.role == rolePrompt {
 			return part.key
 		}
+		seen[i] = true
 	}
 	return ""
 }

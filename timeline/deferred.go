@@ -233,7 +233,9 @@ func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.Thr
 
 // threadOfAgent is threadOf for the session of one agent. Sessions of two agents can have the same id.
 func (tx *txn) threadOfAgent(ctx context.Context, agent string, session segno.SessionID) (segno.ThreadID, error) {
-	isIn := func(l *segno.Link) bool { return l != nil && l.Session == session && (l.Agent == agent || l.Agent == "") }
+	isIn := func(l *segno.Link) bool {
+		return l != nil && l.Session == session && (l.Agent == agent || l.Agent == "")
+	}
 	for _, c := range tx.waiting {
 		if isIn(c.Link) {
 			return c.Thread, nil

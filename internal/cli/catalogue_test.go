@@ -29,8 +29,8 @@ so that one person can review them; docs/cli.md has the help. "…" is a value t
 verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes this page.
 `)
 	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure",
-		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy", "internal/spool", "internal/tui", "saver", "store/*",
-		"store/*/*", "timeline", "transcript/claude", "workspace", "internal/worlds", "world", "world/*"} {
+		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy",
+		"internal/sessionfile", "internal/spool", "internal/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
 		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
 		if err != nil {
 			t.Fatal(err)

@@ -45,6 +45,11 @@ func Start(ctx context.Context, dir string, o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	return StartConfig(ctx, dir, c, o)
+}
+
+// StartConfig is Start for a directory without a world.toml.
+func StartConfig(ctx context.Context, dir string, c Config, o Options) (*World, error) {
 	if o.HealthTimeout == 0 {
 		o.HealthTimeout = 30 * time.Second
 	}
@@ -55,12 +60,12 @@ func Start(ctx context.Context, dir string, o Options) (*World, error) {
 	}
 	h, err := world.ReadHeader(s.Document)
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, err
 	}
 	manual, err := p.client.get(ctx, "/api.md")
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, segno.NewError(segno.KindIO, "start world", c.Name, err)
 	}
 	w.process = p
@@ -75,7 +80,7 @@ func (w *World) start(ctx context.Context, document []byte) (*process, segno.Wor
 		return p, s, err
 	}
 	if err := w.checkResumed(document, s); err != nil {
-		p.kill()
+		p.Kill()
 		return nil, s, err
 	}
 	return p, s, nil
@@ -107,7 +112,7 @@ func (w *World) checkResumed(document []byte, now segno.WorldSnapshot) error {
 func (w *World) Close() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	w.process.stop()
+	w.process.Stop(stopGrace)
 	return nil
 }
 
@@ -115,7 +120,7 @@ func (w *World) Close() error {
 func (w *World) PID() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.process.cmd.Process.Pid
+	return w.process.PID()
 }
 
 // URL returns the address of the API, for agents.
@@ -207,7 +212,7 @@ func (w *World) Load(ctx context.Context, document []byte) error {
 	if err != nil {
 		return err
 	}
-	w.process.stop()
+	w.process.Stop(stopGrace)
 	w.process, w.loaded = p, true
 	return nil
 }

@@ -109,6 +109,9 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
+	if err := r.removeTemporary(dir); err != nil {
+		return "", err
+	}
 	stamp := r.Now().UTC().Format("20060102T150405Z")
 	to := fmt.Sprintf("%s.%s-%s", dir, why, stamp)
 	for n := 2; ; n++ {
@@ -128,6 +131,17 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 		return "", segno.NewError(segno.KindIO, "rename run", dir, err)
 	}
 	return to, nil
+}
+
+// removeTemporary removes the archives that a killed runner did not complete.
+func (r *Runner) removeTemporary(runDir string) error {
+	stray, _ := filepath.Glob(globQuote(filepath.Join(runDir, checkpointsDir)) + "/.segno-*") // the pattern is well-formed
+	for _, path := range stray {
+		if err := r.FS.Remove(path); err != nil {
+			return segno.NewError(segno.KindIO, "remove temporary file", path, err)
+		}
+	}
+	return nil
 }
 
 // movePointer lets the pointer follow a directory that was renamed.

@@ -26,7 +26,7 @@ type Kind interface {
 type Place struct {
 	AgentSpec
 	Dir     string // has the others
-	Session string // of the agent's conversation: a UUID that is the same after a resume
+	Session string // the id for a new conversation, if the agent lets the runner choose: a UUID
 	World   string // the address of the world's API
 	Ticket  string // the agent's session in the world
 	Manual  string // of the world
@@ -43,8 +43,8 @@ func (p Place) Run() string { return filepath.Join(p.Dir, "run") }
 
 // Turn is one prompt to an agent.
 type Turn struct {
-	Prompt string
-	First  bool // of the session
+	Prompt  string
+	Session segno.SessionID // that goes on, or "" for a new one
 }
 
 // Command is a program that runs one turn.
@@ -56,7 +56,7 @@ type Command struct {
 // environment is that of all agents.
 func (p Place) environment(c Command) []string {
 	env := []string{"HOME=" + p.Home(), "TMPDIR=" + p.Run(), "PWD=" + p.Workspace(), "WORLD_URL=" + p.World, "WORLD_SESSION=" + p.Ticket}
-	for _, name := range []string{"PATH", "LANG", "LC_ALL", "TZ", "TERM"} {
+	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TERM"}, p.Env...) {
 		if value, has := os.LookupEnv(name); has {
 			env = append(env, name+"="+value)
 		}
@@ -103,5 +103,5 @@ func (c *Config) kind(name string) (Kind, error) {
 	if k := c.Kinds[name]; k != nil {
 		return k, nil
 	}
-	return nil, segno.NewError(segno.KindInvalid, "find kind of agent", name, fmt.Errorf("unknown kind")).WithHint("use offline, claude, codex or acp")
+	return nil, segno.NewError(segno.KindInvalid, "find kind of agent", name, fmt.Errorf("unknown kind")).WithHint("use offline, claude or codex")
 }

@@ -46,7 +46,8 @@ type member struct {
 	kind     Kind
 	log      *os.File
 	timeline *timeline.Timeline
-	turned   bool // it had a turn in this session
+	session  segno.SessionID
+	begun    bool // it had a turn in the generation
 	mu       sync.Mutex
 	group    *supervise.Group // of the turn in progress, or nil
 }
@@ -145,6 +146,11 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 			return nil, segno.NewError(segno.KindIO, "prepare agent", dir, err)
 		}
 	}
+	if spec.Home != "" {
+		if err := copyTree(spec.Home, m.Home()); err != nil {
+			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
+		}
+	}
 	if err := m.kind.Prepare(m.Place); err != nil {
 		return nil, err
 	}
@@ -155,7 +161,7 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 	if err != nil {
 		return nil, err
 	}
-	m.turned = src.Session != ""
+	m.session, m.begun = src.Session, a.ticks > 0
 	m.timeline, err = a.Open(ctx, m.Workspace())
 	return m, err
 }
@@ -241,10 +247,10 @@ func (a *attempt) signal(s syscall.Signal) {
 
 // turn lets an agent have one turn.
 func (a *attempt) turn(ctx context.Context, m *member) error {
-	t := Turn{Prompt: continuePrompt, First: !m.turned}
+	t := Turn{Prompt: continuePrompt, Session: m.session}
 	switch {
-	case t.First:
-		t.Prompt = strings.ReplaceAll(a.Experiment.prompt(), "AGENT", m.Name)
+	case !m.begun:
+		t.Prompt = strings.ReplaceAll(cmp.Or(m.Prompt, a.Experiment.Prompt, defaultPrompt), "AGENT", m.Name)
 	case a.Experiment.Ticks > 0 && a.ticks == a.Experiment.Ticks-1:
 		t.Prompt = finishPrompt
 	}
@@ -257,17 +263,14 @@ func (a *attempt) turn(ctx context.Context, m *member) error {
 	}
 	<-g.Gone
 	m.mu.Lock()
-	m.group, m.turned = nil, true
+	m.group, m.begun = nil, true
 	m.mu.Unlock()
-	return m.outcome(g)
-}
-
-// prompt is the first message to each agent.
-func (e *Experiment) prompt() string {
-	if e.Prompt == "" {
-		return defaultPrompt
+	if err := m.outcome(g); err != nil {
+		return err
 	}
-	return e.Prompt
+	_, src, err := m.kind.Session(ctx, m.Place)
+	m.session = src.Session
+	return err
 }
 
 // complete records that the generation is over.

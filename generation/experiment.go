@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -42,6 +43,11 @@ type AgentSpec struct {
 	// Model, if given, is the model of the agent, in the agent's own words.
 	Model  string `toml:"model"`
 	System string `toml:"system"` // the system prompt
+	Prompt string `toml:"prompt"` // instead of that of the experiment
+	// Home is a directory whose files the home of the agent begins with, such as settings.
+	Home string `toml:"home"`
+	// Env are names of variables that the agent gets from the environment of segno.
+	Env []string `toml:"env"`
 }
 
 // duration is a [time.Duration] that TOML has as text: "4h".
@@ -115,10 +121,14 @@ func (e *Experiment) check() error {
 		if a.Kind == "" {
 			a.Kind = KindOffline
 		}
+		if a.Home != "" {
+			if a.Home = e.resolve(a.Home); !isDir(a.Home) {
+				return fmt.Errorf("home of %s is not a directory", a.Name)
+			}
+		}
 	}
 	if e.Template != "" {
-		e.Template = e.resolve(e.Template)
-		if info, err := os.Stat(e.Template); err != nil || !info.IsDir() {
+		if e.Template = e.resolve(e.Template); !isDir(e.Template) {
 			return errors.New("template is not a directory")
 		}
 	}

@@ -15,11 +15,11 @@ func isRebuildable(name string) bool {
 	return slices.Contains([]string{".venv", "__pycache__", ".pytest_cache"}, name) || path.Ext(name) == ".pyc"
 }
 
-// copyTree copies the directories, files and symlinks of a template into a new directory. Agents wrote
-// the template, so it may be hostile: no symlink is followed, and devices, sockets and
-// FIFOs are left out.
+// copyTree copies the directories, files and symlinks of a template into a directory, where existing ones
+// stay as they are. Agents wrote the template, so it may be hostile: no symlink is followed, and
+// devices, sockets and FIFOs are left out.
 func copyTree(from, to string) error {
-	if err := os.Mkdir(to, 0o755); err != nil {
+	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
 	src, err := os.OpenRoot(from)
@@ -40,13 +40,16 @@ func copyTree(from, to string) error {
 		if err != nil {
 			return err
 		}
+		if _, err := dst.Lstat(rel); err == nil && !d.IsDir() {
+			return nil
+		}
 		switch {
 		case isRebuildable(d.Name()) && d.IsDir():
 			return fs.SkipDir
 		case isRebuildable(d.Name()):
 			return nil
 		case d.IsDir():
-			return dst.Mkdir(rel, 0o755)
+			return dst.MkdirAll(rel, 0o755)
 		case d.Type() == fs.ModeSymlink:
 			target, err := src.Readlink(rel)
 			if err != nil {

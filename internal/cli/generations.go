@@ -147,7 +147,8 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 	if err != nil {
 		return segno.NewError(segno.KindIO, "find executable", "", err)
 	}
-	c.Kinds = map[string]generation.Kind{generation.KindOffline: generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}}
+	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
+	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
 	c.Start, err = worldStarter(c.Experiment, exe)
 	return err
 }

@@ -211,10 +211,6 @@ func (a *attempt) tick(ctx, work context.Context) error {
 	return nil
 }
 
-// stopGrace is how long agents may finish their turns after a signal. After that they are frozen, and the
-// checkpoint is between two moments of a turn.
-const stopGrace = 10 * time.Second
-
 // await returns the outcome of the next turn that ends.
 func (a *attempt) await(ctx context.Context, turns <-chan error) error {
 	select {
@@ -222,7 +218,7 @@ func (a *attempt) await(ctx context.Context, turns <-chan error) error {
 		return err
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(stopGrace)
+	timer := time.NewTimer(a.Grace)
 	defer timer.Stop()
 	select {
 	case err := <-turns:
@@ -285,7 +281,7 @@ func (a *attempt) complete() error {
 		rows[i] = Row{Generation: a.generation, AgentIndex: i, Agent: m.Name, Run: a.id, TemplateIn: a.templates[i], WorkspaceOut: out,
 			Start: a.start, End: end, Duration: end.Sub(a.start)}
 	}
-	if err := appendChain(a.FS, a.Runner.dir, rows); err != nil {
+	if err := appendChain(a.FS, a.Runner.dir, rows, a.began); err != nil {
 		return err
 	}
 	a.event(Event{Kind: EventEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime})

@@ -83,12 +83,14 @@ func readChain(dir string) ([]Row, error) {
 	return rows, nil
 }
 
-// appendChain adds the rows of one generation. Either all of them are durable or none.
-func appendChain(fsys vfs.FS, dir string, more []Row) error {
+// appendChain adds the rows of one generation. Either all of them are durable or none. They replace
+// rows since a time, which an earlier try of this runner wrote and could not make durable.
+func appendChain(fsys vfs.FS, dir string, more []Row, since time.Time) error {
 	rows, err := readChain(dir)
 	if err != nil {
 		return err
 	}
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Generation == more[0].Generation && !r.Start.Before(since) })
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	_ = w.Write(chainHeader()) // a write to a buffer does not fail

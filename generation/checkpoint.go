@@ -19,7 +19,10 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-const checkpointsDir = "checkpoints"
+const (
+	checkpointsDir = "checkpoints"
+	partSuffix     = ".part" // of an archive that is not in place
+)
 
 // consistency is how the parts of a checkpoint belong together.
 type consistency string
@@ -62,6 +65,10 @@ func (a *attempt) checkpoint(ctx context.Context, c consistency) {
 // save records the moment in the store and writes its archive.
 func (a *attempt) save(ctx context.Context, c consistency) error {
 	elapsed := a.elapsed()
+	before, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
 	members := map[string]segno.CommitID{}
 	for _, m := range a.agents {
 		cp, err := a.saveAgent(ctx, m)
@@ -76,7 +83,15 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 		return err
 	}
 	a.thread = cp.Thread
-	path, digest, err := a.write(ctx, cp.ID, c, elapsed)
+	after, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	cut := archive.Cut{Consistency: string(c), WorldSeq: []uint64{before.Seq, after.Seq}, ElapsedSeconds: int64(elapsed / time.Second), Generation: a.generation}
+	if before.Seq != after.Seq { // a process that left its agent's group acted meanwhile
+		cut.Consistency = archive.Crash
+	}
+	path, digest, err := a.write(ctx, cp.ID, cut, elapsed)
 	if err != nil {
 		return err
 	}
@@ -114,14 +129,15 @@ func (a *attempt) archiveName(elapsed time.Duration) string {
 }
 
 // write packs a checkpoint from the store.
-func (a *attempt) write(ctx context.Context, at segno.CommitID, c consistency, elapsed time.Duration) (path, digest string, err error) {
+func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut, elapsed time.Duration) (path, digest string, err error) {
 	p := &pack.Packer{Store: a.Store, Temp: a.Temp, FS: a.FS}
 	state, cleanup, err := p.State(ctx, at, pack.Options{})
 	defer func() { err = errors.Join(err, cleanup()) }()
 	if err != nil {
 		return "", "", err
 	}
-	header, err := a.describe(&state, c, elapsed)
+	state.Cut = &cut
+	name, err := a.describe(&state, elapsed)
 	if err != nil {
 		return "", "", err
 	}
@@ -129,22 +145,26 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, c consistency, e
 	if err := vfs.MkdirAllSynced(a.FS, dir); err != nil {
 		return "", "", err
 	}
-	path = filepath.Join(dir, header)
-	if err := a.FS.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // the moment was saved before, perhaps without a turn in progress
-		return "", "", err
-	}
+	path = filepath.Join(dir, name)
+	part := path + partSuffix // an archive of this tick may exist, without the turns that are in progress now
 	o := a.Write
 	o.FS, o.OmitSession = a.FS, true
-	m, err := archive.Write(ctx, path, state, o)
+	m, err := archive.Write(ctx, part, state, o)
 	if err != nil {
 		return "", "", describeSecret(err)
+	}
+	if err = a.FS.Rename(part, path); err == nil {
+		err = a.FS.SyncDir(dir)
+	}
+	if err != nil {
+		return "", "", errors.Join(err, os.Remove(part))
 	}
 	a.reportOmitted(m, path)
 	return path, m.Digest, nil
 }
 
 // describe completes the state of an archive, and returns its name.
-func (a *attempt) describe(state *archive.State, c consistency, elapsed time.Duration) (name string, err error) {
+func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
 		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Tickets: map[string]string{}}
 	for _, m := range a.agents {
@@ -153,7 +173,6 @@ func (a *attempt) describe(state *archive.State, c consistency, elapsed time.Dur
 	if state.Caller, err = asMap(about); err != nil {
 		return "", err
 	}
-	state.Cut = &archive.Cut{Consistency: string(c), ElapsedSeconds: int64(elapsed / time.Second), Generation: a.generation}
 	if a.from != "" {
 		state.Parent = &archive.ParentInfo{Digest: a.from, Kind: "lineage"}
 	}

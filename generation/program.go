@@ -99,7 +99,9 @@ func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, seg
 // codexKind is Codex, which chooses the id of its session.
 type codexKind struct{ user }
 
-func (k codexKind) Prepare(p Place) error { return k.prepare(p, "codex", filepath.Join(".codex", "auth.json")) }
+func (k codexKind) Prepare(p Place) error {
+	return k.prepare(p, "codex", filepath.Join(".codex", "auth.json"))
+}
 
 func (k codexKind) Turn(p Place, t Turn) Command {
 	args := []string{"codex", "exec"}

@@ -135,8 +135,10 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 
 // removeTemporary removes the archives that a killed runner did not complete.
 func (r *Runner) removeTemporary(runDir string) error {
-	stray, _ := filepath.Glob(globQuote(filepath.Join(runDir, checkpointsDir)) + "/.segno-*") // the pattern is well-formed
-	for _, path := range stray {
+	dir := globQuote(filepath.Join(runDir, checkpointsDir))
+	stray, _ := filepath.Glob(dir + "/.segno-*") // the patterns are well-formed
+	parts, _ := filepath.Glob(dir + "/*" + partSuffix)
+	for _, path := range append(stray, parts...) {
 		if err := r.FS.Remove(path); err != nil {
 			return segno.NewError(segno.KindIO, "remove temporary file", path, err)
 		}

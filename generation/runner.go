@@ -24,7 +24,7 @@ type World interface {
 	Close() error
 }
 
-// Config has the parts of a [Runner]. Only the last five have defaults.
+// Config has the parts of a [Runner]. Every and the fields below it may be zero.
 type Config struct {
 	Experiment *Experiment
 	Out        string // the directory of the runs
@@ -47,6 +47,9 @@ type Config struct {
 	NoAutoResume bool          // begins a generation that failed from its template
 	ResumeFrom   string        // an archive, or ""
 
+	// Grace is how long agents may finish their turns after the end of the context; 0 is 10 seconds. After
+	// that they are frozen, and the checkpoint is of a moment within their turns.
+	Grace  time.Duration
 	Report func(Event) // is called by one goroutine at a time
 	FS     vfs.FS
 	Now    func() time.Time
@@ -58,7 +61,8 @@ type Runner struct {
 	dir     string // of the experiment: chain, pointer, status, lock
 	key     []byte // from which the agents' sessions in the world are derived
 	status  Status
-	retries int // that are left
+	retries int       // that are left
+	began   time.Time // when the first try of the present generation began
 }
 
 // New returns a runner.
@@ -68,6 +72,9 @@ func New(c Config) *Runner {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Second
 	}
 	if c.Report == nil {
 		c.Report = func(Event) {}
@@ -80,7 +87,8 @@ var ErrStopped = errors.New("stopped; run the same command again to continue")
 
 // Run runs the generations that are not complete yet, until ctx ends. Each that fails is retried from the
 // newest checkpoint that verifies. At the end of ctx, the runner makes a checkpoint and returns [ErrStopped].
-// If checkpoints failed, the experiment goes on, and the error of Run counts them in the end.
+// If checkpoints failed, the experiment goes on,
+// and the error of Run counts them in the end.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(r.FS, r.dir); err != nil {
 		return segno.NewError(segno.KindIO, "run experiment", r.dir, err)
@@ -97,11 +105,13 @@ func (r *Runner) Run(ctx context.Context) error {
 		return err
 	}
 	r.event(Event{Kind: EventDone})
-	if n := r.status.CheckpointFailures; n > 0 {
-		return segno.Errorf(segno.KindIO, "run experiment", r.Experiment.Name, "all generations are complete, but %d checkpoints failed", n).
-			WithHint("see 'segno generations status'")
+	failures, omitted := r.status.CheckpointFailures, r.status.SessionsOmitted
+	if failures == 0 && omitted == 0 {
+		return nil
 	}
-	return nil
+	return segno.Errorf(segno.KindIO, "run experiment", r.Experiment.Name,
+		"all generations are complete, but %d checkpoints failed, and %d lack a conversation because of a secret", failures, omitted).
+		WithHint("see 'segno generations status'")
 }
 
 func (r *Runner) runAll(ctx context.Context) error {
@@ -133,6 +143,7 @@ func (r *Runner) runAll(ctx context.Context) error {
 
 // generation runs one generation to its end. from is the checkpoint to begin with, or nil.
 func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
+	r.began = r.Now().UTC().Truncate(time.Millisecond) // as the chain has it
 	for {
 		a, err := r.prepare(ctx, g, from)
 		if err == nil {

@@ -72,12 +72,9 @@ func newVillage(t *testing.T, url string) *village {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(dir, "bin")
+	bin := t.TempDir()
 	for name, to := range map[string]string{"claude": claude, "codex": codex.Bin} {
-		if err := os.MkdirAll(bin, 0o755); err == nil {
-			err = os.Symlink(to, filepath.Join(bin, name))
-		}
-		if err != nil {
+		if err := os.Symlink(to, filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

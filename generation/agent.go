@@ -64,9 +64,9 @@ func (p Place) environment(c Command) []string {
 	return append(env, c.Env...)
 }
 
-// start starts one turn.
-func (p Place) start(ctx context.Context, c Command, log io.Writer) (*supervise.Group, error) {
-	g, err := supervise.Start(ctx, c.Args, supervise.Options{Dir: p.Workspace(), Env: p.environment(c), Output: log})
+// start starts one turn. hold stays open until it has ended.
+func (p Place) start(ctx context.Context, c Command, log io.Writer, hold *os.File) (*supervise.Group, error) {
+	g, err := supervise.Start(ctx, c.Args, supervise.Options{Dir: p.Workspace(), Env: p.environment(c), Output: log, Hold: hold})
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "start agent", p.Name, err)
 	}

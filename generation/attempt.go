@@ -18,6 +18,7 @@ import (
 	"github.com/dalsegno/segno/internal/supervise"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
 )
 
 // attempt is one try to run a generation to its end, from its template or a checkpoint.
@@ -28,6 +29,8 @@ type attempt struct {
 	document   []byte // of the world to begin with, or nil
 	templates  []string
 	tickets    map[string]string // of agents, from the checkpoint
+	port       int               // of the world, from the checkpoint, or 0
+	story      world.Story       // or nil
 	from       string            // the digest of the archive that it continues, or ""
 	agents     []*member
 	world      World
@@ -108,7 +111,7 @@ func (a *attempt) open(ctx context.Context) error {
 		return segno.NewError(segno.KindIO, "start world", a.id, err)
 	}
 	defer logs.Close() // the world has its own handle
-	if a.world, err = a.Start(ctx, a.document, logs); err != nil {
+	if a.world, err = a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked}); err != nil {
 		return err
 	}
 	info := a.world.Info()
@@ -126,7 +129,21 @@ func (a *attempt) open(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return a.openStory(ctx)
+}
+
+// openStory begins the story where the checkpoint ended.
+func (a *attempt) openStory(ctx context.Context) error {
+	if a.Story == nil {
+		return nil
+	}
+	a.story = a.Story()
+	s, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = a.story(s.Document) // the lines until now were reported before
+	return err
 }
 
 // openAgent makes the directories of an agent that the template or the checkpoint did not make.
@@ -207,7 +224,20 @@ func (a *attempt) tick(ctx, work context.Context) error {
 		return err
 	}
 	a.status.SimTime = s.Time
-	a.event(Event{Kind: EventTick, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time})
+	if a.story != nil {
+		lines, err := a.story(s.Document)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
+		}
+	}
+	e := Event{Kind: EventTick, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time}
+	if a.Every > 0 {
+		e.Next = max(0, a.Every-a.Now().Sub(a.last)).Seconds()
+	}
+	a.event(e)
 	return nil
 }
 
@@ -251,7 +281,7 @@ func (a *attempt) turn(ctx context.Context, m *member) error {
 		t.Prompt = finishPrompt
 	}
 	m.mu.Lock()
-	g, err := m.start(ctx, m.kind.Turn(m.Place, t), m.log)
+	g, err := m.start(ctx, m.kind.Turn(m.Place, t), m.log, a.locked)
 	m.group = g
 	m.mu.Unlock()
 	if err != nil {

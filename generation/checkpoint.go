@@ -41,6 +41,7 @@ type caller struct {
 	Run            string            `json:"run_id"`
 	World          string            `json:"world"`
 	AgentsPerWorld int               `json:"agents_per_world"`
+	Port           int               `json:"world_port"`
 	Tickets        map[string]string `json:"world_sessions"`
 }
 
@@ -166,7 +167,7 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 // describe completes the state of an archive, and returns its name.
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
-		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Tickets: map[string]string{}}
+		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}}
 	for _, m := range a.agents {
 		about.Tickets[m.Name] = m.Ticket
 	}

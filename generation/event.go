@@ -20,6 +20,8 @@ type Event struct {
 	Digest     string        `json:"state_digest,omitempty"`
 	Text       string        `json:"text,omitempty"`
 	Error      string        `json:"error,omitempty"`
+	// Next is how many seconds are left to the next checkpoint, after a tick.
+	Next float64 `json:"next_checkpoint_seconds,omitempty"`
 }
 
 // EventKind is the kind of an [Event].
@@ -29,6 +31,7 @@ type EventKind string
 const (
 	EventBegin         EventKind = "begin"              // a generation begins; Path is its template or checkpoint
 	EventTick          EventKind = "tick"               // all agents acted, and time moved
+	EventStory         EventKind = "story"              // what happened in the world, for people
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
 	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them
 	EventNoCheckpoint  EventKind = "checkpoint-failed"  // the generation goes on without it

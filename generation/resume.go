@@ -268,7 +268,9 @@ func (a *attempt) copyTemplate(name, template string) error {
 
 // load makes the run what it was at a checkpoint.
 func (a *attempt) load(ctx context.Context, from *savedRun) error {
-	a.ticks, a.before, a.tickets, a.from = from.caller.ElapsedTicks, time.Duration(from.caller.ElapsedSeconds*float64(time.Second)), from.caller.Tickets, from.Manifest().Digest
+	c := from.caller
+	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
+	a.tickets, a.port = c.Tickets, c.Port
 	homes := a.dir + ".homes" // an unpacked directory has no homes, because others are beside the files
 	if err := os.RemoveAll(homes); err != nil {
 		return err

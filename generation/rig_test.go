@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"net"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -100,10 +100,17 @@ func (w localWorld) Close() error {
 	return nil
 }
 
-func startLocal(ctx context.Context, document []byte, _ io.Writer) (generation.World, error) {
+func (w localWorld) Port() int {
+	if a, ok := w.Listener.Addr().(*net.TCPAddr); ok {
+		return a.Port
+	}
+	return 0
+}
+
+func startLocal(ctx context.Context, s generation.WorldStart) (generation.World, error) {
 	w := company.New(7)
-	if document != nil {
-		if err := w.Load(ctx, document); err != nil {
+	if s.Document != nil {
+		if err := w.Load(ctx, s.Document); err != nil {
 			return nil, err
 		}
 	}

@@ -14,22 +14,34 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
 )
 
 // World is the process of a world.
 type World interface {
 	segno.World
 	URL() string // of its API, for agents
+	Port() int   // of URL
 	PID() int
 	Close() error
+}
+
+// WorldStart is how a world begins.
+type WorldStart struct {
+	Document []byte    // that it begins with; nil is time 0
+	Port     int       // of the API if it is free; 0 is any
+	Log      io.Writer // of its output
+	Hold     *os.File  // stays open until the world has ended, even if this process is killed
 }
 
 // Config has the parts of a [Runner]. Every and the fields below it may be zero.
 type Config struct {
 	Experiment *Experiment
 	Out        string // the directory of the runs
-	// Start starts the world of the experiment, with a document or at time 0.
-	Start func(ctx context.Context, document []byte, log io.Writer) (World, error)
+	// Start starts the world of the experiment.
+	Start func(ctx context.Context, s WorldStart) (World, error)
+	// Story, if not nil, returns the story of the world of one run for people.
+	Story func() world.Story
 	Kinds map[string]Kind
 	Store segno.Store
 	// Open returns the timeline of an agent's workspace.
@@ -58,8 +70,9 @@ type Config struct {
 // Runner runs one experiment.
 type Runner struct {
 	Config
-	dir     string // of the experiment: chain, pointer, status, lock
-	key     []byte // from which the agents' sessions in the world are derived
+	dir     string   // of the experiment: chain, pointer, status, lock
+	locked  *os.File // the lock, which agents and the world hold, too
+	key     []byte   // from which the agents' sessions in the world are derived
 	status  Status
 	retries int       // that are left
 	began   time.Time // when the first try of the present generation began
@@ -87,8 +100,8 @@ var ErrStopped = errors.New("stopped; run the same command again to continue")
 
 // Run runs the generations that are not complete yet, until ctx ends. Each that fails is retried from the
 // newest checkpoint that verifies. At the end of ctx, the runner makes a checkpoint and returns [ErrStopped].
-// If checkpoints failed, the experiment goes on,
-// and the error of Run counts them in the end.
+// If
+// checkpoints failed, the experiment goes on, and the error of Run counts them in the end.
 func (r *Runner) Run(ctx context.Context) error {
 	if err := vfs.MkdirAllSynced(r.FS, r.dir); err != nil {
 		return segno.NewError(segno.KindIO, "run experiment", r.dir, err)
@@ -145,6 +158,9 @@ func (r *Runner) runAll(ctx context.Context) error {
 func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 	r.began = r.Now().UTC().Truncate(time.Millisecond) // as the chain has it
 	for {
+		if ctx.Err() != nil {
+			return r.stopped(g, nil)
+		}
 		a, err := r.prepare(ctx, g, from)
 		if err == nil {
 			err = a.run(ctx)
@@ -153,9 +169,7 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			r.setState(StateStopped, "")
-			r.event(Event{Kind: EventStopped, Generation: g, Run: r.runID(g)})
-			return segno.NewError(segno.KindCancelled, "run experiment", r.Experiment.Name, errors.Join(ErrStopped, a.cutError()))
+			return r.stopped(g, a.cutError())
 		}
 		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
 		if r.retries <= 0 || !mayRetry(err) {
@@ -167,6 +181,13 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 		r.status.Retries++
 		from = nil
 	}
+}
+
+// stopped is the error of a run that a signal ended. cut is why there is no checkpoint, or nil.
+func (r *Runner) stopped(g int, cut error) error {
+	r.setState(StateStopped, "")
+	r.event(Event{Kind: EventStopped, Generation: g, Run: r.runID(g)})
+	return segno.NewError(segno.KindCancelled, "run experiment", r.Experiment.Name, errors.Join(ErrStopped, cut))
 }
 
 // mayRetry reports whether a failure may have passed at the next try.
@@ -190,14 +211,19 @@ func (r *Runner) event(e Event) {
 	r.Report(e)
 }
 
-// lock makes this process the only runner of the experiment.
+// lockWait is how long the agents and the world of a runner that was killed may need to end.
+const lockWait = 2 * time.Second
+
+// lock makes this process the only runner of the experiment. The processes that it starts hold the lock, too, so
+// that no agent of a killed runner acts in the world of the next one.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 	name := filepath.Join(r.dir, "lock")
-	f, err := r.FS.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600) // it has no content
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "lock experiment", name, err)
 	}
-	if err := vfs.Lock(ctx, f, 0); err != nil {
+	r.locked = f
+	if err := vfs.Lock(ctx, f, lockWait); err != nil {
 		err = errors.Join(err, f.Close())
 		if errors.Is(err, vfs.ErrLocked) {
 			return nil, segno.Errorf(segno.KindBusy, "run experiment", r.Experiment.Name, "another runner has it").

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -149,28 +148,31 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 	}
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
 	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
-	c.Start, err = worldStarter(c.Experiment, exe)
-	return err
+	return setWorld(c, exe)
 }
 
-// worldStarter returns the function that starts the world of an experiment.
-func worldStarter(e *generation.Experiment, exe string) (func(context.Context, []byte, io.Writer) (generation.World, error), error) {
+// setWorld sets how the world of an experiment is started.
+func setWorld(c *generation.Config, exe string) error {
+	e := c.Experiment
 	env := []string{"WORLD_SEED=" + strconv.FormatUint(e.Seed, 10)}
 	if dir := e.WorldDir(); dir != "" {
-		return func(ctx context.Context, document []byte, log io.Writer) (generation.World, error) {
-			return httpworld.Start(ctx, dir, httpworld.Options{Resume: document, Env: env, Log: log})
-		}, nil
+		c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+			return httpworld.Start(ctx, dir, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+		}
+		return nil
 	}
 	b, err := worlds.Find(e.World)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	config := httpworld.Config{Name: b.Name}
 	config.Runtime.Mode, config.Runtime.Tick = "stepped", b.New(e.Seed).Info().Tick.Seconds()
 	config.Run.Command = []string{exe, "world", "serve", b.Name}
-	return func(ctx context.Context, document []byte, log io.Writer) (generation.World, error) {
-		return httpworld.StartConfig(ctx, "/", config, httpworld.Options{Resume: document, Env: env, Log: log})
-	}, nil
+	c.Story = b.Story
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		return httpworld.StartConfig(ctx, "/", config, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+	}
+	return nil
 }
 
 // worldServe is the process of a world of this program.
@@ -236,7 +238,13 @@ func (p *printer) generationEvent(e generation.Event) string {
 	case generation.EventBegin:
 		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
 	case generation.EventTick:
-		return p.dim(fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime)))
+		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
+		if e.Next > 0 {
+			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
+		}
+		return p.dim(text)
+	case generation.EventStory:
+		return "  " + clean(e.Text)
 	case generation.EventCheckpoint:
 		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
 	case generation.EventEnd:

@@ -14,9 +14,15 @@ import (
 // holds the other end of this pipe, so the command ends even if the owner is killed.
 //
 // A SIGTERM to the group must not end the shell before the command, which may take its time.
-const script = `exec 3<&0
-"$@" 3<&- </dev/null & command=$!
-{ cat <&3; kill -KILL 0; } >/dev/null 2>&1 &
+//
+// There are two watchers, so that the command still ends with its owner if one of them is killed.
+//
+// File descriptor 3 is that of Options.Hold, which the command itself does not get.
+const script = `exec 4<&0
+"$@" 3<&- 4<&- </dev/null & command=$!
+for watcher in 1 2; do
+	{ trap '' TERM; read -r _ <&4; kill -KILL 0; } >/dev/null 2>&1 &
+done
 trap : TERM
 wait $command; status=$?
 while kill -0 $command 2>/dev/null; do wait $command; status=$?; done
@@ -36,6 +42,9 @@ type Options struct {
 	Dir    string
 	Env    []string  // all of it
 	Output io.Writer // of both streams; nil drops it
+	// Hold, if not nil, stays open until the group has ended, also if the owner is killed. A lock on
+	// it thus lasts as long.
+	Hold *os.File
 }
 
 // Start starts a command as a process group of its own. Its standard input is empty.
@@ -49,6 +58,9 @@ func Start(ctx context.Context, argv []string, o Options) (*Group, error) {
 	g := &Group{Gone: gone, owned: write}
 	g.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", append([]string{"-c", script, "sh"}, argv...)...)
 	g.cmd.Dir, g.cmd.Env, g.cmd.Stdin = o.Dir, o.Env, read
+	if o.Hold != nil {
+		g.cmd.ExtraFiles = []*os.File{o.Hold}
+	}
 	if o.Output != nil {
 		g.cmd.Stdout, g.cmd.Stderr = o.Output, o.Output
 	}

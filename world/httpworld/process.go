@@ -28,6 +28,7 @@ const (
 // process is one start of a world's command.
 type process struct {
 	*supervise.Group
+	port   int
 	client *client
 	output *tail
 	ready  func() // removes the document that the world began with
@@ -35,10 +36,12 @@ type process struct {
 
 // launch starts the command and waits until the world is ready. A document makes the world begin with it.
 func (w *World) launch(ctx context.Context, document []byte) (p *process, s segno.WorldSnapshot, err error) {
-	for range 3 {
-		port, portErr := freePort(ctx)
-		if portErr != nil {
-			return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, portErr)
+	for try := range 3 {
+		port := w.options.Port
+		if try > 0 || port == 0 || isListening(ctx, port) {
+			if port, err = freePort(ctx); err != nil {
+				return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
+			}
 		}
 		if p, err = w.launchAt(ctx, port, document); err != nil {
 			return nil, s, err
@@ -69,10 +72,10 @@ func (w *World) launchAt(ctx context.Context, port int, document []byte) (*proce
 		}
 		env, remove = append(env, "WORLD_RESUME_PATH="+path), removeFile
 	}
-	p := &process{output: &tail{to: w.options.Log}, ready: remove,
+	p := &process{port: port, output: &tail{to: w.options.Log}, ready: remove,
 		client: newClient("http://"+net.JoinHostPort(host, strconv.Itoa(port)), token)}
 	var err error
-	if p.Group, err = supervise.Start(ctx, w.config.Run.Command, supervise.Options{Dir: w.dir, Env: env, Output: p.output}); err != nil {
+	if p.Group, err = supervise.Start(ctx, w.config.Run.Command, supervise.Options{Dir: w.dir, Env: env, Output: p.output, Hold: w.options.Hold}); err != nil {
 		remove()
 		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -19,10 +20,16 @@ import (
 type Options struct {
 	// Resume is the document to begin with; nil begins at time 0.
 	Resume []byte
+	// Port is tried first, so that agents find a world that was started again where it was; 0 is
+	// any port.
+	Port int
 	// Env are further variables for the command, such as "WORLD_SEED=7".
 	Env []string
 	// Log gets the output of the command; nil drops it. Errors quote its last line.
 	Log io.Writer
+	// Hold, if not nil, stays open until the process of the world has ended, also if this process is
+	// killed. A lock on it thus lasts as long.
+	Hold *os.File
 	// HealthTimeout is how long the world may take until it answers; 0 is 30 seconds.
 	HealthTimeout time.Duration
 }
@@ -121,6 +128,13 @@ func (w *World) PID() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
 	return w.process.PID()
+}
+
+// Port returns the port of the API.
+func (w *World) Port() int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.process.port
 }
 
 // URL returns the address of the API, for agents.

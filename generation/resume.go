@@ -91,12 +91,17 @@ func (r *Runner) checkSaved(s *savedRun) error {
 	return nil
 }
 
-// setAside renames the runs of generations from first on, because the user goes back to an older
-// checkpoint. The directory of the checkpoint may be one of them.
-func (r *Runner) setAside(first int) error {
-	for g := r.Experiment.Generations; g >= first; g-- {
-		if _, err := r.putAway(g, "replaced"); err != nil {
+// setAside renames the runs of the generation of a checkpoint and of later ones, because the user goes back to
+// it. The checkpoint may be in one of them.
+func (r *Runner) setAside(s *savedRun) error {
+	for g := r.Experiment.Generations; g >= s.caller.Generation; g-- {
+		from := r.runDir(g)
+		to, err := r.putAway(g, "replaced")
+		if err != nil {
 			return err
+		}
+		if rel, err := filepath.Rel(from, s.path); err == nil && filepath.IsLocal(rel) && to != "" {
+			s.path = filepath.Join(to, rel)
 		}
 	}
 	return nil
@@ -195,17 +200,28 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	return a, vfs.Replace(r.FS, filepath.Join(a.dir, runFile), data, 0o600)
 }
 
-// newest returns the newest checkpoint of a generation that verifies, or nil. It looks into the failed
-// runs, newest first, and goes back only along the runs that each began with.
+// newest returns the newest checkpoint of a generation that verifies, or nil. It begins in the run that
+// failed last, and goes back only along the checkpoints that each run began with. The user may have left other
+// runs on purpose.
 func (r *Runner) newest(ctx context.Context, g int) *savedRun {
 	failed, _ := filepath.Glob(globQuote(r.runDir(g)) + ".failed-*") // the pattern is well-formed
 	slices.Sort(failed)
-	for n := len(failed) - 1; n >= 0; n-- {
+	for _, run := range slices.Backward(failed) {
 		var record runRecord
-		if began, err := readJSON(failed[n], runFile, &record); err == nil && !began {
-			continue // the runner was killed before the run began
+		if began, err := readJSON(run, runFile, &record); err != nil || began {
+			return r.newestFrom(ctx, g, run)
 		}
-		for _, path := range slices.Backward(archivesIn(failed[n])) {
+		// Otherwise the runner was killed before the run began.
+	}
+	return nil
+}
+
+// newestFrom is newest for a run and those before it.
+func (r *Runner) newestFrom(ctx context.Context, g int, run string) *savedRun {
+	candidates, seen := archivesIn(run), map[string]bool{}
+	for !seen[run] {
+		seen[run] = true
+		for _, path := range slices.Backward(candidates) {
 			s, err := r.openSaved(ctx, path)
 			if err == nil && s.caller.Generation == g {
 				return s
@@ -215,8 +231,17 @@ func (r *Runner) newest(ctx context.Context, g int) *savedRun {
 			}
 			r.event(Event{Kind: EventBadCheckpoint, Generation: g, Path: path, Error: err.Error()})
 		}
-		if record.Resumed == "" {
+		var record runRecord
+		if _, err := readJSON(run, runFile, &record); err != nil || record.Resumed == "" {
 			return nil
+		}
+		resumed := filepath.Join(r.Out, record.Resumed)
+		run = filepath.Dir(filepath.Dir(resumed))
+		candidates = archivesIn(run)
+		if i := slices.Index(candidates, resumed); i >= 0 {
+			candidates = candidates[:i+1]
+		} else { // the user named a file elsewhere
+			candidates = []string{resumed}
 		}
 	}
 	return nil

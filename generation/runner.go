@@ -138,7 +138,7 @@ func (r *Runner) runAll(ctx context.Context) error {
 			return err
 		}
 		first = from.caller.Generation
-		if err := r.setAside(first); err != nil {
+		if err := r.setAside(from); err != nil {
 			return errors.Join(err, from.Close())
 		}
 	}
@@ -231,7 +231,7 @@ func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 		}
 		return nil, segno.NewError(segno.KindIO, "lock experiment", name, err)
 	}
-	return func() { _ = f.Close() }, nil // nothing was written
+	return func() { _ = errors.Join(vfs.Unlock(f), f.Close()) }, nil // all processes were killed, and nothing was written
 }
 
 const keyFile = "key"

@@ -217,12 +217,48 @@ func TestResumeFrom(t *testing.T) {
 		t.Error(diff)
 	}
 	l, err := generation.ReadLog(c.Out, "village")
+	if template := strings.TrimPrefix(l.Rows[2].TemplateIn, "checkpoint:"); !strings.Contains(template, ".replaced-") || !exists(r.path(template)) {
+		t.Errorf("the row has %s", l.Rows[2].TemplateIn)
+	}
 	if err != nil || len(l.Rows) != 4 || len(l.Checkpoints) != 6+4 {
 		t.Errorf("%d rows and %d checkpoints, %v", len(l.Rows), len(l.Checkpoints), err)
 	}
 	c.ResumeFrom, c.Ours = r.path("village-g001/checkpoints/gen001-t000003.ckpt"), func(string) bool { return false }
 	if err := generation.New(c).Run(t.Context()); segno.KindOf(err) != segno.KindRefused {
 		t.Errorf("an archive of another machine: %v", err)
+	}
+}
+
+// TestFailureAfterGoingBack fails at once after the user went back to a checkpoint. The retry begins with
+// the same one, and not with a newer one that the user has left.
+func TestFailureAfterGoingBack(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 5)
+	c.Retries = 1
+	r.kind.more = func(n int) string {
+		if n == 4 || n == 7 { // in the fourth tick, and at once after going back
+			return "exit 1"
+		}
+		return "true"
+	}
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	failed, _ := filepath.Glob(r.path("village-g001.failed-*"))
+	if len(failed) != 1 {
+		t.Fatalf("the failed runs are %q", failed)
+	}
+	c.ResumeFrom = filepath.Join(failed[0], "checkpoints/gen001-t000001.ckpt")
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.checkNotes("village-g001", 5)
+	var begins []int
+	for _, e := range r.find(generation.EventBegin) {
+		begins = append(begins, e.Tick)
+	}
+	if diff := cmp.Diff([]int{0, 3, 1, 1}, begins); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -55,7 +55,7 @@ type Command struct {
 
 // environment is that of all agents.
 func (p Place) environment(c Command) []string {
-	env := []string{"HOME=" + p.Home(), "TMPDIR=" + p.Run(), "PWD=" + p.Workspace(), "WORLD_URL=" + p.World, "WORLD_SESSION=" + p.Ticket}
+	env := []string{"HOME=" + p.Home(), "TMPDIR=" + p.Run(), "PWD=" + p.Workspace(), "WORLD_URL=" + p.World, p.mark()}
 	for _, name := range append([]string{"PATH", "LANG", "LC_ALL", "TZ", "TERM"}, p.Env...) {
 		if value, has := os.LookupEnv(name); has {
 			env = append(env, name+"="+value)
@@ -63,6 +63,9 @@ func (p Place) environment(c Command) []string {
 	}
 	return append(env, c.Env...)
 }
+
+// mark is the variable that the processes of the agent have, and no others.
+func (p Place) mark() string { return "WORLD_SESSION=" + p.Ticket }
 
 // start starts one turn. hold stays open until it has ended.
 func (p Place) start(ctx context.Context, c Command, log io.Writer, hold *os.File) (*supervise.Group, error) {

@@ -125,6 +125,9 @@ func (a *attempt) open(ctx context.Context) error {
 			return fmt.Errorf("prepare agent %d: %w", i+1, err)
 		}
 		a.agents = append(a.agents, m)
+	}
+	a.sweep() // those of a runner that was killed
+	for _, m := range a.agents {
 		if err := a.world.Join(ctx, m.Ticket, m.Name); err != nil {
 			return err
 		}
@@ -185,8 +188,21 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 
 func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
 
+// sweep kills the processes that left the group of a turn and stayed when it ended. It must not be
+// called while a turn is in progress.
+func (a *attempt) sweep() {
+	var marks []string
+	for _, m := range a.agents {
+		marks = append(marks, m.mark())
+	}
+	if len(marks) > 0 {
+		supervise.KillWith(marks...)
+	}
+}
+
 // close ends the world and the agents.
 func (a *attempt) close() (err error) {
+	defer a.sweep()
 	for _, m := range a.agents {
 		m.mu.Lock()
 		if m.group != nil {

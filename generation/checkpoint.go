@@ -66,6 +66,9 @@ func (a *attempt) checkpoint(ctx context.Context, c consistency) {
 // save records the moment in the store and writes its archive.
 func (a *attempt) save(ctx context.Context, c consistency) error {
 	elapsed := a.elapsed()
+	if c == quiet {
+		a.sweep()
+	}
 	before, err := a.world.Snapshot(ctx)
 	if err != nil {
 		return err

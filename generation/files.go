@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -17,7 +18,7 @@ func isRebuildable(name string) bool {
 
 // copyTree copies the directories, files and symlinks of a template into a directory, where existing ones
 // stay as they are. Agents wrote the template, so it may be hostile: no symlink is followed, and
-// devices, sockets and FIFOs are left out.
+// devices, sockets, FIFOs and what cannot be read are left out.
 func copyTree(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -33,6 +34,9 @@ func copyTree(from, to string) error {
 	}
 	defer dst.Close()
 	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && file != from {
+			return nil
+		}
 		if err != nil || file == from {
 			return err
 		}
@@ -57,7 +61,9 @@ func copyTree(from, to string) error {
 			}
 			return dst.Symlink(target, rel)
 		case d.Type().IsRegular():
-			return copyFile(src, dst, rel)
+			if err := copyFile(src, dst, rel); !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
 		}
 		return nil
 	})

@@ -262,6 +262,35 @@ func TestFailureAfterGoingBack(t *testing.T) {
 	}
 }
 
+// TestHostileAgent leaves files that cannot be copied and a process that outlives its turn.
+func TestHostileAgent(t *testing.T) {
+	r := newRig(t)
+	pids := filepath.Join(r.dir, "pids")
+	r.kind.more = func(n int) string {
+		if n > 2 {
+			return "true"
+		}
+		return "mkfifo pipe$$; ln -s / root$$; ln -s self self; mkdir -p locked; touch locked/x; chmod 0 locked; " +
+			"printf x > 'new\nline'; (setsid sh -c 'echo $$ >> " + pids + "; exec sleep 1000' >/dev/null 2>&1 &); " +
+			"until test -s " + pids + "; do :; done; rm -rf ../home ../run; mkdir ../home"
+	}
+	c := r.config(2, 2)
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.checkNotes("village-g002", 4)
+	data, err := os.ReadFile(pids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(data)) {
+		waitFor(t, func() bool {
+			stat, err := os.ReadFile("/proc/" + pid + "/stat")
+			return err != nil || strings.Contains(string(stat), ") Z ")
+		})
+	}
+}
+
 // TestKeep keeps the newest archives and the last one of each generation.
 func TestKeep(t *testing.T) {
 	r := newRig(t)

@@ -35,9 +35,10 @@ type attempt struct {
 	agents     []*member
 	world      World
 
-	ticks  int           // that have passed in the generation
-	before time.Duration // that had passed when the attempt began
-	start  time.Time
+	ticks  int            // that have passed in the generation
+	before time.Duration  // that had passed when the attempt began
+	start  time.Time      // of the attempt
+	opened time.Time      // when the world was ready
 	last   time.Time      // of the newest checkpoint, or the start
 	thread segno.ThreadID // of the run
 	cutErr error          // why the newest checkpoint failed
@@ -74,7 +75,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	a.status.Generation, a.status.Run = a.generation, a.id
 	a.setState(StateRunning, "")
 	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0]})
-	a.start, a.last = a.Now().UTC(), a.Now()
+	a.opened, a.last = a.Now(), a.Now()
 	for !a.isOver() {
 		if err := a.tick(ctx, work); err != nil {
 			return err
@@ -102,7 +103,7 @@ func (a *attempt) isOver() bool {
 }
 
 // elapsed is how long agents have lived in this generation.
-func (a *attempt) elapsed() time.Duration { return a.before + a.Now().Sub(a.start) }
+func (a *attempt) elapsed() time.Duration { return a.before + a.Now().Sub(a.opened) }
 
 // open starts the world and lets the agents join.
 func (a *attempt) open(ctx context.Context) error {
@@ -317,7 +318,7 @@ func (a *attempt) turn(ctx context.Context, m *member) error {
 
 // complete records that the generation is over.
 func (a *attempt) complete() error {
-	end := a.Now().UTC()
+	end := a.Now().UTC().Truncate(time.Millisecond)
 	rows := make([]Row, len(a.agents))
 	for i, m := range a.agents {
 		out, err := filepath.Rel(a.Out, m.Workspace())

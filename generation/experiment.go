@@ -69,6 +69,9 @@ const (
 // simpleName is a name that can be part of a path and of a name in an archive.
 var simpleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
 
+// runName is how the directory of a run ends, beside which that of the experiment is.
+var runName = regexp.MustCompile(`-g[0-9]{3}$`)
+
 // ReadExperiment reads a file. The error has [segno.KindNotFound] or [segno.KindInvalid].
 func ReadExperiment(path string) (*Experiment, error) {
 	const op = "read experiment"
@@ -102,6 +105,8 @@ func (e *Experiment) check() error {
 	switch {
 	case !simpleName.MatchString(e.Name):
 		return errors.New("name is not 1 to 40 letters, digits, - and _")
+	case runName.MatchString(e.Name):
+		return errors.New("name ends like that of a run")
 	case e.World == "":
 		return errors.New("world is missing")
 	case e.Generations < 1 || e.Generations > maxGenerations:

@@ -24,6 +24,8 @@ const runFile = "run.json"
 // runRecord is run.json.
 type runRecord struct {
 	Generation int `json:"generation"`
+	// Start is when the run began. The rows of the run in the chain have the same time.
+	Start time.Time `json:"start_utc"`
 	// Resumed is the archive that the run began with, relative to the directory of the runs, or "".
 	Resumed string `json:"resumed,omitempty"`
 }
@@ -168,9 +170,31 @@ func (r *Runner) movePointer(from, to string) error {
 	return r.writeJSON(pointerFile, p)
 }
 
+// next returns the generation that the experiment is in: that of the last run in place, or the one after it if
+// it is complete. Rows alone do not tell, because the user may have gone back to an earlier generation since.
+func (r *Runner) next() (int, error) {
+	rows, err := readChain(r.dir)
+	if err != nil {
+		return 0, err
+	}
+	for g := r.Experiment.Generations; g >= 1; g-- {
+		if _, err := os.Lstat(r.runDir(g)); err != nil {
+			continue
+		}
+		var record runRecord
+		known, err := readJSON(r.runDir(g), runFile, &record)
+		newest := newestRows(rows, g, len(r.Experiment.Agents))
+		if err == nil && known && newest != nil && newest[0].Start.Equal(record.Start) {
+			return g + 1, nil
+		}
+		return g, nil
+	}
+	return 1, nil
+}
+
 // prepare makes the directory of a run: from a checkpoint, or from the templates.
 func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, error) {
-	a := &attempt{Runner: r, generation: g, id: r.runID(g), dir: r.runDir(g)}
+	a := &attempt{Runner: r, generation: g, id: r.runID(g), dir: r.runDir(g), start: r.Now().UTC().Truncate(time.Millisecond)}
 	failed, err := r.putAway(g, "failed")
 	if err != nil {
 		return nil, err
@@ -181,7 +205,7 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	if from == nil && !r.NoAutoResume {
 		from = r.newest(ctx, g)
 	}
-	record := runRecord{Generation: g}
+	record := runRecord{Generation: g, Start: a.start}
 	if from == nil {
 		err = a.begin()
 	} else {

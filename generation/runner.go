@@ -128,11 +128,11 @@ func (r *Runner) Run(ctx context.Context) error {
 }
 
 func (r *Runner) runAll(ctx context.Context) error {
-	rows, err := readChain(r.dir)
+	first, err := r.next()
 	if err != nil {
 		return err
 	}
-	first, from := 1, (*savedRun)(nil)
+	var from *savedRun
 	if r.ResumeFrom != "" {
 		if from, err = r.openSaved(ctx, r.ResumeFrom); err != nil {
 			return err
@@ -143,9 +143,6 @@ func (r *Runner) runAll(ctx context.Context) error {
 		}
 	}
 	for g := first; g <= r.Experiment.Generations; g++ {
-		if r.ResumeFrom == "" && newestRows(rows, g, len(r.Experiment.Agents)) != nil {
-			continue
-		}
 		if err := r.generation(ctx, g, from); err != nil {
 			return err
 		}

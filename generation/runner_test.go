@@ -229,6 +229,67 @@ func TestResumeFrom(t *testing.T) {
 	}
 }
 
+// TestStopAfterGoingBack stops a generation to which the user went back. The next run continues it, although
+// the chain has rows of all generations.
+func TestStopAfterGoingBack(t *testing.T) {
+	r := newRig(t)
+	c := r.config(2, 4)
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.on = func(e generation.Event) {
+		if e.Kind == generation.EventTick && e.Tick == 3 {
+			cancel()
+		}
+	}
+	back := c
+	back.ResumeFrom = r.path("village-g001/checkpoints/gen001-t000002.ckpt")
+	if err := generation.New(back).Run(ctx); segno.KindOf(err) != segno.KindCancelled {
+		t.Fatalf("the error is %v", err)
+	}
+	r.on = nil
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(r.kind.turns); n != 8+2+4 {
+		t.Errorf("%d turns, want 8, then 2 of generation 1 and 4 of generation 2", n)
+	}
+	r.checkNotes("village-g002", 8)
+	if err := generation.New(c).Run(t.Context()); err != nil || len(r.kind.turns) != 14 {
+		t.Errorf("a complete experiment has %d more turns, %v", len(r.kind.turns)-14, err)
+	}
+}
+
+// TestAnotherMachine continues a checkpoint in an installation that knows nothing of it.
+func TestAnotherMachine(t *testing.T) {
+	here, there := newRig(t), newRig(t)
+	c := here.config(3, 2)
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(here.path("village-g002/checkpoints/gen002-t000001.ckpt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = there.config(3, 2)
+	c.ResumeFrom, c.Ours = filepath.Join(there.dir, "from.ckpt"), func(string) bool { return false }
+	if err := os.WriteFile(c.ResumeFrom, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := generation.New(c).Run(t.Context()); segno.KindOf(err) != segno.KindRefused {
+		t.Fatalf("without trust: %v", err)
+	}
+	c.Trust = true
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(there.kind.turns) != 3 {
+		t.Errorf("%d turns, want 1 and 2", len(there.kind.turns))
+	}
+	there.checkNotes("village-g003", 6)
+}
+
 // TestFailureAfterGoingBack fails at once after the user went back to a checkpoint. The retry begins with
 // the same one, and not with a newer one that the user has left.
 func TestFailureAfterGoingBack(t *testing.T) {

@@ -84,13 +84,17 @@ func (a *attempt) run(ctx context.Context) (err error) {
 			break
 		}
 		if ctx.Err() != nil || a.Every > 0 && a.Now().Sub(a.last) >= a.Every {
-			a.checkpoint(work, quiet)
+			if err := a.checkpoint(work, quiet); err != nil {
+				return err
+			}
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
-	a.checkpoint(work, quiet)
+	if err := a.checkpoint(work, quiet); err != nil {
+		return err
+	}
 	return a.complete()
 }
 
@@ -272,8 +276,7 @@ func (a *attempt) await(ctx context.Context, turns <-chan error) error {
 		return err
 	case <-timer.C:
 		a.signal(syscall.SIGSTOP)
-		a.checkpoint(context.WithoutCancel(ctx), frozen)
-		return ctx.Err()
+		return errors.Join(ctx.Err(), a.checkpoint(context.WithoutCancel(ctx), frozen))
 	}
 }
 

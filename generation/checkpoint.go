@@ -45,14 +45,18 @@ type caller struct {
 	Tickets        map[string]string `json:"world_sessions"`
 }
 
-// checkpoint saves the present moment. A failure is counted and shown, and the generation goes on.
-func (a *attempt) checkpoint(ctx context.Context, c consistency) {
+// checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
+// that of a world that died, with which the generation cannot go on.
+func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
 	a.last = a.Now()
 	if a.Every == 0 {
-		return
+		return nil
 	}
 	a.cutErr = a.save(ctx, c)
 	if a.cutErr != nil {
+		if _, err := a.world.Snapshot(ctx); err != nil {
+			return err
+		}
 		a.status.CheckpointFailures++
 		a.status.LastFailure = a.cutErr.Error()
 		a.event(Event{Kind: EventNoCheckpoint, Generation: a.generation, Run: a.id, Tick: a.ticks, Error: a.cutErr.Error()})
@@ -61,6 +65,7 @@ func (a *attempt) checkpoint(ctx context.Context, c consistency) {
 		a.status.Ticks = a.ticks
 	}
 	a.setState(StateRunning, "")
+	return nil
 }
 
 // save records the moment in the store and writes its archive.

@@ -255,7 +255,8 @@ func (x *experiment) kill(r *rand.Rand, runner int) bool {
 	return syscall.Kill(runner, syscall.SIGKILL) == nil
 }
 
-// descendants returns the processes below a process that are worlds or agents.
+// descendants returns the processes below a process that are worlds or agents, without the shells that
+// watch whether the runner lives.
 func descendants(pid int) (all []int) {
 	children := map[int][]int{}
 	names, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -271,7 +272,10 @@ func descendants(pid int) (all []int) {
 		waiting = append(waiting, children[waiting[0]]...)
 		all = append(all, children[waiting[0]]...)
 	}
-	return all
+	return slices.DeleteFunc(all, func(pid int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || bytes.HasPrefix(line, []byte("sh\x00-c\x00exec"))
+	})
 }
 
 // checkFailedRuns checks that each archive of a failed run is sound, and that the pointer leads to an archive.

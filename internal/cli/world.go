@@ -18,7 +18,7 @@ func (a *app) world() *cobra.Command {
 		Use: "world", Short: "simulated worlds for agents: list, play and check them", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck())
+	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck(), a.worldServe())
 	return c
 }
 

@@ -26,7 +26,10 @@ func (u *unpacker) placeSession(ctx context.Context, info archive.AgentInfo, a *
 		return nil
 	}
 	home := ""
-	if u.into.Home != nil {
+	switch {
+	case u.into.HomeOf != nil:
+		home = u.into.HomeOf(info.Name, info.Backend)
+	case u.into.Home != nil:
 		home = u.into.Home(info.Backend)
 	}
 	if home == "" {

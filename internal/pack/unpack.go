@@ -26,7 +26,10 @@ type Into struct {
 	// Home returns the directory in which an agent keeps its sessions, an absolute path, or ""
 	// if sessions of that agent shall not be unpacked. agent is that of [archive.AgentInfo.Backend].
 	// [DefaultHome] is usual. Nil unpacks no sessions.
-	Home     func(agent string) string
+	Home func(agent string) string
+	// HomeOf, if given, is used in place of Home. It also gets the name of the agent in the archive, for
+	// agents of which each has a home. The home must not be below Dir.
+	HomeOf   func(name, agent string) string
 	Tiers    []archive.Tier
 	Agents   []string
 	MaxBytes int64

@@ -25,6 +25,9 @@ func LockShared(ctx context.Context, f interface{ Fd() uintptr }, wait time.Dura
 	return lock(ctx, f, unix.LOCK_SH, wait)
 }
 
+// Unlock releases the lock of a file, also if another process has inherited the file.
+func Unlock(f interface{ Fd() uintptr }) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }
+
 func lock(ctx context.Context, f interface{ Fd() uintptr }, how int, wait time.Duration) error {
 	for deadline := time.Now().Add(wait); ; {
 		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)

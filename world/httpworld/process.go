@@ -8,15 +8,14 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/supervise"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -28,32 +27,21 @@ const (
 
 // process is one start of a world's command.
 type process struct {
-	cmd    *exec.Cmd
-	owned  io.Closer // when it closes, also by the end of this process, the group is killed
+	*supervise.Group
+	port   int
 	client *client
 	output *tail
-	ready  func()        // removes the document that the world began with
-	gone   chan struct{} // closed when the command has ended and its group was killed
+	ready  func() // removes the document that the world began with
 }
-
-// supervisor runs a command and kills its process group as soon as standard input ends. The owner
-// holds the other end of this pipe, so the world ends even if the owner is killed.
-//
-// A SIGTERM to the group must not end the shell before the world, which may take its time.
-const supervisor = `exec 3<&0
-"$@" 3<&- </dev/null & world=$!
-{ cat <&3; kill -KILL 0; } >/dev/null 2>&1 &
-trap : TERM
-wait $world; status=$?
-while kill -0 $world 2>/dev/null; do wait $world; status=$?; done
-exit $status`
 
 // launch starts the command and waits until the world is ready. A document makes the world begin with it.
 func (w *World) launch(ctx context.Context, document []byte) (p *process, s segno.WorldSnapshot, err error) {
-	for range 3 {
-		port, portErr := freePort(ctx)
-		if portErr != nil {
-			return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, portErr)
+	for try := range 3 {
+		port := w.options.Port
+		if try > 0 || port == 0 || isListening(ctx, port) {
+			if port, err = freePort(ctx); err != nil {
+				return nil, s, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
+			}
 		}
 		if p, err = w.launchAt(ctx, port, document); err != nil {
 			return nil, s, err
@@ -64,7 +52,7 @@ func (w *World) launch(ctx context.Context, document []byte) (p *process, s segn
 		if err == nil {
 			return p, s, nil
 		}
-		p.kill()
+		p.Kill()
 		if !isListening(ctx, port) { // else another process took the port before the world did
 			break
 		}
@@ -84,25 +72,13 @@ func (w *World) launchAt(ctx context.Context, port int, document []byte) (*proce
 		}
 		env, remove = append(env, "WORLD_RESUME_PATH="+path), removeFile
 	}
-	read, write, err := os.Pipe()
-	if err != nil {
-		remove()
-		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
-	}
-	defer read.Close()
-	p := &process{owned: write, output: &tail{to: w.options.Log}, gone: make(chan struct{}), ready: remove,
+	p := &process{port: port, output: &tail{to: w.options.Log}, ready: remove,
 		client: newClient("http://"+net.JoinHostPort(host, strconv.Itoa(port)), token)}
-	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), "sh", append([]string{"-c", supervisor, "sh"}, w.config.Run.Command...)...)
-	p.cmd.Dir, p.cmd.Env = w.dir, env
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = read, p.output, p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	p.cmd.WaitDelay = time.Second
-	if err := p.cmd.Start(); err != nil {
+	var err error
+	if p.Group, err = supervise.Start(ctx, w.config.Run.Command, supervise.Options{Dir: w.dir, Env: env, Output: p.output, Hold: w.options.Hold}); err != nil {
 		remove()
-		write.Close()
 		return nil, segno.NewError(segno.KindIO, "start world", w.config.Name, err)
 	}
-	go p.reap()
 	return p, nil
 }
 
@@ -130,7 +106,7 @@ func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error
 			break
 		}
 		select {
-		case <-p.gone:
+		case <-p.Gone:
 			kind := segno.KindIO
 			if resumes { // the start without a document succeeded
 				kind = segno.KindCorrupt
@@ -154,40 +130,9 @@ func (w *World) awaitHealth(ctx context.Context, p *process, resumes bool) error
 	return nil
 }
 
-// reap waits for the command and kills the rest of its group.
-func (p *process) reap() {
-	_ = p.cmd.Wait() // the exit status is in ProcessState
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	p.owned.Close()
-	close(p.gone)
-}
-
-// stop ends the world: it gets the time to end, and is then killed.
-func (p *process) stop() {
-	timer := time.NewTimer(stopGrace)
-	defer timer.Stop()
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
-	select {
-	case <-p.gone:
-	case <-timer.C:
-		p.kill()
-	}
-}
-
-// kill kills the process group and returns when the command has ended.
-func (p *process) kill() {
-	select {
-	case <-p.gone: // the system may have given the group id to another group
-		return
-	default:
-	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.gone
-}
-
 // outcome is the last line that the command wrote, or its exit status.
 func (p *process) outcome() string {
-	return cmp.Or(p.output.last(), p.cmd.ProcessState.String())
+	return cmp.Or(p.output.last(), p.State().String())
 }
 
 // environment is that of a world: code of unknown origin gets no keys from the environment of segno.

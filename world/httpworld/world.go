@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -19,10 +20,16 @@ import (
 type Options struct {
 	// Resume is the document to begin with; nil begins at time 0.
 	Resume []byte
+	// Port is tried first, so that agents find a world that was started again where it was; 0 is
+	// any port.
+	Port int
 	// Env are further variables for the command, such as "WORLD_SEED=7".
 	Env []string
 	// Log gets the output of the command; nil drops it. Errors quote its last line.
 	Log io.Writer
+	// Hold, if not nil, stays open until the process of the world has ended, also if this process is
+	// killed. A lock on it thus lasts as long.
+	Hold *os.File
 	// HealthTimeout is how long the world may take until it answers; 0 is 30 seconds.
 	HealthTimeout time.Duration
 }
@@ -45,6 +52,11 @@ func Start(ctx context.Context, dir string, o Options) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
+	return StartConfig(ctx, dir, c, o)
+}
+
+// StartConfig is Start for a directory without a world.toml.
+func StartConfig(ctx context.Context, dir string, c Config, o Options) (*World, error) {
 	if o.HealthTimeout == 0 {
 		o.HealthTimeout = 30 * time.Second
 	}
@@ -55,12 +67,12 @@ func Start(ctx context.Context, dir string, o Options) (*World, error) {
 	}
 	h, err := world.ReadHeader(s.Document)
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, err
 	}
 	manual, err := p.client.get(ctx, "/api.md")
 	if err != nil {
-		p.kill()
+		p.Kill()
 		return nil, segno.NewError(segno.KindIO, "start world", c.Name, err)
 	}
 	w.process = p
@@ -75,7 +87,7 @@ func (w *World) start(ctx context.Context, document []byte) (*process, segno.Wor
 		return p, s, err
 	}
 	if err := w.checkResumed(document, s); err != nil {
-		p.kill()
+		p.Kill()
 		return nil, s, err
 	}
 	return p, s, nil
@@ -107,7 +119,7 @@ func (w *World) checkResumed(document []byte, now segno.WorldSnapshot) error {
 func (w *World) Close() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	w.process.stop()
+	w.process.Stop(stopGrace)
 	return nil
 }
 
@@ -115,7 +127,14 @@ func (w *World) Close() error {
 func (w *World) PID() int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.process.cmd.Process.Pid
+	return w.process.PID()
+}
+
+// Port returns the port of the API.
+func (w *World) Port() int {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.process.port
 }
 
 // URL returns the address of the API, for agents.
@@ -207,7 +226,7 @@ func (w *World) Load(ctx context.Context, document []byte) error {
 	if err != nil {
 		return err
 	}
-	w.process.stop()
+	w.process.Stop(stopGrace)
 	w.process, w.loaded = p, true
 	return nil
 }

@@ -1,0 +1,342 @@
+package generation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/supervise"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
+)
+
+// attempt is one try to run a generation to its end, from its template or a checkpoint.
+type attempt struct {
+	*Runner
+	generation int
+	id, dir    string // of the run
+	document   []byte // of the world to begin with, or nil
+	templates  []string
+	tickets    map[string]string // of agents, from the checkpoint
+	port       int               // of the world, from the checkpoint, or 0
+	story      world.Story       // or nil
+	from       string            // the digest of the archive that it continues, or ""
+	agents     []*member
+	world      World
+
+	ticks  int            // that have passed in the generation
+	before time.Duration  // that had passed when the attempt began
+	start  time.Time      // of the attempt
+	opened time.Time      // when the world was ready
+	last   time.Time      // of the newest checkpoint, or the start
+	thread segno.ThreadID // of the run
+	cutErr error          // why the newest checkpoint failed
+}
+
+// member is one agent of an attempt.
+type member struct {
+	Place
+	kind     Kind
+	log      *os.File
+	timeline *timeline.Timeline
+	session  segno.SessionID
+	begun    bool // it had a turn in the generation
+	mu       sync.Mutex
+	group    *supervise.Group // of the turn in progress, or nil
+}
+
+// cutError returns why the newest checkpoint failed, or nil. a may be nil.
+func (a *attempt) cutError() error {
+	if a == nil {
+		return nil
+	}
+	return a.cutErr
+}
+
+// run runs the generation to its end.
+func (a *attempt) run(ctx context.Context) (err error) {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer func() { err = errors.Join(err, a.close()) }()
+	if err := a.open(work); err != nil {
+		return err
+	}
+	a.status.Generation, a.status.Run = a.generation, a.id
+	a.setState(StateRunning, "")
+	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0]})
+	a.opened, a.last = a.Now(), a.Now()
+	for !a.isOver() {
+		if err := a.tick(ctx, work); err != nil {
+			return err
+		}
+		if a.isOver() {
+			break
+		}
+		if ctx.Err() != nil || a.Every > 0 && a.Now().Sub(a.last) >= a.Every {
+			if err := a.checkpoint(work, quiet); err != nil {
+				return err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	if err := a.checkpoint(work, quiet); err != nil {
+		return err
+	}
+	return a.complete()
+}
+
+// isOver reports whether the generation lasted as long as the experiment says.
+func (a *attempt) isOver() bool {
+	if a.Experiment.Ticks > 0 {
+		return a.ticks >= a.Experiment.Ticks
+	}
+	return a.elapsed() >= time.Duration(a.Experiment.Duration)
+}
+
+// elapsed is how long agents have lived in this generation.
+func (a *attempt) elapsed() time.Duration { return a.before + a.Now().Sub(a.opened) }
+
+// open starts the world and lets the agents join.
+func (a *attempt) open(ctx context.Context) error {
+	logs, err := os.OpenFile(filepath.Join(a.dir, "world.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return segno.NewError(segno.KindIO, "start world", a.id, err)
+	}
+	defer logs.Close() // the world has its own handle
+	if a.world, err = a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked}); err != nil {
+		return err
+	}
+	info := a.world.Info()
+	if info.Tick <= 0 {
+		return segno.Errorf(segno.KindInvalid, "run experiment", info.Name, "the time of the world moves without steps").
+			WithHint("use a world with the mode stepped")
+	}
+	for i, spec := range a.Experiment.Agents {
+		m, err := a.openAgent(ctx, spec, info.Manual)
+		if err != nil {
+			return fmt.Errorf("prepare agent %d: %w", i+1, err)
+		}
+		a.agents = append(a.agents, m)
+	}
+	a.sweep() // those of a runner that was killed
+	for _, m := range a.agents {
+		if err := a.world.Join(ctx, m.Ticket, m.Name); err != nil {
+			return err
+		}
+	}
+	return a.openStory(ctx)
+}
+
+// openStory begins the story where the checkpoint ended.
+func (a *attempt) openStory(ctx context.Context) error {
+	if a.Story == nil {
+		return nil
+	}
+	a.story = a.Story()
+	s, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = a.story(s.Document) // the lines until now were reported before
+	return err
+}
+
+// openAgent makes the directories of an agent that the template or the checkpoint did not make.
+func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
+	name := string(a.key) + "/" + a.id + "/" + spec.Name
+	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual,
+		Ticket: segno.DerivedID("world-session", name), Session: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()}}
+	m.Ticket = cmp.Or(a.tickets[spec.Name], m.Ticket)
+	if m.kind, err = a.kind(spec.Kind); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(m.Run()); err != nil {
+		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Run(), err)
+	}
+	for _, dir := range []string{m.Workspace(), m.Home(), m.Run()} {
+		if err := vfs.MkdirAll(a.FS, dir); err != nil {
+			return nil, segno.NewError(segno.KindIO, "prepare agent", dir, err)
+		}
+	}
+	if spec.Home != "" {
+		if err := copyTree(spec.Home, m.Home()); err != nil {
+			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
+		}
+	}
+	if err := m.kind.Prepare(m.Place); err != nil {
+		return nil, err
+	}
+	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Dir, err)
+	}
+	_, src, err := m.kind.Session(ctx, m.Place)
+	if err != nil {
+		return nil, err
+	}
+	m.session, m.begun = src.Session, a.ticks > 0
+	m.timeline, err = a.Open(ctx, m.Workspace())
+	return m, err
+}
+
+func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
+
+// sweep kills the processes that left the group of a turn and stayed when it ended. It must not be
+// called while a turn is in progress.
+func (a *attempt) sweep() {
+	var marks []string
+	for _, m := range a.agents {
+		marks = append(marks, m.mark())
+	}
+	if len(marks) > 0 {
+		supervise.KillWith(marks...)
+	}
+}
+
+// close ends the world and the agents.
+func (a *attempt) close() (err error) {
+	defer a.sweep()
+	for _, m := range a.agents {
+		m.mu.Lock()
+		if m.group != nil {
+			m.group.Kill()
+		}
+		m.mu.Unlock()
+		err = errors.Join(err, m.log.Close())
+	}
+	if a.world != nil {
+		err = errors.Join(err, a.world.Close())
+	}
+	return err
+}
+
+// tick lets each agent have a turn, and then moves the time of the world. If ctx ends, the agents get a
+// moment to end their turns.
+func (a *attempt) tick(ctx, work context.Context) error {
+	turns := make(chan error, len(a.agents))
+	for _, m := range a.agents {
+		go func() { turns <- a.turn(work, m) }()
+	}
+	var first error
+	for range a.agents {
+		first = errors.Join(first, a.await(ctx, turns))
+		if first != nil {
+			return first
+		}
+	}
+	if err := a.world.Advance(work, a.world.Info().Tick); err != nil {
+		return err
+	}
+	a.ticks++
+	s, err := a.world.Snapshot(work)
+	if err != nil {
+		return err
+	}
+	a.status.SimTime = s.Time
+	if a.story != nil {
+		lines, err := a.story(s.Document)
+		if err != nil {
+			return err
+		}
+		for _, line := range lines {
+			a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
+		}
+	}
+	e := Event{Kind: EventTick, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time}
+	if a.Every > 0 {
+		e.Next = max(0, a.Every-a.Now().Sub(a.last)).Seconds()
+	}
+	a.event(e)
+	return nil
+}
+
+// await returns the outcome of the next turn that ends.
+func (a *attempt) await(ctx context.Context, turns <-chan error) error {
+	select {
+	case err := <-turns:
+		return err
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(a.Grace)
+	defer timer.Stop()
+	select {
+	case err := <-turns:
+		return err
+	case <-timer.C:
+		a.signal(syscall.SIGSTOP)
+		return errors.Join(ctx.Err(), a.checkpoint(context.WithoutCancel(ctx), frozen))
+	}
+}
+
+// signal sends a signal to all agents that have a turn.
+func (a *attempt) signal(s syscall.Signal) {
+	for _, m := range a.agents {
+		m.mu.Lock()
+		if m.group != nil {
+			m.group.Signal(s)
+		}
+		m.mu.Unlock()
+	}
+}
+
+// turn lets an agent have one turn.
+func (a *attempt) turn(ctx context.Context, m *member) error {
+	t := Turn{Prompt: continuePrompt, Session: m.session}
+	switch {
+	case !m.begun:
+		t.Prompt = strings.ReplaceAll(cmp.Or(m.Prompt, a.Experiment.Prompt, defaultPrompt), "AGENT", m.Name)
+	case a.Experiment.Ticks > 0 && a.ticks == a.Experiment.Ticks-1:
+		t.Prompt = finishPrompt
+	}
+	m.mu.Lock()
+	g, err := m.start(ctx, m.kind.Turn(m.Place, t), m.log, a.locked)
+	m.group = g
+	m.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	<-g.Gone
+	m.mu.Lock()
+	m.group, m.begun = nil, true
+	m.mu.Unlock()
+	if err := m.outcome(g); err != nil {
+		return err
+	}
+	_, src, err := m.kind.Session(ctx, m.Place)
+	m.session = src.Session
+	return err
+}
+
+// complete records that the generation is over.
+func (a *attempt) complete() error {
+	end := a.Now().UTC().Truncate(time.Millisecond)
+	rows := make([]Row, len(a.agents))
+	for i, m := range a.agents {
+		out, err := filepath.Rel(a.Out, m.Workspace())
+		if err != nil {
+			return err
+		}
+		rows[i] = Row{Generation: a.generation, AgentIndex: i, Agent: m.Name, Run: a.id, TemplateIn: a.templates[i], WorkspaceOut: out,
+			Start: a.start, End: end, Duration: end.Sub(a.start)}
+	}
+	if err := appendChain(a.FS, a.Runner.dir, rows, a.began); err != nil {
+		return err
+	}
+	a.event(Event{Kind: EventEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime})
+	if a.generation == a.Experiment.Generations {
+		a.setState(StateDone, "")
+	}
+	return nil
+}

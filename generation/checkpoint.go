@@ -1,0 +1,266 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+)
+
+const (
+	checkpointsDir = "checkpoints"
+	partSuffix     = ".part" // of an archive that is not in place
+)
+
+// consistency is how the parts of a checkpoint belong together.
+type consistency string
+
+const (
+	quiet  consistency = archive.Quiet   // no agent had a turn
+	frozen consistency = archive.Barrier // the agents with a turn were stopped for the moment
+)
+
+// caller is what the runner adds to the metadata of an archive.
+type caller struct {
+	Experiment     string            `json:"experiment"`
+	Generation     int               `json:"generation"`
+	ElapsedSeconds float64           `json:"elapsed_seconds"`
+	ElapsedTicks   int               `json:"elapsed_ticks"`
+	Run            string            `json:"run_id"`
+	World          string            `json:"world"`
+	AgentsPerWorld int               `json:"agents_per_world"`
+	Port           int               `json:"world_port"`
+	Tickets        map[string]string `json:"world_sessions"`
+}
+
+// checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
+// that of a world that died, with which the generation cannot go on.
+func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
+	a.last = a.Now()
+	if a.Every == 0 {
+		return nil
+	}
+	a.cutErr = a.save(ctx, c)
+	if a.cutErr != nil {
+		if _, err := a.world.Snapshot(ctx); err != nil {
+			return err
+		}
+		a.status.CheckpointFailures++
+		a.status.LastFailure = a.cutErr.Error()
+		a.event(Event{Kind: EventNoCheckpoint, Generation: a.generation, Run: a.id, Tick: a.ticks, Error: a.cutErr.Error()})
+	} else {
+		a.status.Checkpoints++
+		a.status.Ticks = a.ticks
+	}
+	a.setState(StateRunning, "")
+	return nil
+}
+
+// save records the moment in the store and writes its archive.
+func (a *attempt) save(ctx context.Context, c consistency) error {
+	elapsed := a.elapsed()
+	if c == quiet {
+		a.sweep()
+	}
+	before, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	members := map[string]segno.CommitID{}
+	for _, m := range a.agents {
+		cp, err := a.saveAgent(ctx, m)
+		if err != nil {
+			return fmt.Errorf("save agent %s: %w", m.Name, err)
+		}
+		members[m.Name] = cp.ID
+	}
+	cp, err := a.timelineOfRun().SaveWorld(ctx, timeline.WorldSave{Thread: a.thread, Title: a.id, World: a.world, Members: members,
+		Label: a.label(), Meta: map[string]string{"run": a.id, "generation": strconv.Itoa(a.generation), "ticks": strconv.Itoa(a.ticks)}})
+	if err != nil {
+		return err
+	}
+	a.thread = cp.Thread
+	after, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	cut := archive.Cut{Consistency: string(c), WorldSeq: []uint64{before.Seq, after.Seq}, ElapsedSeconds: int64(elapsed / time.Second), Generation: a.generation}
+	if before.Seq != after.Seq { // a process that left its agent's group acted meanwhile
+		cut.Consistency = archive.Crash
+	}
+	path, digest, err := a.write(ctx, cp.ID, cut, elapsed)
+	if err != nil {
+		return err
+	}
+	a.from = digest
+	if err := a.point(path, digest, a.generation, a.ticks, elapsed); err != nil {
+		return err
+	}
+	a.event(Event{Kind: EventCheckpoint, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime, Path: path, Digest: digest})
+	return a.retain()
+}
+
+func (a *attempt) label() string { return fmt.Sprintf("%s tick %d", a.id, a.ticks) }
+
+// timelineOfRun returns a timeline for the thread of the run, which has no workspace.
+func (a *attempt) timelineOfRun() *timeline.Timeline {
+	return timeline.Open(timeline.Config{Store: a.Store, Now: a.Now})
+}
+
+// saveAgent makes a checkpoint of the files and the conversation of an agent.
+func (a *attempt) saveAgent(ctx context.Context, m *member) (*segno.Checkpoint, error) {
+	t, src, err := m.kind.Session(ctx, m.Place)
+	if err != nil {
+		return nil, err
+	}
+	return m.timeline.SaveAgent(ctx, timeline.AgentSave{Label: a.label(), Transcript: t, Source: src})
+}
+
+// archiveName is the name of an archive. t counts ticks in a generation that ticks bound, else seconds.
+func (a *attempt) archiveName(elapsed time.Duration) string {
+	t := int(elapsed / time.Second)
+	if a.Experiment.Ticks > 0 {
+		t = a.ticks
+	}
+	return fmt.Sprintf("gen%03d-t%06d.ckpt", a.generation, t)
+}
+
+// write packs a checkpoint from the store.
+func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut, elapsed time.Duration) (path, digest string, err error) {
+	p := &pack.Packer{Store: a.Store, Temp: a.Temp, FS: a.FS}
+	state, cleanup, err := p.State(ctx, at, pack.Options{})
+	defer func() { err = errors.Join(err, cleanup()) }()
+	if err != nil {
+		return "", "", err
+	}
+	state.Cut = &cut
+	name, err := a.describe(&state, elapsed)
+	if err != nil {
+		return "", "", err
+	}
+	dir := filepath.Join(a.dir, checkpointsDir)
+	if err := vfs.MkdirAllSynced(a.FS, dir); err != nil {
+		return "", "", err
+	}
+	path = filepath.Join(dir, name)
+	part := path + partSuffix // an archive of this tick may exist, without the turns that are in progress now
+	o := a.Write
+	o.FS, o.OmitSession = a.FS, true
+	m, err := archive.Write(ctx, part, state, o)
+	if err != nil {
+		return "", "", describeSecret(err)
+	}
+	if err = a.FS.Rename(part, path); err == nil {
+		err = a.FS.SyncDir(dir)
+	}
+	if err != nil {
+		return "", "", errors.Join(err, os.Remove(part))
+	}
+	a.reportOmitted(m, path)
+	return path, m.Digest, nil
+}
+
+// describe completes the state of an archive, and returns its name.
+func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
+	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
+		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}}
+	for _, m := range a.agents {
+		about.Tickets[m.Name] = m.Ticket
+	}
+	if state.Caller, err = asMap(about); err != nil {
+		return "", err
+	}
+	if a.from != "" {
+		state.Parent = &archive.ParentInfo{Digest: a.from, Kind: "lineage"}
+	}
+	return a.archiveName(elapsed), nil
+}
+
+// reportOmitted tells loudly that an archive has no conversation of an agent.
+func (a *attempt) reportOmitted(m *archive.Manifest, path string) {
+	var names []string
+	for _, o := range m.Omitted {
+		if o.Why == archive.OmittedSecret {
+			names = append(names, o.Path)
+		}
+	}
+	if len(names) > 0 {
+		a.status.SessionsOmitted++
+		a.event(Event{Kind: EventOmitted, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: path, Text: strings.Join(names, ", "),
+			Error: "the scan found a secret"})
+	}
+}
+
+// describeSecret returns an error that names the files in which the scan found secrets.
+func describeSecret(err error) error {
+	var found *archive.CheckpointSecretError
+	if !errors.As(err, &found) {
+		return err
+	}
+	var files []string
+	for _, f := range found.Findings {
+		files = append(files, f.Path)
+	}
+	slices.Sort(files)
+	return segno.Errorf(segno.KindRefused, "write checkpoint", "", "the scan found a secret in %s", strings.Join(slices.Compact(files), ", ")).
+		WithHint("remove it from the file; the store has the checkpoint")
+}
+
+// point makes checkpoint.json name an archive.
+func (r *Runner) point(path, digest string, generation, ticks int, elapsed time.Duration) error {
+	rel, err := filepath.Rel(r.dir, path)
+	if err != nil {
+		return err
+	}
+	return r.writeJSON(pointerFile, Pointer{Checkpoint: filepath.ToSlash(rel), Digest: digest, Generation: generation,
+		ElapsedSeconds: int64(elapsed / time.Second), ElapsedTicks: ticks, Written: r.Now().UTC()})
+}
+
+var archiveNames = regexp.MustCompile(`^gen([0-9]{3})-t([0-9]{6,})\.ckpt$`)
+
+// archivesIn returns the archives of a run, oldest first.
+func archivesIn(runDir string) (paths []string) {
+	entries, _ := os.ReadDir(filepath.Join(runDir, checkpointsDir)) // none if there is no such directory
+	for _, e := range entries {
+		if archiveNames.MatchString(e.Name()) {
+			paths = append(paths, filepath.Join(runDir, checkpointsDir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// retain removes all archives but the newest ones and the last one of each generation. Directories of
+// failed runs keep all.
+func (a *attempt) retain() error {
+	var removable []string
+	kept := a.Keep
+	for g := a.generation; g >= 1; g-- {
+		all := archivesIn(a.runDir(g))
+		if len(all) == 0 {
+			continue
+		}
+		all = all[:len(all)-1]
+		kept--
+		keep := min(max(kept, 0), len(all))
+		removable = append(removable, all[:len(all)-keep]...)
+		kept -= keep
+	}
+	for _, path := range removable {
+		if err := a.FS.Remove(path); err != nil {
+			return segno.NewError(segno.KindIO, "remove checkpoint", path, err)
+		}
+	}
+	return nil
+}

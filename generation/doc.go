@@ -1,0 +1,28 @@
+// Package generation runs experiments: generations of agents that live in a world, each of which begins with
+// what the one before it left in its workspaces. [Runner.Run] makes checkpoints while agents live, and
+// continues whatever died from the newest checkpoint that verifies. [ReadStatus] reads how far an
+// experiment is, and [ReadLog] its history.
+//
+// # Directories
+//
+// [Config.Out] has:
+//
+//	NAME/generation_chain.csv       a row for each agent of each complete generation
+//	NAME/checkpoint.json            the newest checkpoint
+//	NAME/status.json                how far the experiment is, for people
+//	NAME/key                        makes the agents' sessions in the world
+//	NAME/lock                       is locked by the runner
+//	NAME-g001/                      a run: generation 1
+//	NAME-g001/agents/Ada/workspace  also home, and run, which is empty at each start
+//	NAME-g001/checkpoints/gen001-t000012.ckpt
+//	NAME-g001.failed-STAMP          a run that failed; it is never deleted
+//
+// A run that is resumed gets the directory of the run that failed, because agents see its path.
+//
+// # Time
+//
+// The runner lets all agents of a tick have a turn, which is one process for each, and then advances the
+// world. Between two ticks no agent runs. A checkpoint made there has one consistent moment, without
+// stopping an agent. If the world applies actions at the end of a tick, a run that was resumed takes
+// the same course as one that was not interrupted.
+package generation

@@ -1,0 +1,43 @@
+package generation
+
+import (
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Event is something that happened in an experiment.
+type Event struct {
+	Time       time.Time     `json:"time"`
+	Kind       EventKind     `json:"kind"`
+	Experiment string        `json:"experiment"`
+	Generation int           `json:"generation,omitempty"`
+	Run        string        `json:"run,omitempty"`
+	Tick       int           `json:"tick,omitempty"` // how many have passed in the generation
+	SimTime    segno.SimTime `json:"sim_time,omitempty"`
+	Agent      string        `json:"agent,omitempty"`
+	Path       string        `json:"path,omitempty"` // of a checkpoint or a directory
+	Digest     string        `json:"state_digest,omitempty"`
+	Text       string        `json:"text,omitempty"`
+	Error      string        `json:"error,omitempty"`
+	// Next is how many seconds are left to the next checkpoint, after a tick.
+	Next float64 `json:"next_checkpoint_seconds,omitempty"`
+}
+
+// EventKind is the kind of an [Event].
+type EventKind string
+
+// The kinds of event.
+const (
+	EventBegin         EventKind = "begin"              // a generation begins; Path is its template or checkpoint
+	EventTick          EventKind = "tick"               // all agents acted, and time moved
+	EventStory         EventKind = "story"              // what happened in the world, for people
+	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
+	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them
+	EventNoCheckpoint  EventKind = "checkpoint-failed"  // the generation goes on without it
+	EventFailed        EventKind = "generation-failed"  // Path is where its directory is kept
+	EventBadCheckpoint EventKind = "checkpoint-refused" // it does not verify, so an older one is tried
+	EventEnd           EventKind = "end"                // a generation is complete
+	EventStopped       EventKind = "stopped"            // by a signal
+	EventDone          EventKind = "done"               // all generations are complete
+)

@@ -1,0 +1,162 @@
+package generation
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/dalsegno/segno"
+)
+
+// Experiment is a file that describes generations of agents in one world.
+type Experiment struct {
+	Name        string `toml:"name"` // "" is the name of the file
+	Description string `toml:"description"`
+	// World is the name of a world that segno has, or a directory with a world.toml, relative to
+	// the directory of the file.
+	World       string `toml:"world"`
+	Seed        uint64 `toml:"seed"`
+	Generations int    `toml:"generations"`
+	// A generation lasts Ticks ticks of the world, or Duration.
+	Ticks    int      `toml:"ticks"`
+	Duration duration `toml:"duration"`
+	// Template is a directory whose files each workspace of the first generation begins with.
+	Template string `toml:"template"`
+	// Prompt is the first message to each agent. AGENT is replaced by the agent's name.
+	Prompt string      `toml:"prompt"`
+	Agents []AgentSpec `toml:"agents"`
+
+	path string // of the file, absolute
+}
+
+// AgentSpec is one agent of an [Experiment].
+type AgentSpec struct {
+	Name string `toml:"name"`
+	Kind string `toml:"kind"` // of [Config.Kinds]; "" is "offline"
+	// Model, if given, is the model of the agent, in the agent's own words.
+	Model  string `toml:"model"`
+	System string `toml:"system"` // the system prompt
+	Prompt string `toml:"prompt"` // instead of that of the experiment
+	// Home is a directory whose files the home of the agent begins with, such as settings.
+	Home string `toml:"home"`
+	// Env are names of variables that the agent gets from the environment of segno.
+	Env []string `toml:"env"`
+}
+
+// duration is a [time.Duration] that TOML has as text: "4h".
+type duration time.Duration
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
+}
+
+const (
+	maxAgents      = 100
+	maxGenerations = 999
+	maxTicks       = 999_999
+)
+
+// simpleName is a name that can be part of a path and of a name in an archive.
+var simpleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$`)
+
+// runName is how the directory of a run ends, beside which that of the experiment is.
+var runName = regexp.MustCompile(`-g[0-9]{3}$`)
+
+// ReadExperiment reads a file. The error has [segno.KindNotFound] or [segno.KindInvalid].
+func ReadExperiment(path string) (*Experiment, error) {
+	const op = "read experiment"
+	data, err := os.ReadFile(path)
+	if err != nil {
+		kind := segno.KindIO
+		if errors.Is(err, fs.ErrNotExist) {
+			kind = segno.KindNotFound
+		}
+		return nil, segno.NewError(kind, op, path, err).WithHint("name a TOML file, such as experiments/village.toml")
+	}
+	e := &Experiment{path: path}
+	meta, err := toml.Decode(string(data), e)
+	if err == nil && len(meta.Undecoded()) > 0 {
+		err = segno.Errorf(segno.KindInvalid, "", "", "unknown key %q", meta.Undecoded()[0])
+	}
+	if err == nil {
+		err = e.check()
+	}
+	if err != nil {
+		return nil, segno.Errorf(segno.KindInvalid, op, path, "%s", strings.TrimPrefix(err.Error(), "toml: ")).WithHint("see docs/generations.md")
+	}
+	return e, nil
+}
+
+// check fills in defaults and reports what is missing.
+func (e *Experiment) check() error {
+	if e.Name == "" {
+		e.Name = strings.TrimSuffix(filepath.Base(e.path), filepath.Ext(e.path))
+	}
+	switch {
+	case !simpleName.MatchString(e.Name):
+		return errors.New("name is not 1 to 40 letters, digits, - and _")
+	case runName.MatchString(e.Name):
+		return errors.New("name ends like that of a run")
+	case e.World == "":
+		return errors.New("world is missing")
+	case e.Generations < 1 || e.Generations > maxGenerations:
+		return errors.New("generations is not 1 to 999")
+	case (e.Ticks > 0) == (e.Duration > 0) || e.Ticks < 0 || e.Duration < 0 || e.Ticks > maxTicks:
+		return errors.New("either ticks, 1 to 999999, or duration is needed")
+	case len(e.Agents) == 0 || len(e.Agents) > maxAgents:
+		return errors.New("1 to 100 tables [[agents]] are needed")
+	}
+	seen := map[string]bool{}
+	for i := range e.Agents {
+		a := &e.Agents[i]
+		if !simpleName.MatchString(a.Name) || seen[strings.ToLower(a.Name)] {
+			return errors.New("each agent needs its own name of 1 to 40 letters, digits, - and _")
+		}
+		seen[strings.ToLower(a.Name)] = true
+		if a.Kind == "" {
+			a.Kind = KindOffline
+		}
+		if a.Home != "" {
+			if a.Home = e.resolve(a.Home); !isDir(a.Home) {
+				return fmt.Errorf("home of %s is not a directory", a.Name)
+			}
+		}
+	}
+	if e.Template != "" {
+		if e.Template = e.resolve(e.Template); !isDir(e.Template) {
+			return errors.New("template is not a directory")
+		}
+	}
+	return nil
+}
+
+// resolve returns a path of the file as an absolute one.
+func (e *Experiment) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(e.path), path)
+}
+
+// WorldDir returns the directory of the world, or "" if World is a name.
+func (e *Experiment) WorldDir() string {
+	if dir := e.resolve(e.World); strings.ContainsRune(e.World, '/') || isDir(dir) {
+		return dir
+	}
+	return ""
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,146 @@
+package generation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// ReadStatus returns the state of an experiment in a directory of runs. It finds out whether the runner lives.
+func ReadStatus(ctx context.Context, out, name string) (Status, *Pointer, error) {
+	dir := filepath.Join(out, name)
+	s := Status{Experiment: name, State: StateNone}
+	if _, err := readJSON(dir, statusFile, &s); err != nil {
+		return s, nil, err
+	}
+	switch isLocked, err := isLocked(ctx, dir); {
+	case err != nil:
+		return s, nil, err
+	case isLocked && s.State != StateDone:
+		s.State = StateRunning
+	case !isLocked && s.State == StateRunning:
+		s.State = StateKilled
+	}
+	var p Pointer
+	known, err := readJSON(dir, pointerFile, &p)
+	if err != nil || !known {
+		return s, nil, err
+	}
+	return s, &p, nil
+}
+
+// isLocked reports whether a runner has the experiment.
+func isLocked(ctx context.Context, dir string) (bool, error) {
+	f, err := os.Open(filepath.Join(dir, "lock"))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, segno.NewError(segno.KindIO, "read experiment", dir, err)
+	}
+	defer f.Close()
+	err = vfs.LockShared(ctx, f, 0)
+	if errors.Is(err, vfs.ErrLocked) {
+		return true, nil
+	}
+	return false, err
+}
+
+// Experiments returns the names of the experiments in a directory of runs.
+func Experiments(out string) (names []string, err error) {
+	found, err := filepath.Glob(filepath.Join(globQuote(out), "*", "lock"))
+	for _, path := range found {
+		names = append(names, filepath.Base(filepath.Dir(path)))
+	}
+	return names, err
+}
+
+// Log is the history of an experiment.
+type Log struct {
+	Rows        []Row             `json:"rows"`
+	Checkpoints []SavedCheckpoint `json:"checkpoints"`
+}
+
+// SavedCheckpoint is one archive of an experiment.
+type SavedCheckpoint struct {
+	Path           string    `json:"path"` // relative to the directory of the runs
+	Run            string    `json:"run"`  // the directory that has it
+	Digest         string    `json:"state_digest"`
+	Parent         string    `json:"parent,omitempty"` // the digest of the archive before it in its line
+	Created        time.Time `json:"created"`
+	Generation     int       `json:"generation"`
+	ElapsedTicks   int       `json:"elapsed_ticks"`
+	ElapsedSeconds float64   `json:"elapsed_seconds"`
+	SimTime        string    `json:"sim_time"`
+	Consistency    string    `json:"consistency"`
+	Agents         []string  `json:"agents"`
+	Omitted        int       `json:"omitted"` // conversations that a secret cost
+	Error          string    `json:"error,omitempty"`
+}
+
+// ReadLog returns the rows of the chain and all archives, oldest first. An archive that cannot be read is
+// listed with its error.
+func ReadLog(out, name string) (Log, error) {
+	l := Log{Checkpoints: []SavedCheckpoint{}}
+	var err error
+	if l.Rows, err = readChain(filepath.Join(out, name)); err != nil {
+		return l, err
+	}
+	runs, err := filepath.Glob(filepath.Join(globQuote(out), name+"-g[0-9][0-9][0-9]*"))
+	if err != nil {
+		return l, err
+	}
+	for _, run := range runs {
+		for _, path := range archivesIn(run) {
+			c := readSaved(path)
+			c.Run = filepath.Base(run)
+			c.Path = filepath.ToSlash(filepath.Join(c.Run, checkpointsDir, filepath.Base(path)))
+			l.Checkpoints = append(l.Checkpoints, c)
+		}
+	}
+	slices.SortStableFunc(l.Checkpoints, func(a, b SavedCheckpoint) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Path, b.Path))
+	})
+	return l, nil
+}
+
+// readSaved describes one archive.
+func readSaved(path string) (c SavedCheckpoint) {
+	r, err := archive.Open(path)
+	if err != nil {
+		c.Error = err.Error()
+		return c
+	}
+	defer r.Close()
+	s := savedRun{Reader: r}
+	if err := s.readCaller(); err != nil {
+		c.Error = err.Error()
+	}
+	m := r.Manifest()
+	c.Digest, c.Created, c.Agents = m.Digest, r.Metadata().Created, r.Metadata().Agents
+	c.Generation, c.ElapsedTicks, c.ElapsedSeconds = s.caller.Generation, s.caller.ElapsedTicks, s.caller.ElapsedSeconds
+	if m.Parent != nil {
+		c.Parent = m.Parent.Digest
+	}
+	if m.World != nil {
+		c.SimTime = m.World.SimTime
+	}
+	if m.Cut != nil {
+		c.Consistency = m.Cut.Consistency
+	}
+	for _, o := range m.Omitted {
+		if o.Why == archive.OmittedSecret {
+			c.Omitted++
+		}
+	}
+	return c
+}

@@ -1,0 +1,148 @@
+package generation
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
+)
+
+// The kinds of agents that are programs of others. They run without asking for permissions.
+const (
+	KindClaude = "claude" // Claude Code, one claude -p per turn
+	KindCodex  = "codex"  // Codex, one codex exec per turn
+)
+
+// Programs are the kinds of agents that are programs of others. home is the user's, whose logins the
+// agents get; getenv is the user's environment, of which they get the keys of their models.
+func Programs(home string, getenv func(string) string) map[string]Kind {
+	user := user{home: home, getenv: getenv}
+	return map[string]Kind{KindClaude: claudeKind{user}, KindCodex: codexKind{user}}
+}
+
+// user is the user that runs the experiment.
+type user struct {
+	home   string
+	getenv func(string) string
+}
+
+// prepare finds the program, and copies the login of the user into the home of the agent.
+func (u user) prepare(p Place, program, login string) error {
+	if _, err := exec.LookPath(program); err != nil {
+		return segno.NewError(segno.KindInvalid, "prepare agent", p.Name, err).WithHint("install " + program + ", or choose another kind of agent")
+	}
+	to := filepath.Join(p.Home(), login)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return segno.NewError(segno.KindIO, "prepare agent", to, err)
+	}
+	data, err := os.ReadFile(filepath.Join(u.home, login))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the agent may have a key
+	}
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "prepare agent", to, err)
+	}
+	return nil
+}
+
+// variables returns those that the user has set.
+func (u user) variables(names ...string) (env []string) {
+	for _, name := range names {
+		if value := u.getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// claudeKind is Claude Code. The runner chooses the id of its session.
+type claudeKind struct{ user }
+
+func (k claudeKind) Prepare(p Place) error {
+	return k.prepare(p, "claude", filepath.Join(".claude", ".credentials.json"))
+}
+
+func (k claudeKind) Turn(p Place, t Turn) Command {
+	args := []string{"claude", "-p", "--dangerously-skip-permissions"}
+	if t.Session == "" {
+		args = append(args, "--session-id", p.Session)
+	} else {
+		args = append(args, "--resume", string(t.Session))
+	}
+	if p.Model != "" {
+		args = append(args, "--model", p.Model)
+	}
+	if p.System != "" {
+		args = append(args, "--append-system-prompt", p.System)
+	}
+	env := k.variables("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "IS_SANDBOX")
+	return Command{Args: append(args, "--", t.Prompt),
+		Env: append(env, "CLAUDE_CONFIG_DIR="+filepath.Join(p.Home(), ".claude"), "DISABLE_AUTOUPDATER=1")}
+}
+
+func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
+	return newest(ctx, claude.New(filepath.Join(p.Home(), ".claude"), claude.Options{}), p)
+}
+
+// codexKind is Codex, which chooses the id of its session.
+type codexKind struct{ user }
+
+func (k codexKind) Prepare(p Place) error {
+	return k.prepare(p, "codex", filepath.Join(".codex", "auth.json"))
+}
+
+func (k codexKind) Turn(p Place, t Turn) Command {
+	args := []string{"codex", "exec"}
+	if t.Session != "" {
+		args = append(args, "resume", string(t.Session))
+	}
+	args = append(args, "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
+	if p.Model != "" {
+		args = append(args, "--model", p.Model)
+	}
+	prompt := t.Prompt
+	if t.Session == "" && p.System != "" {
+		prompt = strings.TrimSpace(p.System) + "\n\n" + prompt
+	}
+	return Command{Args: append(args, prompt), Env: append(k.variables("OPENAI_API_KEY", "CODEX_API_KEY"), "CODEX_HOME="+filepath.Join(p.Home(), ".codex"))}
+}
+
+func (k codexKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
+	return newest(ctx, codex.New(filepath.Join(p.Home(), ".codex"), codex.Options{}), p)
+}
+
+// sessions is what reads the sessions in the home of an agent.
+type sessions interface {
+	segno.Transcript
+	transcript.Discovery
+}
+
+// newest returns the session of an agent: of those in its home, the one that changed last.
+func newest(ctx context.Context, t sessions, p Place) (segno.Transcript, segno.Source, error) {
+	var found segno.Source
+	var changed time.Time
+	for f, err := range t.Sessions(ctx) {
+		if err != nil {
+			if segno.KindOf(err) == segno.KindCancelled {
+				return nil, segno.Source{}, err
+			}
+			continue // an agent can write anything there; the other sessions count
+		}
+		if f.Modified.After(changed) {
+			changed, found = f.Modified, segno.Source{Session: f.Session, Path: f.Path, Dir: p.Workspace()}
+		}
+	}
+	return t, found, nil
+}

@@ -1,0 +1,379 @@
+package generation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/pack"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// runFile is in the directory of a run.
+const runFile = "run.json"
+
+// runRecord is run.json.
+type runRecord struct {
+	Generation int `json:"generation"`
+	// Start is when the run began. The rows of the run in the chain have the same time.
+	Start time.Time `json:"start_utc"`
+	// Resumed is the archive that the run began with, relative to the directory of the runs, or "".
+	Resumed string `json:"resumed,omitempty"`
+}
+
+// savedRun is an archive to resume from, which is open and verified.
+type savedRun struct {
+	*archive.Reader
+	path   string
+	caller caller
+}
+
+// openSaved opens and verifies an archive.
+func (r *Runner) openSaved(ctx context.Context, path string) (*savedRun, error) {
+	reader, err := archive.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &savedRun{Reader: reader, path: path}
+	if err = reader.Verify(ctx, nil); err == nil {
+		err = r.checkSaved(s)
+	}
+	if err != nil {
+		return nil, errors.Join(err, reader.Close())
+	}
+	return s, nil
+}
+
+// readCaller reads what the runner added to the metadata.
+func (s *savedRun) readCaller() error {
+	data, err := json.Marshal(s.Metadata().Caller)
+	if err == nil {
+		err = json.Unmarshal(data, &s.caller)
+	}
+	return err
+}
+
+// checkSaved reports an archive that the experiment cannot continue.
+func (r *Runner) checkSaved(s *savedRun) error {
+	const op = "resume experiment"
+	err := s.readCaller()
+	c, m := s.caller, s.Manifest()
+	switch {
+	case err != nil, c.Generation < 1, m.World == nil:
+		return segno.Errorf(segno.KindInvalid, op, s.path, "it is not a checkpoint of an experiment")
+	case c.Experiment != r.Experiment.Name:
+		return segno.Errorf(segno.KindRefused, op, s.path, "it belongs to the experiment %q", c.Experiment)
+	case c.Generation > r.Experiment.Generations:
+		return segno.Errorf(segno.KindRefused, op, s.path, "the experiment has no generation %d", c.Generation)
+	case !r.Trust && !r.Ours(m.Digest):
+		return segno.Errorf(segno.KindRefused, op, s.path, "it was not written on this machine").
+			WithHint("use --trust-session if you know its author")
+	}
+	var names []string
+	for _, a := range r.Experiment.Agents {
+		names = append(names, a.Name)
+	}
+	for _, info := range m.Agents {
+		if !slices.Contains(names, info.Name) {
+			return segno.Errorf(segno.KindRefused, op, s.path, "the experiment has no agent %q", info.Name)
+		}
+	}
+	if len(m.Agents) != len(names) {
+		return segno.Errorf(segno.KindRefused, op, s.path, "it has %d agents and the experiment %d", len(m.Agents), len(names))
+	}
+	return nil
+}
+
+// setAside renames the runs of the generation of a checkpoint and of later ones, because the user goes back to
+// it. The checkpoint may be in one of them.
+func (r *Runner) setAside(s *savedRun) error {
+	for g := r.Experiment.Generations; g >= s.caller.Generation; g-- {
+		from := r.runDir(g)
+		to, err := r.putAway(g, "replaced")
+		if err != nil {
+			return err
+		}
+		if rel, err := filepath.Rel(from, s.path); err == nil && filepath.IsLocal(rel) && to != "" {
+			s.path = filepath.Join(to, rel)
+		}
+	}
+	return nil
+}
+
+// putAway renames the directory of a run that will not go on, and lets the pointer follow. It
+// returns the new name, or "" if there is no directory.
+func (r *Runner) putAway(g int, why string) (string, error) {
+	dir := r.runDir(g)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err := r.removeTemporary(dir); err != nil {
+		return "", err
+	}
+	stamp := r.Now().UTC().Format("20060102T150405Z")
+	to := fmt.Sprintf("%s.%s-%s", dir, why, stamp)
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		to = fmt.Sprintf("%s.%s-%s-%03d", dir, why, stamp, n)
+	}
+	err := r.FS.Rename(dir, to)
+	if err == nil {
+		err = r.FS.SyncDir(r.Out)
+	}
+	if err == nil {
+		err = r.movePointer(dir, to)
+	}
+	if err != nil {
+		return "", segno.NewError(segno.KindIO, "rename run", dir, err)
+	}
+	return to, nil
+}
+
+// removeTemporary removes the archives that a killed runner did not complete.
+func (r *Runner) removeTemporary(runDir string) error {
+	dir := globQuote(filepath.Join(runDir, checkpointsDir))
+	stray, _ := filepath.Glob(dir + "/.segno-*") // the patterns are well-formed
+	parts, _ := filepath.Glob(dir + "/*" + partSuffix)
+	for _, path := range append(stray, parts...) {
+		if err := r.FS.Remove(path); err != nil {
+			return segno.NewError(segno.KindIO, "remove temporary file", path, err)
+		}
+	}
+	return nil
+}
+
+// movePointer lets the pointer follow a directory that was renamed.
+func (r *Runner) movePointer(from, to string) error {
+	var p Pointer
+	if known, err := readJSON(r.dir, pointerFile, &p); err != nil || !known {
+		return nil // it is for people; a resume reads the archives
+	}
+	rel, err := filepath.Rel(from, filepath.Join(r.dir, filepath.FromSlash(p.Checkpoint)))
+	if err != nil || !filepath.IsLocal(rel) {
+		return nil // it points elsewhere
+	}
+	if rel, err = filepath.Rel(r.dir, filepath.Join(to, rel)); err != nil {
+		return err
+	}
+	p.Checkpoint = filepath.ToSlash(rel)
+	return r.writeJSON(pointerFile, p)
+}
+
+// next returns the generation that the experiment is in: that of the last run in place, or the one after it if
+// it is complete. Rows alone do not tell, because the user may have gone back to an earlier generation since.
+func (r *Runner) next() (int, error) {
+	rows, err := readChain(r.dir)
+	if err != nil {
+		return 0, err
+	}
+	for g := r.Experiment.Generations; g >= 1; g-- {
+		if _, err := os.Lstat(r.runDir(g)); err != nil {
+			continue
+		}
+		var record runRecord
+		known, err := readJSON(r.runDir(g), runFile, &record)
+		newest := newestRows(rows, g, len(r.Experiment.Agents))
+		if err == nil && known && newest != nil && newest[0].Start.Equal(record.Start) {
+			return g + 1, nil
+		}
+		return g, nil
+	}
+	return 1, nil
+}
+
+// prepare makes the directory of a run: from a checkpoint, or from the templates.
+func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, error) {
+	a := &attempt{Runner: r, generation: g, id: r.runID(g), dir: r.runDir(g), start: r.Now().UTC().Truncate(time.Millisecond)}
+	failed, err := r.putAway(g, "failed")
+	if err != nil {
+		return nil, err
+	}
+	if failed != "" {
+		r.event(Event{Kind: EventFailed, Generation: g, Run: a.id, Path: failed, Text: "its directory is kept"})
+	}
+	if from == nil && !r.NoAutoResume {
+		from = r.newest(ctx, g)
+	}
+	record := runRecord{Generation: g, Start: a.start}
+	if from == nil {
+		err = a.begin()
+	} else {
+		defer from.Close()
+		if record.Resumed, err = filepath.Rel(r.Out, from.path); err == nil {
+			err = a.load(ctx, from)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(record)
+	if err != nil {
+		return nil, err
+	}
+	return a, vfs.Replace(r.FS, filepath.Join(a.dir, runFile), data, 0o600)
+}
+
+// newest returns the newest checkpoint of a generation that verifies, or nil. It begins in the run that
+// failed last, and goes back only along the checkpoints that each run began with. The user may have left other
+// runs on purpose.
+func (r *Runner) newest(ctx context.Context, g int) *savedRun {
+	failed, _ := filepath.Glob(globQuote(r.runDir(g)) + ".failed-*") // the pattern is well-formed
+	slices.Sort(failed)
+	for _, run := range slices.Backward(failed) {
+		var record runRecord
+		if began, err := readJSON(run, runFile, &record); err != nil || began {
+			return r.newestFrom(ctx, g, run)
+		}
+		// Otherwise the runner was killed before the run began.
+	}
+	return nil
+}
+
+// newestFrom is newest for a run and those before it.
+func (r *Runner) newestFrom(ctx context.Context, g int, run string) *savedRun {
+	candidates, seen := archivesIn(run), map[string]bool{}
+	for !seen[run] {
+		seen[run] = true
+		for _, path := range slices.Backward(candidates) {
+			s, err := r.openSaved(ctx, path)
+			if err == nil && s.caller.Generation == g {
+				return s
+			}
+			if err == nil {
+				err = errors.Join(segno.Errorf(segno.KindCorrupt, "resume experiment", path, "it is of another generation"), s.Close())
+			}
+			r.event(Event{Kind: EventBadCheckpoint, Generation: g, Path: path, Error: err.Error()})
+		}
+		var record runRecord
+		if _, err := readJSON(run, runFile, &record); err != nil || record.Resumed == "" {
+			return nil
+		}
+		resumed := filepath.Join(r.Out, record.Resumed)
+		run = filepath.Dir(filepath.Dir(resumed))
+		candidates = archivesIn(run)
+		if i := slices.Index(candidates, resumed); i >= 0 {
+			candidates = candidates[:i+1]
+		} else { // the user named a file elsewhere
+			candidates = []string{resumed}
+		}
+	}
+	return nil
+}
+
+func globQuote(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
+// begin makes the workspaces from the templates: those of the experiment, or what the generation before left.
+func (a *attempt) begin() error {
+	rows, err := readChain(a.Runner.dir)
+	if err != nil {
+		return err
+	}
+	before := newestRows(rows, a.generation-1, len(a.Experiment.Agents))
+	if a.generation > 1 && before == nil {
+		return segno.Errorf(segno.KindCorrupt, "begin generation", a.id, "the generation before it is not in %s", chainFile)
+	}
+	if last := archivesIn(a.runDir(a.generation - 1)); before != nil && len(last) > 0 {
+		a.from = readSaved(last[len(last)-1]).Digest // "" if it cannot be read
+	}
+	for i, spec := range a.Experiment.Agents {
+		template := a.Experiment.Template
+		if before != nil {
+			template = filepath.Join(a.Out, before[i].WorkspaceOut)
+		}
+		if err := a.copyTemplate(spec.Name, template); err != nil {
+			return segno.NewError(segno.KindIO, "copy template", template, err)
+		}
+	}
+	return nil
+}
+
+func (a *attempt) copyTemplate(name, template string) error {
+	if err := vfs.MkdirAllSynced(a.FS, a.agentDir(name)); err != nil {
+		return err
+	}
+	to := filepath.Join(a.agentDir(name), "workspace")
+	a.templates = append(a.templates, template)
+	if template == "" {
+		return os.Mkdir(to, 0o755)
+	}
+	if rel, err := filepath.Rel(a.Out, template); err == nil && filepath.IsLocal(rel) {
+		a.templates[len(a.templates)-1] = filepath.ToSlash(rel)
+	}
+	return copyTree(template, to)
+}
+
+// load makes the run what it was at a checkpoint.
+func (a *attempt) load(ctx context.Context, from *savedRun) error {
+	c := from.caller
+	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
+	a.tickets, a.port = c.Tickets, c.Port
+	homes := a.dir + ".homes" // an unpacked directory has no homes, because others are beside the files
+	if err := os.RemoveAll(homes); err != nil {
+		return err
+	}
+	done, err := pack.Unpack(ctx, from.Reader, pack.Into{Dir: a.dir, TrustSession: true, FS: a.FS, HomeOf: func(name, agent string) string {
+		return pack.DefaultHome(agent, func(variable string) string {
+			if variable == "HOME" {
+				return filepath.Join(homes, name)
+			}
+			return ""
+		})
+	}})
+	if err == nil {
+		err = a.moveHomes(homes)
+	}
+	if err != nil {
+		return err
+	}
+	rel, err := filepath.Rel(a.Out, from.path)
+	if err != nil {
+		return err
+	}
+	for range a.Experiment.Agents {
+		a.templates = append(a.templates, "checkpoint:"+filepath.ToSlash(rel))
+	}
+	a.document, err = os.ReadFile(done.World)
+	if err == nil { // an agent must not find it
+		err = a.FS.Remove(done.World)
+	}
+	return err
+}
+
+// moveHomes moves the homes with the conversations to their agents.
+func (a *attempt) moveHomes(homes string) error {
+	entries, err := os.ReadDir(homes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		if err == nil {
+			err = a.FS.Rename(filepath.Join(homes, e.Name()), filepath.Join(a.agentDir(e.Name()), "home"))
+		}
+	}
+	if err == nil {
+		err = a.FS.Remove(homes)
+	}
+	return err
+}
+
+// asMap returns v as the metadata of an archive.
+func asMap(v any) (m map[string]any, err error) {
+	data, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	return m, err
+}

@@ -1,0 +1,248 @@
+package generation
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
+)
+
+// World is the process of a world.
+type World interface {
+	segno.World
+	URL() string // of its API, for agents
+	Port() int   // of URL
+	PID() int
+	Close() error
+}
+
+// WorldStart is how a world begins.
+type WorldStart struct {
+	Document []byte    // that it begins with; nil is time 0
+	Port     int       // of the API if it is free; 0 is any
+	Log      io.Writer // of its output
+	Hold     *os.File  // stays open until the world has ended, even if this process is killed
+}
+
+// Config has the parts of a [Runner]. Every and the fields below it may be zero.
+type Config struct {
+	Experiment *Experiment
+	Out        string // the directory of the runs
+	// Start starts the world of the experiment.
+	Start func(ctx context.Context, s WorldStart) (World, error)
+	// Story, if not nil, returns the story of the world of one run for people.
+	Story func() world.Story
+	Kinds map[string]Kind
+	Store segno.Store
+	// Open returns the timeline of an agent's workspace.
+	Open func(ctx context.Context, dir string) (*timeline.Timeline, error)
+	Temp string // for temporary files, where agents do not look
+	// Write are the options of all archives.
+	Write archive.WriteOptions
+	// Ours reports whether an archive with a digest was written here. Trust accepts others, too.
+	Ours  func(digest string) bool
+	Trust bool
+
+	Every        time.Duration // between two checkpoints; 0 makes none
+	Keep         int           // newest checkpoints; the last one of each generation is kept, too
+	Retries      int           // of all generations together
+	NoAutoResume bool          // begins a generation that failed from its template
+	ResumeFrom   string        // an archive, or ""
+
+	// Grace is how long agents may finish their turns after the end of the context; 0 is 10 seconds. After
+	// that they are frozen, and the checkpoint is of a moment within their turns.
+	Grace  time.Duration
+	Report func(Event) // is called by one goroutine at a time
+	FS     vfs.FS
+	Now    func() time.Time
+}
+
+// Runner runs one experiment.
+type Runner struct {
+	Config
+	dir     string   // of the experiment: chain, pointer, status, lock
+	locked  *os.File // the lock, which agents and the world hold, too
+	key     []byte   // from which the agents' sessions in the world are derived
+	status  Status
+	retries int       // that are left
+	began   time.Time // when the first try of the present generation began
+}
+
+// New returns a runner.
+func New(c Config) *Runner {
+	if c.FS == nil {
+		c.FS = vfs.OS
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Grace == 0 {
+		c.Grace = 10 * time.Second
+	}
+	if c.Report == nil {
+		c.Report = func(Event) {}
+	}
+	return &Runner{Config: c, dir: filepath.Join(c.Out, c.Experiment.Name), retries: c.Retries}
+}
+
+// ErrStopped is the error of a run that a signal ended. Another Run continues it.
+var ErrStopped = errors.New("stopped; run the same command again to continue")
+
+// Run runs the generations that are not complete yet, until ctx ends. Each that fails is retried from the
+// newest checkpoint that verifies. At the end of ctx, the runner makes a checkpoint and returns [ErrStopped].
+// If
+// checkpoints failed, the experiment goes on, and the error of Run counts them in the end.
+func (r *Runner) Run(ctx context.Context) error {
+	if err := vfs.MkdirAllSynced(r.FS, r.dir); err != nil {
+		return segno.NewError(segno.KindIO, "run experiment", r.dir, err)
+	}
+	unlock, err := r.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := r.readKey(); err != nil {
+		return err
+	}
+	if err := r.runAll(ctx); err != nil {
+		return err
+	}
+	r.event(Event{Kind: EventDone})
+	failures, omitted := r.status.CheckpointFailures, r.status.SessionsOmitted
+	if failures == 0 && omitted == 0 {
+		return nil
+	}
+	return segno.Errorf(segno.KindIO, "run experiment", r.Experiment.Name,
+		"all generations are complete, but %d checkpoints failed, and %d lack a conversation because of a secret", failures, omitted).
+		WithHint("see 'segno generations status'")
+}
+
+func (r *Runner) runAll(ctx context.Context) error {
+	first, err := r.next()
+	if err != nil {
+		return err
+	}
+	var from *savedRun
+	if r.ResumeFrom != "" {
+		if from, err = r.openSaved(ctx, r.ResumeFrom); err != nil {
+			return err
+		}
+		first = from.caller.Generation
+		if err := r.setAside(from); err != nil {
+			return errors.Join(err, from.Close())
+		}
+	}
+	for g := first; g <= r.Experiment.Generations; g++ {
+		if err := r.generation(ctx, g, from); err != nil {
+			return err
+		}
+		from = nil
+	}
+	return nil
+}
+
+// generation runs one generation to its end. from is the checkpoint to begin with, or nil.
+func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
+	r.began = r.Now().UTC().Truncate(time.Millisecond) // as the chain has it
+	for {
+		if ctx.Err() != nil {
+			return r.stopped(g, nil)
+		}
+		a, err := r.prepare(ctx, g, from)
+		if err == nil {
+			err = a.run(ctx)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return r.stopped(g, a.cutError())
+		}
+		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
+		if r.retries <= 0 || !mayRetry(err) {
+			r.setState(StateFailed, err.Error())
+			return segno.NewError(segno.KindOf(err), "run generation", fmt.Sprintf("%d of %s", g, r.Experiment.Name), err).
+				WithHint("run the same command again to continue from the newest checkpoint")
+		}
+		r.retries--
+		r.status.Retries++
+		from = nil
+	}
+}
+
+// stopped is the error of a run that a signal ended. cut is why there is no checkpoint, or nil.
+func (r *Runner) stopped(g int, cut error) error {
+	r.setState(StateStopped, "")
+	r.event(Event{Kind: EventStopped, Generation: g, Run: r.runID(g)})
+	return segno.NewError(segno.KindCancelled, "run experiment", r.Experiment.Name, errors.Join(ErrStopped, cut))
+}
+
+// mayRetry reports whether a failure may have passed at the next try.
+func mayRetry(err error) bool {
+	switch segno.KindOf(err) {
+	case segno.KindInvalid, segno.KindRefused, segno.KindConflict:
+		return false
+	}
+	return true
+}
+
+// runID names the run of a generation. A run that is repeated has the same name, because agents see it in
+// the path of their workspace.
+func (r *Runner) runID(g int) string { return fmt.Sprintf("%s-g%03d", r.Experiment.Name, g) }
+
+func (r *Runner) runDir(g int) string { return filepath.Join(r.Out, r.runID(g)) }
+
+// event reports an event.
+func (r *Runner) event(e Event) {
+	e.Time, e.Experiment = r.Now().UTC(), r.Experiment.Name
+	r.Report(e)
+}
+
+// lockWait is how long the agents and the world of a runner that was killed may need to end.
+const lockWait = 2 * time.Second
+
+// lock makes this process the only runner of the experiment. The processes that it starts hold the lock, too, so
+// that no agent of a killed runner acts in the world of the next one.
+func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
+	name := filepath.Join(r.dir, "lock")
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600) // it has no content
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "lock experiment", name, err)
+	}
+	r.locked = f
+	if err := vfs.Lock(ctx, f, lockWait); err != nil {
+		err = errors.Join(err, f.Close())
+		if errors.Is(err, vfs.ErrLocked) {
+			return nil, segno.Errorf(segno.KindBusy, "run experiment", r.Experiment.Name, "another runner has it").
+				WithHint("wait for it, or use another directory with --out")
+		}
+		return nil, segno.NewError(segno.KindIO, "lock experiment", name, err)
+	}
+	return func() { _ = errors.Join(vfs.Unlock(f), f.Close()) }, nil // all processes were killed, and nothing was written
+}
+
+const keyFile = "key"
+
+// readKey reads the key of the experiment, and makes it first if there is none.
+func (r *Runner) readKey() (err error) {
+	name := filepath.Join(r.dir, keyFile)
+	r.key, err = os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		r.key = []byte(rand.Text())
+		err = vfs.Replace(r.FS, name, r.key, 0o600)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "read key", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package generation
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+const (
+	statusFile  = "status.json"
+	pointerFile = "checkpoint.json"
+)
+
+// Status is the state of an experiment. The runner writes it whenever it changes.
+type Status struct {
+	Experiment         string        `json:"experiment"`
+	State              State         `json:"state"`
+	Error              string        `json:"error,omitempty"` // why it failed
+	Generation         int           `json:"generation,omitempty"`
+	Generations        int           `json:"generations"`
+	Run                string        `json:"run_id,omitempty"`
+	Ticks              int           `json:"ticks,omitempty"` // of the generation, until the newest checkpoint
+	SimTime            segno.SimTime `json:"sim_time"`
+	Agents             []string      `json:"agents"`
+	Checkpoints        int           `json:"checkpoints"`         // since the runner started
+	CheckpointFailures int           `json:"checkpoint_failures"` // since the runner started
+	LastFailure        string        `json:"last_failure,omitempty"`
+	SessionsOmitted    int           `json:"sessions_omitted"` // archives that a secret cost conversations
+	Retries            int           `json:"retries"`          // of failed generations, since the runner started
+	Updated            time.Time     `json:"updated"`
+}
+
+// State is the progress of an experiment.
+type State string
+
+// The states. An experiment that is running without a runner was killed.
+const (
+	StateNone    State = "not started"
+	StateRunning State = "running"
+	StateStopped State = "stopped"
+	StateFailed  State = "failed"
+	StateDone    State = "done"
+	StateKilled  State = "killed"
+)
+
+// Pointer is checkpoint.json: the newest checkpoint of an experiment.
+type Pointer struct {
+	Checkpoint     string    `json:"checkpoint"` // relative to the directory of the pointer
+	Digest         string    `json:"state_digest"`
+	Generation     int       `json:"generation"`
+	ElapsedSeconds int64     `json:"elapsed_seconds"`
+	ElapsedTicks   int       `json:"elapsed_ticks,omitempty"`
+	Written        time.Time `json:"written_at"`
+}
+
+// setState records the progress. An error is no reason to end the experiment: the status is
+// for people, and no resume depends on it.
+func (r *Runner) setState(s State, failure string) {
+	r.status.State, r.status.Error = s, failure
+	r.status.Experiment, r.status.Generations, r.status.Updated = r.Experiment.Name, r.Experiment.Generations, r.Now().UTC()
+	r.status.Agents = nil
+	for _, a := range r.Experiment.Agents {
+		r.status.Agents = append(r.status.Agents, a.Name)
+	}
+	_ = r.writeJSON(statusFile, r.status)
+}
+
+// writeJSON replaces a file of the experiment.
+func (r *Runner) writeJSON(name string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.Replace(r.FS, filepath.Join(r.dir, name), append(data, '\n'), 0o644)
+}
+
+// readJSON reads a file of an experiment, and reports whether it exists.
+func readJSON(dir, name string, v any) (bool, error) {
+	data, err := os.ReadFile(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, v)
+	}
+	if err != nil {
+		return false, segno.NewError(segno.KindCorrupt, "read experiment", filepath.Join(dir, name), err)
+	}
+	return true, nil
+}

@@ -1,0 +1,269 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/worlds"
+	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world/httpworld"
+)
+
+func (a *app) generations() *cobra.Command {
+	c := &cobra.Command{
+		Use: "generations", Short: "run generations of agents in a world, with checkpoints", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn())
+	return c
+}
+
+// generationsFlags are the flags of generations run.
+type generationsFlags struct {
+	out, resumeFrom string
+	keep, retries   int
+	noAutoResume    bool
+	trust           bool
+}
+
+func outFlag(c *cobra.Command, out *string) {
+	c.Flags().StringVar(out, "out", "runs", "the `DIR` of the runs")
+}
+
+func (a *app) generationsRun() *cobra.Command {
+	var f generationsFlags
+	c := &cobra.Command{
+		Use: "run FILE", Short: "run an experiment, or continue it", Args: cobra.ExactArgs(1),
+		Long: `Runs the generations of an experiment: agents live in a world, and each generation begins with the
+files that the one before it left. Checkpoints are made every CHECKPOINT_EVERY seconds (default 900; 0
+makes none), at the end of a generation, and after Ctrl-C or SIGTERM.
+
+A generation that fails is retried from its newest checkpoint that verifies. The same command continues an
+experiment that was stopped or killed. If checkpoints failed, the command ends with an error
+after the last generation. docs/generations.md describes the file and the directories.`,
+		Example: "  segno generations run experiments/village.toml\n" +
+			"  CHECKPOINT_EVERY=60 segno generations run experiments/village.toml\n" +
+			"  segno generations run experiments/village.toml --resume-from runs/village-g003/checkpoints/gen003-t005400.ckpt",
+		RunE: func(c *cobra.Command, args []string) error { return a.runGenerations(c.Context(), args[0], f) },
+	}
+	outFlag(c, &f.out)
+	c.Flags().StringVar(&f.resumeFrom, "resume-from", "", "begin with the checkpoint in `FILE`; later runs are set aside")
+	c.Flags().IntVar(&f.keep, "keep", 8, "keep the newest `N` checkpoints, and the last one of each generation")
+	c.Flags().IntVar(&f.retries, "retries", 3, "retry failed generations `N` times in all")
+	c.Flags().BoolVar(&f.noAutoResume, "no-auto-resume", false, "begin a generation that failed from its template")
+	c.Flags().BoolVar(&f.trust, "trust-session", false, "resume from a checkpoint of another machine")
+	return c
+}
+
+// checkpointEvery reads CHECKPOINT_EVERY, in seconds.
+func (a *app) checkpointEvery() (time.Duration, error) {
+	text := cmp.Or(a.Getenv("CHECKPOINT_EVERY"), "900")
+	seconds, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
+		return 0, usage(fmt.Errorf("CHECKPOINT_EVERY %q is not a number of seconds", text))
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
+func (a *app) runGenerations(ctx context.Context, file string, f generationsFlags) error {
+	wd, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	if f.keep < 1 || f.retries < 0 {
+		return usage(fmt.Errorf("--keep needs at least 1, and --retries no negative number"))
+	}
+	every, err := a.checkpointEvery()
+	if err != nil {
+		return err
+	}
+	e, err := generation.ReadExperiment(absolute(wd, file))
+	if err != nil {
+		return err
+	}
+	store, err := a.openOrMakeStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	c := generation.Config{Experiment: e, Store: store.Store, Every: every, Keep: f.keep, Retries: f.retries, NoAutoResume: f.noAutoResume, Trust: f.trust}
+	if f.resumeFrom != "" {
+		c.ResumeFrom = absolute(wd, f.resumeFrom)
+	}
+	if c.Out, err = realPath(absolute(wd, f.out)); err != nil {
+		return err
+	}
+	if err := a.completeGenerations(ctx, &c, store); err != nil {
+		return err
+	}
+	p := &eventWriter{app: a}
+	c.Report = p.write
+	err = generation.New(c).Run(ctx)
+	return cmp.Or(err, wrapWriteError(p.err))
+}
+
+// realPath resolves the symlinks of a directory that may not exist.
+func realPath(dir string) (string, error) {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real, nil
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", segno.NewError(segno.KindNotFound, "find directory", filepath.Dir(dir), err).WithHint("make it, or give another one with --out")
+	}
+	return filepath.Join(parent, filepath.Base(dir)), nil
+}
+
+// completeGenerations sets what a runner needs of this installation.
+func (a *app) completeGenerations(ctx context.Context, c *generation.Config, store *local.Store) (err error) {
+	place := store.Place()
+	records := place.Archives()
+	if c.Write, err = a.writeOptions(ctx, records, packFlags{compress: "zstd"}); err != nil {
+		return err
+	}
+	c.Temp, c.FS, c.Now = records.Dir(), place.FS, place.Now
+	c.Ours = func(digest string) bool {
+		is, err := a.wroteHere(digest)
+		return err == nil && is
+	}
+	c.Open = func(ctx context.Context, dir string) (*timeline.Timeline, error) {
+		rec, err := store.Register(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return store.Timeline(rec, nil)
+	}
+	exe, err := a.Executable()
+	if err != nil {
+		return segno.NewError(segno.KindIO, "find executable", "", err)
+	}
+	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
+	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
+	return setWorld(c, exe)
+}
+
+// setWorld sets how the world of an experiment is started.
+func setWorld(c *generation.Config, exe string) error {
+	e := c.Experiment
+	env := []string{"WORLD_SEED=" + strconv.FormatUint(e.Seed, 10)}
+	if dir := e.WorldDir(); dir != "" {
+		c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+			return httpworld.Start(ctx, dir, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+		}
+		return nil
+	}
+	b, err := worlds.Find(e.World)
+	if err != nil {
+		return err
+	}
+	config := httpworld.Config{Name: b.Name}
+	config.Runtime.Mode, config.Runtime.Tick = "stepped", b.New(e.Seed).Info().Tick.Seconds()
+	config.Run.Command = []string{exe, "world", "serve", b.Name}
+	c.Story = b.Story
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		return httpworld.StartConfig(ctx, "/", config, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+	}
+	return nil
+}
+
+// worldServe is the process of a world of this program.
+func (a *app) worldServe() *cobra.Command {
+	return &cobra.Command{
+		Use: "serve WORLD", Short: "serve a world to agents, as the command of a world.toml", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			b, err := worlds.Find(args[0])
+			if err != nil {
+				return err
+			}
+			seed, err := strconv.ParseUint(cmp.Or(a.Getenv("WORLD_SEED"), "1"), 10, 64)
+			if err != nil {
+				return usage(fmt.Errorf("WORLD_SEED is not a number"))
+			}
+			return httpworld.Serve(c.Context(), b.New(seed), a.Getenv)
+		},
+	}
+}
+
+// generationsTurn is the process of one turn of an agent without a model.
+func (a *app) generationsTurn() *cobra.Command {
+	return &cobra.Command{
+		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			b, err := worlds.Find(args[0])
+			if err != nil {
+				return err
+			}
+			wd, err := a.workDir()
+			if err != nil {
+				return err
+			}
+			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv)
+		},
+	}
+}
+
+// eventWriter prints the events of an experiment, as lines of text or of JSON.
+type eventWriter struct {
+	*app
+	err error // the first error of a write
+}
+
+func (w *eventWriter) write(e generation.Event) {
+	switch {
+	case w.err != nil:
+	case w.json:
+		w.err = encoder(w.Stdout).Encode(e)
+	default:
+		p := w.printer(w.Stdout)
+		if text := p.generationEvent(e); text != "" {
+			p.linef("%s", text)
+		}
+		w.err = p.err
+	}
+}
+
+// generationEvent describes an event in one line.
+func (p *printer) generationEvent(e generation.Event) string {
+	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
+	switch e.Kind {
+	case generation.EventBegin:
+		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
+	case generation.EventTick:
+		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
+		if e.Next > 0 {
+			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
+		}
+		return p.dim(text)
+	case generation.EventStory:
+		return "  " + clean(e.Text)
+	case generation.EventCheckpoint:
+		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
+	case generation.EventEnd:
+		return at + ": complete"
+	case generation.EventStopped:
+		return fmt.Sprintf("generation %d: stopped", e.Generation)
+	case generation.EventDone:
+		return "all generations are complete"
+	case generation.EventOmitted:
+		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
+	case generation.EventNoCheckpoint:
+		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
+	case generation.EventBadCheckpoint:
+		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
+	case generation.EventFailed:
+		if e.Path != "" {
+			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))
+		}
+		return p.warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, clean(e.Error)))
+	}
+	return clean(e.Text)
+}

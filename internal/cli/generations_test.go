@@ -1,0 +1,302 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/generation"
+)
+
+// experiment is an installation with one experiment.
+type experiment struct {
+	t    *testing.T
+	dir  string
+	env  []string
+	file string
+}
+
+const villageTOML = `
+world = "company"
+seed = 7
+generations = 3
+ticks = 8
+[[agents]]
+name = "Ada"
+[[agents]]
+name = "Bo"
+[[agents]]
+name = "Cy"
+`
+
+// newExperiment makes an installation. All have the same key, so that the agents' sessions in the world are
+// the same, too.
+func newExperiment(t *testing.T, text, every string) *experiment {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml")}
+	x.env = []string{"HOME=" + filepath.Join(dir, "user"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
+		"XDG_DATA_HOME=" + filepath.Join(dir, "data"), "CHECKPOINT_EVERY=" + every}
+	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": "the key of both"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return x
+}
+
+// command returns a command of segno in the installation.
+func (x *experiment) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(x.t.Context(), "segno", args...)
+	cmd.Dir, cmd.Env = x.dir, x.env
+	return cmd
+}
+
+// run runs the experiment to its end and returns what it printed.
+func (x *experiment) run(args ...string) (out string, err error) {
+	data, err := x.command(append([]string{"generations", "run", x.file}, args...)...).CombinedOutput()
+	return string(data), err
+}
+
+func (x *experiment) mustRun(args ...string) string {
+	x.t.Helper()
+	out, err := x.run(args...)
+	if err != nil {
+		x.t.Fatalf("%v\n%s", err, out)
+	}
+	return out
+}
+
+// outcome is everything that an experiment leaves, for each generation: the digests of the world and of
+// the files in the last archive, and the files themselves.
+func (x *experiment) outcome() map[string]string {
+	x.t.Helper()
+	all := map[string]string{}
+	for g := 1; g <= 3; g++ {
+		run := filepath.Join(x.dir, "runs", fmt.Sprintf("village-g%03d", g))
+		r, err := archive.Open(filepath.Join(run, "checkpoints", fmt.Sprintf("gen%03d-t%06d.ckpt", g, 8)))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		for _, e := range r.Manifest().Entries {
+			all[fmt.Sprintf("%d %s", g, e.Path)] = e.SHA256
+		}
+		r.Close()
+		err = filepath.WalkDir(filepath.Join(run, "agents"), func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() || d.Name() == "agent.log" {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			all[strings.TrimPrefix(path, x.dir)] = string(data)
+			return err
+		})
+		if err != nil {
+			x.t.Fatal(err)
+		}
+	}
+	return all
+}
+
+// checkRows checks that each row of the chain is true.
+func (x *experiment) checkRows(began, ended time.Time) {
+	x.t.Helper()
+	data, err := os.ReadFile(filepath.Join(x.dir, "runs", "village", "generation_chain.csv"))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(data)).ReadAll()
+	if err != nil || len(rows) != 10 {
+		x.t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i, r := range rows[1:] {
+		g, run := i/3+1, fmt.Sprintf("village-g%03d", i/3+1)
+		agent := []string{"Ada", "Bo", "Cy"}[i%3]
+		out := run + "/agents/" + agent + "/workspace"
+		if want := []string{strconv.Itoa(g), strconv.Itoa(i % 3), agent, run, "", r[5], out}; !slices.Equal(r[:7], want) {
+			x.t.Errorf("row %q, want %q", r, want)
+		}
+		start, errStart := time.Parse(time.RFC3339, r[7])
+		end, errEnd := time.Parse(time.RFC3339, r[8])
+		seconds, errSeconds := strconv.ParseFloat(r[9], 64)
+		if err := cmp.Or(errStart, errEnd, errSeconds); err != nil {
+			x.t.Error(err)
+		}
+		if d := end.Sub(start).Seconds() - seconds; start.Before(began.Add(-time.Second)) || end.After(ended) || start.After(end) || d > 0.002 || d < -0.002 {
+			x.t.Errorf("row %q is not true between %s and %s", r, began, ended)
+		}
+		x.checkTemplate(g, agent, r[5])
+	}
+}
+
+// checkTemplate checks the origin of a workspace.
+func (x *experiment) checkTemplate(g int, agent, template string) {
+	x.t.Helper()
+	if path, ok := strings.CutPrefix(template, "checkpoint:"); ok {
+		r, err := archive.Open(filepath.Join(x.dir, "runs", path))
+		if err != nil {
+			x.t.Errorf("generation %d began with %s: %v", g, template, err)
+			return
+		}
+		if cut := r.Manifest().Cut; cut.Generation != g || cut.Consistency != archive.Quiet {
+			x.t.Errorf("generation %d began with %s of %+v", g, template, cut)
+		}
+		r.Close()
+		return
+	}
+	want := ""
+	if g > 1 {
+		want = fmt.Sprintf("village-g%03d/agents/%s/workspace", g-1, agent)
+	}
+	if template != want {
+		x.t.Errorf("generation %d of %s began with %q, want %q", g, agent, template, want)
+	}
+}
+
+// TestGenerationsSurviveKills kills the runner, the world and agents at random moments. The
+// experiment ends as one that was not interrupted. Without /proc, only the runner is killed.
+func TestGenerationsSurviveKills(t *testing.T) {
+	straight := newExperiment(t, villageTOML, "0.1")
+	began := time.Now()
+	straight.mustRun()
+	straight.checkRows(began, time.Now())
+	want := straight.outcome()
+	seeds := 2
+	if os.Getenv("SEGNO_SOAK") != "" {
+		seeds = 200
+	}
+	for seed := range seeds {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			x := newExperiment(t, villageTOML, []string{"0.05", "0.2"}[seed%2])
+			began := time.Now()
+			x.runKilled(rand.New(rand.NewPCG(uint64(seed), 0)))
+			x.checkRows(began, time.Now())
+			if diff := gocmp.Diff(want, x.outcome()); diff != "" {
+				t.Error(diff)
+			}
+			x.checkFailedRuns()
+		})
+	}
+}
+
+// runKilled runs the experiment and kills a process of it several times.
+func (x *experiment) runKilled(r *rand.Rand) {
+	x.t.Helper()
+	kills := 3 + r.IntN(5)
+	for {
+		cmd := x.command("generations", "run", x.file, "--json", "--retries", "50")
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Start(); err != nil {
+			x.t.Fatal(err)
+		}
+		var log bytes.Buffer
+		lines := bufio.NewReader(io.TeeReader(stdout, &log))
+		killed := false
+		for !killed && kills > 0 && skipLines(lines, r.IntN(10)) {
+			kills--
+			<-time.After(time.Duration(r.IntN(30)) * time.Millisecond) // a random moment within a tick
+			killed = x.kill(r, cmd.Process.Pid)
+		}
+		_, _ = io.Copy(io.Discard, lines) // until the runner ends
+		err = cmd.Wait()
+		if err == nil && !killed {
+			return
+		}
+		if !killed {
+			x.t.Fatalf("%v\n%s%s", err, log.String(), stderr.String())
+		}
+	}
+}
+
+// skipLines reads lines, and reports whether there were as many.
+func skipLines(r *bufio.Reader, n int) bool {
+	for range n {
+		if _, err := r.ReadString('\n'); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// kill kills the runner, its world or one of its agents, and reports whether it was the runner.
+func (x *experiment) kill(r *rand.Rand, runner int) bool {
+	others := descendants(runner)
+	if len(others) > 0 && r.IntN(2) == 0 {
+		_ = syscall.Kill(others[r.IntN(len(others))], syscall.SIGKILL) // it may be gone
+		return false
+	}
+	return syscall.Kill(runner, syscall.SIGKILL) == nil
+}
+
+// descendants returns the processes below a process that are worlds or agents, without the shells that
+// watch whether the runner lives.
+func descendants(pid int) (all []int) {
+	children := map[int][]int{}
+	names, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range names {
+		data, _ := os.ReadFile(name) // "" if the process ended
+		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+		if child, err := strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil && len(fields) > 1 {
+			parent, _ := strconv.Atoi(fields[1])
+			children[parent] = append(children[parent], child)
+		}
+	}
+	for waiting := []int{pid}; len(waiting) > 0; waiting = waiting[1:] {
+		waiting = append(waiting, children[waiting[0]]...)
+		all = append(all, children[waiting[0]]...)
+	}
+	return slices.DeleteFunc(all, func(pid int) bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		return err != nil || bytes.HasPrefix(line, []byte("sh\x00-c\x00exec"))
+	})
+}
+
+// checkFailedRuns checks that each archive of a failed run is sound, and that the pointer leads to an archive.
+func (x *experiment) checkFailedRuns() {
+	x.t.Helper()
+	found, _ := filepath.Glob(filepath.Join(x.dir, "runs", "*.failed-*", "checkpoints", "*"))
+	for _, path := range found {
+		r, err := archive.Open(path)
+		if err != nil {
+			x.t.Errorf("%s: %v", path, err)
+			continue
+		}
+		r.Close()
+	}
+	data, err := os.ReadFile(filepath.Join(x.dir, "runs", "village", "checkpoint.json"))
+	var p generation.Pointer
+	if err := cmp.Or(err, json.Unmarshal(data, &p)); err != nil {
+		x.t.Fatal(err)
+	}
+	r, err := archive.Open(filepath.Join(x.dir, "runs", "village", p.Checkpoint))
+	if err != nil || r.Manifest().Digest != p.Digest {
+		x.t.Errorf("%s is not the archive %s: %v", p.Checkpoint, p.Digest, err)
+	}
+}

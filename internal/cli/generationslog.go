@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/generation"
+)
+
+func (a *app) generationsStatus() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "status [NAME]", Short: "how far experiments are, and what failed", Args: cobra.MaximumNArgs(1),
+		Example: "  segno generations status\n  segno generations status village --json",
+		RunE:    func(c *cobra.Command, args []string) error { return a.runGenerationsStatus(c.Context(), out, args) },
+	}
+	outFlag(c, &out)
+	return c
+}
+
+// generationsItem is one element of generations status --json.
+type generationsItem struct {
+	generation.Status
+	Newest *generation.Pointer `json:"checkpoint,omitempty"`
+}
+
+// experimentsIn returns the directory of runs and the names of the experiments that arguments name there.
+func (a *app) experimentsIn(out string, args []string) (dir string, names []string, err error) {
+	wd, err := a.workDir()
+	if err != nil {
+		return "", nil, err
+	}
+	dir = absolute(wd, out)
+	if names, err = generation.Experiments(dir); err != nil {
+		return "", nil, err
+	}
+	if len(args) > 0 && !slices.Contains(names, args[0]) {
+		return "", nil, segno.Errorf(segno.KindNotFound, "find experiment", args[0], "the directory of the runs has none of this name").
+			WithHint("run 'segno generations status', or give the directory with --out")
+	}
+	if len(args) > 0 {
+		names = args[:1]
+	}
+	return dir, names, nil
+}
+
+func (a *app) runGenerationsStatus(ctx context.Context, out string, args []string) error {
+	dir, names, err := a.experimentsIn(out, args)
+	if err != nil {
+		return err
+	}
+	items := []generationsItem{}
+	for _, name := range names {
+		s, newest, err := generation.ReadStatus(ctx, dir, name)
+		if err != nil {
+			return err
+		}
+		items = append(items, generationsItem{s, newest})
+	}
+	return a.print(items, func(p *printer) {
+		if len(items) == 0 {
+			p.linef("no experiments in %s", quotePath(dir))
+		}
+		for _, s := range items {
+			p.writeExperiment(s)
+		}
+	})
+}
+
+func (p *printer) writeExperiment(s generationsItem) {
+	p.linef("%s  %s  generation %d of %d, %s in the world", pad(s.Experiment, 10), s.State, s.Generation, s.Generations, time.Duration(s.SimTime))
+	p.linef("  agents      %s", strings.Join(s.Agents, ", "))
+	if n := s.Newest; n != nil {
+		p.linef("  checkpoint  %s  %s", path.Base(n.Checkpoint), n.Written.Local().Format(time.DateTime))
+	}
+	if s.Retries > 0 {
+		p.linef("  %s", p.warn(fmt.Sprintf("%s of generations that failed", plural(s.Retries, "retry"))))
+	}
+	if s.SessionsOmitted > 0 {
+		p.linef("  %s", p.warn(fmt.Sprintf("a secret cost %s a conversation", plural(s.SessionsOmitted, "checkpoint"))))
+	}
+	if s.CheckpointFailures > 0 {
+		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), clean(s.LastFailure))))
+	}
+	if s.Error != "" {
+		p.linef("  %s", p.warn(clean(s.Error)))
+	}
+}
+
+func (a *app) generationsLog() *cobra.Command {
+	var out string
+	c := &cobra.Command{
+		Use: "log NAME", Short: "the chain of generations and checkpoints as a graph", Args: cobra.ExactArgs(1),
+		Long: `Prints the checkpoints of an experiment, newest first. A line of checkpoints leads from each to the one
+that it continued; a checkpoint from which two runs continued is a fork. Failed runs are marked.`,
+		Example: "  segno generations log village",
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, _, err := a.experimentsIn(out, args)
+			if err != nil {
+				return err
+			}
+			l, err := generation.ReadLog(dir, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(l, func(p *printer) { p.writeGenerationsLog(l) })
+		},
+	}
+	outFlag(c, &out)
+	return c
+}
+
+// writeGenerationsLog draws the checkpoints. Each open line of descent has a column.
+func (p *printer) writeGenerationsLog(l generation.Log) {
+	var columns []string // the digest that each column leads to
+	for _, c := range slices.Backward(l.Checkpoints) {
+		at := slices.Index(columns, c.Digest)
+		if at < 0 {
+			at = len(columns)
+			columns = append(columns, c.Digest)
+		}
+		marks := make([]string, len(columns))
+		for i, digest := range columns {
+			marks[i] = "|"
+			if digest == c.Digest && c.Digest != "" || i == at {
+				marks[i] = "*"
+			}
+		}
+		text := fmt.Sprintf("%s  %s in the world, %s", path.Base(c.Path), c.SimTime+" s", c.Consistency)
+		if strings.Contains(c.Run, ".") {
+			text += "  " + c.Run[strings.IndexByte(c.Run, '.')+1:]
+		}
+		if c.Error != "" {
+			text = path.Base(c.Path) + "  " + clean(c.Error)
+		}
+		if c.Omitted > 0 {
+			text += "  " + fmt.Sprintf("without %s", plural(c.Omitted, "conversation"))
+		}
+		p.linef("%s  %s", strings.Join(marks, " "), p.drawn(text))
+		columns[at] = c.Parent
+		columns = slices.DeleteFunc(columns, func(d string) bool { return d == c.Digest || d == "" })
+	}
+	for _, r := range l.Rows {
+		p.linef("generation %d  %s  %s  %s", r.Generation, pad(r.Agent, 10), r.Duration.Round(time.Millisecond), clean(r.TemplateIn))
+	}
+}

@@ -26,8 +26,12 @@ func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Con
 	out := make([]unwrittenPath, len(conflicts))
 	for i, c := range conflicts {
 		out[i] = unwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		name, isDatabase := segno.DatabaseName(c.Path)
+		if isDatabase {
+			out[i].Path, out[i].PathBytes = "database "+name, segno.PathBytes(name)
+		}
 		switch change, ok := changes[c.Path]; {
-		case !ok, i >= maxShown:
+		case !ok, i >= maxShown, isDatabase:
 		case max(change.From.Size, change.To.Size) > maxShownBytes:
 			out[i].Diff = "# too large to show\n"
 		default:

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 		},
 		"agent":        agentMain,
 		"unprivileged": unprivilegedMain,
+		"sql":          sqlMain,
 	})
 }
 

@@ -36,6 +36,8 @@ type statusResult struct {
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
 	Sealed    *local.Sealed     `json:"sealed,omitempty"`    // the key file of a sealed store
 
+	Databases []attachedItem `json:"databases,omitempty"` // attached to the workspace
+
 	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
 
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
@@ -67,6 +69,10 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(), Sealed: d.store.Sealed(),
 		DirBytes: segno.PathBytes(d.rec.Path), StoreBytes: segno.PathBytes(place.Store)}
 	if err := s.readSpool(ctx, d); err != nil {
+		return err
+	}
+	var err error
+	if s.Databases, err = d.attached(); err != nil {
 		return err
 	}
 	plan, err := d.timeline.Spool.ReadPlan(ctx, d.rec.ID)
@@ -169,6 +175,9 @@ func writeStatus(p *printer, s statusResult) {
 		}
 		p.linef("changed    %s since then", changed)
 		writeCoverage(p, s)
+	}
+	for _, at := range s.Databases {
+		p.linef("database   %s", quotePath(at.Name))
 	}
 	for _, t := range s.Open {
 		what := "open turn "

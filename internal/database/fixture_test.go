@@ -43,21 +43,21 @@ func (plainSealer) SealFile(_ string, data []byte) []byte          { return data
 func (plainSealer) OpenFile(_ string, data []byte) ([]byte, error) { return data, nil }
 
 type fixture struct {
-	*testing.T
+	testing.TB
 	dir, file string
 	objects   segno.Objects
 	now       time.Time
 	fs        vfs.FS
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := memory.New(time.Now)
 	t.Cleanup(func() { store.Close() })
-	return &fixture{T: t, dir: dir, file: filepath.Join(dir, "dev.db"), objects: store.Objects(),
+	return &fixture{TB: t, dir: dir, file: filepath.Join(dir, "dev.db"), objects: store.Objects(),
 		now: time.Now().Add(time.Hour), fs: vfs.OS}
 }
 

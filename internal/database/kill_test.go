@@ -70,7 +70,7 @@ func (f *fixture) killMove() {
 
 func moveForever(t *testing.T, dir string) {
 	store := memory.New(time.Now)
-	f := &fixture{T: t, dir: dir, file: filepath.Join(dir, "dev.db"), objects: store.Objects(), now: time.Now(), fs: vfs.OS}
+	f := &fixture{TB: t, dir: dir, file: filepath.Join(dir, "dev.db"), objects: store.Objects(), now: time.Now(), fs: vfs.OS}
 	w := database.Attach(&emptyTree{root: dir}, database.Options{Objects: f.objects, FS: vfs.OS, Now: time.Now,
 		Databases: []database.Attachment{{Name: "dev.db", Kind: database.KindSQLite, Path: "dev.db"}},
 		Cache:     database.Cache{FS: vfs.OS, Sealer: plainSealer{}, File: filepath.Join(dir, "no", "cache")}})

@@ -51,13 +51,32 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 	if !exists(path) {
 		return saved{Name: at.Name, Kind: at.Kind, Missing: true}, nil
 	}
-	pages := &pageWriter{batch: b, recent: w.recent}
+	var previous pageList
 	if known {
 		// Of a batch that is not committed yet, the lists cannot be read. Then each page is looked up.
-		pages.previous, _ = readPages(ctx, w.recent, last.State.Content)
+		previous, _ = readPages(ctx, w.recent, last.State.Content)
 	}
-	s := saved{Name: at.Name, Kind: at.Kind}
-	s.PageSize, err = readSQLite(ctx, path, pages)
+	delete(cached, at.Name)
+	// With locks, SQLite would leave files beside a database in WAL mode that no program has open.
+	locked := !isWAL(path) || exists(path+"-wal")
+	s, err := w.readOne(ctx, b, at, previous, locked)
+	after, proves, fingerprintErr := takeFingerprint(path, w.options.Now())
+	switch {
+	case err != nil:
+	case !locked && (fingerprintErr != nil || after != before):
+		s, err = w.readOne(ctx, b, at, previous, true)
+	case fingerprintErr == nil && after == before && proves && s.Unread == "":
+		cached[at.Name] = cacheEntry{after, s}
+	}
+	return s, err
+}
+
+// readOne saves the present content of a database. See readSQLite for locked.
+func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, previous pageList, locked bool) (s saved, err error) {
+	pages := &pageWriter{batch: b, recent: w.recent, previous: previous}
+	s = saved{Name: at.Name, Kind: at.Kind}
+	path := at.File(w.Root())
+	s.PageSize, err = readSQLite(ctx, path, pages, locked)
 	switch {
 	case ctx.Err() != nil:
 		return s, segno.NewError(segno.KindCancelled, "save database", path, ctx.Err())
@@ -66,16 +85,9 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 	case err != nil:
 		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
 	}
-	if s.Content, err = pages.finish(ctx); err != nil {
-		return s, err
-	}
 	s.Pages = len(pages.pages)
-	after, proves, err := takeFingerprint(path, w.options.Now())
-	delete(cached, at.Name)
-	if err == nil && proves && after == before {
-		cached[at.Name] = cacheEntry{after, s}
-	}
-	return s, nil
+	s.Content, err = pages.finish(ctx)
+	return s, err
 }
 
 // isStored reports whether the store or the batch has the lists of a content.

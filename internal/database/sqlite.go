@@ -75,13 +75,11 @@ func clearHeader(page []byte) {
 
 func headerRanges() [][2]int { return [][2]int{{18, 20}, {24, 28}, {92, 100}} }
 
-// readSQLite saves the present content of a database while other programs may write. It is the content
-// after some committed transaction.
-func readSQLite(ctx context.Context, path string, w *pageWriter) (pageSize int, err error) {
+// readSQLite saves the present content of a database while other programs may write. If locked is set, it is
+// the content after some committed transaction. Else it is only if the fingerprint stays the same.
+func readSQLite(ctx context.Context, path string, w *pageWriter, locked bool) (pageSize int, err error) {
 	mode := "ro"
-	if isWAL(path) && !exists(path+"-wal") {
-		// SQLite would create files beside the database. Without a log, no program has it open. The
-		// caller compares fingerprints, so that it finds a program that opens it meanwhile.
+	if !locked {
 		mode = "immutable"
 	} else if exists(path + "-journal") {
 		if err := recoverSQLite(ctx, path); err != nil {

@@ -17,7 +17,7 @@ type databases interface {
 	// DatabasePages returns how many pages a change writes or removes.
 	DatabasePages(ctx context.Context, c segno.Change) (int, error)
 	// DatabaseClients describes the other processes that have the database of a change open.
-	DatabaseClients(c segno.Change) []string
+	DatabaseClients(c segno.Change) ([]string, error)
 	// CheckDatabase returns an error if the store lacks a part of a state.
 	CheckDatabase(ctx context.Context, e segno.Entity) error
 }
@@ -78,7 +78,11 @@ func (tx *txn) refuseClients(ask MoveRequest, p *Plan) error {
 		if !is {
 			continue
 		}
-		if all := ws.DatabaseClients(step); len(all) > 0 {
+		all, err := ws.DatabaseClients(step)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
 			return segno.Errorf(segno.KindRefused, string(ask.Verb), name, "the database is open in %s", strings.Join(all, ", ")).
 				WithHint("end the program, or use --force")
 		}

@@ -129,9 +129,6 @@ func (a *app) changeAttached(ctx context.Context, d *openWorkspace, op string, a
 	if err := d.store.SetDatabases(d.rec.ID, all); err != nil {
 		return err
 	}
-	if d.timeline, err = d.store.Timeline(d.rec, a.bar.update); err != nil {
-		return err
-	}
 	thread, err := d.timeline.CurrentThread(ctx)
 	if err != nil || thread == "" {
 		return err

@@ -61,11 +61,15 @@ func newFixture(t testing.TB) *fixture {
 		now: time.Now().Add(time.Hour), fs: vfs.OS}
 }
 
+func attachedFile() ([]database.Attachment, error) {
+	return []database.Attachment{{Name: "dev.db", Kind: database.KindSQLite, Path: "dev.db"}}, nil
+}
+
 // attached returns the workspace with the database. Without cache, each snapshot reads the database.
 func (f *fixture) attached(cache bool) *database.Attached {
 	o := database.Options{Objects: f.objects, FS: f.fs, Now: func() time.Time { return f.now },
-		Databases: []database.Attachment{{Name: "dev.db", Kind: database.KindSQLite, Path: "dev.db"}},
-		Cache:     database.Cache{FS: vfs.OS, Sealer: plainSealer{}, File: filepath.Join(f.dir, "no", "cache")}}
+		List:  attachedFile,
+		Cache: database.Cache{FS: vfs.OS, Sealer: plainSealer{}, File: filepath.Join(f.dir, "no", "cache")}}
 	if cache {
 		o.Cache.File = filepath.Join(f.dir, "cache")
 	}

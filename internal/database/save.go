@@ -7,12 +7,12 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// save saves all databases and returns the document.
-func (w *Attached) save(ctx context.Context, b segno.Batch) (*segno.Document, error) {
+// save saves databases and returns the document.
+func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*segno.Document, error) {
 	w.recent.begin()
 	doc := document{Format: Format, Databases: []saved{}}
 	cached := w.options.Cache.read()
-	for _, at := range w.options.Databases {
+	for _, at := range all {
 		s, err := w.saveOne(ctx, b, at, cached)
 		if err != nil {
 			return nil, err

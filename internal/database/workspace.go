@@ -12,11 +12,12 @@ import (
 
 // Options are the parts of an [Attached].
 type Options struct {
-	Objects   segno.Objects
-	Databases []Attachment
-	Cache     Cache
-	FS        vfs.FS
-	Now       func() time.Time
+	Objects segno.Objects
+	// List is read by each method, because a database may be attached while a process runs for long.
+	List  func() ([]Attachment, error)
+	Cache Cache
+	FS    vfs.FS
+	Now   func() time.Time
 }
 
 // Attached is a workspace with databases.
@@ -26,7 +27,7 @@ type Attached struct {
 	recent  *recent
 }
 
-// Attach adds databases to a workspace, whose rules must exclude their files.
+// Attach adds databases to a workspace, whose rules must exclude the same files.
 func Attach(w segno.Workspace, o Options) *Attached {
 	if o.FS == nil {
 		o.FS = vfs.OS
@@ -37,19 +38,27 @@ func Attach(w segno.Workspace, o Options) *Attached {
 // Snapshot saves the tree and the databases. A database that cannot be read is in the document with
 // the reason.
 func (w *Attached) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+	all, err := w.options.List()
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
 	snap, err := w.Workspace.Snapshot(ctx, b)
-	return w.withDatabases(ctx, b, snap, err)
+	return w.withDatabases(ctx, b, all, snap, err)
 }
 
 // SnapshotAt is [segno.Workspace.SnapshotAt]. It looks at all databases.
 func (w *Attached) SnapshotAt(ctx context.Context, b segno.Batch, paths []string) (segno.Snapshot, error) {
+	all, err := w.options.List()
+	if err != nil {
+		return segno.Snapshot{}, err
+	}
 	snap, err := w.Workspace.SnapshotAt(ctx, b, onlyFiles(paths))
-	return w.withDatabases(ctx, b, snap, err)
+	return w.withDatabases(ctx, b, all, snap, err)
 }
 
-func (w *Attached) withDatabases(ctx context.Context, b segno.Batch, snap segno.Snapshot, err error) (segno.Snapshot, error) {
-	if err == nil {
-		snap.World, err = w.save(ctx, b)
+func (w *Attached) withDatabases(ctx context.Context, b segno.Batch, all []Attachment, snap segno.Snapshot, err error) (segno.Snapshot, error) {
+	if err == nil && len(all) > 0 {
+		snap.World, err = w.save(ctx, b, all)
 	}
 	return snap, err
 }
@@ -59,14 +68,15 @@ func onlyFiles(paths []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { _, ok := segno.DatabaseName(p); return ok })
 }
 
-// attachment returns the database that a path of a plan names, and whether the path names one.
-func (w *Attached) attachment(path string) (a Attachment, isDatabase bool) {
+// find returns the database that a path of a plan names, and whether the path names one. The database is
+// zero if it is not attached.
+func find(all []Attachment, path string) (a Attachment, isDatabase bool) {
 	name, isDatabase := segno.DatabaseName(path)
-	i := slices.IndexFunc(w.options.Databases, func(a Attachment) bool { return a.Name == name })
+	i := slices.IndexFunc(all, func(a Attachment) bool { return a.Name == name })
 	if i < 0 {
 		return a, isDatabase
 	}
-	return w.options.Databases[i], isDatabase
+	return all[i], isDatabase
 }
 
 // DiffDatabases returns the changes that turn the databases of document a into those of b. Databases
@@ -74,6 +84,10 @@ func (w *Attached) attachment(path string) (a Attachment, isDatabase bool) {
 func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error) {
 	if a == nil || b == nil || *a == *b {
 		return nil, nil
+	}
+	all, err := w.options.List()
+	if err != nil {
+		return nil, err
 	}
 	from, err := readDocument(ctx, w.recent, a)
 	if err != nil {
@@ -84,7 +98,7 @@ func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]s
 		return nil, err
 	}
 	var changes []segno.Change
-	for _, at := range w.options.Databases {
+	for _, at := range all {
 		was, is := from.find(at.Name), to.find(at.Name)
 		if was != nil && is != nil && was.entity() != is.entity() {
 			changes = append(changes, segno.Change{Path: segno.DatabasePath(at.Name), From: was.entity(), To: is.entity()})
@@ -96,15 +110,19 @@ func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]s
 // Apply writes databases and then files. It changes no file of an attached database, although a tree of
 // before it was attached may have one.
 func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.Hash) (conflicts []segno.Conflict, err error) {
+	all, err := w.options.List()
+	if err != nil {
+		return nil, err
+	}
 	var files []segno.Change
-	databases, beside := Files(w.Root(), w.options.Databases)
+	databases, beside := Files(w.Root(), all)
 	own := map[string]bool{}
 	for _, p := range slices.Concat(databases, beside) {
 		own[p] = true
 	}
 	r := restorer{w.recent, w.options.FS}
 	for _, step := range steps {
-		at, isDatabase := w.attachment(step.Path)
+		at, isDatabase := find(all, step.Path)
 		why := ""
 		switch {
 		case isDatabase && at.Name == "":
@@ -128,11 +146,15 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 
 // Fork makes a copy of the tree, and of the databases of the snapshot.
 func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segno.ForkReport, error) {
+	all, err := w.options.List()
+	if err != nil {
+		return segno.ForkReport{}, err
+	}
 	doc, err := readDocument(ctx, w.recent, s.World)
 	if err != nil {
 		return segno.ForkReport{}, err
 	}
-	for _, at := range w.options.Databases { // before anything is written
+	for _, at := range all { // before anything is written
 		if copied := at.InFork(dir); at.Path != copied.Path && exists(copied.Path) {
 			return segno.ForkReport{}, segno.Errorf(segno.KindConflict, "fork database", copied.Path, "already exists").
 				WithHint("move it, or give another directory with --to")
@@ -143,7 +165,7 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 		return report, err
 	}
 	r := restorer{w.recent, w.options.FS}
-	for _, at := range w.options.Databases {
+	for _, at := range all {
 		state, file := doc.find(at.Name), at.InFork(report.Root).File(report.Root)
 		if state == nil || state.Content.IsZero() {
 			continue
@@ -171,9 +193,13 @@ func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, erro
 }
 
 // DatabaseClients describes the other processes that have a database open.
-func (w *Attached) DatabaseClients(c segno.Change) []string {
-	at, _ := w.attachment(c.Path)
-	return clients(at.File(w.Root()))
+func (w *Attached) DatabaseClients(c segno.Change) ([]string, error) {
+	all, err := w.options.List()
+	if err != nil {
+		return nil, err
+	}
+	at, _ := find(all, c.Path)
+	return clients(at.File(w.Root())), nil
 }
 
 // CheckDatabase returns an error if the store lacks a part of the state e.

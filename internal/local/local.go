@@ -304,20 +304,15 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 			return nil, segno.NewError(segno.KindIO, "open workspace", rec.Path, err)
 		}
 	}
-	attached, err := s.Databases(rec.ID)
-	if err != nil {
-		return nil, err
-	}
-	databases, beside := database.Files(rec.Path, attached)
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
-		Databases: databases, BesideDatabases: beside,
+		Databases: s.databaseFiles(rec),
 		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: s.withDatabases(dir, attached), Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: s.Transcripts(), Register: s.registerFork(attached)}), nil
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: s.withDatabases(dir), Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
+		Transcripts: s.Transcripts(), Register: s.registerFork(rec.ID)}), nil
 }
 
 // IndexFile returns the path of a workspace's scan index.

@@ -327,8 +327,12 @@ func TestEveryByte(t *testing.T) {
 		return r.Manifest().Digest, r.Verify(t.Context(), nil)
 	}
 	accepted := 0
+	flips := []byte{0x01, 0x80, 0xff, 0x20}
+	if testing.Short() {
+		flips = flips[:1]
+	}
 	for i := range data {
-		for _, flip := range []byte{0x01, 0x80, 0xff, 0x20} {
+		for _, flip := range flips {
 			b := bytes.Clone(data)
 			b[i] ^= flip
 			if digest, err := read(b); err == nil {

@@ -10,28 +10,58 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/sqlite"
 	"github.com/dalsegno/segno/transcript/claude"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
-const cutBytes = 50 << 20
-
-// cuts measures a cut of a 50 MB session under a new id beside a copy and fsync
-// of the same file.
+// cuts measures cuts of long sessions under a new id beside a copy and fsync of the same file.
 func cuts(ctx context.Context, b *bench) error {
+	for _, size := range []int{50 << 20, 200 << 20} {
+		if err := cutClaude(ctx, b, size); err != nil {
+			return err
+		}
+	}
+	return cutCodex(ctx, b, 200<<20)
+}
+
+func cutClaude(ctx context.Context, b *bench, size int) error {
 	home, err := b.scratch("cut")
 	if err != nil {
 		return err
 	}
-	s, err := longSession(home)
+	defer os.RemoveAll(home)
+	s, err := longSession(home, size)
 	if err != nil {
 		return err
 	}
+	return cutSession(ctx, b, home, s.source, "a session of Claude Code", func(o segno.Objects) segno.Transcript {
+		return claude.New(home, claude.Options{Objects: o})
+	})
+}
+
+func cutCodex(ctx context.Context, b *bench, size int) error {
+	home, err := b.scratch("cut")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
+	src, err := longRollout(home, size)
+	if err != nil {
+		return err
+	}
+	return cutSession(ctx, b, home, src, "a rollout of Codex", func(segno.Objects) segno.Transcript {
+		return codex.New(home, codex.Options{})
+	})
+}
+
+// cutSession measures cuts of one session at its end.
+func cutSession(ctx context.Context, b *bench, home string, src segno.Source, name string, open func(segno.Objects) segno.Transcript) error {
 	store, err := sqlite.Open(ctx, filepath.Join(home, "store", "segno.db"), sqlite.Options{})
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	sessions := claude.New(home, claude.Options{Objects: store.Objects()})
-	at, err := capture(ctx, store, sessions, s.source)
+	sessions := open(store.Objects())
+	at, err := capture(ctx, store, sessions, src)
 	if err != nil {
 		return err
 	}
@@ -39,11 +69,11 @@ func cuts(ctx context.Context, b *bench) error {
 	var made segno.Source
 	copied := filepath.Join(home, "copy")
 	times, err := contest{rounds: b.rounds, warm: true, settle: true, entrants: []entrant{
-		{name: "copy", run: func(context.Context) error { return copySynced(s.source.Path, copied) },
+		{name: "copy", run: func(context.Context) error { return copySynced(src.Path, copied) },
 			check: func(context.Context) error { return os.Remove(copied) }},
 		{name: "cut", run: func(ctx context.Context) (err error) {
 			n++
-			made, err = sessions.Cut(ctx, at, segno.Target{Session: segno.SessionID(fmt.Sprintf("22222222-0000-4000-8000-%012d", n)), Dir: s.source.Dir}, store.Objects())
+			made, err = sessions.Cut(ctx, at, segno.Target{Session: segno.SessionID(fmt.Sprintf("22222222-0000-4000-8000-%012d", n)), Dir: src.Dir}, store.Objects())
 			return err
 		}, check: func(context.Context) error {
 			fi, err := os.Stat(made.Path)
@@ -59,12 +89,12 @@ func cuts(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	b.add("", fmt.Sprintf("cut: copy + fsync of %d MB", at.Offset>>20), times["copy"])
+	b.add("", fmt.Sprintf("cut: copy + fsync of %s, %d MB", name, at.Offset>>20), times["copy"])
 	b.add("", "cut: segno cut under a new id, synced", times["cut"], atMost(2, times["cut"].over(times["copy"]), "× copy"))
 	return nil
 }
 
-func longSession(home string) (*session, error) {
+func longSession(home string, size int) (*session, error) {
 	dir := filepath.Join(home, "project")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
@@ -73,14 +103,14 @@ func longSession(home string) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	for s.lines.Len() < cutBytes {
+	for s.lines.Len() < size {
 		s.say(8000)
 	}
 	return s, s.flush()
 }
 
 // capture stores a whole session and returns where it ends.
-func capture(ctx context.Context, store *sqlite.Store, sessions *claude.Transcripts, src segno.Source) (segno.Position, error) {
+func capture(ctx context.Context, store *sqlite.Store, sessions segno.Transcript, src segno.Source) (segno.Position, error) {
 	batch := store.Objects().Batch()
 	defer batch.Close()
 	got, err := sessions.Capture(ctx, src, nil, batch, func(string) bool { return false })

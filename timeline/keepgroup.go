@@ -26,12 +26,12 @@ const (
 // durable. The error is that of a lock or of ctx; other errors concern one session.
 func (tl *Timeline) KeepSessions(ctx context.Context, all []KeepRequest, done func(r KeepRequest, k Kept, err error)) error {
 	for len(all) > 0 {
-		if err := ctx.Err(); err != nil {
-			return segno.NewError(segno.KindCancelled, opKeep, "", err)
-		}
 		n, err := tl.keepSome(ctx, all, done)
 		if err != nil {
 			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return segno.NewError(segno.KindCancelled, opKeep, "", err)
 		}
 		all = all[n:]
 	}

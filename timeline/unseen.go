@@ -36,13 +36,14 @@ func (tl *Timeline) EndUnseenTurn(ctx context.Context, prompt string, e TurnEnd)
 		return err
 	}
 	defer tx.unlock()
-	if _, err := tx.closeStale(ctx, Prompt{}); err != nil {
-		return err
-	}
-	if i := slices.IndexFunc(tx.turns, func(t OpenTurn) bool { return t.Source.Session == e.Source.Session && !t.InBackground() }); i >= 0 {
-		if t := tx.turns[i]; t.HasKey(e.Key) {
-			_, err = tx.end(ctx, e, t)
+	isOpen := func(t OpenTurn) bool { return t.Source.Session == e.Source.Session && !t.InBackground() }
+	for _, t := range tx.turns {
+		if isOpen(t) && t.HasKey(e.Key) {
+			_, err := tx.end(ctx, e, t)
+			return err
 		}
+	}
+	if _, err := tx.closeStale(ctx, Prompt{}); err != nil || slices.ContainsFunc(tx.turns, isOpen) {
 		return err
 	}
 	unseen := &unseenTurn{prompt: prompt}

@@ -159,6 +159,7 @@ def encode(body):
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # headers and body in one segment: TCP delays a second one by 40 ms
     world = None
 
     def log_message(self, *args):

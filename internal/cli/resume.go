@@ -14,8 +14,7 @@ import (
 )
 
 func (a *app) resume() *cobra.Command {
-	var printOnly bool
-	var with string
+	var flags resumeFlags
 	c := &cobra.Command{
 		Use:   "resume [CHECKPOINT | THREAD | SESSION]",
 		Short: "continue a conversation at the head of its thread",
@@ -29,36 +28,38 @@ that session in the directory that it ran in, if that exists, else here. -C DIR 
 --with AGENT (claude, codex or segno) continues the conversation of a checkpoint in another
 agent: its messages, tool calls and results are written as a session of that agent. First it
 shows what does not travel. If the agent worked on the thread before, the new session begins
-with its own. The files stay as they are.`,
+with its own. A thread that is at another checkpoint is first restored to this one, files and
+all, as 'segno restore' does it; --chat leaves the files as they are.`,
 		Example:           "  segno resume\n  segno resume t2 --print\n  segno resume t12 --with codex --dry-run",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: a.completeCheckpointsAndThreads(),
 		RunE: func(c *cobra.Command, args []string) error {
-			if a.dryRun && with == "" {
-				return usage(errors.New("--dry-run needs --with AGENT"))
+			if (a.dryRun || flags.chatOnly) && flags.with == "" {
+				return usage(errors.New("--dry-run and --chat need --with AGENT"))
 			}
 			if len(args) == 1 && isSessionName(args[0]) {
 				resume := func(ctx context.Context, store *local.Store, s local.FoundSession) error {
-					if with != "" {
-						return a.resumeSessionWith(ctx, store, s, with, printOnly)
+					if flags.with != "" {
+						return a.resumeSessionWith(ctx, store, s, flags.with, flags.print)
 					}
-					return a.resumeSession(ctx, store, s, printOnly)
+					return a.resumeSession(ctx, store, s, flags.print)
 				}
 				if done, err := a.trySession(c.Context(), args[0], resume); done || err != nil {
 					return err
 				}
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
-				if with != "" {
-					return a.runResumeWith(ctx, d, append(args, "@")[0], with, printOnly)
+				if flags.with != "" {
+					return a.runResumeWith(ctx, d, append(args, "@")[0], flags)
 				}
-				return a.runResume(ctx, d, append(args, "@")[0], printOnly)
+				return a.runResume(ctx, d, append(args, "@")[0], flags.print)
 			})(c, args)
 		},
 	}
-	c.Flags().BoolVar(&printOnly, "print", false, "only print the command")
-	c.Flags().StringVar(&with, "with", "", "the agent to continue in: claude, codex or segno")
-	c.Flags().BoolVar(&a.dryRun, "dry-run", false, "show what would travel to the other agent and stop")
+	a.writeFlags(c)
+	c.Flags().BoolVar(&flags.print, "print", false, "only print the command")
+	c.Flags().StringVar(&flags.with, "with", "", "the agent to continue in: claude, codex or segno")
+	c.Flags().BoolVar(&flags.chatOnly, "chat", false, "with --with: the conversation only, the files stay")
 	return c
 }
 

@@ -29,17 +29,30 @@ type resumeWithResult struct {
 	Native     segno.CommitID `json:"native"` // the checkpoint up to which the session is the agent's own, or ""
 	Messages   int            `json:"messages"`
 	Lost       []lost         `json:"lost"`
+	Restore    *moveResult    `json:"restore,omitempty"` // of the checkpoint, if the thread was elsewhere
 	DryRun     bool           `json:"dry_run,omitempty"`
 }
 
-// runResumeWith continues a checkpoint's conversation in another agent.
-func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name, agent string, printOnly bool) error {
+// resumeFlags are the flags of resume.
+type resumeFlags struct {
+	with            string // the agent to continue in, "" if it is the same
+	print, chatOnly bool
+}
+
+// runResumeWith continues a checkpoint's conversation in another agent. If the thread is at another
+// checkpoint, it goes to that one first, so that the agent finds the files of the conversation.
+func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name string, flags resumeFlags) error {
 	thread, at, err := a.resumePoint(ctx, d, name)
 	if err != nil {
 		return err
 	}
+	agent := flags.with
 	ask := timeline.ContinueRequest{Thread: thread, At: at, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(d.store)}
-	return a.continueWith(ctx, d.timeline, ask, printOnly, d.Close, func(plan *timeline.Continuation) (resumeResult, error) {
+	c := continuation{tl: d.timeline, ask: ask, print: flags.print, close: d.Close}
+	if !flags.chatOnly {
+		c.restoreIn = d
+	}
+	c.write = func(plan *timeline.Continuation) (resumeResult, error) {
 		if agent != chat.Name {
 			return writeSession(ctx, d.timeline, ask, plan)
 		}
@@ -49,7 +62,8 @@ func (a *app) runResumeWith(ctx context.Context, d *openWorkspace, name, agent s
 		}
 		fork, err := chat.Import(ctx, d.timeline, plan, t.Title)
 		return resumeResult{Dir: d.dir, Session: segno.SessionID(fork), Command: a.chatCommand(d, fork)}, err
-	})
+	}
+	return a.continueWith(ctx, c)
 }
 
 // resumeSessionWith continues a session, which it keeps first, in another agent.
@@ -76,35 +90,110 @@ func (a *app) resumeSessionWith(ctx context.Context, store *local.Store, s local
 			return err
 		}
 		ask := timeline.ContinueRequest{Thread: kept.Thread, At: c.ID, Agent: agent, Own: chat.Name, Messages: chat.ConversationBetween(store), Dir: dir}
-		return a.continueWith(ctx, tl, ask, printOnly, func() { store.Close() }, func(plan *timeline.Continuation) (resumeResult, error) {
-			return writeSession(ctx, tl, ask, plan)
-		})
+		return a.continueWith(ctx, continuation{tl: tl, ask: ask, print: printOnly, close: func() { store.Close() },
+			write: func(plan *timeline.Continuation) (resumeResult, error) { return writeSession(ctx, tl, ask, plan) }})
 	}
 	return segno.Errorf(segno.KindNotFound, "resume", string(s.Session), "the session has no recorded turn")
 }
 
-// continueWith plans a session of another agent, shows what does not travel, and writes it.
-func (a *app) continueWith(ctx context.Context, tl *timeline.Timeline, ask timeline.ContinueRequest, printOnly bool, closeStore func(),
-	write func(*timeline.Continuation) (resumeResult, error)) error {
-	plan, err := tl.PlanContinue(ctx, ask)
+// continuation is a request of the command line to continue in another agent.
+type continuation struct {
+	tl        *timeline.Timeline
+	ask       timeline.ContinueRequest
+	restoreIn *openWorkspace // the workspace that goes to the checkpoint first; nil if the files stay
+	print     bool
+	close     func() // closes the store
+	write     func(*timeline.Continuation) (resumeResult, error)
+}
+
+// continueWith plans a session of another agent, shows what does not travel, restores the
+// checkpoint if the thread is elsewhere, and writes the session.
+func (a *app) continueWith(ctx context.Context, c continuation) error {
+	plan, err := c.tl.PlanContinue(ctx, c.ask)
 	if err != nil {
 		return err
 	}
-	res := newResumeWithResult(ask.Agent, plan)
-	if res.DryRun = a.dryRun; a.dryRun {
-		return a.print(res, func(p *printer) { writeContinuation(p, res, plan) })
+	res := newResumeWithResult(c.ask.Agent, plan)
+	before, err := planRestore(ctx, c.restoreIn, c.ask.Thread, plan.At, &res)
+	if err != nil {
+		return err
 	}
-	if !a.json {
+	show := func(p *printer) {
+		writeContinuation(p, res, plan)
+		if before != nil {
+			a.writePlan(p, before.d, before.plan, *res.Restore)
+		}
+	}
+	if res.DryRun = a.dryRun; a.dryRun {
+		return a.print(res, show)
+	}
+	if !a.json || before != nil && !a.yes {
 		p := a.printer(a.Stderr)
-		if writeContinuation(p, res, plan); p.err != nil {
+		if show(p); p.err != nil {
 			return p.err
 		}
 	}
-	if res.resumeResult, err = write(plan); err != nil {
+	if before != nil {
+		if err := a.restoreBefore(ctx, before, &res); err != nil {
+			return err
+		}
+	}
+	if res.resumeResult, err = c.write(plan); err != nil {
 		return err
 	}
 	res.DirBytes = segno.PathBytes(res.Dir)
-	return a.printAndRun(ctx, closeStore, res.resumeResult, res, printOnly)
+	return a.printAndRun(ctx, c.close, res.resumeResult, res, c.print)
+}
+
+// pendingRestore is a restore that precedes a session of another agent.
+type pendingRestore struct {
+	d    *openWorkspace
+	ask  timeline.MoveRequest
+	plan *timeline.Plan
+}
+
+// planRestore plans to go to a checkpoint. It returns nil if the thread is there, if the checkpoint
+// has no files, or if d is nil.
+func planRestore(ctx context.Context, d *openWorkspace, thread segno.ThreadID, c *segno.Checkpoint, res *resumeWithResult) (*pendingRestore, error) {
+	if d == nil || c.Workspace == nil {
+		return nil, nil
+	}
+	head, err := d.store.Head(ctx, thread)
+	if err != nil || head.Head == c.ID {
+		return nil, err
+	}
+	b := &pendingRestore{d: d, ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: thread, To: c.ID, Name: label(c), Scope: timeline.ScopeBoth}}
+	if b.plan, err = d.timeline.Preview(ctx, b.ask); err != nil {
+		return nil, err
+	}
+	restore, err := newMoveResult(ctx, d, b.plan, nil)
+	res.Restore = &restore
+	return b, err
+}
+
+// restoreBefore asks for the restore and makes it.
+func (a *app) restoreBefore(ctx context.Context, b *pendingRestore, res *resumeWithResult) error {
+	if !a.yes {
+		if err := a.confirm("resume"); err != nil {
+			return err
+		}
+	}
+	moved, err := b.d.timeline.Move(ctx, b.ask, b.plan)
+	if err != nil {
+		return err
+	}
+	restore, err := newMoveResult(ctx, b.d, moved.Plan, moved)
+	if err != nil {
+		return err
+	}
+	res.Restore = &restore
+	if a.json {
+		return nil
+	}
+	p := a.printer(a.Stderr)
+	p.linef("restore: now at %s, %s", label(moved.Head), writtenCounts(moved.Plan))
+	a.writeUnwritten(p, restore, 0)
+	return p.err
 }
 
 func writeSession(ctx context.Context, tl *timeline.Timeline, ask timeline.ContinueRequest, plan *timeline.Continuation) (resumeResult, error) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,9 +20,18 @@ import (
 	"github.com/dalsegno/segno/internal/testing/memdir"
 )
 
+// usualUmask sets the usual umask of the tests, because they compare permissions. The commands
+// that the scripts run inherit it.
+type usualUmask struct{ *testing.M }
+
+func (m usualUmask) Run() int {
+	syscall.Umask(0o022)
+	return m.M.Run()
+}
+
 func TestMain(m *testing.M) {
 	memdir.Use()
-	testscript.Main(m, map[string]func(){
+	testscript.Main(usualUmask{m}, map[string]func(){
 		"segno": func() {
 			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,

@@ -95,8 +95,9 @@ func (a *app) runSessions(ctx context.Context) error {
 		if len(items) == 0 {
 			a.notef("no sessions of an agent on this machine")
 		}
+		width := idWidth(items)
 		for _, s := range items {
-			a.writeSession(p, s)
+			a.writeSession(p, s, width)
 		}
 	})
 }
@@ -136,7 +137,25 @@ func (a *app) noteSkipped(skipped []error) {
 	}
 }
 
-func (a *app) writeSession(p *printer, s sessionItem) {
+// idWidth is how many letters of an id are shown: enough to name each session.
+func idWidth(items []sessionItem) int {
+	width := 13 // the time of an id that begins with one
+	ids := make([]string, len(items))
+	for i, s := range items {
+		ids[i] = string(s.Session)
+	}
+	slices.Sort(ids)
+	for i, id := range ids[min(1, len(ids)):] {
+		same := 0
+		for same < min(len(id), len(ids[i])) && id[same] == ids[i][same] {
+			same++
+		}
+		width = max(width, same+1)
+	}
+	return width
+}
+
+func (a *app) writeSession(p *printer, s sessionItem, width int) {
 	turns := "?"
 	if s.Turns != nil {
 		turns = plural(*s.Turns, "turn")
@@ -151,7 +170,7 @@ func (a *app) writeSession(p *printer, s sessionItem) {
 		state = p.warn("deleted " + a.until(*s.PurgeAt))
 	}
 	id := string(s.Session)
-	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, inline(id[:min(13, len(id))]), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
+	p.linef("%s %s %s %s %s %s  %s", a.lead(p.paint, pad(inline(id[:min(width, len(id))]), width), s.Modified), pad(inline(s.Agent), 7), pad(turns, 9),
 		pad(size(s.Bytes), 10), pad(state, 4), cleanLines(cmp.Or(s.Title, "(no title)")), p.dim(quotePath(s.Dir)))
 }
 

@@ -40,6 +40,17 @@ func planNotify(p local.Place) (Edit, error) {
 	return e, err
 }
 
+// isNotified reports whether Codex notifies segno of the end of a turn.
+func isNotified(p local.Place) bool {
+	e, err := planNotify(p)
+	if err != nil {
+		return false
+	}
+	s, err := findNotify(e.Old)
+	_, ok := notifiedBefore(s.run)
+	return err == nil && ok
+}
+
 // addNotify returns a config.toml in which Codex calls self at the end of a turn, and self calls the
 // program that Codex called before. The rest keeps its bytes.
 func addNotify(config []byte, self []string) ([]byte, error) {

@@ -20,12 +20,12 @@ export const Segno = async ({ client, directory }) => {
 
   // answerOf returns what segno printed. OpenCode shows it to the user and the model.
   const answerOf = (stdout) => {
-    let answer = {}
+    let answer
     try {
       answer = JSON.parse(stdout)
     } catch {}
-    if (answer.systemMessage) show(answer.systemMessage)
-    return answer
+    if (answer?.systemMessage) show(answer.systemMessage)
+    return answer ?? {}
   }
 
   const request = (event) => {
@@ -35,22 +35,24 @@ export const Segno = async ({ client, directory }) => {
 
   // send runs segno with an event. It always resolves: a failure of segno must not stop OpenCode.
   const send = (event) =>
-    new Promise((resolve) => {
+    new Promise((resolve, reject) => {
       const [file, args, input] = request(event)
       let stdout = ""
       const child = spawn(file, args, { cwd: directory, stdio: ["pipe", "pipe", "ignore"], timeout: 60_000 })
-      child.on("error", () => resolve({}))
+      child.on("error", reject)
       child.on("close", () => resolve(answerOf(stdout)))
       child.stdout.on("data", (data) => (stdout += data))
       child.stdin.on("error", () => {})
       child.stdin.end(input)
-    })
+    }).catch(() => ({})) // spawn throws some of its errors
 
   // sendNow returns when segno has recorded the event. 'opencode run' does not wait for plugins
   // when it ends.
   const sendNow = (event) => {
-    const [file, args, input] = request(event)
-    answerOf(spawnSync(file, args, { cwd: directory, input, timeout: 60_000 }).stdout)
+    try {
+      const [file, args, input] = request(event)
+      answerOf(spawnSync(file, args, { cwd: directory, input, timeout: 60_000 }).stdout)
+    } catch {}
   }
 
   const end = (session, name) => {
@@ -75,13 +77,14 @@ export const Segno = async ({ client, directory }) => {
       if (!turns.has(session)) turns.set(session, output.message.id)
       const answer = await send({ hook_event_name: "UserPromptSubmit", session_id: session, prompt_id: turns.get(session), prompt })
       const text = answer.hookSpecificOutput?.additionalContext
-      if (text) output.parts.push({ id: output.parts.at(-1).id + "segno", sessionID: session, messageID: output.message.id, type: "text", synthetic: true, text })
+      const last = output.parts.at(-1)
+      if (text && last) output.parts.push({ id: last.id + "segno", sessionID: session, messageID: output.message.id, type: "text", synthetic: true, text })
     },
     "tool.execute.before": (input, output) => tool("PreToolUse", input, { tool_input: output.args }),
     "tool.execute.after": (input, output) =>
       tool("PostToolUse", input, { tool_response: { output: output.output, exitCode: output.metadata?.exit } }),
     event: async ({ event }) => {
-      const { info, part, sessionID, error } = event.properties ?? {}
+      const { info = {}, part = {}, sessionID, error } = event.properties ?? {}
       switch (event.type) {
         case "session.created":
           if (info.parentID) parents.set(info.id, info.parentID)

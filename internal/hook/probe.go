@@ -72,7 +72,11 @@ func (out *Probe) probe(ctx context.Context, p local.Place, dir string, env []st
 		}
 	}
 	if len(out.Review) > 0 {
-		return fmt.Errorf("%s does not run them: you have not reviewed %s", a.name, strings.Join(out.Review, ", "))
+		until := ""
+		if isNotified(p) {
+			until = "; until then only the ends of turns are recorded"
+		}
+		return fmt.Errorf("%s does not run them: you have not reviewed %s%s", a.name, strings.Join(out.Review, ", "), until)
 	}
 	out.Fires = true
 	return nil

@@ -110,11 +110,15 @@ func thousands(effects, distinct, answer int) *randomThread {
 
 func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 	const effects = 9000
+	often := 197
+	if testing.Short() {
+		often = 1970
+	}
 	for _, answer := range []int{200, 1500} { // all of those that are kept one by one have room, or not
 		w := thousands(effects, 7000, answer)
 		s := new(preamble.Builder)
 		for i, n := range w.nodes {
-			if s.Add(n); i%197 == 0 {
+			if s.Add(n); i%often == 0 {
 				s.Text(preamble.Options{Budget: 50_000})
 			}
 		}

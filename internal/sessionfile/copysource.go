@@ -33,8 +33,8 @@ func (s CopySource) EachLine(ctx context.Context, do func(Line) error) (readErr,
 	defer a.Close()
 	l := NewLineReader(a, 0)
 	for at := range l.All() {
-		if !at.IsWhole() {
-			return segno.Errorf(segno.KindInvalid, s.Op, s.Name, "line %d is longer than %d MiB", at.Number, MaxLine>>20), nil
+		if err := at.CheckWhole(s.Op, s.Name); err != nil {
+			return err, nil
 		}
 		if err := do(at); err != nil {
 			return nil, err

@@ -5,7 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"strings"
+
+	"github.com/dalsegno/segno/transcript"
 )
 
 // nameCharacters are those that the models' programming interfaces accept in ids and names of calls.
@@ -22,13 +25,47 @@ func EncodeLine(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
-// CallID returns the id of a call if a model accepts it, else one with a prefix that is made of it.
-func CallID(prefix string, most int, id string) string {
-	if id != "" && len(id) <= most && strings.Trim(id, nameCharacters) == "" {
-		return id
+// CallIDs gives ids to the calls of a session that a model accepts. No two calls get the same id.
+type CallIDs struct {
+	Prefix string // of ids that are made
+	Most   int    // the length of the longest id
+	used   map[string]bool
+}
+
+// Use notes the ids of calls that are in the session.
+func (c *CallIDs) Use(before transcript.Conversation) {
+	for _, m := range before.Messages {
+		for _, p := range m.Parts {
+			if p.Call != nil {
+				c.use(p.Call.ID)
+			}
+		}
 	}
-	sum := sha256.Sum256([]byte(id))
-	return prefix + hex.EncodeToString(sum[:12])
+}
+
+func (c *CallIDs) use(id string) {
+	if c.used == nil {
+		c.used = map[string]bool{}
+	}
+	c.used[id] = true
+}
+
+// New returns id if a model accepts it and no other call has it, else one that is made of it.
+func (c *CallIDs) New(id string) string {
+	got := id
+	if id == "" || len(id) > c.Most || strings.Trim(id, nameCharacters) != "" {
+		got = c.made(id)
+	}
+	for n := 2; c.used[got]; n++ {
+		got = c.made(fmt.Sprintf("%d %s", n, id))
+	}
+	c.use(got)
+	return got
+}
+
+func (c *CallIDs) made(of string) string {
+	sum := sha256.Sum256([]byte(of))
+	return c.Prefix + hex.EncodeToString(sum[:12])
 }
 
 // ToolName returns the name of a tool if a model accepts it, else one that is like it.

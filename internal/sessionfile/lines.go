@@ -187,3 +187,11 @@ func (a *ReadAhead) Close() {
 
 // IsWhole reports whether a line was read to its end.
 func (l Line) IsWhole() bool { return bytes.HasSuffix(l.Bytes, []byte{'\n'}) }
+
+// CheckWhole returns an error for a line that was not read to its end. It cannot be copied.
+func (l Line) CheckWhole(op, name string) error {
+	if l.IsWhole() {
+		return nil
+	}
+	return segno.Errorf(segno.KindInvalid, op, name, "line %d is longer than %d MiB", l.Number, MaxLine>>20)
+}

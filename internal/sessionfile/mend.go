@@ -67,11 +67,10 @@ func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) e
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		body, isWhole := bytes.CutSuffix(at.Bytes, []byte{'\n'})
-		if !isWhole {
+		if !at.IsWhole() && !isZeros(at.Bytes) {
 			continue // longer than MaxLine: its content is not known
 		}
-		if err := m.line(Piece{body, at.Offset, at.Number}, at.Offset+int64(len(at.Bytes)), do); err != nil {
+		if err := m.line(Piece{bytes.TrimSuffix(at.Bytes, []byte{'\n'}), at.Offset, at.Number}, l.Offset, do); err != nil {
 			return err
 		}
 	}
@@ -94,7 +93,7 @@ func (m *Mend) line(p Piece, end int64, do func(Piece) error) error {
 	records := m.recordsIn(p.Bytes)
 	if len(records) == 0 {
 		m.Replace(p.Offset, end, nil)
-		if len(bytes.Trim(p.Bytes, "\x00 \t\r")) == 0 {
+		if isZeros(p.Bytes) {
 			m.Add(transcript.CodeNUL, p.Line, p.Offset, "the agent skips a line of zeros, which a crash left instead of records", "left out")
 			return nil
 		}
@@ -104,6 +103,9 @@ func (m *Mend) line(p Piece, end int64, do func(Piece) error) error {
 	return m.split(p, records, do)
 }
 
+// isZeros reports whether bytes are zeros, as a crash leaves them where a block was not written.
+func isZeros(b []byte) bool { return len(bytes.Trim(b, "\x00 \t\r\n")) == 0 }
+
 // tail handles the bytes behind the last newline.
 func (m *Mend) tail(p Piece, do func(Piece) error) error {
 	records := []jsonscan.Span{{To: len(p.Bytes)}}
@@ -111,14 +113,16 @@ func (m *Mend) tail(p Piece, do func(Piece) error) error {
 		records = m.recordsIn(p.Bytes)
 	}
 	switch {
-	case len(bytes.Trim(p.Bytes, "\x00 \t\r")) == 0:
+	case jsonscan.SkipSpace(p.Bytes, 0) == len(p.Bytes):
+		return nil
+	case isZeros(p.Bytes):
 		m.Replace(p.Offset, math.MaxInt64, nil)
 		m.Add(transcript.CodeNUL, p.Line, p.Offset, "zeros follow the last line; "+m.Tail, "left out")
 	case len(records) == 0:
 		m.Replace(p.Offset, math.MaxInt64, nil) // it may be longer than MaxLine
 		m.Add(transcript.CodeTorn, p.Line, p.Offset, "the last line is incomplete; "+m.Tail, "the incomplete line is left out")
 	default:
-		m.Replace(p.End(), p.End(), []byte{'\n'})
+		m.Replace(p.End(), math.MaxInt64, []byte{'\n'}) // the line may be longer than MaxLine
 		if len(records) == 1 && records[0] == (jsonscan.Span{To: len(p.Bytes)}) {
 			m.Add(transcript.CodeNoNewline, p.Line, p.End(), "the last line has no end; "+m.Tail, "the end of the line is added")
 			return m.record(p, do)

@@ -134,6 +134,9 @@ func (g *twoStores) look(at segno.CommitID) {
 // TestLoadAgain loads lines repeatedly: the cache must not change any result.
 func TestLoadAgain(t *testing.T) {
 	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
 		seeds = 200
 	}

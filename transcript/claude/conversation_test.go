@@ -29,6 +29,9 @@ type capturedTurn struct {
 // the stored objects.
 func TestCutsKeepTheConversation(t *testing.T) {
 	rounds := uint64(60)
+	if testing.Short() {
+		rounds = 15
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
 		rounds = 2000
 	}

@@ -194,8 +194,8 @@ func (k *relocation) writeTranscript(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !at.IsWhole() {
-			return segno.Errorf(segno.KindInvalid, k.op, k.src.Path, "line %d is longer than %d MiB", at.Number, sessionfile.MaxLine>>20)
+		if err := at.CheckWhole(k.op, k.src.Path); err != nil {
+			return err
 		}
 		if _, err := k.out.Write(at.Bytes); err != nil {
 			return err

@@ -94,6 +94,9 @@ func (k *repair) writeTranscript(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+		if err := at.CheckWhole(k.op, k.p.Path); err != nil {
+			return err
+		}
 		_ = r.parse(at.Bytes) // a line that is not a record has no session ids
 		if err := r.writeAs(k.out, k.to.Session); err != nil {
 			return err

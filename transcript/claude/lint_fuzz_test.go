@@ -39,6 +39,9 @@ func FuzzCheckSession(f *testing.F) {
 		record("user", "a", "null", "00", user) + "\n" + record("assistant", "b", `"a"`, "01", call) + "\n" + record("assistant", "c", `"b"`, "02", thought) + "\n" + record("user", "d", `"c"`, "03", user) + "\n",
 		record("user", "a", "null", "00", user) + "\n" + record("user", "r", `"a"`, "01", result) + "\x00\x00\n" + record("user", "r2", `"r"`, "01", result) + "\n",
 		record("assistant", "a", `"b"`, "00", call) + "\n" + record("assistant", "b", `"a"`, "09", call) + "\n",
+		`{"type":"user","uuid":""}` + "\n" + `{"parentUuid":"0","uuid":"c"}` + "\n" + `{"parentUuid":"c","type":"user","uuid":"0"}` + "\n",
+		`{"type":"user","uuid":"0"}` + "\n" + `{"parentUuid":"1","type":"user","uuid":""}`,
+		record("assistant", "a", "null", "00", `{"id":"m1","role":"assistant","content":[{"type":"tool_use","id":"&\\u00e9"}]}`),
 		"\xef\xbb\xbf" + record("user", "a", `"a"`, "00", user) + "\r\n" + record("user", "b", `"a"`, "00", user) + "\n" + record("user", "c", `"a"`, "00", user),
 	} {
 		f.Add([]byte(seed), true)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
 )
 
@@ -39,7 +40,7 @@ func (l *linter) mendChain(v *loaded, head int) []int {
 			return chain
 		}
 		above := v.writtenBefore(lost, chain)
-		if above == none {
+		if above == none || l.parts[lost] == nil { // a record without a name is not repaired
 			return chain
 		}
 		n := &v.nodes[lost]
@@ -59,7 +60,7 @@ func (v *loaded) writtenBefore(i int, chain []int) int {
 	}
 	for j := range v.nodes {
 		n := &v.nodes[j]
-		if !n.kind.inConversation() || n.isSidechain || v.gone[j] || inChain[j] || j > i && n.time >= own.time {
+		if !n.kind.inConversation() || n.uuid == "" || n.isSidechain || v.gone[j] || inChain[j] || j > i && n.time >= own.time {
 			continue
 		}
 		if own.time != noTime && n.time > own.time {
@@ -192,12 +193,13 @@ func (l *linter) checkPairing(chain []int, id string, p *pairing) {
 }
 
 // turnOf returns the agent's id of the prompt that a record follows.
-func (l *linter) turnOf(i int) (key segno.TurnKey) {
-	path, _ := l.graph.path(l.graph.nodes[i].uuid)
-	for _, at := range path {
-		if part := l.parts[at]; part != nil && part.role == rolePrompt {
+func (l *linter) turnOf(i int) segno.TurnKey {
+	seen := map[int]bool{}
+	for ; i != none && !seen[i]; i = l.graph.index(l.graph.above(i)) {
+		if part := l.parts[i]; part != nil && part.role == rolePrompt {
 			return part.key
 		}
+		seen[i] = true
 	}
 	return ""
 }
@@ -223,8 +225,9 @@ func (l *linter) addResult(chain []int, call placed) {
 			l.parents[next] = uuid
 		}
 	}
-	line, _ := json.Marshal(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
-		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": jsonscan.Unescape([]byte(call.block.name)), "type": "tool_result", "content": lostResult, "is_error": true}}},
+	id := json.RawMessage(`"` + call.block.name + `"`) // as in the call, because ids are compared with their escapes
+	line, _ := sessionfile.EncodeLine(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
+		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": id, "type": "tool_result", "content": lostResult, "is_error": true}}},
 		"sessionId": l.src.Session, "version": l.graph.version, "userType": "external", "cwd": l.graph.cwdText()}) // strings always encode
 	l.mend.Replace(n.to, n.to, append([]byte{'\n'}, line...))
 }

@@ -19,10 +19,10 @@ type lostBranch struct {
 // returns the new head. A branch that the user left with /rewind was complete before the next one
 // began, so it stays where it is.
 func (l *linter) joinWriters(v *loaded, head int) int {
-	for range len(v.nodes) {
-		if v.pointer.isExplicit {
-			return head
-		}
+	if v.pointer.isExplicit {
+		return head
+	}
+	for range len(v.nodes) { // a join can make the head explicit, too
 		chain, _, _ := v.chain(head)
 		i := slices.IndexFunc(l.branches(v, chain), func(b lostBranch) bool { return l.isConcurrent(chain, b) })
 		if i < 0 {

@@ -53,8 +53,14 @@ func (c *Transcripts) WriteConversation(ctx context.Context, conversation transc
 	if err == nil && len(conversation.Messages) == 0 {
 		err = segno.Errorf(segno.KindInvalid, opWrite, string(to.Session), "the conversation has no messages")
 	}
+	w := &continuation{cut: k, isNew: p == nil, messages: conversation.Messages, ids: sessionfile.CallIDs{Prefix: "toolu_", Most: maxName}}
+	if err == nil && p != nil {
+		var before transcript.Conversation
+		before, err = c.ReadConversation(ctx, *p, "", o)
+		w.ids.Use(before) // the agent drops a call that has the id of an earlier one
+	}
 	if err == nil {
-		err = k.install(ctx, to.Session, &continuation{cut: k, isNew: p == nil, messages: conversation.Messages})
+		err = k.install(ctx, to.Session, w)
 	}
 	if err != nil {
 		return segno.Source{}, sessionfile.IOError(opWrite, string(to.Session), err)
@@ -74,6 +80,7 @@ type continuation struct {
 	records  int
 	offset   int64
 	calls    map[string]callRecord
+	ids      sessionfile.CallIDs
 }
 
 // callRecord is the record of a call, by the id that the conversation has.
@@ -226,7 +233,7 @@ func (k *continuation) message(n int, m transcript.Message) error {
 			if err := k.record("user", mark, func(w *wireRecord) { w.PromptID = k.prompt }); err != nil {
 				return err
 			}
-		default:
+		case len(wireBlocks([]transcript.Part{p})) > 0:
 			words = append(words, p)
 		}
 	}
@@ -256,8 +263,10 @@ func (k *continuation) answer(n int, m transcript.Message) error {
 	}
 	for _, p := range m.Parts {
 		block := wireBlock{Type: "text", Text: p.Text}
-		if c := p.Call; c != nil {
-			block = wireBlock{Type: "tool_use", ID: sessionfile.CallID("toolu_", maxName, c.ID), Name: sessionfile.ToolName(c.Name, maxName), Input: c.Input}
+		if c := p.Call; c == nil && strings.TrimSpace(p.Text) == "" {
+			continue // the API rejects a text without words
+		} else if c != nil {
+			block = wireBlock{Type: "tool_use", ID: k.ids.New(c.ID), Name: sessionfile.ToolName(c.Name, maxName), Input: c.Input}
 		}
 		message.Content = []wireBlock{block}
 		if err := k.record("assistant", message, nil); err != nil {

@@ -99,6 +99,7 @@ type writer struct {
 	path    string    // of the new rollout; "" until its time is known
 	out     *sessionfile.Output
 	more    *transcript.Conversation // to append, or nil
+	ids     sessionfile.CallIDs      // of the calls in it
 }
 
 // write writes the lines of a copy and publishes the file. After readErr the caller may try

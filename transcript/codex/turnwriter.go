@@ -71,13 +71,14 @@ type conversationWriter struct {
 	turn  string // the open turn, "" if none is
 	last  string // the newest words of the model in it
 	calls map[string]string
+	ids   *sessionfile.CallIDs
 	abort bool // the user interrupted the open turn
 	err   error
 }
 
 // appendConversation writes the messages behind the lines so far. last is the ordinal of the last one.
 func (k *writer) appendConversation(m *meta, last int64) error {
-	w := &conversationWriter{k: k, lines: lineWriter{isPaged: m.isPaged, ordinal: last + 1}, calls: map[string]string{}}
+	w := &conversationWriter{k: k, lines: lineWriter{isPaged: m.isPaged, ordinal: last + 1}, calls: map[string]string{}, ids: &k.ids}
 	messages := k.more.Messages
 	hasPrompt := false
 	for _, m := range messages {
@@ -204,7 +205,7 @@ func (w *conversationWriter) showItem(item map[string]any) {
 func (w *conversationWriter) answer(n int, p transcript.Part) {
 	switch {
 	case p.Call != nil:
-		id := sessionfile.CallID("call_", maxName, p.Call.ID)
+		id := w.ids.New(p.Call.ID)
 		w.calls[p.Call.ID] = id
 		w.line("response_item", wireItem{Type: "function_call", Name: sessionfile.ToolName(p.Call.Name, maxName), Arguments: string(p.Call.Input), CallID: id})
 	case p.Text != "":

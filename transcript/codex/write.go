@@ -60,7 +60,7 @@ func (c *Transcripts) WriteConversation(ctx context.Context, conversation transc
 	if len(conversation.Messages) == 0 {
 		return segno.Source{}, segno.Errorf(segno.KindInvalid, opWrite, string(to.Session), "the conversation has no messages")
 	}
-	k := &writer{c: c, op: opWrite, session: to.Session, dir: to.Dir, more: &conversation}
+	k := &writer{c: c, op: opWrite, session: to.Session, dir: to.Dir, more: &conversation, ids: sessionfile.CallIDs{Prefix: "call_", Most: maxName}}
 	if p == nil {
 		if err := k.writeNew(ctx, to); err != nil {
 			return segno.Source{}, sessionfile.IOError(opWrite, string(to.Session), err)
@@ -70,7 +70,12 @@ func (c *Transcripts) WriteConversation(ctx context.Context, conversation transc
 	if err := checkCut(*p, to); err != nil {
 		return segno.Source{}, err
 	}
-	err := sessionfile.FirstCopy(ctx, opWrite, string(p.Session), c.copies(ctx, opWrite, p, o), func(from sessionfile.CopySource) (readErr, doErr error) {
+	before, err := c.ReadConversation(ctx, *p, "", o)
+	if err != nil {
+		return segno.Source{}, err
+	}
+	k.ids.Use(before) // Codex keeps one result of calls that have the same id
+	err = sessionfile.FirstCopy(ctx, opWrite, string(p.Session), c.copies(ctx, opWrite, p, o), func(from sessionfile.CopySource) (readErr, doErr error) {
 		return k.write(ctx, from)
 	})
 	return segno.Source{Session: to.Session, Path: k.path, Dir: to.Dir}, err

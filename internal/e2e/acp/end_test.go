@@ -56,7 +56,7 @@ func TestACPCancel(t *testing.T) {
 // ends with the agent's whole group, and what the turn did is recorded.
 func TestACPClientGone(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -106,7 +106,7 @@ func (s *acpStage) groupEnds(group int) {
 // closes the turn as interrupted and goes on.
 func TestACPSegnoKilled(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
 			c := s.open()
@@ -191,7 +191,7 @@ func TestACPLoadAfterAKill(t *testing.T) {
 // made again.
 func TestACPSettingsSurvive(t *testing.T) {
 	t.Parallel()
-	for _, agent := range []agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest} {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.CodexACPNewest, agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s := newACPStage(t, agent, nil)
 			c := s.open()

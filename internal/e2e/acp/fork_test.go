@@ -78,7 +78,7 @@ func (c *chat) messageOf(text string) string {
 // that turn first, and in place, which leaves the client its id.
 func TestACPForkElsewhere(t *testing.T) {
 	t.Parallel()
-	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest, agentrig.ClaudeACPOldest}, agentrig.CodexACPNewest) {
+	for _, agent := range soak([]agentrig.ACPAgent{agentrig.ClaudeACPNewest}, agentrig.ClaudeACPOldest, agentrig.CodexACPNewest) {
 		t.Run(string(agent), func(t *testing.T) {
 			s, c := fourTurns(t, agent)
 			dir := filepath.Join(filepath.Dir(s.Rig.Project), "elsewhere")

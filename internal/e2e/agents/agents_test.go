@@ -53,7 +53,7 @@ type resumed struct {
 
 func (s *pair) with(agent string, args ...string) (r resumed) {
 	s.Helper()
-	s.JSON(&r, append([]string{"resume", "--with", agent}, args...)...)
+	s.JSON(&r, append([]string{"resume", "-y", "--with", agent}, args...)...)
 	return r
 }
 
@@ -159,7 +159,7 @@ func TestCodexToClaude(t *testing.T) {
 		session := s.exec(e2erig.Prompt("alpha", shell("echo 1 > a.txt"), "one"))
 		s.exec(e2erig.Prompt("beta", map[string]any{"thinking": "hm", "text": "two calls", "tools": []any{shell("echo x"), shell("echo y")}},
 			map[string]any{"tool": "apply_patch", "input": "*** no patch"}, "two é 日本"), session)
-		s.exec(e2erig.Prompt("gamma", "three"), session)
+		s.exec(e2erig.Prompt("gamma", shell("echo 3 > c.txt"), "three"), session)
 		want := history(s.T, s.CallFor("gamma"), "gamma")
 		thread := s.Turns()[0].Thread
 
@@ -168,6 +168,9 @@ func TestCodexToClaude(t *testing.T) {
 		r := s.with("claude", "t2")
 		if again := s.with("claude", "t2"); again.Session != r.Session || dry.Session != "" || dry.Messages != r.Messages {
 			s.Errorf("the same again is %+v, first %+v, planned %+v", again, r, dry)
+		}
+		if s.Exists("c.txt") || s.Read("a.txt") != "1\n" {
+			s.Error("the files are not those of turn 2")
 		}
 		s.Say(e2erig.Prompt("delta", s.Writes("new.txt", "4\n"), "four"), "--resume", r.Session)
 		got := history(s.T, s.CallFor("delta"), "delta")

@@ -17,7 +17,7 @@ import (
 // TestLinesMove packs checkpoints on both sides of a compaction, and one on a new line after
 // an undo, whose session segno cut itself.
 func TestLinesMove(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		s.Say("/compact", "--resume", session)
@@ -50,7 +50,7 @@ func TestLinesMove(t *testing.T) {
 // TestSegnoGoesOnElsewhere enables segno on the other machine, whose store knows nothing of the
 // session. The turns of the archive are there, and so is the next one.
 func TestSegnoGoesOnElsewhere(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"))
 		s.Say(e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two"), "--resume", session)
 		rig, a := elsewhere(s, packed(s, s.Head().ID), false)

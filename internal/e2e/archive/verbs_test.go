@@ -16,7 +16,7 @@ import (
 // TestTheVerbsMoveARun packs, inspects, verifies and unpacks with the command, as a user does:
 // on the same machine for the first archive, and on another one for the second.
 func TestTheVerbsMoveARun(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", e2erig.Bash("echo 1 > a.txt"), "one"))
 		beta := e2erig.Prompt("beta", e2erig.Bash("echo 2 > a.txt"), "two")
 		s.Say(beta, "--resume", session)

@@ -77,7 +77,7 @@ func (r *repository) wantFile(path, want string) {
 // by the shell. All of it is undone, and the conversation continues in the same
 // subdirectory, there and in a fork.
 func TestASessionInASubdirectory(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, map[string]string{".git/HEAD": "ref: refs/heads/main\n", ".git/objects/x": "", ".git/refs/x": "",
 			"top.txt": "0\n", "gone.txt": "0\n", "sub/deep/f": "0\n"})
 		sub, top, made := filepath.Join(r.root, "sub", "deep"), filepath.Join(r.root, "top.txt"), filepath.Join(r.root, "new.txt")
@@ -132,7 +132,7 @@ func TestASessionInASubdirectory(t *testing.T) {
 // TestASessionThatCannotBeRecorded starts the agent in its home directory: it works, and
 // shows its user once why nothing is recorded.
 func TestASessionThatCannotBeRecorded(t *testing.T) {
-	e2erig.Scenario(t, nil, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, nil, func(s *e2erig.Stage) {
 		r := newRepository(s, nil)
 		res := r.sayIn(s.Rig.Home, e2erig.Prompt("at home", e2erig.Bash("echo 1 > made"), "done"), "--output-format", "stream-json", "--verbose")
 		if res.Code != 0 || !strings.Contains(res.Stdout, "done") {

@@ -1,6 +1,7 @@
 package codex_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +11,11 @@ import (
 	"testing"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/e2erig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 	"github.com/dalsegno/segno/transcript"
+	"github.com/dalsegno/segno/transcript/codex"
 )
 
 // damageCase is a way to damage a session of Codex, and what Codex then does with it.
@@ -150,4 +153,46 @@ func conversation(all []fakemodel.Message) string {
 		}
 	}
 	return b.String()
+}
+
+// TestAHealedThreadGoesOn heals a recorded session of Codex. segno resume continues with the copy, and
+// its next turn is on the same thread.
+func TestAHealedThreadGoesOn(t *testing.T) {
+	t.Parallel()
+	versions := agentrig.CodexVersions()
+	s, agent := e2erig.Codex(t, versions[len(versions)-1], map[string]string{"a.txt": "0\n"})
+	res, err := agent.Exec(s.Ctx, e2erig.Prompt("alpha", "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := codex.New(agent.CodexHome(), codex.Options{}).Find(s.Ctx, segno.SessionID(res.Thread))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(src.Path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString("{\"torn\":\"\xe6\x97")
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var healed struct {
+		Healed struct{ Session, Thread string }
+	}
+	s.JSON(&healed, "heal", res.Thread)
+	var resumed struct{ Session string }
+	s.JSON(&resumed, "resume")
+	if resumed.Session != healed.Healed.Session {
+		t.Errorf("resume continues with %s, not with the copy %s", resumed.Session, healed.Healed.Session)
+	}
+	if _, err := agent.Exec(s.Ctx, e2erig.Prompt("beta", "two"), "resume", healed.Healed.Session); err != nil {
+		t.Fatal(err)
+	}
+	if !e2erig.Said(s.CallFor("beta"), "alpha") {
+		t.Error("the model does not get the first turn")
+	}
+	if ts := s.Turns(); len(ts) != 2 || ts[1].Thread != healed.Healed.Thread || ts[1].Session != healed.Healed.Session {
+		t.Errorf("the turns are %+v", ts)
+	}
 }

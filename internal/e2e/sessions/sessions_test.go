@@ -38,7 +38,7 @@ func TestNativeForkIsAThreadOfItsOwn(t *testing.T) {
 // TestTwoSessionsInOneDirectory runs two sessions by turns: two threads, each
 // with its own turns, and what the other one did is external to each.
 func TestTwoSessionsInOneDirectory(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		one := s.Say(e2erig.Prompt("one alpha", s.Writes("one.txt", "1\n"), "done"))
 		two := s.Say(e2erig.Prompt("two alpha", s.Writes("two.txt", "2\n"), "done"))
 		s.Say(e2erig.Prompt("one beta", s.Writes("one.txt", "1b\n"), "done"), "--resume", one)
@@ -65,7 +65,7 @@ func TestTwoSessionsInOneDirectory(t *testing.T) {
 // TestOverlappingTurnsShareTheDirectory lets a turn of one session run inside a
 // turn of another.
 func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		slow, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("slow", e2erig.Bash("echo slow > slow.txt; while [ ! -e go ]; do sleep 0.05; done"), "slow done"))
 		if err != nil {
 			s.Fatal(err)
@@ -96,7 +96,7 @@ func TestOverlappingTurnsShareTheDirectory(t *testing.T) {
 // TestKilledInMidTool kills the agent while a tool runs and continues the session. The interrupted
 // turn is recorded with its changes.
 func TestKilledInMidTool(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("beta", e2erig.Bash("echo half > half.txt; while [ ! -e go ]; do sleep 0.05; done"), "two"), "--resume", session)
 		if err != nil {
@@ -128,7 +128,7 @@ func TestKilledInMidTool(t *testing.T) {
 // TestAnEarlierSessionPromptedAgain prompts the session that an undo left: a new
 // line begins at that session's last turn, and the agent receives one note.
 func TestAnEarlierSessionPromptedAgain(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		s.Say(e2erig.Prompt("beta", s.Writes("a.txt", "2\n"), "two"), "--resume", session)
 		s.Segno("undo", "-y")
@@ -191,7 +191,7 @@ func TestASessionOlderThanSegno(t *testing.T) {
 
 // TestAMovedProjectIsTheSame renames the project between turns.
 func TestAMovedProjectIsTheSame(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a.txt": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", s.Writes("a.txt", "1\n"), "one"))
 		moved := filepath.Join(filepath.Dir(s.Rig.Project), "renamed")
 		if err := os.Rename(s.Rig.Project, moved); err != nil {

@@ -95,7 +95,7 @@ func TestEditsAfterEsc(t *testing.T) {
 // TestEditsAfterAKill are the user's, also when the session goes on first. What the
 // killed command had written is in doubt, because it may have gone on.
 func TestEditsAfterAKill(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n", "notes": "0\n"}, func(s *e2erig.Stage) {
 		session := s.Say(e2erig.Prompt("alpha", "one"))
 		p, err := s.Rig.StartPrint(s.Ctx, e2erig.Prompt("beta", s.Writes("a", "1\n"), e2erig.Bash("echo half > half; "+wait(signal(s, "go"))), "two"), "--resume", session)
 		if err != nil {
@@ -173,7 +173,7 @@ func TestBackgroundSubagent(t *testing.T) {
 // TestBackgroundSubagentBesideATurn writes while the next turn runs: each undo takes
 // back what its own turn did.
 func TestBackgroundSubagentBesideATurn(t *testing.T) {
-	e2erig.Scenario(t, map[string]string{"a": "0\n"}, func(s *e2erig.Stage) {
+	e2erig.ScenarioOnNewest(t, map[string]string{"a": "0\n"}, func(s *e2erig.Stage) {
 		tui := s.TUI()
 		sub := subagent(e2erig.Bash(wait(signal(s, "go"))+"; echo 1 > sub"), s.Writes("written", "1\n"), "sub done")
 		launches(s, tui, e2erig.Prompt("alpha", sub, "launched"))

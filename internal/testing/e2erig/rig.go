@@ -109,8 +109,24 @@ func run(m *testing.M) (code int, err error) {
 // files are what the project holds before segno sees it.
 func Scenario(t *testing.T, files map[string]string, do func(s *Stage)) {
 	t.Helper()
+	scenario(t, agentrig.ClaudeVersions(), files, do)
+}
+
+// ScenarioOnNewest is Scenario for behaviour that does not depend on the version of Claude Code.
+// It runs do on the newest version, and with SEGNO_SOAK on every version.
+func ScenarioOnNewest(t *testing.T, files map[string]string, do func(s *Stage)) {
+	t.Helper()
+	versions := agentrig.ClaudeVersions()
+	if os.Getenv("SEGNO_SOAK") == "" {
+		versions = versions[len(versions)-1:]
+	}
+	scenario(t, versions, files, do)
+}
+
+func scenario(t *testing.T, versions []agentrig.ClaudeVersion, files map[string]string, do func(s *Stage)) {
+	t.Helper()
 	t.Parallel()
-	for _, version := range agentrig.ClaudeVersions() {
+	for _, version := range versions {
 		t.Run(string(version), func(t *testing.T) {
 			t.Parallel()
 			do(newStage(t, version, files))

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -85,14 +86,16 @@ func compactionOf(conversation []Message) string {
 	return text
 }
 
-// titleStart is how the adapter of Codex begins the request for a title. It quotes
-// the prompt, script and all.
-const titleStart = "Your task is to generate a very short title for a conversation"
+// titleStarts are how the adapter of Codex and its terminal begin the request for a title. They
+// quote the prompt, script and all.
+func titleStarts() []string {
+	return []string{"Your task is to generate a very short title for a conversation", "Generate a concise, single-line task title"}
+}
 
 func isTitleRequest(conversation []Message) bool {
 	if len(conversation) == 0 {
 		return false
 	}
 	last := conversation[len(conversation)-1]
-	return last.Role == "user" && strings.HasPrefix(last.Text(), titleStart)
+	return last.Role == "user" && slices.ContainsFunc(titleStarts(), func(start string) bool { return strings.HasPrefix(last.Text(), start) })
 }

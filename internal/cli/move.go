@@ -183,7 +183,7 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 	plan := m.Plan
 	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+movedTurns(plan)), label(m.Head), writtenCounts(plan))
 	a.writeSummary(p, mergedOf(res.Changes))
-	p.changes(slices.DeleteFunc(slices.Clone(res.Changes), func(c change) bool { return c.Type != string(segno.EntityDatabase) }))
+	p.changes(writtenDatabases(res))
 	if pathsOf(plan) == "" {
 		for i := range res.Conflicts {
 			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
@@ -203,6 +203,17 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 	case m.Chat != "":
 		p.linef("conversation: %s", inline(m.Chat))
 	}
+}
+
+// writtenDatabases returns the changes of databases that a move made.
+func writtenDatabases(res moveResult) (written []change) {
+	for _, c := range res.Changes {
+		isConflict := func(u unwrittenPath) bool { return u.Path == databaseLabel(c.Path) }
+		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {
+			written = append(written, c)
+		}
+	}
+	return written
 }
 
 // writtenCounts sums up the files that a move wrote.

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,6 +151,13 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 		return err
 	}
 	s.Held = now.Held
+	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
+	if err != nil {
+		return err
+	}
+	for i, at := range s.Databases {
+		s.Databases[i].Changed = slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == segno.DatabasePath(at.Name) })
+	}
 	s.Changed, err = d.timeline.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
 }
@@ -177,7 +185,11 @@ func writeStatus(p *printer, s statusResult) {
 		writeCoverage(p, s)
 	}
 	for _, at := range s.Databases {
-		p.linef("database   %s", quotePath(at.Name))
+		state := ""
+		if at.Changed {
+			state = ", changed since then"
+		}
+		p.linef("database   %s%s", quotePath(at.Name), state)
 	}
 	for _, t := range s.Open {
 		what := "open turn "

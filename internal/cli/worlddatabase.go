@@ -54,6 +54,8 @@ type attachedItem struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	Path string `json:"path"` // absolute
+	// Changed is set by status if the database differs from the head.
+	Changed bool `json:"changed,omitempty"`
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }

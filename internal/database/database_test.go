@@ -152,6 +152,7 @@ func TestMovesAreExact(t *testing.T) {
 	step("PRAGMA journal_mode=wal", "DELETE FROM u", "INSERT INTO t SELECT randomblob(3000) FROM pragma_function_list")
 	step("DROP TABLE t", "VACUUM")
 	step("PRAGMA journal_mode=delete", "CREATE VIEW v AS SELECT * FROM u")
+	step("PRAGMA page_size=8192", "VACUUM")
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 40 {
 		to := states[random.IntN(len(states))]

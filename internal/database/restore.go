@@ -26,7 +26,7 @@ const (
 	whyChanged  = "the database changed meanwhile"
 	whyLocked   = "another program has the database locked"
 	whyNotPlain = "its path leads through a symlink now, or to something that is no regular file"
-	whyPageSize = "the size of its pages changed: end all programs that use it, delete the file, and repeat"
+	whyPageSize = "the size of its pages changed, and a program has it open"
 )
 
 // write makes the database at path equal to the state to, if it still equals from or already equals to. If
@@ -53,7 +53,9 @@ func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity
 	case !there:
 		err = r.create(ctx, path, pages)
 	default:
-		conflict, err = r.update(ctx, path, before, pages)
+		if conflict, err = r.update(ctx, path, before, pages); conflict == whyPageSize {
+			conflict, err = r.replace(ctx, path, pages)
+		}
 	}
 	if isBusy(err) {
 		return whyLocked, nil
@@ -96,6 +98,21 @@ func (r *restorer) update(ctx context.Context, path string, from, to pageList) (
 	}
 	written = true
 	return "", nil
+}
+
+// replace replaces the file of a database of which the size of the pages changed, which a transaction cannot
+// do. update has verified and closed it. The last connection that closes a database empties its log, so
+// without a log and other clients the file is all there is.
+func (r *restorer) replace(ctx context.Context, path string, pages pageList) (conflict string, err error) {
+	for _, suffix := range sidecars() {
+		if size, there := sizeOf(path + suffix); there && size > 0 {
+			return whyPageSize, nil
+		}
+	}
+	if len(clients(path)) > 0 {
+		return whyPageSize, nil
+	}
+	return "", r.create(ctx, path, pages)
 }
 
 // presentPages returns the hashes of the pages of an open database, and its first page in full.
@@ -201,7 +218,7 @@ func sizeOf(path string) (size int64, there bool) {
 	return fi.Size(), true
 }
 
-// create writes a database to a path at which there is none.
+// create writes a database to a path at which there is none, or one that it may replace.
 func (r *restorer) create(ctx context.Context, path string, pages pageList) (err error) {
 	dir := filepath.Dir(path)
 	if err := vfs.MkdirAll(r.fs, dir); err != nil {
@@ -216,7 +233,11 @@ func (r *restorer) create(ctx context.Context, path string, pages pageList) (err
 	if err := r.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return segno.NewError(segno.KindIO, "restore database", path, err)
 	}
-	if err = r.writeFile(ctx, temp, pages); err == nil {
+	err = r.writeFile(ctx, temp, pages)
+	if fi, statErr := os.Lstat(path); err == nil && statErr == nil {
+		err = r.fs.Chmod(temp, fi.Mode().Perm())
+	}
+	if err == nil {
 		err = r.fs.Rename(temp, path)
 	}
 	if err == nil {

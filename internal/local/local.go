@@ -307,7 +307,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
 		Databases: s.databaseFiles(rec),
-		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
+		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return nil, err
 	}

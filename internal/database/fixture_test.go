@@ -61,6 +61,8 @@ func newFixture(t testing.TB) *fixture {
 		now: time.Now().Add(time.Hour), fs: vfs.OS}
 }
 
+func noLock(context.Context, string) (func(), error) { return func() {}, nil }
+
 func attachedFile() ([]database.Attachment, error) {
 	return []database.Attachment{{Name: "dev.db", Kind: database.KindSQLite, Path: "dev.db"}}, nil
 }
@@ -68,7 +70,7 @@ func attachedFile() ([]database.Attachment, error) {
 // attached returns the workspace with the database. Without cache, each snapshot reads the database.
 func (f *fixture) attached(cache bool) *database.Attached {
 	o := database.Options{Objects: f.objects, FS: f.fs, Now: func() time.Time { return f.now },
-		List:  attachedFile,
+		List: attachedFile, Lock: noLock,
 		Cache: database.Cache{FS: vfs.OS, Sealer: plainSealer{}, File: filepath.Join(f.dir, "no", "cache")}}
 	if cache {
 		o.Cache.File = filepath.Join(f.dir, "cache")

@@ -72,7 +72,7 @@ func moveForever(t *testing.T, dir string) {
 	store := memory.New(time.Now)
 	f := &fixture{TB: t, dir: dir, file: filepath.Join(dir, "dev.db"), objects: store.Objects(), now: time.Now(), fs: vfs.OS}
 	w := database.Attach(&emptyTree{root: dir}, database.Options{Objects: f.objects, FS: vfs.OS, Now: time.Now,
-		List:  attachedFile,
+		List: attachedFile, Lock: noLock,
 		Cache: database.Cache{FS: vfs.OS, Sealer: plainSealer{}, File: filepath.Join(dir, "no", "cache")}})
 	one := f.snapshot(w)
 	f.sql("BEGIN; INSERT INTO t(x, y) SELECT x, y FROM t; UPDATE t SET x = 2; COMMIT")

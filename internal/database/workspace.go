@@ -16,8 +16,11 @@ type Options struct {
 	// List is read by each method, because a database may be attached while a process runs for long.
 	List  func() ([]Attachment, error)
 	Cache Cache
-	FS    vfs.FS
-	Now   func() time.Time
+	// Lock makes the caller the only one that looks at the database in a file. To close a file ends all
+	// locks of the process on it, also those of another workspace that moves the same database.
+	Lock func(ctx context.Context, file string) (unlock func(), err error)
+	FS   vfs.FS
+	Now  func() time.Time
 }
 
 // Attached is a workspace with databases.
@@ -120,7 +123,6 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	for _, p := range slices.Concat(databases, beside) {
 		own[p] = true
 	}
-	r := restorer{w.recent, w.options.FS}
 	for _, step := range steps {
 		at, isDatabase := find(all, step.Path)
 		why := ""
@@ -128,7 +130,7 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 		case isDatabase && at.Name == "":
 			why = "the database is not attached"
 		case isDatabase:
-			if why, err = r.write(ctx, at.File(w.Root()), step.From, step.To); err != nil {
+			if why, err = w.write(ctx, at.File(w.Root()), step); err != nil {
 				return conflicts, err
 			}
 		case own[Attachment{Path: step.Path}.File(w.Root())]:
@@ -142,6 +144,17 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	}
 	more, err := w.Workspace.Apply(ctx, files, times)
 	return append(conflicts, more...), err
+}
+
+// write makes the change of the database in a file, or returns why it cannot.
+func (w *Attached) write(ctx context.Context, file string, step segno.Change) (conflict string, err error) {
+	unlock, err := w.options.Lock(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	r := restorer{w.recent, w.options.FS}
+	return r.write(ctx, file, step.From, step.To)
 }
 
 // Fork makes a copy of the tree, and of the databases of the snapshot.

@@ -42,6 +42,9 @@ func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, besi
 func (s *Store) withDatabases(w segno.Workspace) segno.Workspace {
 	cache := filepath.Join(s.place.Store, "index", segno.DerivedID("databases", string(w.ID())))
 	return database.Attach(w, database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now,
+		Lock: func(ctx context.Context, file string) (func(), error) {
+			return s.Spool().Lock(ctx, segno.WorkspaceID(segno.DerivedID("database", file)))
+		},
 		List:  func() ([]database.Attachment, error) { return s.Databases(w.ID()) },
 		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}})
 }

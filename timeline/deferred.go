@@ -231,6 +231,29 @@ func (tx *txn) threadOf(ctx context.Context, session segno.SessionID) (segno.Thr
 	return "", nil
 }
 
+// threadOfAgent is threadOf for the session of one agent. Sessions of two agents can have the same id.
+func (tx *txn) threadOfAgent(ctx context.Context, agent string, session segno.SessionID) (segno.ThreadID, error) {
+	isIn := func(l *segno.Link) bool {
+		return l != nil && l.Session == session && (l.Agent == agent || l.Agent == "")
+	}
+	for _, c := range tx.waiting {
+		if isIn(c.Link) {
+			return c.Thread, nil
+		}
+	}
+	for t, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Session: session}) {
+		if err != nil {
+			return "", err
+		}
+		for l, err := range tx.chain(ctx, t.ID) {
+			if err != nil || isIn(&l) {
+				return t.ID, err
+			}
+		}
+	}
+	return "", nil
+}
+
 // commitEntries returns the entries of one commit.
 func (tx *txn) commitEntries(ctx context.Context, id segno.CommitID) ([]segno.Entry, error) {
 	for _, c := range tx.waiting {

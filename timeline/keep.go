@@ -89,7 +89,7 @@ func (tx *txn) findKept(ctx context.Context, k *keeping) (err error) {
 		return err
 	}
 	session := k.Source.Session
-	if k.thread, err = tx.threadOf(ctx, session); err != nil {
+	if k.thread, err = tx.threadOfAgent(ctx, k.Agent, session); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(waiting, func(c segno.Commit) bool {

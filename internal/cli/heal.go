@@ -93,8 +93,12 @@ func (a *app) runHeal(ctx context.Context, name string, dry bool, o transcript.L
 	if err := a.printLong(res, func(p *printer) { a.writeHealed(p, res) }); err != nil || !dry || len(res.Findings) == 0 {
 		return err
 	}
+	again := short(d.Session)
+	if isPath(name) {
+		again = shellQuote(name)
+	}
 	return segno.Errorf(segno.KindCorrupt, "check session", string(d.Session), "%s", plural(len(res.Findings), "finding")).
-		WithHint("run 'segno heal " + short(d.Session) + "' to repair a copy")
+		WithHint("run 'segno heal " + again + "' to repair a copy")
 }
 
 // healSession repairs a copy of a session. The timeline has the workspace of its directory if that is
@@ -129,9 +133,14 @@ func (a *app) sessionToHeal(ctx context.Context, place local.Place, name string)
 	return d, err
 }
 
+// isPath reports whether the name of a session is the path of its transcript.
+func isPath(name string) bool {
+	return strings.ContainsRune(name, filepath.Separator) || strings.HasSuffix(name, ".jsonl")
+}
+
 // sessionFile returns the session with a name that an agent has, or the transcript at a path.
 func (a *app) sessionFile(ctx context.Context, place local.Place, name string) (local.FoundSession, error) {
-	if !strings.ContainsRune(name, filepath.Separator) && !strings.HasSuffix(name, ".jsonl") {
+	if !isPath(name) {
 		return a.sessionNamed(ctx, place, nil, name)
 	}
 	_, wd, err := a.placeAndDir()

@@ -60,9 +60,8 @@ func (a *app) quickHook(ctx context.Context, args []string) bool {
 		a.runHook(ctx, args[1])
 	case args[1] == hook.NotifyArg:
 		a.store = store
-		if e, err := a.hookEvent(ctx); err == nil {
-			hook.Notify(ctx, args[2:], e)
-		}
+		e, _ := a.hookEvent(ctx) // the user's command is run without a store, too
+		hook.Notify(ctx, args[2:], e)
 	default:
 		return false
 	}

@@ -130,24 +130,38 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 	return a.finishResume(ctx, func() { store.Close() }, res, printOnly)
 }
 
-// withoutDamage returns the repaired copy of a session if 'segno heal' made one, else the session.
+// withoutDamage returns the newest repaired copy of a session if 'segno heal' made one and the user
+// did not continue the session itself since, else the session.
 func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
 		if err != nil {
 			return s, err
 		}
-		chain, err := chainOf(ctx, store, t.ID)
-		if err != nil || len(chain) < 2 {
-			return s, err
+		var own segno.Link
+		var repaired segno.SessionID
+		for l, err := range store.Chain(ctx, t.ID) {
+			switch {
+			case err != nil:
+				return s, err
+			case l.Session == s.Session:
+				own, repaired = l, ""
+			case l.Reason != healReason:
+				own = segno.Link{} // later copies are of that session
+			case own.Session == "":
+			case own.Reason != healReason || !l.Detached: // a copy beside the head repairs the session before both
+				repaired = l.Session
+			}
 		}
-		last, before := chain[len(chain)-1], chain[len(chain)-2]
-		if last.Reason == "heal" && before.Session == s.Session {
-			a.notef("%s is damaged; this continues its repaired copy %s", inline(string(s.Session)), inline(string(last.Session)))
-			return a.sessionNamed(ctx, store.Place(), store, string(last.Session))
+		if repaired != "" {
+			a.notef("%s is damaged; this continues its repaired copy %s", inline(string(s.Session)), inline(string(repaired)))
+			return a.sessionNamed(ctx, store.Place(), store, string(repaired))
 		}
 	}
 	return s, nil
 }
+
+// healReason is why a repaired copy is in the chain of a thread.
+const healReason = "heal"
 
 // dirToResume returns the directory in which a session continues.
 func (a *app) dirToResume(d local.SessionDetail) (string, error) {

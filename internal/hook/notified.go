@@ -16,7 +16,8 @@ const eventNotify = "agent-turn-complete"
 
 // Notify handles the arguments that Codex gives to segno's command in its setting notify: the
 // command that the setting had before, which is run with the notification, and the notification.
-// Like a hook, Notify reports failures only in the log. It records the turn unless hooks did.
+// Like a hook, Notify reports failures only in the log. It records the turn unless hooks did. If e
+// has no store, Notify only runs the user's command.
 func Notify(ctx context.Context, args []string, e Event) {
 	if len(args) == 0 {
 		return
@@ -25,11 +26,13 @@ func Notify(ctx context.Context, args []string, e Event) {
 	if last > 0 {
 		// Codex ignores the outcome of the command, and the user's command may run longer than segno.
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), args[0], args[1:]...)
-		if err := cmd.Start(); err != nil {
+		if err := cmd.Start(); err != nil && e.Place.Store != "" {
 			event.Log{Store: e.Place.Store}.Append("run the notify command of the user", "", err)
 		}
 	}
-	codex.record(ctx, e, func() (event.Payload, error) { return readNotification(args[last]) })
+	if e.Place.Store != "" {
+		codex.record(ctx, e, func() (event.Payload, error) { return readNotification(args[last]) })
+	}
 }
 
 // readNotification reads a notification as an event.

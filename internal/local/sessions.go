@@ -198,19 +198,11 @@ func countLimits(found []FoundSession) []int64 {
 
 // lookUp finds the thread of a session and whether its conversation is kept.
 func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
-	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: d.Session, Limit: 1}) {
-		if err != nil {
-			return err
-		}
-		d.Thread = t.ID
-	}
-	if d.Thread == "" {
-		return nil
-	}
-	head, err := s.Head(ctx, d.Thread)
-	if err != nil {
+	head, err := s.headOf(ctx, d.Agent, d.Session)
+	if err != nil || head.Thread == "" {
 		return err
 	}
+	d.Thread = head.Thread
 	// The records of a session that was moved still name the old directory.
 	if l := head.Link; l.Session == d.Session && l.Dir != "" && filepath.Clean(l.Path) == d.Path {
 		d.Dir = l.Dir
@@ -225,6 +217,27 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 		}
 	}
 	return nil
+}
+
+// headOf returns the head of the thread that has a session of an agent, the zero Head if there is
+// none. Sessions of two agents can have the same id.
+func (s *Store) headOf(ctx context.Context, agent string, session segno.SessionID) (segno.Head, error) {
+	isIn := func(l segno.Link) bool { return l.Session == session && (l.Agent == agent || l.Agent == "") }
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{Session: session}) {
+		if err != nil {
+			return segno.Head{}, err
+		}
+		head, err := s.Head(ctx, t.ID)
+		if err != nil || isIn(head.Link) {
+			return head, err
+		}
+		for l, err := range s.Chain(ctx, t.ID) {
+			if err != nil || isIn(l) {
+				return head, err
+			}
+		}
+	}
+	return segno.Head{}, nil
 }
 
 // keepTime is how long after its last change a transcript must have been kept to be known as unchanged:

@@ -9,8 +9,12 @@ import (
 
 // QuotePath writes a path for a person as git does: as it is, or, if it has
 // characters that cannot be printed, quotes, backslashes or spaces at its ends,
-// between double quotes with the escapes of C. Bytes that are not text are octal.
+// between double quotes with the escapes of C. Bytes that are not text are octal. The path of a
+// database is its name after the word "database".
 func QuotePath(path string) string {
+	if name, ok := DatabaseName(path); ok {
+		return "database " + QuotePath(name)
+	}
 	special := func(r rune) bool { return r == '"' || r == '\\' || r == utf8.RuneError || unprintable(r) }
 	if path != "" && !strings.ContainsFunc(path, special) && strings.TrimSpace(path) == path {
 		return path

@@ -93,6 +93,9 @@ func (c *Checkpoint) Refs() []Hash {
 	var refs []Hash
 	if c.Workspace != nil {
 		refs = append(refs, c.Workspace.Tree, c.Workspace.Times)
+		if w := c.Workspace.World; w != nil {
+			refs = append(refs, w.Data)
+		}
 	}
 	if c.Session != nil {
 		refs = append(refs, c.Session.Log, c.Session.Sidecars)

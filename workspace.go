@@ -2,6 +2,7 @@ package segno
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -63,6 +64,15 @@ type Snapshot struct {
 	Unread    []string    `json:"unread,omitempty"` // paths that could not be read or are beyond the budget: the snapshot is partial
 	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now, at most [MaxHeld]
 	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
+	World     *Document   `json:"world,omitempty"`  // the databases that were attached to it; nil if there were none
+}
+
+// Equals reports whether two snapshots have the same files and databases. Either may be nil.
+func (s *Snapshot) Equals(o *Snapshot) bool {
+	if s == nil || o == nil {
+		return s == o
+	}
+	return s.Tree == o.Tree && (s.World == o.World || s.World != nil && o.World != nil && *s.World == *o.World)
 }
 
 // MaxHeld is how many paths a snapshot lists as held.
@@ -109,6 +119,7 @@ const (
 	EntitySymlink   EntityType = "symlink"
 	EntityHardLink  EntityType = "hardlink"
 	EntityProtected EntityType = "protected" // recorded, not stored, never touched
+	EntityDatabase  EntityType = "database"  // an attached database; only in changes, never in a tree
 )
 
 // Change is one path's difference between two trees.
@@ -119,6 +130,18 @@ type Change struct {
 	// Merged reports that To also contains changes of another author.
 	Merged bool `json:"merged,omitempty"`
 }
+
+// WhyDatabase is the reason why a tree does not contain the file of an attached database.
+const WhyDatabase = "attached database"
+
+// databasePrefix begins the paths that name databases. No path of a file contains a zero byte.
+const databasePrefix = "\x00database/"
+
+// DatabasePath returns the path of a [Change] of the attached database with a name.
+func DatabasePath(name string) string { return databasePrefix + name }
+
+// DatabaseName returns the name of the database that the path of a [Change] names, and whether it names one.
+func DatabaseName(path string) (name string, ok bool) { return strings.CutPrefix(path, databasePrefix) }
 
 // Conflict is a path that was left as it is, and why.
 type Conflict struct {
@@ -132,6 +155,8 @@ type ForkReport struct {
 	How     string   `json:"how"` // "snapshot", "reflink", "copy", "store"
 	Files   int      `json:"files"`
 	LeftOut []string `json:"left_out,omitempty"` // protected paths that were not copied
+	// Databases are the absolute paths of the copies of attached databases.
+	Databases []string `json:"databases,omitempty"`
 }
 
 // WorkspaceRecord is a store's record of a workspace.

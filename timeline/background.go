@@ -225,7 +225,7 @@ func (tx *txn) commitExternalChanges(ctx context.Context, thread segno.ThreadID,
 	if err != nil {
 		return err
 	}
-	if s.at.Tree() == snap.Tree || s.at.Workspace == nil {
+	if s.at.Workspace == nil || s.at.Workspace.Equals(&snap) {
 		return tx.keepStaged(ctx, staged)
 	}
 	_, err = tx.commitExternal(ctx, s, snap, staged, salt)

@@ -122,12 +122,12 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 		begun.Tell = strings.TrimSuffix(s.head.Link.Note+"\n\n"+begun.Tell, "\n\n")
 	}
 	isShared = s.at.Shared
-	if s.at.Tree() != snap.Tree && !tx.deferred {
+	if !s.at.Workspace.Equals(&snap) && !tx.deferred {
 		if s, err = tx.recordMove(ctx, s, was, snap, turn.Key); err != nil {
 			return false, err
 		}
 	}
-	if s.at.Tree() == snap.Tree {
+	if s.at.Workspace.Equals(&snap) {
 		err = tx.keepOrHold(ctx, staged, turn)
 	} else if s, err = tx.commitExternal(ctx, s, snap, staged, turn.Key); err == nil {
 		begun.Warn = unsavedWarning(s.at.Files.Protected)
@@ -150,7 +150,11 @@ func (tx *txn) externalCommit(ctx context.Context, s threadState, snap segno.Sna
 	if err != nil {
 		return segno.Commit{}, err
 	}
-	id := segno.CommitID(segno.DerivedID("external", string(at.ID), snap.Tree.String(), string(salt)))
+	state := snap.Tree.String()
+	if snap.World != nil {
+		state += snap.World.Data.String()
+	}
+	id := segno.CommitID(segno.DerivedID("external", string(at.ID), state, string(salt)))
 	return segno.Commit{
 		ID: id, Thread: head.Thread, Parent: at.ID, Expect: head.Head, Epoch: head.Epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointExternal, Turn: at.Turn, Time: tx.Now(), Agent: at.Agent,

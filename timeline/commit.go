@@ -116,9 +116,12 @@ func (tx *txn) count(ctx context.Context, a, b segno.Hash) (n segno.Counts, err 
 
 // CountChanges counts the files among changes; directories are not files.
 func CountChanges(changes []segno.Change) (n segno.Counts) {
-	isFile := func(e segno.Entity) bool { return e.Type != segno.EntityNone && e.Type != segno.EntityDir }
+	isFile := func(e segno.Entity) bool {
+		return e.Type != segno.EntityNone && e.Type != segno.EntityDir && e.Type != segno.EntityDatabase
+	}
 	for _, c := range changes {
 		switch from, to := isFile(c.From), isFile(c.To); {
+		case c.To.Why == segno.WhyDatabase || c.From.Why == segno.WhyDatabase: // it is saved elsewhere
 		case c.To.Type == segno.EntityProtected && isSaved(c.From):
 			n.Protected++
 		case c.From.Type == segno.EntityProtected && c.To.Type == segno.EntityDir:

@@ -139,7 +139,7 @@ func (tx *txn) record(ctx context.Context, w *turnEnd) (*segno.Checkpoint, error
 		return nil, err
 	}
 	made, err := tx.commitTurn(ctx, w)
-	if err != nil || w.present.Tree == w.after.Tree {
+	if err != nil || w.present.Equals(&w.after) {
 		return made, err
 	}
 	return made, tx.commitLaterChanges(ctx, w, made)
@@ -274,7 +274,7 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 // isUnchanged reports whether a second end of a turn has nothing new.
 func (w *turnEnd) isUnchanged() bool {
 	d := w.done
-	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Tree() == w.after.Tree &&
+	return d != nil && w.noted == 0 && d.Interrupted == w.Interrupted && d.Workspace.Equals(&w.after) &&
 		d.Session != nil && d.Session.Offset == w.got.Position.Offset
 }
 
@@ -283,7 +283,7 @@ func (w *turnEnd) isUnchanged() bool {
 // changed.
 func (w *turnEnd) isDuplicateEnd() bool {
 	seen := w.done != nil || !w.turn.Start.IsZero()
-	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || w.turn.Before == nil || w.turn.Before.Tree != w.after.Tree {
+	if seen || w.prev == nil || w.got.Prompt != "" || len(w.got.Damage) > 0 || !w.turn.Before.Equals(&w.after) {
 		return false
 	}
 	return !slices.ContainsFunc(w.entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult })
@@ -291,7 +291,7 @@ func (w *turnEnd) isDuplicateEnd() bool {
 
 // wasWithdrawn reports whether a queued prompt was taken out of the queue again.
 func (w *turnEnd) wasWithdrawn() bool {
-	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Tree == w.after.Tree
+	return w.turn.Queued && w.Late && w.noted == 0 && w.turn.Before.Equals(&w.after)
 }
 
 // startTime is when the turn began. Commits that come before the turn's own carry it,

@@ -42,6 +42,9 @@ func (r *reverter) mergeEntities(ctx context.Context, base, ours, theirs segno.E
 		merged.Size, _ = mergeField(base.Size, ours.Size, theirs.Size)
 		return merged, "", nil
 	}
+	if merged.Type == segno.EntityDatabase {
+		return segno.Entity{}, whyChanged, nil
+	}
 	merged.Hash, merged.Size, conflict, err = r.mergeContents(ctx, base, ours, theirs)
 	return merged, conflict, err
 }

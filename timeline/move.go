@@ -68,14 +68,14 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 // savePresent commits the state of the workspace if no checkpoint has it yet, so that
 // nothing a move overwrites is lost. The plan then begins there.
 func (tx *txn) savePresent(ctx context.Context, now currentState, p *Plan) (currentState, error) {
-	if now.at.Tree() == now.snap.Tree {
+	if now.at.Workspace.Equals(&now.snap) {
 		return now, tx.keepStaged(ctx, now.staged)
 	}
 	var err error
 	if now.threadState, err = tx.saveMoved(ctx, now.threadState, now.snap, segno.TurnKey(p.Operation)); err != nil {
 		return now, err
 	}
-	if now.at.Tree() == now.snap.Tree {
+	if now.at.Workspace.Equals(&now.snap) {
 		err = tx.keepStaged(ctx, now.staged)
 	} else {
 		var c segno.Commit
@@ -117,6 +117,9 @@ func (tx *txn) journalPlan(ctx context.Context, p *Plan) error {
 
 // checkReadable returns an error if the store lacks an object of an entity.
 func (tx *txn) checkReadable(ctx context.Context, e segno.Entity) error {
+	if e.Type == segno.EntityDatabase {
+		return tx.checkReadableDatabase(ctx, e)
+	}
 	for _, h := range []segno.Hash{e.Hash, e.Xattrs} {
 		if h.IsZero() {
 			continue
@@ -277,7 +280,7 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	if p.Link != nil {
 		op.After.Session = p.Link.Session
 	}
-	if p.Restore || (landing.Workspace != nil && landing.Tree() != result.Tree) {
+	if p.Restore || (landing.Workspace != nil && !landing.Workspace.Equals(&result)) {
 		if c.Checkpoint, err = tx.saveDifference(ctx, p, landing, result); err != nil {
 			return err
 		}

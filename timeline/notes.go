@@ -140,7 +140,7 @@ func (tx *txn) recordMove(ctx context.Context, s threadState, was *segno.Checkpo
 
 // saveMoved is recordMove for an operation that cannot be deferred.
 func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot, salt segno.TurnKey) (threadState, error) {
-	if s.at.Tree() == snap.Tree {
+	if s.at.Workspace.Equals(&snap) {
 		return s, nil
 	}
 	c, err := tx.movedCommit(ctx, s, s.at, snap, salt)
@@ -160,7 +160,7 @@ func (tx *txn) saveMoved(ctx context.Context, s threadState, snap segno.Snapshot
 func (tx *txn) movedCommit(ctx context.Context, s threadState, was *segno.Checkpoint, snap segno.Snapshot, salt segno.TurnKey) (*segno.Commit, error) {
 	head, at := s.head, s.at
 	known, err := tx.workspaceState(ctx)
-	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Tree == at.Tree() {
+	if err != nil || known.Snapshot == nil || at.Tree().IsZero() || known.Snapshot.Equals(at.Workspace) {
 		return nil, err
 	}
 	if known.Thread == head.Thread && was.ID == at.ID {

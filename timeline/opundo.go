@@ -26,7 +26,7 @@ func (tx *txn) planOpUndo(ctx context.Context, ask MoveRequest, now currentState
 // planReverse undoes an operation from the present.
 func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequest, now currentState, p *Plan) error {
 	back := tx.newReverter(&ask, now)
-	if err := back.reverse(ctx, op.After.Tree, op.Before.Tree, nil); err != nil {
+	if err := back.reverseOperation(ctx, &op); err != nil {
 		return err
 	}
 	before, err := tx.checkpoint(ctx, op.Before.Head)

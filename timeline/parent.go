@@ -128,7 +128,7 @@ func (tx *txn) continuedFrom(ctx context.Context, began *segno.Link) (*segno.Che
 // workspace at the turn's beginning differed from the parent.
 func (tx *txn) commitChangesBeforeTurn(ctx context.Context, w *turnEnd) error {
 	before := w.turn.Before
-	if before == nil || w.parent.Tree() == before.Tree {
+	if before == nil || w.parent.Workspace.Equals(before) {
 		return nil
 	}
 	c, err := tx.externalCommit(ctx, threadState{w.head, w.parent}, *before, w.turn.Key)

@@ -114,14 +114,16 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 		return nil, now, err
 	}
 	p, err := tx.planFrom(ctx, ask, now)
-	if err != nil || len(p.hidden) == 0 {
+	if err == nil && len(p.hidden) > 0 {
+		if now.snap, now.staged, err = tx.snapshotHidden(ctx, p.goals, now); err != nil {
+			return nil, now, err
+		}
+		p, err = tx.planFrom(ctx, ask, now)
+	}
+	if err != nil {
 		return p, now, err
 	}
-	if now.snap, now.staged, err = tx.snapshotHidden(ctx, p.goals, now); err != nil {
-		return nil, now, err
-	}
-	p, err = tx.planFrom(ctx, ask, now)
-	return p, now, err
+	return p, now, tx.refuseClients(ask, p)
 }
 
 // planFrom works a move out from one state of the workspace.
@@ -372,7 +374,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		return err
 	}
 	if undone != nil {
-		err = again.reverse(ctx, undone.After.Tree, undone.Before.Tree, nil)
+		err = again.reverseOperation(ctx, undone)
 	} else {
 		err = again.redo(ctx, line[:landed+1])
 	}
@@ -384,21 +386,20 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 
 // redo adds the changes of the turns on a line, oldest first, since its first checkpoint.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
-	before, err := r.treeAt(ctx, line[0].ID)
+	before, err := r.stateAt(ctx, line[0].ID)
 	if err != nil {
 		return err
 	}
 	for _, c := range line[1:] {
-		tree := c.Tree()
-		if tree.IsZero() {
+		if !hasTree(c.Workspace) {
 			continue
 		}
 		if endsTurn(c) {
-			if err := r.reverse(ctx, before, tree, nil); err != nil {
+			if err := r.reverse(ctx, before, c.Workspace, nil); err != nil {
 				return err
 			}
 		}
-		before = tree
+		before = c.Workspace
 	}
 	return nil
 }
@@ -406,30 +407,38 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 // reverseTurn adds the changes that revert a turn. Changes made outside while the turn waited
 // stay.
 func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
-	left := l.parts[0].Tree()
-	if left.IsZero() && l.parts[0].Kind == segno.CheckpointStep {
-		left = r.now.snap.Tree // the turn's run was killed and left the present state
+	left := l.parts[0].Workspace
+	if !hasTree(left) && l.parts[0].Kind == segno.CheckpointStep {
+		left = &r.now.snap // the turn's run was killed and left the present state
 	}
 	for i, c := range l.parts {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := r.reverse(ctx, left, c.Tree(), l.parts[0]); err != nil {
+		if err := r.reverse(ctx, left, c.Workspace, l.parts[0]); err != nil {
 			return err
 		}
-		left = newestTree(slices.Concat(l.parts[i+1:], l.below))
+		left = newestState(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return r.reverse(ctx, left, newestTree(l.below), l.parts[0])
+	return r.reverse(ctx, left, newestState(l.below), l.parts[0])
 }
 
-// newestTree returns the newest tree of a line, newest first. A step may have no tree.
+// newestTree returns the newest tree of a line, newest first, or zero.
 func newestTree(line []*segno.Checkpoint) segno.Hash {
-	for _, c := range line {
-		if tree := c.Tree(); !tree.IsZero() || c.Kind != segno.CheckpointStep {
-			return tree
-		}
+	if s := newestState(line); s != nil {
+		return s.Tree
 	}
 	return segno.Hash{}
+}
+
+// newestState returns the newest state of a line, newest first. A step may have no tree.
+func newestState(line []*segno.Checkpoint) *segno.Snapshot {
+	for _, c := range line {
+		if hasTree(c.Workspace) || c.Kind != segno.CheckpointStep {
+			return c.Workspace
+		}
+	}
+	return nil
 }
 
 // redoLine returns the checkpoints from the newest common one of head's and tip's
@@ -463,7 +472,7 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 	}
 	p.Args = restoreArgs(ask)
 	if ask.Scope != ScopeChat {
-		changes, err := tx.diff(ctx, now.snap.Tree, x.Tree())
+		changes, err := tx.diffStates(ctx, &now.snap, x.Workspace)
 		if err != nil {
 			return err
 		}

@@ -131,7 +131,15 @@ func (tx *txn) isOnlySaves(ctx context.Context, from, to segno.CommitID) (bool, 
 // was limited to paths it returns only the verb and the arguments.
 func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentState) (*Plan, error) {
 	left := &Plan{Verb: op.Verb, Args: op.Args}
-	then := currentState{threadState: threadState{head: now.head}, snap: segno.Snapshot{Tree: op.Before.Tree}}
+	before, err := tx.operationState(ctx, op.Before)
+	if err != nil {
+		return nil, err
+	}
+	result, err := tx.operationState(ctx, op.After)
+	if err != nil {
+		return nil, err
+	}
+	then := currentState{threadState: threadState{head: now.head}, snap: *before}
 	then.head.Head, then.head.Tip = op.Before.Head, op.Before.Tip
 	turns, err := strconv.Atoi(op.Args)
 	ask := MoveRequest{Verb: op.Verb, Turns: turns}
@@ -152,11 +160,11 @@ func (tx *txn) remainingOf(ctx context.Context, op segno.Operation, now currentS
 	if err != nil {
 		return nil, err
 	}
-	after, err := tx.diff(ctx, op.Before.Tree, op.After.Tree)
+	after, err := tx.diffStates(ctx, before, result)
 	if err != nil {
 		return nil, err
 	}
-	since, err := tx.diff(ctx, op.Before.Tree, now.snap.Tree)
+	since, err := tx.diffStates(ctx, before, &now.snap)
 	left.dropResolved(entities(after), entities(since))
 	return left, err
 }

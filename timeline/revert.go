@@ -82,17 +82,17 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 	return nil
 }
 
-// reverse adds the changes that lead from tree to target, which undo or redo a turn. turn is
+// reverse adds the changes that lead from the state left to target, which undo or redo a turn. turn is
 // the undone checkpoint, nil in a redo.
-func (r *reverter) reverse(ctx context.Context, tree, target segno.Hash, turn *segno.Checkpoint) error {
-	if tree.IsZero() || target.IsZero() {
+func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint) error {
+	if !hasTree(left) || !hasTree(target) {
 		return nil // a turn from before segno: its files were not recorded
 	}
-	changes, err := r.diff(ctx, target, tree)
+	changes, err := r.diffStates(ctx, target, left)
 	if err != nil {
 		return err
 	}
-	since, err := r.diff(ctx, tree, r.now.snap.Tree)
+	since, err := r.diffStates(ctx, left, &r.now.snap)
 	if err != nil {
 		return err
 	}
@@ -105,14 +105,17 @@ func (r *reverter) reverse(ctx context.Context, tree, target segno.Hash, turn *s
 	if err := r.add(ctx, changes, entities(since), contested); err != nil {
 		return err
 	}
-	r.targets = append(r.targets, target)
+	r.targets = append(r.targets, target.Tree)
 	for _, c := range since {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
 			r.hidden[c.Path] = true
 		}
 	}
-	return r.reverseUnsaved(ctx, target, changes)
+	return r.reverseUnsaved(ctx, target.Tree, changes)
 }
+
+// hasTree reports whether the files of a state were recorded.
+func hasTree(s *segno.Snapshot) bool { return s != nil && !s.Tree.IsZero() }
 
 // entities returns the state after changes by path.
 func entities(changes []segno.Change) map[string]segno.Entity {

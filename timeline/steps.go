@@ -36,11 +36,11 @@ func (tl *Timeline) BeginSteps(ctx context.Context, t OpenTurn) error {
 	if s, err = tx.saveMoved(ctx, s, snap, segno.TurnKey(segno.NewID())); err != nil {
 		return err
 	}
-	before, err := tx.treeAt(ctx, s.head.Head)
+	before, err := tx.stateAt(ctx, s.head.Head)
 	if err != nil {
 		return err
 	}
-	if before == snap.Tree || s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero() {
+	if before.Equals(&snap) || s.at.Kind == segno.CheckpointStep && s.at.Tree().IsZero() {
 		// The changes of a run that was killed belong to the turn.
 		err = tx.keepStaged(ctx, staged)
 	} else {
@@ -107,13 +107,22 @@ func (tl *Timeline) EndSteps(ctx context.Context, key segno.TurnKey) error {
 
 // treeAt returns the newest tree at or above a commit. A step may have no tree.
 func (tx *txn) treeAt(ctx context.Context, at segno.CommitID) (segno.Hash, error) {
+	s, err := tx.stateAt(ctx, at)
+	if s == nil {
+		return segno.Hash{}, err
+	}
+	return s.Tree, err
+}
+
+// stateAt returns the newest state at or above a commit, or nil.
+func (tx *txn) stateAt(ctx context.Context, at segno.CommitID) (*segno.Snapshot, error) {
 	for n, err := range segno.Ancestors(ctx, tx.Store, at, segno.Window{Last: 16}) {
 		if err != nil {
-			return segno.Hash{}, err
+			return nil, err
 		}
-		if tree := n.Checkpoint.Tree(); !tree.IsZero() {
-			return tree, nil
+		if c := n.Checkpoint; !c.Tree().IsZero() {
+			return c.Workspace, nil
 		}
 	}
-	return segno.Hash{}, nil
+	return nil, nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
@@ -171,6 +172,8 @@ func (f *fork) addGuarded(from *dirHandle, all *copyList, g copyItem, reflinks b
 	isGit := g.note == whyGit
 	part := newCopyList()
 	switch {
+	case g.note == segno.WhyDatabase: // package internal/database copies it
+		return
 	case slices.Contains([]string{whyOwn, whyUnreadable, whyDeep, whyFIFO, whySocket, whyDevice}, g.note):
 		f.leaveOut(g.path)
 		return

@@ -24,6 +24,9 @@ type Options struct {
 	// Exclude are absolute paths of directories that are never entered, such as segno's
 	// own store if it is inside the tree.
 	Exclude []string
+	// Databases, if not nil, returns absolute paths of files that another package saves: trees record
+	// only that they exist. beside are files beside them, of which trees record nothing.
+	Databases func() (databases, beside []string)
 	// GitIgnore is the path of the user's own git ignore file, which applies to each
 	// repository when a snapshot decides whether git ignores a large file. "" is none.
 	GitIgnore string
@@ -104,10 +107,19 @@ func pathError(op, path string, err error) error {
 	return segno.NewError(kind, op, path, err)
 }
 
-// excluded returns which of the directories to exclude are inside the tree, as
-// paths in it.
-func (d *Dir) excluded() (out []string) {
-	for _, dir := range d.options.Exclude {
+// reserved returns the paths in the tree that are not the user's, or that another package saves.
+func (d *Dir) reserved() reserved {
+	r := reserved{own: d.inTree(d.options.Exclude)}
+	if d.options.Databases != nil {
+		databases, beside := d.options.Databases()
+		r.databases, r.beside = d.inTree(databases), d.inTree(beside)
+	}
+	return r
+}
+
+// inTree returns which of some absolute paths are inside the tree, as paths in it.
+func (d *Dir) inTree(paths []string) (out []string) {
+	for _, dir := range paths {
 		if real, err := realDir(dir); err == nil {
 			dir = real
 		}

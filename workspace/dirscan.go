@@ -1,6 +1,9 @@
 package workspace
 
-import "github.com/dalsegno/segno/internal/gitignore"
+import (
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/gitignore"
+)
 
 // dirScan compares one directory with its entries in the index. As long as both have the
 // same names in the same order it allocates nothing.
@@ -28,6 +31,9 @@ func (l *dirScan) visit(name []byte, st *stat, err error) {
 	}
 	if name[0] == '.' && err == nil && !st.is(typeDir) && isTemp(string(name)) {
 		l.addStray(string(name))
+		return
+	}
+	if len(l.scan.rules.beside) > 0 && l.scan.rules.beside[join(l.n.path, string(name))] {
 		return
 	}
 	before := l.expect(name)
@@ -125,6 +131,8 @@ func (l *dirScan) staysProtected(before *entry, st *stat) bool {
 	switch before.note {
 	case whyUnreadable, whyChanging, whyBudget:
 		return false
+	case segno.WhyDatabase:
+		return rules.databases[at]
 	case whyDeep:
 		return st.is(typeDir)
 	case whyLargeIgnore:
@@ -155,6 +163,9 @@ func (l *dirScan) staysHeld(before *entry) bool {
 
 // verdict returns why this entry is protected, or "", and whether it is held.
 func (l *dirScan) verdict(name string, st *stat) (why string, held bool) {
+	if len(l.scan.rules.databases) > 0 && l.scan.rules.databases[join(l.n.path, name)] {
+		return segno.WhyDatabase, false // whatever its size
+	}
 	if why := special(st); why != "" {
 		return why, false
 	}

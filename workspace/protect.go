@@ -78,15 +78,22 @@ type rules struct {
 	rebuilt map[string]rebuilt
 	exclude map[string]bool // paths of segno's own directories inside the root
 	ignore  *gitignore.List // the root's .segnoignore
-	hash    segno.Hash      // of all of the above
+	// databases and beside are the paths of attached databases, and of files beside them.
+	databases, beside map[string]bool
+	hash              segno.Hash // of all of the above
 	// cover decides which paths stay saved although a rule protects them. It is not part of
 	// hash: each scan checks again the entries that are held and those that are protected.
 	cover *cover
 }
 
-// newRules makes rules of the root's .segnoignore, the directories to exclude and the cover.
-func newRules(ignore []byte, exclude []string, cover *cover) *rules {
-	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover}
+// reserved are paths in the tree that the rules protect: segno's own, those of attached databases, and
+// those of the files beside them.
+type reserved struct{ own, databases, beside []string }
+
+// newRules makes rules of the root's .segnoignore, the reserved paths and the cover.
+func newRules(ignore []byte, reserved reserved, cover *cover) *rules {
+	r := &rules{rebuilt: make(map[string]rebuilt), exclude: make(map[string]bool), ignore: gitignore.Parse(ignore), cover: cover,
+		databases: make(map[string]bool), beside: make(map[string]bool)}
 	sum := sha256.New()
 	sum.Write(binary.AppendUvarint(nil, rulesVersion))
 	for _, d := range rebuiltDirs() {
@@ -95,9 +102,17 @@ func newRules(ignore []byte, exclude []string, cover *cover) *rules {
 		}
 		fmt.Fprintf(sum, "%q\n", d)
 	}
-	for _, p := range exclude {
+	for _, p := range reserved.own {
 		r.exclude[p] = true
 		fmt.Fprintf(sum, "%q\n", p)
+	}
+	for _, p := range reserved.databases {
+		r.databases[p] = true
+		fmt.Fprintf(sum, "database %q\n", p)
+	}
+	for _, p := range reserved.beside {
+		r.beside[p] = true
+		fmt.Fprintf(sum, "beside %q\n", p)
 	}
 	sum.Write(ignore)
 	r.hash = segno.Hash(sum.Sum(nil))
@@ -131,6 +146,8 @@ func (r *rules) protects(dir, name string, isDir bool, handle *dirHandle) (why s
 		return whyGit, false
 	case r.exclude[at]:
 		return whyOwn, false
+	case r.databases[at] || r.beside[at]:
+		return segno.WhyDatabase, false
 	case at == ignoreName:
 		return "", false // so that a restore can undo a change of the rules
 	}

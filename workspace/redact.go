@@ -43,7 +43,7 @@ type redacted struct {
 	bytes int64
 }
 
-// Snapshot returns the copy of a snapshot. Its error has [segno.KindCorrupt] if an object of a
+// Snapshot returns the copy of a snapshot, without attached databases. Its error has [segno.KindCorrupt] if an object of a
 // directory is not in the form that package comment describes, and is that of Objects if one is not
 // there.
 func (x *Redactor) Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapshot, error) {
@@ -55,7 +55,7 @@ func (x *Redactor) Snapshot(ctx context.Context, s segno.Snapshot) (segno.Snapsh
 		return s, err
 	}
 	times, err := x.stamps(ctx, s.Tree, s.Times, "")
-	s.Tree, s.Times, s.Files, s.Bytes = top.tree, times, top.files, top.bytes
+	s.Tree, s.Times, s.Files, s.Bytes, s.World = top.tree, times, top.files, top.bytes, nil
 	return s, err
 }
 

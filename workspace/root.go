@@ -61,7 +61,7 @@ func protects(root, dir string) bool {
 	if err != nil {
 		text = nil // the file is missing, or a scan would report it
 	}
-	r := &diskReader{root: top, rules: newRules(text, nil, nil), budget: newBudget(), guarded: make(map[string]string)}
+	r := &diskReader{root: top, rules: newRules(text, reserved{}, nil), budget: newBudget(), guarded: make(map[string]string)}
 	why, err := r.guard(rel)
 	return err == nil && why != ""
 }

@@ -26,8 +26,12 @@ func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Con
 	out := make([]unwrittenPath, len(conflicts))
 	for i, c := range conflicts {
 		out[i] = unwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		name, isDatabase := segno.DatabaseName(c.Path)
+		if isDatabase {
+			out[i].Path, out[i].PathBytes = databaseLabel(name), segno.PathBytes(name)
+		}
 		switch change, ok := changes[c.Path]; {
-		case !ok, i >= maxShown:
+		case !ok, i >= maxShown, isDatabase:
 		case max(change.From.Size, change.To.Size) > maxShownBytes:
 			out[i].Diff = "# too large to show\n"
 		default:
@@ -40,6 +44,9 @@ func unwrittenPaths(ctx context.Context, d *openWorkspace, conflicts []segno.Con
 	}
 	return out, nil
 }
+
+// databaseLabel is the name of a database in a list of paths.
+func databaseLabel(name string) string { return "database " + name }
 
 // Only the first conflicts, and files up to this size, are shown with their difference.
 const (

@@ -51,6 +51,7 @@ type forkResult struct {
 	From       segno.CommitID  `json:"from"`
 	How        string          `json:"how"`
 	LeftOut    []string        `json:"left_out"`
+	Databases  []string        `json:"databases,omitempty"` // the copies of attached databases
 
 	DirBytes     []byte   `json:"dir_bytes,omitempty"`
 	LeftOutBytes [][]byte `json:"left_out_bytes,omitempty"`
@@ -76,7 +77,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 		f.Run = a.chatCommand(d, f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
-		From: c.ID, How: f.Report.How, LeftOut: append([]string{}, f.Report.LeftOut...),
+		From: c.ID, How: f.Report.How, Databases: f.Report.Databases, LeftOut: append([]string{}, f.Report.LeftOut...),
 		DirBytes: segno.PathBytes(f.Report.Root), LeftOutBytes: pathsBytes(f.Report.LeftOut)}
 	if f.Link != nil {
 		res.Session = f.Link.Session
@@ -85,6 +86,9 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 		p.linef("forked %s into %s (%s, by %s)", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
 		for _, path := range res.LeftOut {
 			p.linef("  left out: %s", quotePath(path))
+		}
+		for _, path := range res.Databases {
+			p.linef("  database: %s", quotePath(path))
 		}
 		switch {
 		case f.Chat != "":

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/dalsegno/segno"
@@ -77,7 +78,10 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 // newMoveResult makes the result of a plan, or of a finished move if moved is not nil.
 func newMoveResult(ctx context.Context, d *openWorkspace, p *timeline.Plan, moved *timeline.MoveResult) (r moveResult, err error) {
 	r = moveResult{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
-		Changes: signed(p.Steps), Git: p.Git, Command: []string{}}
+		Git: p.Git, Command: []string{}}
+	if r.Changes, err = signedIn(ctx, d, p.Steps); err != nil {
+		return r, err
+	}
 	if r.Conflicts, err = unwrittenPaths(ctx, d, p.Conflicts, p.Forced); err != nil {
 		return r, err
 	}
@@ -117,7 +121,7 @@ func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res m
 	if plan.Finishes != "" {
 		p.linef("  this overwrites the conflicts of the last %s", plan.Verb)
 	}
-	if len(plan.Steps) == 0 {
+	if timeline.OnlyDatabases(plan.Steps) {
 		p.linef("%s", p.dim("  no files to write"))
 	}
 	a.writeSummary(p, res.Changes)
@@ -179,6 +183,7 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 	plan := m.Plan
 	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+movedTurns(plan)), label(m.Head), writtenCounts(plan))
 	a.writeSummary(p, mergedOf(res.Changes))
+	p.changes(writtenDatabases(res))
 	if pathsOf(plan) == "" {
 		for i := range res.Conflicts {
 			res.Conflicts[i].Diff = "" // 'segno diff --conflicts' shows it
@@ -200,11 +205,22 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 	}
 }
 
+// writtenDatabases returns the changes of databases that a move made.
+func writtenDatabases(res moveResult) (written []change) {
+	for _, c := range res.Changes {
+		isConflict := func(u unwrittenPath) bool { return u.Path == databaseLabel(c.Path) }
+		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {
+			written = append(written, c)
+		}
+	}
+	return written
+}
+
 // writtenCounts sums up the files that a move wrote.
 func writtenCounts(p *timeline.Plan) string {
 	n := timeline.CountChanges(p.Steps)
 	switch {
-	case n.IsZero() && len(p.Steps) > 0:
+	case n.IsZero() && !timeline.OnlyDatabases(p.Steps):
 		return "directories only"
 	case n.IsZero():
 		return "no files written"

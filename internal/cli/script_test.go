@@ -49,6 +49,7 @@ func TestMain(m *testing.M) {
 		},
 		"agent":        agentMain,
 		"unprivileged": unprivilegedMain,
+		"sql":          sqlMain,
 	})
 }
 

@@ -60,12 +60,16 @@ type change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
+	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
 }
 
 // name is the path as a person reads it.
 func (c change) name() string {
-	if c.Type == string(segno.EntityDir) {
+	switch c.Type {
+	case string(segno.EntityDir):
 		return quotePath(c.Path + "/")
+	case string(segno.EntityDatabase):
+		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
 	}
 	return quotePath(c.Path)
 }
@@ -239,7 +243,26 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Check
 		return nil, nil
 	}
 	diff, err := d.timeline.Workspace.Diff(ctx, parent.Tree(), c.Tree())
-	return signed(diff), err
+	if err != nil {
+		return nil, err
+	}
+	databases, err := d.timeline.Databases(ctx, parent.Workspace, c.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	return signedIn(ctx, d, append(databases, diff...))
+}
+
+// signedIn is signed with the numbers of pages of databases.
+func signedIn(ctx context.Context, d *openWorkspace, diff []segno.Change) ([]change, error) {
+	out := signed(diff)
+	steps, err := d.timeline.DatabaseSteps(ctx, diff)
+	for i := range out {
+		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
+			out[i].Pages, steps = steps[0].Pages, steps[1:]
+		}
+	}
+	return out, err
 }
 
 // signed describes changes from the point of view of their result: "+" for a new path, "-" for a
@@ -253,6 +276,9 @@ func signed(diff []segno.Change) []change {
 			out[i].Sign = "+"
 		case x.To.Type == segno.EntityNone:
 			out[i].Sign, out[i].Type = "-", string(x.From.Type)
+		}
+		if name, ok := segno.DatabaseName(x.Path); ok {
+			out[i].Path, out[i].PathBytes, out[i].Type = name, segno.PathBytes(name), string(segno.EntityDatabase)
 		}
 	}
 	return out

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,6 +37,8 @@ type statusResult struct {
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
 	Sealed    *local.Sealed     `json:"sealed,omitempty"`    // the key file of a sealed store
 
+	Databases []attachedItem `json:"databases,omitempty"` // attached to the workspace
+
 	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
 
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
@@ -67,6 +70,10 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(), Sealed: d.store.Sealed(),
 		DirBytes: segno.PathBytes(d.rec.Path), StoreBytes: segno.PathBytes(place.Store)}
 	if err := s.readSpool(ctx, d); err != nil {
+		return err
+	}
+	var err error
+	if s.Databases, err = d.attached(); err != nil {
 		return err
 	}
 	plan, err := d.timeline.Spool.ReadPlan(ctx, d.rec.ID)
@@ -144,6 +151,13 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 		return err
 	}
 	s.Held = now.Held
+	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
+	if err != nil {
+		return err
+	}
+	for i, at := range s.Databases {
+		s.Databases[i].Changed = slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == segno.DatabasePath(at.Name) })
+	}
 	s.Changed, err = d.timeline.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
 }
@@ -169,6 +183,13 @@ func writeStatus(p *printer, s statusResult) {
 		}
 		p.linef("changed    %s since then", changed)
 		writeCoverage(p, s)
+	}
+	for _, at := range s.Databases {
+		state := ""
+		if at.Changed {
+			state = ", changed since then"
+		}
+		p.linef("database   %s%s", quotePath(at.Name), state)
 	}
 	for _, t := range s.Open {
 		what := "open turn "

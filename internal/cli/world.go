@@ -9,30 +9,28 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/worlds"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
 func (a *app) world() *cobra.Command {
 	c := &cobra.Command{
-		Use: "world", Short: "simulated worlds for agents: list, play and check them", Args: cobra.NoArgs,
+		Use: "world", Short: "worlds for agents and development databases", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck(), a.worldServe())
+	c.AddCommand(a.worldList(), a.worldDemo(), a.worldCheck(), a.worldServe(), a.worldAttach(), a.worldDetach())
 	return c
 }
 
 func (a *app) worldList() *cobra.Command {
 	return &cobra.Command{
-		Use: "list [DIR]", Short: "the worlds that segno has, and those in a directory", Args: cobra.MaximumNArgs(1),
+		Use: "list [DIR]", Short: "the worlds that segno has, those in a directory, and attached databases", Args: cobra.MaximumNArgs(1),
 		Long: `Lists the worlds that are part of segno, and with DIR also the worlds in its subdirectories, which
-have a file world.toml. docs/worlds.md describes how to add a world in any language.`,
+have a file world.toml. Databases that are attached to the workspace are listed, too. docs/worlds.md describes how to add a world in any language.`,
 		Example: "  segno world list\n  segno world list experiments",
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.runWorldList("")
-			}
-			return a.runWorldList(args[0])
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runWorldList(c.Context(), append(args, "")[0])
 		},
 	}
 }
@@ -47,7 +45,7 @@ type worldItem struct {
 	Error  string  `json:"error,omitempty"` // why its world.toml cannot be read
 }
 
-func (a *app) runWorldList(dir string) error {
+func (a *app) runWorldList(ctx context.Context, dir string) error {
 	items := []worldItem{}
 	for _, b := range worlds.All() {
 		info := b.New(0).Info()
@@ -59,6 +57,13 @@ func (a *app) runWorldList(dir string) error {
 			return err
 		}
 		items = append(items, found...)
+	}
+	attached, err := a.attachedHere(ctx)
+	if err != nil {
+		return err
+	}
+	for _, at := range attached {
+		items = append(items, worldItem{Name: at.Name, Short: at.describe(), Format: database.Format, Dir: filepath.Dir(at.Path)})
 	}
 	return a.print(items, func(p *printer) {
 		for _, w := range items {

@@ -8,6 +8,7 @@
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
 //	index/<workspace>   workspace: the result of the last scan; a cache
+//	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
 //	trusted             directories of other users that are recorded
 //	hook.log            errors of hooks
@@ -27,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/proc"
 	"github.com/dalsegno/segno/internal/spool"
 	"github.com/dalsegno/segno/internal/vfs"
@@ -304,12 +306,13 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
 		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
-		Sealer: s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
+		Databases: s.databaseFiles(rec),
+		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: dir, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: s.Transcripts(), Register: s.Register}), nil
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: s.withDatabases(dir), Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
+		Transcripts: s.Transcripts(), Register: s.registerFork(rec.ID)}), nil
 }
 
 // IndexFile returns the path of a workspace's scan index.
@@ -323,6 +326,9 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 	if c.Workspace != nil {
 		if err := workspace.Trace(ctx, o, *c.Workspace, visit); err != nil {
 			return fmt.Errorf("trace snapshot: %w", err)
+		}
+		if err := database.Trace(ctx, o, c.Workspace.World, visit); err != nil {
+			return fmt.Errorf("trace databases: %w", err)
 		}
 	}
 	if c.Session != nil {

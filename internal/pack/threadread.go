@@ -204,7 +204,7 @@ func (t *threadReader) checkTiers(ctx context.Context, redactor *workspace.Redac
 		if err != nil {
 			return err
 		}
-		if s.Tree != cp.Workspace.Tree || s.Times != cp.Workspace.Times || s.Files != cp.Workspace.Files || s.Bytes != cp.Workspace.Bytes {
+		if s.Tree != cp.Workspace.Tree || s.Times != cp.Workspace.Times || s.Files != cp.Workspace.Files || s.Bytes != cp.Workspace.Bytes || cp.Workspace.World != nil {
 			return errors.New("its files are not those that an archive may have")
 		}
 	}

@@ -78,6 +78,7 @@ func (c *codec) snapshot(x *segno.Snapshot) {
 		text(c, 3, &git.Operation)
 	})
 	c.texts(9, &x.Held)
+	c.message(10, x.World != nil, func() { c.document(allocated(&x.World)) })
 }
 
 func (c *codec) document(x *segno.Document) {

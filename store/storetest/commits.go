@@ -186,6 +186,7 @@ func testMissingReferences(f *fixture) {
 		"sidecars":  func(c *segno.Commit) { c.Checkpoint.Session = &segno.Position{Sidecars: absent} },
 		"state":     func(c *segno.Commit) { c.Checkpoint.State = &segno.Document{Data: absent} },
 		"world":     func(c *segno.Commit) { c.Checkpoint.World = &segno.Document{Data: absent} },
+		"databases": func(c *segno.Commit) { c.Checkpoint.Workspace = &segno.Snapshot{World: &segno.Document{Data: absent}} },
 		"head":      func(c *segno.Commit) { c.Move = &segno.Move{Head: "missing", Tip: head.Tip} },
 		"tip":       func(c *segno.Commit) { c.Move = &segno.Move{Head: head.Head, Tip: "missing"} },
 		"node head": func(c *segno.Commit) { c.Move = &segno.Move{Head: moveOnly.ID, Tip: head.Tip} },

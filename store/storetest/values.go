@@ -19,7 +19,7 @@ func full(tree, data string) *segno.Checkpoint {
 		Session: &segno.Position{Agent: "claude", Session: "s", Dir: "/dir", Path: "/p\xff", Leaf: "leaf", Offset: 1 << 60, SHA256: hash("x"),
 			Digest: []byte{0, 1, 255}, Log: hash(data), Sidecars: hash(data), Version: "2.1"},
 		Workspace: &segno.Snapshot{Workspace: "w", Root: "/root\xff", Tree: hash(tree), Times: hash(data), Files: 3, Bytes: 1 << 61,
-			Unread: []string{"a", "b\xffc", "d\ne"}, Held: []string{"f", "g\xffh"},
+			Unread: []string{"a", "b\xffc", "d\ne"}, Held: []string{"f", "g\xffh"}, World: &segno.Document{Type: "databases/1", Data: hash(data)},
 			Git: &segno.Git{Head: "abc", Branch: "main", Operation: "rebase"}},
 		State:   &segno.Document{Type: "todo/2", Data: hash(data)},
 		World:   &segno.Document{Type: "world/1", Data: hash(data)},

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
+)
+
+func (a *app) worldAttach() *cobra.Command {
+	return &cobra.Command{
+		Use: "attach FILE", Short: "make a development database move with undo, restore and fork", Args: cobra.ExactArgs(1),
+		Long: `Attaches the SQLite database in FILE to the workspace. Each turn that changes it then has its
+content, and undo, redo, restore and fork move it together with the files and the conversation.
+A change costs the space of the changed pages. The files of the database are no files of the
+workspace any more: they are in no snapshot of files.
+
+A move of the database is one transaction of SQLite. It is refused while another process has
+the database open, unless --force is set. The copy of a fork is at the same place in its
+directory, or beside the directory if the database is outside the workspace.`,
+		Example: "  segno world attach dev.db",
+		RunE: func(c *cobra.Command, args []string) error {
+			d, err := a.openOrRegister(c.Context())
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			return a.runWorldAttach(c.Context(), d, args[0])
+		},
+	}
+}
+
+func (a *app) worldDetach() *cobra.Command {
+	return &cobra.Command{
+		Use: "detach FILE", Short: "a database does not move any more", Args: cobra.ExactArgs(1),
+		Long: `Detaches a database from the workspace. The database stays as it is. If it is in the
+workspace, it is a file of the snapshots again.`,
+		Example: "  segno world detach dev.db",
+		RunE: a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
+			return a.runWorldDetach(ctx, d, args[0])
+		}),
+	}
+}
+
+// attachedItem is an attached database in a result.
+type attachedItem struct {
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	Path string `json:"path"` // absolute
+	// Changed is set by status if the database differs from the head.
+	Changed bool `json:"changed,omitempty"`
+
+	PathBytes []byte `json:"path_bytes,omitempty"`
+}
+
+func newAttachedItem(d *openWorkspace, at database.Attachment) attachedItem {
+	file := at.File(d.rec.Path)
+	return attachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
+}
+
+func (a *app) runWorldAttach(ctx context.Context, d *openWorkspace, name string) error {
+	const op = "attach database"
+	if u, err := url.Parse(name); err == nil && u.Scheme != "" && u.Host != "" {
+		return segno.Errorf(segno.KindInvalid, op, u.Redacted(), "only SQLite databases in files can be attached")
+	}
+	at, err := database.New(d.rec.Path, absolute(d.dir, name))
+	if err != nil {
+		return err
+	}
+	if isBelow(d.store.Place().Store, at.File(d.rec.Path)) {
+		return segno.Errorf(segno.KindRefused, op, name, "it is part of segno's store")
+	}
+	all, err := d.store.Databases(d.rec.ID)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path == at.Path }) {
+		return segno.Errorf(segno.KindConflict, op, name, "it is attached already")
+	}
+	if err := a.changeAttached(ctx, d, op, append(all, at), "attach "+at.Name); err != nil {
+		return err
+	}
+	return a.print(newAttachedItem(d, at), func(p *printer) {
+		p.linef("attached %s: from now on it moves with the files", quotePath(at.Name))
+	})
+}
+
+func (a *app) runWorldDetach(ctx context.Context, d *openWorkspace, name string) error {
+	const op = "detach database"
+	all, err := d.store.Databases(d.rec.ID)
+	if err != nil {
+		return err
+	}
+	file := absolute(d.dir, name)
+	real, _ := filepath.EvalSymlinks(file) // a database that is gone has no other path
+	i := slices.IndexFunc(all, func(x database.Attachment) bool {
+		return x.Name == name || slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.rec.Path))
+	})
+	if i < 0 {
+		return segno.Errorf(segno.KindNotFound, op, name, "it is not attached").WithHint("run 'segno world list'")
+	}
+	at := all[i]
+	if err := a.changeAttached(ctx, d, op, slices.Delete(all, i, i+1), "detach "+at.Name); err != nil {
+		return err
+	}
+	return a.print(newAttachedItem(d, at), func(p *printer) { p.linef("detached %s: it stays as it is", quotePath(at.Name)) })
+}
+
+// changeAttached replaces the list of attached databases and saves a checkpoint with the new tiers, so that
+// no later turn has this change.
+func (a *app) changeAttached(ctx context.Context, d *openWorkspace, op string, all []database.Attachment, label string) error {
+	if err := d.timeline.CloseAbandonedTurns(ctx); err != nil {
+		return err
+	}
+	turns, err := d.timeline.Spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range turns {
+		if t.Workspace == d.rec.ID {
+			return segno.Errorf(segno.KindRefused, op, d.rec.Path, "a turn of %s (pid %d) is open", t.Agent, t.PID).WithHint("wait for it to end")
+		}
+	}
+	if err := d.store.SetDatabases(d.rec.ID, all); err != nil {
+		return err
+	}
+	thread, err := d.timeline.CurrentThread(ctx)
+	if err != nil || thread == "" {
+		return err
+	}
+	_, err = d.timeline.Save(ctx, segno.CheckpointSave, label)
+	return err
+}
+
+// attachedHere returns the databases that are attached to the workspace of the directory, if there is one.
+func (a *app) attachedHere(ctx context.Context) (items []attachedItem, err error) {
+	place, dir, err := a.placeAndDir()
+	if err != nil || !place.Exists() {
+		return nil, err
+	}
+	store, err := place.Open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	d := &openWorkspace{store: store, dir: dir}
+	if err := d.find(ctx, false); segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return d.attached()
+}
+
+func (d *openWorkspace) attached() (items []attachedItem, err error) {
+	all, err := d.store.Databases(d.rec.ID)
+	for _, at := range all {
+		items = append(items, newAttachedItem(d, at))
+	}
+	return items, err
+}
+
+// describe names the kind of a database for people, and its place if the name does not have it.
+func (i attachedItem) describe() string {
+	if strings.HasSuffix(i.Path, i.Name) {
+		return "SQLite database, attached"
+	}
+	return "SQLite database, attached: " + quotePath(i.Path)
+}

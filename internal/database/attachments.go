@@ -1,0 +1,109 @@
+package database
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// Attachment is a database that moves with a workspace.
+type Attachment struct {
+	// Name is the name in checkpoints. It stays the same in a fork.
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	Path string `json:"path"` // relative to the root if it is in the workspace
+}
+
+// File returns the absolute path of the database, in the workspace at root.
+func (a Attachment) File(root string) string {
+	if filepath.IsAbs(a.Path) {
+		return a.Path
+	}
+	return filepath.Join(root, a.Path)
+}
+
+// New returns the attachment of the SQLite database at an absolute path. The error has
+// [segno.KindNotFound] or [segno.KindInvalid] if there is none.
+func New(root, path string) (Attachment, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Attachment{}, segno.NewError(segno.KindNotFound, "attach database", path, err).WithHint("name the file of a SQLite database")
+	}
+	if err := checkSQLite(real); err != nil {
+		return Attachment{}, err
+	}
+	if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
+		real = rel
+	}
+	return Attachment{Name: filepath.ToSlash(real), Kind: KindSQLite, Path: real}, nil
+}
+
+// List is the file that lists the databases of one workspace.
+type List struct {
+	FS     vfs.FS
+	File   string
+	Sealer Sealer
+}
+
+// Read returns the attached databases, sorted by name.
+func (l List) Read() (all []Attachment, err error) {
+	data, err := os.ReadFile(l.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		data, err = l.Sealer.OpenFile(l.File, data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		return nil, segno.NewError(segno.KindCorrupt, "read attached databases", l.File, err).
+			WithHint("delete the file and attach the databases again")
+	}
+	return all, nil
+}
+
+// Write replaces the list, durably.
+func (l List) Write(all []Attachment) error {
+	slices.SortFunc(all, func(a, b Attachment) int { return strings.Compare(a.Name, b.Name) })
+	data, err := json.Marshal(all)
+	if err == nil {
+		err = vfs.MkdirAll(l.FS, filepath.Dir(l.File))
+	}
+	if err == nil {
+		err = vfs.Replace(l.FS, l.File, l.Sealer.SealFile(l.File, data), 0o600)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "write attached databases", l.File, err)
+	}
+	return nil
+}
+
+// Files returns the paths of the databases at root, and of the files that SQLite keeps beside them.
+func Files(root string, all []Attachment) (databases, beside []string) {
+	for _, a := range all {
+		file := a.File(root)
+		databases = append(databases, file)
+		for _, suffix := range sidecars() {
+			beside = append(beside, file+suffix)
+		}
+	}
+	return databases, beside
+}
+
+// InFork returns the attachment for the copy of a database in a fork. The copy of a database outside the
+// workspace is beside the directory of the fork.
+func (a Attachment) InFork(root string) Attachment {
+	if filepath.IsAbs(a.Path) {
+		a.Path = root + "." + filepath.Base(a.Path)
+	}
+	return a
+}

@@ -1,0 +1,104 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/dalsegno/segno"
+)
+
+// Format is the type of the documents.
+const Format = "databases/1"
+
+// document is the state of all attached databases at one moment.
+type document struct {
+	Format    string  `json:"format"`
+	Databases []saved `json:"databases"` // sorted by name
+}
+
+// saved is the state of one database.
+type saved struct {
+	Name     string     `json:"name"`
+	Kind     string     `json:"kind"`
+	PageSize int        `json:"page_size,omitempty"`
+	Pages    int        `json:"pages,omitempty"`
+	Content  segno.Hash `json:"content,omitzero"`
+	Missing  bool       `json:"missing,omitempty"`
+	Unread   string     `json:"unread,omitempty"`
+}
+
+// entity is the state as the type that plans of moves compare.
+func (s *saved) entity() segno.Entity {
+	switch {
+	case s.Missing:
+		return segno.Entity{}
+	case s.Unread != "":
+		return segno.Entity{Type: segno.EntityProtected, Why: s.Unread}
+	}
+	return segno.Entity{Type: segno.EntityDatabase, Hash: s.Content, Size: int64(s.Pages) * int64(s.PageSize)}
+}
+
+// find returns the state of a database, or nil.
+func (d *document) find(name string) *saved {
+	i := slices.IndexFunc(d.Databases, func(s saved) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Databases[i]
+}
+
+// readDocument reads a document. It is empty for nil, and for the document of another format.
+func readDocument(ctx context.Context, objects getter, d *segno.Document) (*document, error) {
+	doc := &document{Format: Format}
+	if d == nil || d.Type != Format {
+		return doc, nil
+	}
+	data, err := objects.Get(ctx, d.Data)
+	if err == nil {
+		err = json.Unmarshal(data, doc)
+	}
+	if err != nil {
+		return nil, segno.NewError(segno.KindCorrupt, "read databases", d.Data.String(), err)
+	}
+	return doc, nil
+}
+
+// getter is the part of [segno.Objects] that reads.
+type getter interface {
+	Get(ctx context.Context, name segno.Hash) ([]byte, error)
+}
+
+// Trace calls visit for each object that a document reaches, except below those for which visit
+// returns false. It does nothing else for a document of another format.
+func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit func(segno.Hash) bool) error {
+	if d == nil || !visit(d.Data) || d.Type != Format {
+		return nil
+	}
+	doc, err := readDocument(ctx, objects, d)
+	if err != nil {
+		return err
+	}
+	for _, s := range doc.Databases {
+		if s.Content.IsZero() || !visit(s.Content) {
+			continue
+		}
+		groups, err := readHashes(ctx, objects, s.Content)
+		if err != nil {
+			return err
+		}
+		for _, g := range groups {
+			if !visit(g) {
+				continue
+			}
+			pages, err := readHashes(ctx, objects, g)
+			if err != nil {
+				return err
+			}
+			for _, p := range pages {
+				visit(p)
+			}
+		}
+	}
+	return nil
+}

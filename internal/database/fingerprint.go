@@ -1,0 +1,76 @@
+package database
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// fingerprint is evidence that a SQLite database did not change. Each committed transaction changes it:
+// in WAL mode the head of the index of the log ("-shm"), else the change counter in the head of the
+// database. The times and sizes of the files show what a program does that keeps the database locked.
+type fingerprint string
+
+// The times of files move in ticks. A change within one tick of the last may leave the times as they
+// are, so that a fingerprint of files that just changed proves nothing.
+const (
+	tick       = 50 * time.Millisecond
+	coarseTick = 2500 * time.Millisecond // of a file system with whole seconds
+)
+
+// sidecars are the suffixes of the files beside a SQLite database.
+func sidecars() []string { return []string{"-wal", "-shm", "-journal"} }
+
+// takeFingerprint returns the fingerprint of a database, and whether it proves anything.
+func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, err error) {
+	var text strings.Builder
+	proves = true
+	for _, suffix := range append([]string{""}, sidecars()...) {
+		var st unix.Stat_t
+		if err := unix.Lstat(path+suffix, &st); errors.Is(err, fs.ErrNotExist) {
+			text.WriteString("none\n")
+			continue
+		} else if err != nil {
+			return "", false, err
+		}
+		head, err := readPart(path+suffix, 136) // both copies of the head of the index of the log
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", false, err
+		}
+		size, ctime, mtime := st.Size, unix.TimespecToNsec(st.Ctim), unix.TimespecToNsec(st.Mtim)
+		if suffix == "-shm" { // it is mapped: its times move late, and readers change it, too
+			head, size, ctime, mtime = head[:min(len(head), 96)], 0, 0, 0
+		}
+		fmt.Fprintf(&text, "%d %d %d %d %d %x\n", st.Dev, st.Ino, size, mtime, ctime, sha256.Sum256(head))
+		window := tick
+		if ctime%int64(time.Second) == 0 {
+			window = coarseTick
+		}
+		if suffix != "-shm" && max(ctime, mtime) >= now.Add(-window).UnixNano() {
+			proves = false
+		}
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	return fingerprint(fmt.Sprintf("%x", sum)), proves, nil
+}
+
+// readPart returns the first bytes of a regular file, at most n.
+func readPart(path string, n int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return nil, errors.Join(err, fs.ErrInvalid)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(n)))
+	return data, err
+}

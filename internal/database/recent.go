@@ -1,0 +1,50 @@
+package database
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+)
+
+// recent are the documents and the lists of pages of the two newest snapshots. Until these are committed,
+// the store cannot return them.
+type recent struct {
+	store segno.Objects
+
+	mu           sync.Mutex
+	newest, last map[segno.Hash][]byte
+}
+
+// begin begins a snapshot.
+func (r *recent) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.newest, r.last = map[segno.Hash][]byte{}, r.newest
+}
+
+// put adds an object to a batch.
+func (r *recent) put(ctx context.Context, b segno.Batch, data []byte) (segno.Hash, error) {
+	h, err := b.Put(ctx, data)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.newest[h] = slices.Clone(data)
+	}
+	return h, err
+}
+
+// Get returns an object of a recent snapshot or of the store.
+func (r *recent) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	r.mu.Lock()
+	data, ok := r.newest[name]
+	if !ok {
+		data, ok = r.last[name]
+	}
+	r.mu.Unlock()
+	if ok {
+		return slices.Clone(data), nil
+	}
+	return r.store.Get(ctx, name)
+}

@@ -1,0 +1,301 @@
+package database
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// restorer writes databases.
+type restorer struct {
+	objects getter
+	fs      vfs.FS
+}
+
+// The reasons why a database stays as it is.
+const (
+	whyChanged  = "the database changed meanwhile"
+	whyLocked   = "another program has the database locked"
+	whyNotPlain = "its path leads through a symlink now, or to something that is no regular file"
+	whyPageSize = "the size of its pages changed, and a program has it open"
+)
+
+// write makes the database at path equal to the state to, if it still equals from or already equals to. If
+// it cannot, it changes nothing and returns the reason. It can be repeated after an interruption.
+func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity) (conflict string, err error) {
+	pages, err := readPages(ctx, r.objects, to.Hash)
+	if err != nil {
+		return "", err
+	}
+	before, err := readPages(ctx, r.objects, from.Hash)
+	if err != nil {
+		return "", err
+	}
+	size, there := sizeOf(path)
+	switch {
+	case !isPlain(path):
+		return whyNotPlain, nil
+	case there && size == 0 && len(pages) > 0 && len(before) == 0:
+		err = r.create(ctx, path, pages) // SQLite would write a first page before any check
+	case !there && from.Type != segno.EntityNone && to.Type != segno.EntityNone:
+		return whyChanged, nil
+	case len(pages) == 0:
+		conflict, err = r.clear(ctx, path, before, to.Type == segno.EntityNone)
+	case !there:
+		err = r.create(ctx, path, pages)
+	default:
+		if conflict, err = r.update(ctx, path, before, pages); conflict == whyPageSize {
+			conflict, err = r.replace(ctx, path, pages)
+		}
+	}
+	if isBusy(err) {
+		return whyLocked, nil
+	}
+	return conflict, err
+}
+
+// update writes the pages that differ, in one transaction of SQLite. It is atomic, also if this process
+// is killed, and programs that have the database open see the change as that of another client.
+func (r *restorer) update(ctx context.Context, path string, from, to pageList) (conflict string, err error) {
+	db, conn, err := openSQLite(ctx, path, "rw")
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return "", err
+	}
+	written := false
+	defer func() {
+		if !written {
+			_, rollbackErr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+			err = errors.Join(err, rollbackErr)
+		}
+	}()
+	present, header, err := presentPages(ctx, conn)
+	switch {
+	case err != nil:
+		return "", err
+	case equalPages(present, to):
+		return "", nil
+	case !equalPages(present, from):
+		return whyChanged, nil
+	}
+	if conflict, err := r.writePages(ctx, conn, present, to, header); conflict != "" || err != nil {
+		return conflict, err
+	}
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
+		return "", err
+	}
+	written = true
+	return "", nil
+}
+
+// replace replaces the file of a database of which the size of the pages changed, which a transaction cannot
+// do. update has verified and closed it. The last connection that closes a database empties its log, so
+// without a log and other clients the file is all there is.
+func (r *restorer) replace(ctx context.Context, path string, pages pageList) (conflict string, err error) {
+	for _, suffix := range sidecars() {
+		if size, there := sizeOf(path + suffix); there && size > 0 {
+			return whyPageSize, nil
+		}
+	}
+	if len(clients(path)) > 0 {
+		return whyPageSize, nil
+	}
+	return "", r.create(ctx, path, pages)
+}
+
+// presentPages returns the hashes of the pages of an open database, and its first page in full.
+func presentPages(ctx context.Context, conn *sql.Conn) (pages pageList, first []byte, err error) {
+	err = eachPage(ctx, conn, func(page []byte) error {
+		pages = append(pages, sha256.Sum256(page))
+		return nil
+	})
+	if err == nil && len(pages) > 0 {
+		err = conn.QueryRowContext(ctx, "SELECT data FROM sqlite_dbpage WHERE pgno = 1").Scan(&first)
+	}
+	return pages, first, err
+}
+
+func equalPages(a, b pageList) bool { return differing(a, b) == 0 }
+
+// writePages writes the pages in which to differs from present. first is the present first page. It is
+// written last: SQLite reads the schema again once it changed, and needs all other pages then.
+func (r *restorer) writePages(ctx context.Context, conn *sql.Conn, present, to pageList, first []byte) (conflict string, err error) {
+	write := func(i int) error {
+		if i < len(present) && present[i] == to[i] {
+			return nil
+		}
+		page, err := r.objects.Get(ctx, to[i])
+		if err != nil {
+			return segno.NewError(segno.KindCorrupt, "restore database", to[i].String(), err)
+		}
+		if len(page) != len(first) {
+			return errPageSize
+		}
+		if i == 0 { // what is no part of the content stays
+			for _, r := range headerRanges() {
+				copy(page[r[0]:r[1]], first[r[0]:r[1]])
+			}
+		}
+		_, err = conn.ExecContext(ctx, "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?, ?)", i+1, page)
+		return err
+	}
+	for i := 1; i < len(to) && err == nil; i++ {
+		err = write(i)
+	}
+	if err == nil && len(to) < len(present) {
+		_, err = conn.ExecContext(ctx, "INSERT INTO sqlite_dbpage(pgno, data) VALUES (?, NULL)", len(to)+1)
+	}
+	if err == nil {
+		err = write(0)
+	}
+	if errors.Is(err, errPageSize) {
+		return whyPageSize, nil
+	}
+	return "", err
+}
+
+var errPageSize = errors.New("another page size")
+
+// clear deletes a database that did not exist at the target, or makes its file empty.
+func (r *restorer) clear(ctx context.Context, path string, before pageList, remove bool) (conflict string, err error) {
+	if size, there := sizeOf(path); there && size > 0 {
+		db, conn, err := openSQLite(ctx, path, "rw")
+		if err != nil {
+			return "", err
+		}
+		defer func() { err = errors.Join(err, conn.Close(), db.Close()) }()
+		if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+			return "", err
+		}
+		present, _, err := presentPages(ctx, conn)
+		if err != nil {
+			return "", err
+		}
+		if !equalPages(present, before) {
+			return whyChanged, nil
+		}
+	}
+	names := []string{path + "-wal", path + "-shm", path + "-journal"}
+	if remove {
+		names = append([]string{path}, names...) // the database first: SQLite deletes a log without one
+	} else if err := r.empty(path); err != nil {
+		return "", segno.NewError(segno.KindIO, "empty database", path, err)
+	}
+	for _, name := range names {
+		if err := r.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", segno.NewError(segno.KindIO, "remove database", path, err)
+		}
+	}
+	return "", r.fs.SyncDir(filepath.Dir(path))
+}
+
+func (r *restorer) empty(path string) error {
+	f, err := r.fs.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// sizeOf returns the size of a file, and whether there is one.
+func sizeOf(path string) (size int64, there bool) {
+	fi, err := os.Lstat(path)
+	if err != nil {
+		return 0, false
+	}
+	return fi.Size(), true
+}
+
+// create writes a database to a path at which there is none, or one that it may replace.
+func (r *restorer) create(ctx context.Context, path string, pages pageList) (err error) {
+	dir := filepath.Dir(path)
+	if err := vfs.MkdirAll(r.fs, dir); err != nil {
+		return segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	for _, suffix := range sidecars() { // of an earlier database: SQLite would apply it to this one
+		if err := r.fs.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return segno.NewError(segno.KindIO, "restore database", path, err)
+		}
+	}
+	temp := path + ".segno-new"
+	if err := r.fs.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	err = r.writeFile(ctx, temp, pages)
+	if fi, statErr := os.Lstat(path); err == nil && statErr == nil {
+		err = r.fs.Chmod(temp, fi.Mode().Perm())
+	}
+	if err == nil {
+		err = r.fs.Rename(temp, path)
+	}
+	if err == nil {
+		err = r.fs.SyncDir(dir)
+	}
+	if err != nil {
+		_ = r.fs.Remove(temp)
+		return segno.NewError(segno.KindIO, "restore database", path, err)
+	}
+	return nil
+}
+
+func (r *restorer) writeFile(ctx context.Context, name string, pages pageList) (err error) {
+	f, err := r.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for i, h := range pages {
+		page, err := r.objects.Get(ctx, h)
+		if err != nil {
+			return segno.NewError(segno.KindCorrupt, "restore database", h.String(), err)
+		}
+		if i == 0 && len(page) >= 100 {
+			page[18], page[19] = 1, 1 // no log: the journal mode of SQLite's own default
+		}
+		if _, err := f.Write(page); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// isBusy reports whether SQLite found a lock.
+func isBusy(err error) bool {
+	var code interface{ Code() int }
+	return errors.As(err, &code) && (code.Code()&0xff == 5 || code.Code()&0xff == 6)
+}
+
+// describeFailure returns the reason why a database could not be read, in one line.
+func describeFailure(err error) string {
+	if isBusy(err) {
+		return whyLocked
+	}
+	text, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return "it cannot be read: " + text
+}
+
+// isPlain reports whether a path leads through no symlink, and not to a file of another type. An agent may
+// have replaced a database by a symlink to one that is not attached.
+func isPlain(path string) bool {
+	fi, err := os.Lstat(path)
+	if err == nil && !fi.Mode().IsRegular() {
+		return false
+	}
+	if err != nil {
+		path = filepath.Dir(path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	return err != nil || real == path
+}

@@ -1,0 +1,104 @@
+package database
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/dalsegno/segno"
+)
+
+// save saves databases and returns the document.
+func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*segno.Document, error) {
+	w.recent.begin()
+	doc := document{Format: Format, Databases: []saved{}}
+	cached := w.options.Cache.read()
+	for _, at := range all {
+		s, err := w.saveOne(ctx, b, at, cached)
+		if err != nil {
+			return nil, err
+		}
+		doc.Databases = append(doc.Databases, s)
+	}
+	w.options.Cache.write(cached)
+	data, err := json.Marshal(doc)
+	if err != nil {
+		return nil, err
+	}
+	h, err := w.recent.put(ctx, b, data)
+	if err != nil {
+		return nil, err
+	}
+	return &segno.Document{Type: Format, Data: h}, nil
+}
+
+// saveOne saves one database, or returns its newest state if it did not change since.
+func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
+	path, last := at.File(w.Root()), cached[at.Name]
+	unlock, err := w.options.Lock(ctx, path)
+	if err != nil {
+		return saved{}, err
+	}
+	defer unlock()
+	if !isPlain(path) {
+		return saved{Name: at.Name, Kind: at.Kind, Unread: whyNotPlain}, nil
+	}
+	before, _, err := takeFingerprint(path, w.options.Now())
+	if err != nil {
+		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
+	}
+	known, err := w.isStored(ctx, b, last.State.Content)
+	if err != nil {
+		return saved{}, err
+	}
+	if known && last.Fingerprint == before {
+		return last.State, nil
+	}
+	if !exists(path) {
+		return saved{Name: at.Name, Kind: at.Kind, Missing: true}, nil
+	}
+	var previous pageList
+	if known {
+		// Of a batch that is not committed yet, the lists cannot be read. Then each page is looked up.
+		previous, _ = readPages(ctx, w.recent, last.State.Content)
+	}
+	delete(cached, at.Name)
+	// With locks, SQLite would leave files beside a database in WAL mode that no program has open.
+	locked := !isWAL(path) || exists(path+"-wal")
+	s, err := w.readOne(ctx, b, at, previous, locked)
+	after, proves, fingerprintErr := takeFingerprint(path, w.options.Now())
+	switch {
+	case err != nil:
+	case !locked && (fingerprintErr != nil || after != before):
+		s, err = w.readOne(ctx, b, at, previous, true)
+	case fingerprintErr == nil && after == before && proves && s.Unread == "":
+		cached[at.Name] = cacheEntry{after, s}
+	}
+	return s, err
+}
+
+// readOne saves the present content of a database. See readSQLite for locked.
+func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, previous pageList, locked bool) (s saved, err error) {
+	pages := &pageWriter{batch: b, recent: w.recent, previous: previous}
+	s = saved{Name: at.Name, Kind: at.Kind}
+	path := at.File(w.Root())
+	s.PageSize, err = readSQLite(ctx, path, pages, locked)
+	switch {
+	case ctx.Err() != nil:
+		return s, segno.NewError(segno.KindCancelled, "save database", path, ctx.Err())
+	case pages.failure != nil: // of the store
+		return s, pages.failure
+	case err != nil:
+		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
+	}
+	s.Pages = len(pages.pages)
+	s.Content, err = pages.finish(ctx)
+	return s, err
+}
+
+// isStored reports whether the store or the batch has the lists of a content.
+func (w *Attached) isStored(ctx context.Context, b segno.Batch, content segno.Hash) (bool, error) {
+	if content.IsZero() {
+		return false, nil
+	}
+	return b.Has(ctx, content)
+}

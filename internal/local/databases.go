@@ -1,0 +1,70 @@
+package local
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/database"
+)
+
+// databasesDir is the directory of the lists of attached databases.
+const databasesDir = "databases"
+
+// Databases returns the databases that are attached to a workspace.
+func (s *Store) Databases(id segno.WorkspaceID) ([]database.Attachment, error) {
+	return s.databaseList(id).Read()
+}
+
+// SetDatabases replaces the databases that are attached to a workspace. Open timelines use them at once.
+func (s *Store) SetDatabases(id segno.WorkspaceID, all []database.Attachment) error {
+	return s.databaseList(id).Write(all)
+}
+
+func (s *Store) databaseList(id segno.WorkspaceID) database.List {
+	return database.List{FS: s.place.fs(), Sealer: s,
+		File: filepath.Join(s.place.Store, databasesDir, segno.DerivedID("databases", string(id)))}
+}
+
+// databaseFiles returns the function that lists the files of the databases of a workspace. A list that
+// cannot be read is an error of the snapshot, which reads it first.
+func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, beside []string) {
+	return func() (databases, beside []string) {
+		all, err := s.Databases(rec.ID)
+		if err != nil {
+			return nil, nil
+		}
+		return database.Files(rec.Path, all)
+	}
+}
+
+// withDatabases adds the attached databases to a workspace.
+func (s *Store) withDatabases(w segno.Workspace) segno.Workspace {
+	cache := filepath.Join(s.place.Store, "index", segno.DerivedID("databases", string(w.ID())))
+	return database.Attach(w, database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now,
+		Lock: func(ctx context.Context, file string) (func(), error) {
+			return s.Spool().Lock(ctx, segno.WorkspaceID(segno.DerivedID("database", file)))
+		},
+		List:  func() ([]database.Attachment, error) { return s.Databases(w.ID()) },
+		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}})
+}
+
+// registerFork returns the function that registers the directory of a fork. The copies of the databases of
+// the source are attached to it.
+func (s *Store) registerFork(from segno.WorkspaceID) func(context.Context, string) (segno.WorkspaceRecord, error) {
+	return func(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
+		rec, err := s.Register(ctx, dir)
+		if err != nil || rec.ID == from {
+			return rec, err
+		}
+		attached, err := s.Databases(from)
+		if err != nil || len(attached) == 0 {
+			return rec, err
+		}
+		there := make([]database.Attachment, 0, len(attached))
+		for _, a := range attached {
+			there = append(there, a.InFork(rec.Path))
+		}
+		return rec, s.SetDatabases(rec.ID, there)
+	}
+}

@@ -1,0 +1,134 @@
+package timeline
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// databases is the ability of a [segno.Workspace] to have attached databases, as package internal/database
+// implements it. A change of a database is a [segno.Change] with the path [segno.DatabasePath].
+type databases interface {
+	// DiffDatabases returns the changes that turn the databases of document a into those of b. A
+	// document may be nil.
+	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
+	// DatabasePages returns how many pages a change writes or removes.
+	DatabasePages(ctx context.Context, c segno.Change) (int, error)
+	// DatabaseClients describes the other processes that have the database of a change open.
+	DatabaseClients(c segno.Change) ([]string, error)
+	// CheckDatabase returns an error if the store lacks a part of a state.
+	CheckDatabase(ctx context.Context, e segno.Entity) error
+}
+
+// DatabaseStep is a database that a plan writes.
+type DatabaseStep struct {
+	Name  string `json:"name"`
+	Pages int    `json:"pages"` // how many differ
+}
+
+// diffStates returns the changes of files and databases that turn state a into b.
+func (tx *txn) diffStates(ctx context.Context, a, b *segno.Snapshot) ([]segno.Change, error) {
+	changes, err := tx.diff(ctx, a.Tree, b.Tree)
+	if err != nil {
+		return nil, err
+	}
+	more, err := tx.Databases(ctx, a, b)
+	return append(changes, more...), err
+}
+
+// Databases returns the changes that turn the attached databases of snapshot a into those of b. Either
+// may be nil.
+func (tl *Timeline) Databases(ctx context.Context, a, b *segno.Snapshot) ([]segno.Change, error) {
+	ws, ok := tl.Workspace.(databases)
+	if !ok || a == nil || b == nil {
+		return nil, nil
+	}
+	return ws.DiffDatabases(ctx, a.World, b.World)
+}
+
+// DatabaseSteps returns the changes of databases among changes.
+func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change) (steps []DatabaseStep, err error) {
+	ws, ok := tl.Workspace.(databases)
+	if !ok {
+		return nil, nil
+	}
+	for _, c := range changes {
+		if name, is := segno.DatabaseName(c.Path); is {
+			pages, err := ws.DatabasePages(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			steps = append(steps, DatabaseStep{name, pages})
+		}
+	}
+	return steps, nil
+}
+
+// refuseClients refuses a plan that writes a database which another process has open. SQLite protects the
+// content, but a program may hold rows in memory that are no longer there.
+func (tx *txn) refuseClients(ask MoveRequest, p *Plan) error {
+	ws, ok := tx.Workspace.(databases)
+	if !ok || ask.Force {
+		return nil
+	}
+	for _, step := range p.Steps {
+		name, is := segno.DatabaseName(step.Path)
+		if !is {
+			continue
+		}
+		all, err := ws.DatabaseClients(step)
+		if err != nil {
+			return err
+		}
+		if len(all) > 0 {
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), name, "the database is open in %s", strings.Join(all, ", ")).
+				WithHint("end the program, or use --force")
+		}
+	}
+	return nil
+}
+
+// checkReadableDatabase is checkReadable for the state of a database.
+func (tx *txn) checkReadableDatabase(ctx context.Context, e segno.Entity) error {
+	if ws, ok := tx.Workspace.(databases); ok {
+		return ws.CheckDatabase(ctx, e)
+	}
+	return nil
+}
+
+// operationState returns the state at one side of an operation. It has the databases of the checkpoint at
+// the head.
+func (tx *txn) operationState(ctx context.Context, at segno.Pointers) (*segno.Snapshot, error) {
+	s := &segno.Snapshot{Tree: at.Tree}
+	if _, ok := tx.Workspace.(databases); !ok {
+		return s, nil
+	}
+	cp, err := tx.checkpoint(ctx, at.Head)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return s, nil // it was collected
+	}
+	if err == nil && cp.Workspace != nil {
+		s.World = cp.Workspace.World
+	}
+	return s, err
+}
+
+// reverseOperation adds the changes that undo an operation.
+func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) error {
+	before, err := r.operationState(ctx, op.Before)
+	if err != nil {
+		return err
+	}
+	after, err := r.operationState(ctx, op.After)
+	if err != nil {
+		return err
+	}
+	return r.reverse(ctx, after, before, nil)
+}
+
+// OnlyDatabases reports whether a plan's steps write no files.
+func OnlyDatabases(steps []segno.Change) bool {
+	return !slices.ContainsFunc(steps, func(c segno.Change) bool { _, ok := segno.DatabaseName(c.Path); return !ok })
+}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// World is a simulation in which agents act, and which can save itself. Its methods may be called
+// World is a simulation for agents that can save its whole state. Its methods may be called
 // concurrently, and each change is atomic: a method that fails changes nothing, except where
 // its comment allows it. Nothing that an agent sees depends on the clock of the host.
 type World interface {
@@ -34,7 +34,7 @@ type World interface {
 	// Snapshot returns the whole state at one moment, in sequence with all changes.
 	Snapshot(ctx context.Context) (WorldSnapshot, error)
 	// Load replaces the state of a world that was just constructed and never used: with any
-	// other world it is [KindRefused]. Afterwards the world is what was saved, byte for byte
+	// other world it is [KindRefused]. Afterwards the world equals the saved one, byte for byte
 	// in each observation and in its own snapshot. A document that is damaged or has unknown
 	// fields is [KindCorrupt]. One of another format or content is [KindRefused].
 	Load(ctx context.Context, document []byte) error

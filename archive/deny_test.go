@@ -29,7 +29,7 @@ func TestFilesThatRunOrTellAreKnown(t *testing.T) {
 	}
 	for _, name := range []string{"CLAUDE.md", "sub/Agents.md", ".claude/rules/a.md", ".clinerules/a.md", ".github/copilot-instructions.md", ".github/instructions/a.instructions.md"} {
 		if !IsInstruction(name) {
-			t.Errorf("%s is no instruction", name)
+			t.Errorf("%s does not count as an instruction of an agent", name)
 		}
 	}
 	for _, name := range []string{"main.go", "docs/claude.md.txt", "rules/a.md"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// TestOnlyRegularFilesAreOpened gives a reader what is no file. It does not wait for a writer.
+// TestOnlyRegularFilesAreOpened opens FIFOs and directories. Opening a FIFO must not wait for a writer.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe.ckpt")
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {

@@ -118,7 +118,7 @@ func (tx *txn) runsOf(line []*segno.Checkpoint, own string) (runs []agentRun) {
 	return runs
 }
 
-// readRuns reads what was said since the newest run of the agent, or since the beginning.
+// readRuns reads the messages since the newest run of the agent, or since the beginning.
 func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun, p *Continuation) error {
 	since := slices.IndexFunc(runs, func(x agentRun) bool { return x.agent == r.Agent })
 	if since < 0 {
@@ -129,7 +129,7 @@ func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun,
 	for _, run := range slices.Backward(runs[:since]) {
 		c, err := tx.readRun(ctx, r, run, false)
 		if segno.KindOf(err) == segno.KindNotFound && run.before != nil {
-			// The agent replaced what was before by a summary: it has the whole conversation.
+			// The agent replaced the earlier messages by a summary, so its session has the whole conversation.
 			if c, err = tx.readRun(ctx, r, run, true); err == nil {
 				p.Native, p.From, p.Conversation = nil, nil, transcript.Conversation{}
 			}
@@ -143,7 +143,7 @@ func (tx *txn) readRuns(ctx context.Context, r ContinueRequest, runs []agentRun,
 	return nil
 }
 
-// readRun reads what was said in a run, or if whole is set, all that its agent sees at its end.
+// readRun reads the messages of a run. If whole is set, it reads all messages that the agent sees at the end of the run.
 func (tx *txn) readRun(ctx context.Context, r ContinueRequest, run agentRun, whole bool) (transcript.Conversation, error) {
 	if run.agent == r.Own {
 		after := segno.CommitID("")

@@ -13,7 +13,7 @@ const opHeal = "heal session"
 
 // Healed is the result of [Timeline.HealSession].
 type Healed struct {
-	Findings []transcript.Finding // what was repaired; without any, nothing was written
+	Findings []transcript.Finding // the repairs; if there are none, HealSession wrote nothing
 	To       segno.Source         // the repaired copy
 	Thread   segno.ThreadID       // of the session, "" if it has none
 	Run      []string             // the command that continues the copy
@@ -22,7 +22,7 @@ type Healed struct {
 // HealSession writes a repaired copy of a session under a new id. If the session belongs to a
 // thread, the copy becomes the next session of the thread's chain. The copy's first prompt tells the
 // agent once which files changed in turns that lost the result of a tool call, if the timeline has
-// the workspace. HealSession refuses a session that a process has open. The session itself stays as
+// the workspace. HealSession refuses a session that a process has open. The damaged session stays as
 // it is.
 func (tl *Timeline) HealSession(ctx context.Context, r KeepRequest, o transcript.LintOptions) (h Healed, err error) {
 	if tl.Workspace != nil {

@@ -68,7 +68,7 @@ type keeping struct {
 	origin *segno.Checkpoint // of a fork: the checkpoint it begins at
 	got    segno.Captured
 	asked  []string // the records of which the capture asked whether they are known
-	// commits store what is new of the session, oldest first.
+	// commits store the new turns of the session, oldest first.
 	commits []segno.Commit
 	out     Kept
 	err     error // why it could not be kept
@@ -247,7 +247,7 @@ func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) 
 	return nil
 }
 
-// keptBase returns the base of a new thread. A fork without a turn of its own has its position there.
+// keptBase returns the base of a new thread. The base of a fork without new turns has the fork's position.
 func (tx *txn) keptBase(k *keeping, id segno.ThreadID) segno.Commit {
 	turns := k.turns()
 	at := segno.Position{Agent: k.Agent, Session: k.Source.Session, Dir: k.got.Position.Dir, Path: k.Source.Path}

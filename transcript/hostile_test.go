@@ -124,7 +124,7 @@ func TestInvalidIdsAndNames(t *testing.T) {
 	}
 }
 
-// TestContinuationBehindItsOwnSession appends to a cut, and reads what is behind it.
+// TestContinuationBehindItsOwnSession appends to a cut, and reads the appended messages.
 func TestContinuationBehindItsOwnSession(t *testing.T) {
 	for _, name := range []string{claude.Agent, codex.Agent} {
 		t.Run(name, func(t *testing.T) {

@@ -20,12 +20,12 @@ type Finding struct {
 
 // The codes of findings. Not every agent has each of them.
 const (
-	CodeNotJSON         = "not-json"            // a line that is no record
+	CodeNotJSON         = "not-json"            // a line that is not a record
 	CodeGlued           = "glued-lines"         // records in one line with another one, or with a part of one
 	CodeTorn            = "torn-line"           // the last line is incomplete
 	CodeNoNewline       = "no-newline"          // the last line has no end, so the next record is appended to it
 	CodeNUL             = "nul-bytes"           // zeros of a block that never reached the disk
-	CodeNotUTF8         = "not-utf8"            // bytes that are no text
+	CodeNotUTF8         = "not-utf8"            // bytes that are not text
 	CodeNoParent        = "missing-parent"      // all earlier turns are lost with a record
 	CodeTwoWriters      = "two-writers"         // a turn that another process wrote is not in the conversation
 	CodeNoResult        = "call-without-result" // of a tool

@@ -12,7 +12,7 @@ import (
 )
 
 // TestTableOfWhatTravels checks the table of docs/sessions.md: a conversation that has the part of a row is
-// written for the agent of a column, and the part is or is not in what is read back.
+// written for the agent of a column, and the part is or is not in the conversation that is read back.
 func TestTableOfWhatTravels(t *testing.T) {
 	has := func(what func(transcript.Part) bool) func(transcript.Conversation) bool {
 		return func(c transcript.Conversation) bool {

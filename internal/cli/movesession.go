@@ -131,7 +131,7 @@ func (a *app) resumeSession(ctx context.Context, store *local.Store, s local.Fou
 }
 
 // withoutDamage returns the newest repaired copy of a session if 'segno heal' made one and the user
-// did not continue the session itself since, else the session.
+// did not continue the damaged session since, else the session.
 func (a *app) withoutDamage(ctx context.Context, store *local.Store, s local.FoundSession) (local.FoundSession, error) {
 	for t, err := range store.Threads(ctx, segno.ThreadQuery{Session: s.Session, Limit: 1}) {
 		if err != nil {

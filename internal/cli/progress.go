@@ -67,7 +67,7 @@ func (b *progressBar) erase() {
 	}
 }
 
-// stop erases the bar and shows none from now on: a program with a screen of its own begins.
+// stop erases the bar and shows none from now on: another program draws the screen.
 func (b *progressBar) stop() {
 	if b == nil {
 		return

@@ -27,7 +27,7 @@ type Edit struct {
 	// agent runs at the end of a turn even if it runs no hooks.
 	Notify *Edit
 
-	// remove returns the content of a file without what segno added to it, or the content itself if
+	// remove returns the content of a file without segno's additions, or the same content if
 	// there is nothing of segno in it. It may use the content from before that.
 	remove func(content, before []byte) ([]byte, error)
 }

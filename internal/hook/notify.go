@@ -77,7 +77,7 @@ func addNotify(config []byte, self []string) ([]byte, error) {
 	return slices.Concat(config[:begin], []byte("notify = "), value, []byte("\n"), config[begin:]), nil
 }
 
-// removeNotify returns a config.toml without segno's command, or config itself if it has none. The
+// removeNotify returns a config.toml without segno's command, or config unchanged if it has none. The
 // setting gets the command that segno's replaced, in the form that it has in before.
 func removeNotify(config, before []byte) ([]byte, error) {
 	s, err := findNotify(config)

@@ -78,7 +78,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestGeminiSettings checks what is registered: Gemini CLI's names of events, milliseconds, and a
+// TestGeminiSettings checks the registered hooks: Gemini CLI's names of events, milliseconds, and a
 // name that it shows.
 func TestGeminiSettings(t *testing.T) {
 	before := "{\n  \"ui\": {\"theme\": \"x\"},\n  \"hooks\": {\"AfterAgent\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"true\"}]}]}\n}\n"

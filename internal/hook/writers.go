@@ -9,9 +9,6 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// maxAncestors is how far above the hook its agent is looked for. A wrapper or a shell may be between.
-const maxAncestors = 8
-
 // writers returns the process of the agent that runs the hook, and other processes that have the
 // session open. own is 0 if the agent's registry has no process for the session.
 func (h *handler) writers(ctx context.Context) (own int, others []int) {
@@ -20,7 +17,7 @@ func (h *handler) writers(ctx context.Context) (own int, others []int) {
 		return 0, nil
 	}
 	own = pids[0]
-	for pid, depth := h.PID, 0; pid > 1 && depth < maxAncestors; pid, depth = proc.Parent(pid), depth+1 {
+	for pid := range proc.Ancestors(h.PID) {
 		if slices.Contains(pids, pid) {
 			own = pid
 			break

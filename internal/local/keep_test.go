@@ -133,7 +133,7 @@ func TestAnUnchangedSessionIsNotRead(t *testing.T) {
 }
 
 // TestEveryFailureOfKeepingAndMoving fails each disk operation while sessions are kept and one is moved. The sources stay
-// as they were, a session that was reported as kept is in the store, and the next call completes what is missing.
+// as they were, a session that was reported as kept is in the store, and the next call stores the missing turns.
 func TestEveryFailureOfKeepingAndMoving(t *testing.T) {
 	faults := faultfs.FailAt(-1)
 	keepAndMove(t, faults)

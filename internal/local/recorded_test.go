@@ -231,7 +231,7 @@ func (h *recordedHome) keep(store *local.Store, session segno.SessionID) (turns 
 	return turns
 }
 
-// recordedTurns is how many turns the recorded sessions have. A fork has those of its own.
+// recordedTurns is how many turns the recorded sessions have. Of a fork, only its new turns count.
 const recordedTurns = 83
 
 // TestEveryTurnOfEveryRecordedSession cuts each recorded session at each of its turns, and it moves, keeps, purges and

@@ -61,9 +61,6 @@ func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source,
 	return linter.Check(ctx, src, o)
 }
 
-// maxAncestors is how far above an agent's process the process that started it may be.
-const maxAncestors = 8
-
 // OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
 // number is not known, 0 if there is none.
 func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
@@ -72,11 +69,8 @@ func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
 		if !ok {
 			continue
 		}
-		pid, isOwn := d.Running(ctx)[session], false
-		for at, depth := pid, 0; at > 1 && depth < maxAncestors; at, depth = proc.Parent(at), depth+1 {
-			isOwn = isOwn || at == os.Getpid()
-		}
-		if pid != 0 && !isOwn {
+		pid := d.Running(ctx)[session]
+		if pid != 0 && !slices.Contains(slices.Collect(proc.Ancestors(pid)), os.Getpid()) {
 			return pid
 		}
 	}

@@ -78,7 +78,7 @@ const (
 //
 // A checkpoint without members becomes one agent with the name of the checkpoint's agent. Of a
 // checkpoint with members, each member becomes an agent, and so does the checkpoint
-// if it has files or a session. A checkpoint with a world alone has no agent. What is left out is listed in State.Omitted. The same
+// if it has files or a session. A checkpoint with a world alone has no agent. State.Omitted lists the parts that are left out. The same
 // checkpoint and options give the same state.
 //
 // The state is quiet if the checkpoint, or each of its members, ends a turn that was not

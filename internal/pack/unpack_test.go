@@ -296,7 +296,7 @@ func TestACancelledUnpackLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestUnpacksIntoOneDirectory runs several at once: one succeeds, and the others are told why not.
+// TestUnpacksIntoOneDirectory runs several at once: one succeeds, and the others return an error with the reason.
 func TestUnpacksIntoOneDirectory(t *testing.T) {
 	t.Parallel()
 	_, r := sample(t)

@@ -4,6 +4,7 @@ package proc
 import (
 	"bytes"
 	"fmt"
+	"iter"
 	"os"
 	"strconv"
 	"strings"
@@ -33,6 +34,19 @@ func Start(pid int) string {
 		return ""
 	}
 	return fields[19]
+}
+
+// maxAncestors is how many processes Ancestors yields. Wrappers and shells may stand between a
+// program and the process that started it.
+const maxAncestors = 8
+
+// Ancestors yields a process, its parent, the parent of that one, and so on, at most eight and not init.
+func Ancestors(pid int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for depth := 0; pid > 1 && depth < maxAncestors && yield(pid); depth++ {
+			pid = Parent(pid)
+		}
+	}
 }
 
 // Parent returns the pid of a process's parent, or 0.

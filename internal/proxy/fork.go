@@ -137,7 +137,7 @@ func (f *forkRequest) answerBeside(ctx context.Context, m acp.Message) error {
 // canForkNatively reports whether the agent may fork its session for a fork. It must not if
 // the fork works in another directory, or if the agent's process has an old state of the
 // session. It need not if the transcript up to the fork point is recorded: a cut of it also keeps
-// sidecar files and what was compacted.
+// sidecar files and the messages before a compaction.
 func (f *forkRequest) canForkNatively(ctx context.Context) (bool, error) {
 	if !f.proxy.agent.identity().Fork || f.canCut(f.from) || f.dir != f.record.Dir {
 		return false, nil

@@ -43,7 +43,7 @@ func CheckNewSession(op string, id segno.SessionID) error {
 	return nil
 }
 
-// maxCapture is how many bytes of a transcript are read at once. What is known of each record is in memory.
+// maxCapture is how many bytes of a transcript are read at once. The reader keeps facts about each record in memory.
 const maxCapture = 4 << 30
 
 // CheckSize returns an error if a transcript has too many new bytes to be read.

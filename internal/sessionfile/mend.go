@@ -59,7 +59,7 @@ func (m *Mend) Sorted() []transcript.Finding {
 	return m.Findings
 }
 
-// Pieces calls do for each record of a transcript. It finds what is wrong with lines whatever
+// Pieces calls do for each record of a transcript. It finds damaged lines whatever
 // their agent is, and collects edits that leave one record in each line.
 func (m *Mend) Pieces(ctx context.Context, in io.Reader, do func(Piece) error) error {
 	l := NewLineReader(in, 0)

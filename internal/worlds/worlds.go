@@ -1,4 +1,4 @@
-// Package worlds lists the worlds that segno has itself, each with an agent that needs no model.
+// Package worlds lists the built-in worlds, each with an agent that needs no model.
 package worlds
 
 import (

@@ -14,7 +14,7 @@ import (
 
 var _ transcript.Linter = (*Transcripts)(nil)
 
-// Check returns what is wrong with a session. Only the records that the agent would send to the
+// Check returns the damage of a session. Only the records that the agent would send to the
 // model count, and those that it should send but loses. What the agent does with damage was found
 // by having versions 2.1.197 and 2.1.330 resume such sessions.
 func (c *Transcripts) Check(ctx context.Context, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {

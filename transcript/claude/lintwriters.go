@@ -178,7 +178,7 @@ func (l *linter) start(records []int) int {
 	return records[len(records)-1]
 }
 
-// addPointer makes a record the head, as the agent itself does after a rewind.
+// addPointer makes a record the head, as the agent does after a rewind.
 func (l *linter) addPointer(uuid string) {
 	l.mend.Replace(l.end, l.end, fmt.Appendf(nil, "\n"+`{"type":"last-prompt","leafUuid":"%s","explicit":true,"sessionId":"%s"}`, uuid, l.src.Session))
 	l.graph.setPointer([]byte(`"`+uuid+`"`), true)

@@ -267,7 +267,7 @@ func (c *visible) readBlocks(blocks []byte, lost *transcript.Conversation) {
 	})
 }
 
-// lossOf returns what is lost with a block that has no form in other agents.
+// lossOf returns the kind of loss for a block that has no form in other agents.
 func lossOf(kind string) transcript.Loss {
 	switch kind {
 	case "thinking", "redacted_thinking":

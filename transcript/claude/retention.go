@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// defaultCleanup is after how many days Claude Code deletes a session if no setting says otherwise.
+// defaultCleanup is the number of days until Claude Code deletes a session if no setting changes it.
 const defaultCleanup = 30
 
 // managedSettings is the directory of the settings that an administrator writes for all users.
@@ -25,7 +25,7 @@ func (c *Transcripts) Retention() (age time.Duration, ok bool) { return c.Retent
 
 // RetentionIn is [Transcripts.Retention] for an agent that runs in dir. The settings of a project stand
 // between the administrator's and the user's. An agent that starts in a project deletes the sessions of
-// all projects by that project's settings, so a session may be deleted earlier than its own project says.
+// all projects by that project's settings, so a session may be deleted earlier than the settings of its project allow.
 func (c *Transcripts) RetentionIn(dir string) (age time.Duration, ok bool) {
 	const most = 100_000 // days; time.Duration has room for few more
 	days := float64(defaultCleanup)

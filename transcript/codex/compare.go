@@ -81,7 +81,7 @@ func (s *stream) endsAt(ctx context.Context, p *segno.Position) (bool, error) {
 }
 
 // PromptedAfter reports whether the user prompted Codex in src behind p, also in the turn of p. It
-// reads only what is behind p.
+// reads only the bytes behind p.
 func (c *Transcripts) PromptedAfter(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
 	const op = "read session"
 	s, err := c.open(ctx, op, src)

@@ -21,7 +21,7 @@ var (
 const opRead = "read conversation"
 
 // ReadConversation implements [transcript.ConversationReader]. Instructions of the developer and of
-// Codex itself, such as the description of the directory, are left out: another agent has its own.
+// Codex itself, such as the description of the directory, are left out: the other agent adds its description.
 func (c *Transcripts) ReadConversation(ctx context.Context, p segno.Position, after string, o segno.Objects) (transcript.Conversation, error) {
 	var items *itemReader
 	err := sessionfile.FirstCopy(ctx, opRead, string(p.Session), c.copies(ctx, opRead, &p, o), func(from sessionfile.CopySource) (readErr, doErr error) {
@@ -223,7 +223,7 @@ func (b *messageBuilder) addMessage(i item) {
 const abortMark = "<turn_aborted>"
 
 // isInstruction reports whether Codex wrote a text as the user's to describe the directory or to
-// pass on files with instructions. The other agent reads those itself.
+// pass on files with instructions. The other agent reads those files.
 func isInstruction(text string) bool {
 	for _, prefix := range []string{"<environment_context>", "<user_instructions>", "# AGENTS.md instructions for "} {
 		if strings.HasPrefix(text, prefix) {
@@ -312,7 +312,7 @@ func textOf(content []byte) string {
 	return strings.Join(texts, "\n")
 }
 
-// partsOf reads a string or an array of texts and images. What is neither counts as lost.
+// partsOf reads a string or an array of texts and images. Other elements count as lost.
 func partsOf(content []byte, lost *transcript.Conversation) (parts []transcript.Part) {
 	if jsonscan.RawText(content) != nil {
 		return append(parts, transcript.Part{Text: jsonscan.Text(content)})

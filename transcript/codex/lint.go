@@ -16,7 +16,7 @@ import (
 
 var _ transcript.Linter = (*Transcripts)(nil)
 
-// Check returns what is wrong with a session. For a session with a lineage, lines and offsets count
+// Check returns the damage of a session. For a session with a lineage, lines and offsets count
 // in the whole of it.
 func (c *Transcripts) Check(ctx context.Context, src segno.Source, _ transcript.LintOptions) ([]transcript.Finding, error) {
 	const op = "check session"
@@ -192,7 +192,7 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 		l.isPaged = m.isPaged
 		x.typ = "session_meta"
 	case len(l.lines) == 0:
-		l.isPaged = r.ordinal >= 0 // the line that says so is missing
+		l.isPaged = r.ordinal >= 0 // the line with this fact is missing
 	}
 	switch r.kind {
 	case kindContext:

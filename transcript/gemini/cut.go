@@ -144,7 +144,7 @@ func (c *Transcripts) publish(path string, lines []byte) error {
 
 // projectOf returns the directory below tmp that stands for dir. If there is none, it claims one as
 // Gemini CLI does: with a file that names its owner. Gemini CLI looks for such a file before it
-// claims a directory itself.
+// claims a directory.
 func (c *Transcripts) projectOf(dir string) (string, error) {
 	projects, err := c.projects()
 	if err != nil {

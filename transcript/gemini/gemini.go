@@ -42,6 +42,7 @@ const maxSize = 256 << 20
 // Transcripts are the sessions of Gemini CLI under one directory. All methods may be called
 // concurrently. Errors are [segno.Error]s.
 type Transcripts struct {
+	sessionfile.WholeCapture
 	home string
 	fs   vfs.FS
 }
@@ -60,6 +61,13 @@ func New(home string, o Options) *Transcripts {
 	if c.fs == nil {
 		c.fs = vfs.OS
 	}
+	c.WholeCapture = sessionfile.CaptureWith(func(ctx context.Context, op string, src segno.Source) (*sessionfile.Conversation, error) {
+		s, err := c.read(ctx, op, src)
+		if err != nil {
+			return nil, err
+		}
+		return &s.Conversation, nil
+	})
 	return c
 }
 
@@ -75,32 +83,6 @@ func (c *Transcripts) Resume(src segno.Source) []string {
 // references of an object.
 func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
 	return sessionfile.TraceLog(ctx, o, p.Log, visit)
-}
-
-// Capture reads the session whole and stores the bytes after prev.
-func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
-	return c.capture(ctx, src, prev, false, b)
-}
-
-// CaptureTurns is Capture with all turns behind prev. Gemini CLI has no forks, so of is not used.
-func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, _ *segno.Position, _ segno.Objects, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
-	return c.capture(ctx, src, prev, true, b)
-}
-
-// CaptureCut stores the session whole. Blocks that it shares with others are stored once.
-func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, _ segno.Position, _ segno.Objects, b segno.Batch) (segno.Position, error) {
-	got, err := c.capture(ctx, src, nil, false, b)
-	return got.Position, err
-}
-
-func (c *Transcripts) capture(ctx context.Context, src segno.Source, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
-	const op = "capture session"
-	s, err := c.read(ctx, op, src)
-	if err != nil {
-		return segno.Captured{}, err
-	}
-	out, err := s.Capture(ctx, prev, all, b)
-	return out, sessionfile.IOError(op, s.Position.Path, err)
 }
 
 // EndsAt reports whether no message follows p and none before it changed. Gemini CLI writes the

@@ -14,7 +14,7 @@ import (
 // maxDamage is how many damaged lines are listed.
 const maxDamage = 10
 
-// session is a session file and what its lines say.
+// session is a session file and the facts from its lines.
 type session struct {
 	sessionfile.Conversation
 	id       segno.SessionID
@@ -170,7 +170,7 @@ func textOf(content json.RawMessage) string {
 	if json.Unmarshal(content, &text) == nil {
 		return text
 	}
-	_ = json.Unmarshal(content, &p) // a part without a text is no prompt
+	_ = json.Unmarshal(content, &p) // a part without a text is not a prompt
 	return p.Text
 }
 

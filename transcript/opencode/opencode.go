@@ -31,6 +31,7 @@ const Agent = "opencode"
 // Transcripts are the sessions in one database. All methods may be called concurrently. Errors are
 // [segno.Error]s.
 type Transcripts struct {
+	sessionfile.WholeCapture
 	file string
 	tmp  string
 }
@@ -40,7 +41,9 @@ var _ segno.Transcript = (*Transcripts)(nil)
 // New returns the sessions of the database in data, OpenCode's directory of data, which must be
 // absolute. Documents to import are written below tmp. It reads nothing.
 func New(data, tmp string) *Transcripts {
-	return &Transcripts{file: filepath.Join(data, "opencode.db"), tmp: tmp}
+	c := &Transcripts{file: filepath.Join(data, "opencode.db"), tmp: tmp}
+	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	return c
 }
 
 // Agent returns [Agent].
@@ -65,33 +68,6 @@ func (c *Transcripts) Find(ctx context.Context, id segno.SessionID) (segno.Sourc
 	}
 	row, err := c.find(ctx, id)
 	return segno.Source{Session: id, Path: c.file, Dir: row.Dir}, sessionfile.IOError(op, c.file, err)
-}
-
-// Capture reads the session whole and stores the bytes after prev.
-func (c *Transcripts) Capture(ctx context.Context, src segno.Source, prev *segno.Position, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
-	return c.capture(ctx, src, prev, false, b)
-}
-
-// CaptureTurns is Capture with all turns behind prev. A fork gets new ids from OpenCode, so of is
-// not used.
-func (c *Transcripts) CaptureTurns(ctx context.Context, src segno.Source, prev, _ *segno.Position, _ segno.Objects, b segno.Batch, _ func(string) bool) (segno.Captured, error) {
-	return c.capture(ctx, src, prev, true, b)
-}
-
-// CaptureCut stores the session whole.
-func (c *Transcripts) CaptureCut(ctx context.Context, src segno.Source, _ segno.Position, _ segno.Objects, b segno.Batch) (segno.Position, error) {
-	got, err := c.capture(ctx, src, nil, false, b)
-	return got.Position, err
-}
-
-func (c *Transcripts) capture(ctx context.Context, src segno.Source, prev *segno.Position, all bool, b segno.Batch) (segno.Captured, error) {
-	const op = "capture session"
-	s, err := c.read(ctx, op, src)
-	if err != nil {
-		return segno.Captured{}, err
-	}
-	out, err := s.Capture(ctx, prev, all, b)
-	return out, sessionfile.IOError(op, string(src.Session), err)
 }
 
 // EndsAt reports whether the session has p's bytes and no more.

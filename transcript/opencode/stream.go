@@ -47,7 +47,7 @@ func (s *stream) add(l line) error {
 		Text      string `json:"text"`
 		Synthetic bool   `json:"synthetic"`
 	}
-	_ = json.Unmarshal(l.Data, &d) // a member of another type is no prompt
+	_ = json.Unmarshal(l.Data, &d) // a member of another type is not a prompt
 	isMessage := l.Message == ""
 	if isMessage {
 		delete(data, "summary")

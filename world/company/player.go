@@ -78,7 +78,7 @@ func (o Observation) trade(target int) Action {
 	return Action{Do: DoPass}
 }
 
-// talk offers what is plenty, asks for what is missing, or says how business is.
+// talk offers goods in surplus, asks for missing goods, or reports how business is.
 func (o Observation) talk() Action {
 	short, plenty := "", ""
 	for _, good := range goods() {

@@ -83,7 +83,7 @@ func headerMatches(info segno.WorldInfo, s segno.WorldSnapshot) error {
 	return nil
 }
 
-// checkJoin checks that a second join with the same session is no event.
+// checkJoin checks that a second join with the same session adds no event.
 func checkJoin(r *run) error {
 	w, _, err := r.played(r.script)
 	if err != nil {
@@ -295,7 +295,7 @@ func checkChat(r *run) error {
 	return nil
 }
 
-// checkText lets an agent say texts that are hard to encode. The world may refuse them, but must not become one
+// checkText lets an agent send texts that are hard to encode. The world may refuse them, but must not become one
 // that cannot be saved and restored.
 func checkText(r *run) error {
 	w, _, err := r.played(Opening())

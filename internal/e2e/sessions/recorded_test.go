@@ -203,8 +203,8 @@ func (c *resumeCase) test(mode string, src segno.Source, want []string) {
 	}
 }
 
-// withoutInterrupted leaves out a call that has no result. Claude Code 2.1.197 does so itself; newer versions send it
-// with a result of their own.
+// withoutInterrupted leaves out a call that has no result. Claude Code 2.1.197 also leaves it out; newer versions send it
+// with a result that they add.
 func withoutInterrupted(items []string) (out []string) {
 	for _, item := range items {
 		if strings.HasPrefix(item, `["tool_result"`) && strings.Contains(item, `"[Tool call interrupted: `) && len(out) > 0 {

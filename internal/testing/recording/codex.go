@@ -22,7 +22,7 @@ func Rollouts(home, session string) ([]string, error) {
 	return found, nil
 }
 
-// CodexContext returns the items that Codex sends if it resumes a session: those of its own rollout and of
+// CodexContext returns the items that Codex sends if it resumes a session: the items of its rollout and of
 // those that it refers to, or what the newest compaction put in their place.
 func CodexContext(home, session string) ([]string, error) {
 	files, err := Rollouts(home, session)

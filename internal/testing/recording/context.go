@@ -10,7 +10,7 @@ import (
 )
 
 // Items returns what a request tells the model of the conversation: words, thoughts, calls and results,
-// without what the agent itself adds about its settings and the place.
+// without the text that the agent adds about its settings and the directory.
 func Items(messages []fakemodel.Message) (items []string) {
 	for _, m := range messages {
 		if m.Role == "system" || m.Role == "developer" {

@@ -56,7 +56,7 @@ func (m *decision) describe(ctx context.Context, p *Preview) error {
 }
 
 // notOpen returns the error for a question that is not open.
-func (m *decision) notOpen(state segno.State) error {
+func (m *decision) notOpen(state *segno.State) error {
 	id := m.request.Interrupt
 	if a, ok := state.Answers[id]; ok {
 		return segno.Errorf(segno.KindConflict, verbDecide, id, "%w: %s", segno.ErrAnswered, a.Decision.Kind)

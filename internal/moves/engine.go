@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/local"
-	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -22,24 +22,24 @@ type Engine struct {
 
 // Preview is a move that was worked out and not made.
 type Preview struct {
-	Verb    string          `json:"verb"`
-	Thread  segno.ThreadID  `json:"thread"`
-	Title   string          `json:"title"`   // the first line of Summary
-	Summary []string        `json:"summary"` // the plan as the command line shows it
-	Turns   []int           `json:"turns"`
-	Steps   []patch.Change  `json:"steps"`
-	Landing segno.CommitID  `json:"landing,omitempty"`
-	Tip     segno.CommitID  `json:"tip,omitempty"`
-	Session *PreviewSession `json:"session"`     // to which the conversation moves, or null
-	Run     []string        `json:"run_preview"` // the command that continues it; … is the session's id
-	Dir     string          `json:"dir,omitempty"`
-	Git     string          `json:"git,omitempty"`
+	Verb    string           `json:"verb"`
+	Thread  segno.ThreadID   `json:"thread"`
+	Title   string           `json:"title"`   // the first line of Summary
+	Summary []string         `json:"summary"` // the plan as the command line shows it
+	Turns   []int            `json:"turns"`
+	Steps   []history.Change `json:"steps"`
+	Landing segno.CommitID   `json:"landing,omitempty"`
+	Tip     segno.CommitID   `json:"tip,omitempty"`
+	Session *PreviewSession  `json:"session"`     // to which the conversation moves, or null
+	Run     []string         `json:"run_preview"` // the command that continues it; … is the session's id
+	Dir     string           `json:"dir,omitempty"`
+	Git     string           `json:"git,omitempty"`
 
-	Conflicts  []UnwrittenPath `json:"conflicts"`
-	Kept       []UnwrittenPath `json:"kept"`
-	Forced     []patch.Change  `json:"forced"`      // the writes that force makes instead of conflicts
-	NeedsForce bool            `json:"needs_force"` // there are conflicts that force overwrites
-	Final      bool            `json:"final"`       // the move cannot be undone
+	Conflicts  []UnwrittenPath  `json:"conflicts"`
+	Kept       []UnwrittenPath  `json:"kept"`
+	Forced     []history.Change `json:"forced"`      // the writes that force makes instead of conflicts
+	NeedsForce bool             `json:"needs_force"` // there are conflicts that force overwrites
+	Final      bool             `json:"final"`       // the move cannot be undone
 }
 
 // PreviewSession is the session that a conversation moves to.
@@ -57,6 +57,7 @@ type Outcome struct {
 	Head      segno.CommitID    `json:"head"`
 	Tip       segno.CommitID    `json:"tip"`
 	Files     int               `json:"files"` // paths written
+	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
 	Run       []string          `json:"run"`           // the command that continues the conversation
@@ -97,8 +98,8 @@ func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prepared{mover: newMover(t, r), Preview: Preview{Verb: r.Verb, Thread: t.head.Thread, Turns: []int{}, Steps: []patch.Change{},
-		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Forced: []patch.Change{}, Run: []string{}}}
+	p := &Prepared{mover: newMover(t, r), Preview: Preview{Verb: r.Verb, Thread: t.head.Thread, Turns: []int{}, Steps: []history.Change{},
+		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Forced: []history.Change{}, Run: []string{}}}
 	if err := p.mover.describe(ctx, &p.Preview); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func newMover(t *target, r Request) mover {
 // If the operation log already has the operation, Apply returns its outcome.
 func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, force bool) (*Outcome, error) {
 	ctx = context.WithoutCancel(ctx)
-	o := &Outcome{Verb: p.Verb, Thread: p.Thread, Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Run: []string{}}
+	o := &Outcome{Verb: p.Verb, Thread: p.Thread, Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Changes: []history.Change{}, Run: []string{}}
 	if err := p.mover.apply(ctx, id, force, o); err != nil {
 		if done, found := e.Find(ctx, id); found == nil {
 			return done, nil
@@ -149,7 +150,7 @@ type target struct {
 	head     segno.Head
 	thread   segno.Thread
 	timeline *timeline.Timeline
-	root     string         // of the workspace; "" if only pointers can move
+	root     string          // of the workspace; "" if only pointers can move
 	tree     *segno.Snapshot // the files of the head
 }
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -18,7 +18,7 @@ type fileMove struct {
 	request Request
 	ask     timeline.MoveRequest
 	plan    *timeline.Plan
-	forced  *timeline.Plan // the plan with force, if the plan has conflicts
+	forced  *timeline.Plan   // the plan with force, if the plan has conflicts
 	other   *segno.Operation // the operation that an op undo undoes, if that moves no files
 }
 
@@ -40,7 +40,7 @@ func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
 		if m.forced, err = m.timeline.Preview(ctx, force); err != nil {
 			return err
 		}
-		p.NeedsForce, p.Forced = true, patch.Signed(m.plan.Forced)
+		p.NeedsForce, p.Forced = true, history.Signed(m.plan.Forced)
 	}
 	return m.fill(ctx, p)
 }
@@ -152,7 +152,7 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 	if err != nil {
 		return err
 	}
-	o.Operation, o.Conflicts, o.Kept = moved.Plan.Operation, res.Conflicts, res.Kept
+	o.Operation, o.Changes, o.Conflicts, o.Kept = moved.Plan.Operation, res.Changes, res.Conflicts, res.Kept
 	o.Run, o.Dir = append(o.Run, res.Command...), res.Dir
 	if moved.Live != 0 {
 		o.Notice = fmt.Sprintf("the conversation continues in a new session; end the running one (pid %d)", moved.Live)

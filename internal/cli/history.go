@@ -5,7 +5,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/printable"
 )
 

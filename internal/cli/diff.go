@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 // diffFlags are the flags of diff.
@@ -113,10 +114,10 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 
 // printDiff prints changes in the form that the flags choose.
 func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
-	return a.printLong(signed(changes), func(p *printer) {
+	return a.printLong(history.Signed(changes), func(p *printer) {
 		switch {
 		case flags.names:
-			p.changes(signed(changes))
+			p.changes(history.Signed(changes))
 		case flags.stat:
 			p.fail(writeStat(p, changes, patches(false)))
 		default:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -18,7 +19,7 @@ type moveResult struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      segno.CommitID    `json:"head"`
 	Turns     []int             `json:"turns"`
-	Changes   []change          `json:"changes"`
+	Changes   []history.Change  `json:"changes"`
 	Conflicts []unwrittenPath   `json:"conflicts"`
 	Kept      []unwrittenPath   `json:"kept"`
 	Git       string            `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
@@ -206,7 +207,7 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moveResult) {
 }
 
 // writtenDatabases returns the changes of databases that a move made.
-func writtenDatabases(res moveResult) (written []change) {
+func writtenDatabases(res moveResult) (written []history.Change) {
 	for _, c := range res.Changes {
 		isConflict := func(u unwrittenPath) bool { return u.Path == databaseLabel(c.Path) }
 		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 // patch is one change in the format of 'patch -p1' and 'git apply'. A comment line, which both
@@ -93,8 +94,8 @@ func patchOf(ctx context.Context, read contentReader, c segno.Change, withBinary
 }
 
 func (p *patch) note(c segno.Change, more string) {
-	sign := signed([]segno.Change{c})[0]
-	p.notes = append(p.notes, strings.TrimSpace(sign.Sign+" "+sign.name()+"  "+more))
+	sign := history.Signed([]segno.Change{c})[0]
+	p.notes = append(p.notes, strings.TrimSpace(sign.Sign+" "+changeName(sign)+"  "+more))
 }
 
 // unsupportedInPatch describes the part of a change that a patch cannot represent, or is "".

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 // maxPaths is the number of changes that a move lists without --verbose.
 const maxPaths = 20
 
 // writeSummary lists changes. It sums up many changes by directory, unless --verbose is set.
-func (a *app) writeSummary(p *printer, changes []change) {
+func (a *app) writeSummary(p *printer, changes []history.Change) {
 	if a.verbose || len(changes) <= maxPaths {
 		p.changes(changes)
 		return
@@ -34,9 +35,9 @@ func (a *app) writeSummary(p *printer, changes []change) {
 }
 
 // changes lists changes, one on each line.
-func (p *printer) changes(changes []change) {
+func (p *printer) changes(changes []history.Change) {
 	for _, x := range changes {
-		line := fmt.Sprintf("  %s %s", x.Sign, x.name())
+		line := fmt.Sprintf("  %s %s", x.Sign, changeName(x))
 		if x.Merged {
 			line += "  merged"
 		}
@@ -53,12 +54,12 @@ func (p *printer) changes(changes []change) {
 // group has the changes below a directory.
 type group struct {
 	dir     string
-	changes []change
+	changes []history.Change
 }
 
 // byDirectory groups changes by directory, at the greatest depth that needs at most most groups.
 // If there are more directories at the top, the directories with the most changes come first.
-func byDirectory(changes []change, most int) (groups []group) {
+func byDirectory(changes []history.Change, most int) (groups []group) {
 	for depth := 64; depth > 0; depth-- {
 		groups = nil
 		at := map[string]int{}
@@ -82,7 +83,7 @@ func byDirectory(changes []change, most int) (groups []group) {
 }
 
 // ancestorDir returns the first depth parts of the directory of a change.
-func ancestorDir(c change, depth int) string {
+func ancestorDir(c history.Change, depth int) string {
 	parts := strings.Split(c.Path, "/")
 	if c.Type != string(segno.EntityDir) {
 		parts = parts[:len(parts)-1]
@@ -119,6 +120,6 @@ func (g group) merged() string {
 	return ""
 }
 
-func mergedOf(changes []change) []change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return !c.Merged })
+func mergedOf(changes []history.Change) []history.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool { return !c.Merged })
 }

@@ -1,7 +1,6 @@
 // The calls of a thread that wait for the user's approval, above its timeline.
 
 import { button, fill, h } from "./dom.js";
-import { longText } from "./longtext.js";
 
 export class Approvals {
   constructor(place, { api, state, moves, onError }) {
@@ -42,14 +41,22 @@ export class Approvals {
   #card(thread, interrupt) {
     const decide = (decision) => () => this.moves.decide(thread, interrupt, decision);
     const may = (decision) => !interrupt.allowed?.length || interrupt.allowed.includes(decision);
-    const input = typeof interrupt.input === "object" && "text" in (interrupt.input ?? {}) ? interrupt.input : { text: JSON.stringify(interrupt.input ?? "", null, 1) };
     return h("section", { class: "approval", "aria-label": `Waiting for approval: ${interrupt.tool}` },
-      h("h3", {}, h("span", { class: "dot", "aria-hidden": "true" }), `The agent waits for approval: ${interrupt.title || interrupt.tool || "a question"}`),
-      longText(input, { load: async () => ({ text: "", next: 0 }), render: (t) => h("pre", { class: "code", tabindex: 0 }, t), name: "" }),
+      h("h3", {}, h("span", { class: "dot", "aria-hidden": "true" }), `The agent waits for approval: ${interrupt.question || interrupt.tool}`),
+      interrupt.reason === "unknown" && h("p", {}, "It was begun and its result was lost, so it may have happened."),
+      h("pre", { class: "code", tabindex: 0, "aria-label": "Input of the call" }, inputText(interrupt.args)),
       h("div", { class: "actions" },
         may("approve") && button("Approve", decide("approve"), { class: "accent", "aria-keyshortcuts": "a" }),
         may("reject") && button("Reject\u2026", decide("reject"), { "aria-keyshortcuts": "x" }),
         may("edit") && button("Edit\u2026", decide("edit")),
         may("respond") && button("Respond\u2026", decide("respond"))));
   }
+}
+
+const longest = 20000; // characters of an input that are shown
+
+// inputText is the input of a call: the command of a shell call, else its JSON.
+export function inputText(args) {
+  const text = typeof args === "string" ? args : typeof args?.command === "string" && Object.keys(args).length === 1 ? args.command : JSON.stringify(args ?? null, null, 2);
+  return text.length > longest ? `${text.slice(0, longest)}\u2026` : text;
 }

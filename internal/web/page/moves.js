@@ -52,10 +52,10 @@ export class Moves {
     const options = {
       reject: (body, changed) => [field("Reason, for the agent", body, "message", changed, "may be empty")],
       respond: (body, changed) => [field("Answer", body, "message", changed, "", true)],
-      edit: (body, changed) => [area("Input", body, "input", changed)],
+      edit: (body, changed) => [jsonArea("Input, as JSON", body, "input", changed)],
     };
     const body = { verb: "decide", thread: thread.id, interrupt: interrupt.id, decision };
-    if (decision === "edit") body.input = interrupt.input?.text ?? "";
+    if (decision === "edit") body.input = interrupt.args;
     this.#preview({ title: `${names[decision]}: ${interrupt.tool}`, confirm: names[decision], body, options: options[decision], danger: decision === "reject" });
   }
 
@@ -132,5 +132,20 @@ function field(label, body, name, changed, placeholder, first = false) {
 function area(label, body, name, changed) {
   const input = h("textarea", { rows: 3, spellcheck: "false", oninput: () => changed({ [name]: input.value }, true) });
   input.value = body[name] ?? "";
+  return h("label", { class: "field" }, h("span", {}, label), input);
+}
+
+// jsonArea is a field for a value in JSON. While it is malformed, the previous value stays.
+function jsonArea(label, body, name, changed) {
+  const input = h("textarea", { rows: 8, spellcheck: "false", class: "code", oninput: () => {
+    try {
+      changed({ [name]: JSON.parse(input.value) }, true);
+      input.setCustomValidity("");
+    } catch (err) {
+      input.setCustomValidity(err.message);
+    }
+    input.reportValidity();
+  } });
+  input.value = JSON.stringify(body[name], null, 2);
   return h("label", { class: "field" }, h("span", {}, label), input);
 }

@@ -165,12 +165,13 @@ export class TimelinePane {
       fill(this.openPlace);
       return;
     }
-    const background = open.background || (open.tasks > 0 && !open.prompt);
-    fill(this.openPlace, h("div", { class: "open-row", role: "status" },
+    const state = open.ended ? "running in the background" : open.running === false ? "broken off" : "running";
+    fill(this.openPlace, h("div", { class: `open-row ${open.running === false ? "broken" : ""}`, role: "status" },
       h("span", { class: "dot running", "aria-hidden": "true" }),
       h("div", {}, h("p", { class: "subject" }, firstLine(open.prompt) || "(no prompt)"),
-        h("p", { class: "meta" }, h("span", {}, background ? "running in the background" : "running"), h("span", {}, age(open.start)),
-          open.calls?.length > 0 && h("span", { class: "ellipsis" }, `${open.calls.at(-1).tool} ${open.calls.at(-1).title ?? ""}`)))));
+        h("p", { class: "meta" }, h("span", {}, state), h("span", {}, age(open.start)),
+          open.calls > 0 && h("span", {}, plural(open.calls, "call")), open.last_call && h("span", { class: "ellipsis" }, open.last_call),
+          open.tasks?.length > 0 && h("span", {}, plural(open.tasks.length, "task"))))));
   }
 
   #render(position) {

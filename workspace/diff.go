@@ -15,6 +15,11 @@ func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error)
 	return changes(ctx, d.cache, a, b)
 }
 
+// Compare is [Dir.Diff] for trees in objects. It needs no directory.
+func Compare(ctx context.Context, objects segno.Objects, a, b segno.Hash) ([]segno.Change, error) {
+	return changes(ctx, objects, a, b)
+}
+
 // changes is Diff with other objects.
 func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.Change, err error) {
 	err = compare(ctx, objects, "", a, b, func(path string, from, to record) error {

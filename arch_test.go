@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
 	"internal/cli":               {".", "internal/database", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
-	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
+	"internal/tui":               {".", "agent", "generation", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
 	"internal/chat":              {".", "transcript", "internal/idprefix", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel": {},

@@ -105,6 +105,9 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if err := a.completeGenerations(ctx, &c, store); err != nil {
 		return err
 	}
+	if terminal(a.Stdin) && terminal(a.Stdout) && !a.json && a.Getenv("TERM") != "dumb" {
+		return a.showGenerations(ctx, c)
+	}
 	p := &eventWriter{app: a}
 	c.Report = p.write
 	err = generation.New(c).Run(ctx)
@@ -206,64 +209,7 @@ func (a *app) generationsTurn() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv)
+			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv, a.Stdout)
 		},
 	}
-}
-
-// eventWriter prints the events of an experiment, as lines of text or of JSON.
-type eventWriter struct {
-	*app
-	err error // the first error of a write
-}
-
-func (w *eventWriter) write(e generation.Event) {
-	switch {
-	case w.err != nil:
-	case w.json:
-		w.err = encoder(w.Stdout).Encode(e)
-	default:
-		p := w.printer(w.Stdout)
-		if text := p.generationEvent(e); text != "" {
-			p.linef("%s", text)
-		}
-		w.err = p.err
-	}
-}
-
-// generationEvent describes an event in one line.
-func (p *printer) generationEvent(e generation.Event) string {
-	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
-	switch e.Kind {
-	case generation.EventBegin:
-		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
-	case generation.EventTick:
-		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
-		if e.Next > 0 {
-			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
-		}
-		return p.dim(text)
-	case generation.EventStory:
-		return "  " + clean(e.Text)
-	case generation.EventCheckpoint:
-		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
-	case generation.EventEnd:
-		return at + ": complete"
-	case generation.EventStopped:
-		return fmt.Sprintf("generation %d: stopped", e.Generation)
-	case generation.EventDone:
-		return "all generations are complete"
-	case generation.EventOmitted:
-		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
-	case generation.EventNoCheckpoint:
-		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
-	case generation.EventBadCheckpoint:
-		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
-	case generation.EventFailed:
-		if e.Path != "" {
-			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))
-		}
-		return p.warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, clean(e.Error)))
-	}
-	return clean(e.Text)
 }

@@ -13,7 +13,8 @@ import (
 // eventWriter prints the events of an experiment, as lines of text or of JSON.
 type eventWriter struct {
 	*app
-	err error // the first error of a write
+	turns bool  // also prints how turns ended, because the world has no story
+	err   error // the first error of a write
 }
 
 func (w *eventWriter) write(e generation.Event) {
@@ -23,7 +24,11 @@ func (w *eventWriter) write(e generation.Event) {
 		w.err = encoder(w.Stdout).Encode(e)
 	default:
 		p := w.printer(w.Stdout)
-		if text := p.generationEvent(e); text != "" {
+		text := p.generationEvent(e)
+		if e.Kind == generation.EventTurnEnd && w.turns {
+			text = fmt.Sprintf("  %s: %s", e.Agent, clean(e.Text))
+		}
+		if text != "" {
 			p.linef("%s", text)
 		}
 		w.err = p.err

@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/worlds"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
@@ -108,7 +109,7 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if terminal(a.Stdin) && terminal(a.Stdout) && !a.json && a.Getenv("TERM") != "dumb" {
 		return a.showGenerations(ctx, c)
 	}
-	p := &eventWriter{app: a}
+	p := &eventWriter{app: a, turns: c.Story == nil}
 	c.Report = p.write
 	err = generation.New(c).Run(ctx)
 	return cmp.Or(err, wrapWriteError(p.err))
@@ -150,7 +151,13 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		return segno.NewError(segno.KindIO, "find executable", "", err)
 	}
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
-	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
+	name := cmp.Or(c.Experiment.WorldDir(), c.Experiment.World)
+	for _, agent := range c.Experiment.Agents {
+		if _, err := playerOf(ctx, name, ""); err != nil && agent.Kind == generation.KindOffline {
+			return err
+		}
+	}
+	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", name}}
 	return setWorld(c, exe)
 }
 
@@ -201,15 +208,27 @@ func (a *app) generationsTurn() *cobra.Command {
 	return &cobra.Command{
 		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			b, err := worlds.Find(args[0])
-			if err != nil {
-				return err
-			}
 			wd, err := a.workDir()
 			if err != nil {
 				return err
 			}
-			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv, a.Stdout)
+			player, err := playerOf(c.Context(), args[0], wd)
+			if err != nil {
+				return err
+			}
+			return generation.PlayTurn(c.Context(), player, wd, a.Getenv, a.Stdout)
 		},
 	}
+}
+
+// playerOf returns the player of a world of this program, or of a world in a directory, which is absolute.
+func playerOf(ctx context.Context, name, workspace string) (world.Player, error) {
+	if filepath.IsAbs(name) {
+		return httpworld.Player(ctx, name, workspace)
+	}
+	b, err := worlds.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.Player(), nil
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/patch"
 )
 
 func (a *app) show() *cobra.Command {
@@ -31,11 +33,11 @@ Without an argument, it shows the head of the thread.`,
 // checkpointDetails is the result of show.
 type checkpointDetails struct {
 	logItem
-	Calls   []call   `json:"calls"`
-	Message string   `json:"message"` // the agent's last words
-	Notes   []string `json:"notes"`
-	Changes []change `json:"changes"`
-	Unread  []string `json:"unread"`
+	Calls   []call         `json:"calls"`
+	Message string         `json:"message"` // the agent's last words
+	Notes   []string       `json:"notes"`
+	Changes []patch.Change `json:"changes"`
+	Unread  []string       `json:"unread"`
 	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 	Outside     []string `json:"outside"` // paths outside the workspace that tools wrote: not recorded
@@ -53,33 +55,12 @@ type call struct {
 	Done       bool            `json:"done"`             // a result was seen
 }
 
-// change is one changed path in a result.
-type change struct {
-	Path      string `json:"path"`
-	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
-	Sign      string `json:"sign"`                 // "+", "~", "-"
-	Type      string `json:"type"`
-	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
-	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
-}
-
-// name is the path as a person reads it.
-func (c change) name() string {
-	switch c.Type {
-	case string(segno.EntityDir):
-		return quotePath(c.Path + "/")
-	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
-	}
-	return quotePath(c.Path)
-}
-
 func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) error {
 	h, c, err := a.checkpointNamed(ctx, d, append(args, "@")[0])
 	if err != nil {
 		return err
 	}
-	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []change{},
+	s := checkpointDetails{logItem: h.item(c), Calls: []call{}, Notes: []string{}, Changes: []patch.Change{},
 		Unread: []string{}, Outside: []string{}}
 	if c.Step > 0 && c.Session == nil {
 		err = s.readSteps(ctx, d, c)
@@ -234,7 +215,7 @@ func toolInput(body json.RawMessage) json.RawMessage {
 
 // changesOf returns the files that differ between a checkpoint and its parent. It returns none if
 // the files of one of them are not recorded.
-func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint) ([]change, error) {
+func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Checkpoint) ([]patch.Change, error) {
 	parent := h.byID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
 		parent = h.byID[parent.Parent] // steps of a session have no files
@@ -250,38 +231,7 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history, c *segno.Check
 	if err != nil {
 		return nil, err
 	}
-	return signedIn(ctx, d, append(databases, diff...))
-}
-
-// signedIn is signed with the numbers of pages of databases.
-func signedIn(ctx context.Context, d *openWorkspace, diff []segno.Change) ([]change, error) {
-	out := signed(diff)
-	steps, err := d.timeline.DatabaseSteps(ctx, diff)
-	for i := range out {
-		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
-			out[i].Pages, steps = steps[0].Pages, steps[1:]
-		}
-	}
-	return out, err
-}
-
-// signed describes changes from the point of view of their result: "+" for a new path, "-" for a
-// deleted path, "~" for any other change.
-func signed(diff []segno.Change) []change {
-	out := make([]change, len(diff))
-	for i, x := range diff {
-		out[i] = change{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Sign: "~", Type: string(x.To.Type), Merged: x.Merged}
-		switch {
-		case x.From.Type == segno.EntityNone:
-			out[i].Sign = "+"
-		case x.To.Type == segno.EntityNone:
-			out[i].Sign, out[i].Type = "-", string(x.From.Type)
-		}
-		if name, ok := segno.DatabaseName(x.Path); ok {
-			out[i].Path, out[i].PathBytes, out[i].Type = name, segno.PathBytes(name), string(segno.EntityDatabase)
-		}
-	}
-	return out
+	return moves.Changes(ctx, d.timeline, append(databases, diff...))
 }
 
 func (a *app) writeShown(p *printer, c *segno.Checkpoint, s checkpointDetails) {

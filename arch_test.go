@@ -73,7 +73,7 @@ var allowed = map[string][]string{
 	"internal/history":             {".", "internal/printable", "agent", "internal/event", "internal/idprefix", "timeline"},
 	"internal/web":                 {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/moves"},
 	"internal/acpagent":            {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
-	"internal/tui":                 {".", "agent", "internal/chat", "internal/jsonscan"},
+	"internal/tui":                 {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
 	"internal/endpoint":            {".", "agent"},
 	"internal/chat":                {".", "transcript", "internal/idprefix", "agent", "agent/tool", "timeline"},
 	"internal/testing/fakemodel":   {},

@@ -94,7 +94,7 @@ var allowed = map[string][]string{
 	"world/worldtest":              {"world/worldcheck"},
 	"world/httpworld":              {".", "internal/supervise", "internal/vfs", "world", "world/worldcheck"},
 	"internal/supervise":           {},
-	"generation":                   {".", "archive", "internal/credential", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "world"},
+	"generation":                   {".", "archive", "internal/credential", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "world", "internal/proc"},
 	"internal/worlds":              {".", "world", "world/company", "world/grid"},
 	"cmd/segno":                    {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres"},
 	"cmd/segno-hook":               {"internal/event"},

@@ -159,7 +159,7 @@ func (a *attempt) openStory(ctx context.Context) error {
 // openAgent makes the directories of an agent that the template or the checkpoint did not make.
 func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
 	name := string(a.key) + "/" + a.id + "/" + spec.Name
-	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual,
+	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual, FS: a.FS,
 		Ticket: segno.DerivedID("world-session", name), Session: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()}}
 	m.Ticket = cmp.Or(a.tickets[spec.Name], m.Ticket)
 	if m.kind, err = a.kind(spec.Kind); err != nil {
@@ -178,7 +178,7 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
 		}
 	}
-	if err := m.kind.Prepare(m.Place); err != nil {
+	if err := m.kind.Prepare(ctx, m.Place); err != nil {
 		return nil, err
 	}
 	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
@@ -188,7 +188,7 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 	if err != nil {
 		return nil, err
 	}
-	m.session, m.begun = src.Session, a.ticks > 0
+	m.session, m.begun = src.Session, a.ticks > 0 || a.document != nil && src.Session != ""
 	m.timeline, err = a.Open(ctx, m.Workspace())
 	return m, err
 }
@@ -273,7 +273,7 @@ func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
 		return a.endTurn(t)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(a.Grace)
+	timer := time.NewTimer(a.grace())
 	defer timer.Stop()
 	select {
 	case t := <-turns:

@@ -26,7 +26,7 @@ type Offline struct {
 }
 
 // Prepare implements [Kind].
-func (Offline) Prepare(Place) error { return nil }
+func (Offline) Prepare(context.Context, Place) error { return nil }
 
 // Turn implements [Kind].
 func (o Offline) Turn(Place, Turn) Command { return Command{Args: o.Command} }

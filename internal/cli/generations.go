@@ -31,17 +31,25 @@ func (a *app) generations() *cobra.Command {
 // generationsFlags are the flags of generations run.
 type generationsFlags struct {
 	out, resumeFrom string
+	every           time.Duration // unless CHECKPOINT_EVERY is set
 	keep, retries   int
 	noAutoResume    bool
 	trust           bool
 }
+
+// The settings of an experiment that the user does not choose.
+const (
+	defaultEvery   = 15 * time.Minute
+	defaultKeep    = 8
+	defaultRetries = 3
+)
 
 func outFlag(c *cobra.Command, out *string) {
 	c.Flags().StringVar(out, "out", "runs", "the `DIR` of the runs")
 }
 
 func (a *app) generationsRun() *cobra.Command {
-	var f generationsFlags
+	f := generationsFlags{every: defaultEvery}
 	c := &cobra.Command{
 		Use: "run FILE", Short: "run an experiment, or continue it", Args: cobra.ExactArgs(1),
 		Long: `Runs the generations of an experiment: agents live in a world, and each generation begins with the
@@ -58,16 +66,19 @@ after the last generation. docs/generations.md describes the file and the direct
 	}
 	outFlag(c, &f.out)
 	c.Flags().StringVar(&f.resumeFrom, "resume-from", "", "begin with the checkpoint in `FILE`; later runs are set aside")
-	c.Flags().IntVar(&f.keep, "keep", 8, "keep the newest `N` checkpoints, and the last one of each generation")
-	c.Flags().IntVar(&f.retries, "retries", 3, "retry failed generations `N` times in all")
+	c.Flags().IntVar(&f.keep, "keep", defaultKeep, "keep the newest `N` checkpoints, and the last one of each generation")
+	c.Flags().IntVar(&f.retries, "retries", defaultRetries, "retry failed generations `N` times in all")
 	c.Flags().BoolVar(&f.noAutoResume, "no-auto-resume", false, "begin a generation that failed from its template")
 	c.Flags().BoolVar(&f.trust, "trust-session", false, "resume from a checkpoint of another machine")
 	return c
 }
 
-// checkpointEvery reads CHECKPOINT_EVERY, in seconds.
-func (a *app) checkpointEvery() (time.Duration, error) {
-	text := cmp.Or(a.Getenv("CHECKPOINT_EVERY"), "900")
+// checkpointEvery reads CHECKPOINT_EVERY, in seconds. It returns every if it is not set.
+func (a *app) checkpointEvery(every time.Duration) (time.Duration, error) {
+	text := a.Getenv("CHECKPOINT_EVERY")
+	if text == "" {
+		return every, nil
+	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
 		return 0, usage(fmt.Errorf("CHECKPOINT_EVERY %q is not a number of seconds", text))
@@ -83,7 +94,7 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if f.keep < 1 || f.retries < 0 {
 		return usage(fmt.Errorf("--keep needs at least 1, and --retries no negative number"))
 	}
-	every, err := a.checkpointEvery()
+	every, err := a.checkpointEvery(f.every)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -29,6 +30,11 @@ type openWorkspace struct {
 	dir      string
 
 	compress func() error // compresses a part of the store
+}
+
+// content reads a file's content from the store.
+func (d *openWorkspace) content(ctx context.Context, h segno.Hash) ([]byte, error) {
+	return patch.FromStore(d.store.Objects())(ctx, h)
 }
 
 // Close closes the store. Commands call it after they printed their result.

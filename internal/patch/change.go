@@ -1,10 +1,10 @@
-package history
+package patch
 
 import (
-	"slices"
-	"unicode/utf8"
+	"fmt"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Change is one changed path in a result.
@@ -15,6 +15,17 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+}
+
+// Name is the path as a person reads it.
+func (c Change) Name() string {
+	switch c.Type {
+	case string(segno.EntityDir):
+		return segno.QuotePath(c.Path + "/")
+	case string(segno.EntityDatabase):
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), printable.Plural(c.Pages, "page"))
+	}
+	return segno.QuotePath(c.Path)
 }
 
 // Signed describes changes from the point of view of their result: "+" for a new path, "-" for a
@@ -34,16 +45,4 @@ func Signed(diff []segno.Change) []Change {
 		}
 	}
 	return out
-}
-
-// PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
-// them beside the paths; see [segno.PathBytes].
-func PathsBytes(paths []string) (all [][]byte) {
-	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
-		return nil
-	}
-	for _, p := range paths {
-		all = append(all, []byte(p))
-	}
-	return all
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/moves"
-	"github.com/dalsegno/segno/internal/patch"
 )
 
 func (a *app) show() *cobra.Command {
@@ -25,6 +24,17 @@ Without an argument, it shows the head of the thread.`,
 		ValidArgsFunction: a.completeCheckpoints(1),
 		RunE:              a.inWorkspace(a.runShow),
 	}
+}
+
+// changeName is the path as a person reads it.
+func changeName(c history.Change) string {
+	switch c.Type {
+	case string(segno.EntityDir):
+		return quotePath(c.Path + "/")
+	case string(segno.EntityDatabase):
+		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
+	}
+	return quotePath(c.Path)
 }
 
 func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) error {
@@ -48,7 +58,7 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 
 // changesOf returns the files that differ between a checkpoint and its parent. It returns none if
 // the files of one of them are not recorded.
-func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *segno.Checkpoint) ([]patch.Change, error) {
+func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *segno.Checkpoint) ([]history.Change, error) {
 	parent := h.ByID[c.Parent]
 	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
 		parent = h.ByID[parent.Parent] // steps of a session have no files

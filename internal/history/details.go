@@ -8,17 +8,16 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/event"
-	"github.com/dalsegno/segno/internal/patch"
 )
 
 // Details is the result of show.
 type Details struct {
 	Item
-	Calls   []Call         `json:"calls"`
-	Message string         `json:"message"` // the agent's last words
-	Notes   []string       `json:"notes"`
-	Changes []patch.Change `json:"changes"`
-	Unread  []string       `json:"unread"`
+	Calls   []Call   `json:"calls"`
+	Message string   `json:"message"` // the agent's last words
+	Notes   []string `json:"notes"`
+	Changes []Change `json:"changes"`
+	Unread  []string `json:"unread"`
 	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 	Outside     []string `json:"outside"` // paths outside the workspace that tools wrote: not recorded
@@ -39,7 +38,7 @@ type Call struct {
 // ReadDetails reads the calls, messages and notes of a checkpoint. It does not compare files: Changes
 // is empty.
 func (h *History) ReadDetails(ctx context.Context, store segno.Store, c *segno.Checkpoint) (Details, error) {
-	s := Details{Item: h.Item(c), Calls: []Call{}, Notes: []string{}, Changes: []patch.Change{}, Unread: []string{}, Outside: []string{}}
+	s := Details{Item: h.Item(c), Calls: []Call{}, Notes: []string{}, Changes: []Change{}, Unread: []string{}, Outside: []string{}}
 	read := s.readTurn
 	if c.Step > 0 && c.Session == nil {
 		read = s.readSteps

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/idprefix"
-	"github.com/dalsegno/segno/internal/printable"
 )
 
 // IsTurnName reports whether a name has the form of a turn's: t4.
@@ -55,7 +54,7 @@ func (h *History) ByName(name string) (*segno.Checkpoint, error) {
 		}
 	}
 	query, all := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}, h.All
-	if IsTurnName(name) && len(name) < printable.ShortLength {
+	if IsTurnName(name) && len(name) < ShortID {
 		all = nil // the user means a turn that is not there, and no id that happens to begin like it
 	}
 	c, err := idprefix.Find(query, idprefix.Values(all), func(c segno.Checkpoint) string { return string(c.ID) })
@@ -72,3 +71,6 @@ func (h *History) ByTurn(n int) *segno.Checkpoint {
 	}
 	return nil
 }
+
+// ShortID is how many letters of an id segno prints.
+const ShortID = 6

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
@@ -38,16 +36,4 @@ func BodyText(body json.RawMessage) string {
 		return fmt.Sprintf("%s\n… %d bytes were not recorded …\n%s", c.Clipped.Head, left, c.Clipped.Tail)
 	}
 	return string(body)
-}
-
-// PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
-// them beside the paths; see [segno.PathBytes].
-func PathsBytes(paths []string) (all [][]byte) {
-	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
-		return nil
-	}
-	for _, p := range paths {
-		all = append(all, []byte(p))
-	}
-	return all
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -20,17 +19,17 @@ const (
 type checkpointDetails struct {
 	history.Item
 	position
-	PromptBytesTotal int            `json:"prompt_bytes_total"`
-	Answer           text           `json:"answer"`
-	Calls            []call         `json:"calls"`
-	CallsTotal       int            `json:"calls_total"`
-	Notes            []string       `json:"notes"`
-	Changes          []patch.Change `json:"changes"`
-	ChangesTotal     int            `json:"changes_total"`
-	Outside          []string       `json:"outside"`
-	Unread           []string       `json:"unread"`
-	UnreadBytes      [][]byte       `json:"unread_bytes,omitempty"`
-	Fidelity         segno.Fidelity `json:"fidelity"` // of the checkpoint's session; "" if it has none
+	PromptBytesTotal int              `json:"prompt_bytes_total"`
+	Answer           text             `json:"answer"`
+	Calls            []call           `json:"calls"`
+	CallsTotal       int              `json:"calls_total"`
+	Notes            []string         `json:"notes"`
+	Changes          []history.Change `json:"changes"`
+	ChangesTotal     int              `json:"changes_total"`
+	Outside          []string         `json:"outside"`
+	Unread           []string         `json:"unread"`
+	UnreadBytes      [][]byte         `json:"unread_bytes,omitempty"`
+	Fidelity         segno.Fidelity   `json:"fidelity"` // of the checkpoint's session; "" if it has none
 }
 
 // text is the beginning of a text.
@@ -96,7 +95,7 @@ func (s *Server) getCheckpoint(ctx context.Context, p *checkpointParams) (checkp
 		return d, err
 	}
 	d.ChangesTotal = len(changes)
-	d.Changes = append([]patch.Change{}, patch.Signed(part(changes, p.ChangesFrom, maxChanges))...)
+	d.Changes = append([]history.Change{}, history.Signed(part(changes, p.ChangesFrom, maxChanges))...)
 	d.Fidelity, err = s.fidelityOf(ctx, c)
 	return d, err
 }

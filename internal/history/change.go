@@ -1,7 +1,9 @@
-package patch
+package history
 
 import (
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/printable"
@@ -45,4 +47,16 @@ func Signed(diff []segno.Change) []Change {
 		}
 	}
 	return out
+}
+
+// PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
+// them beside the paths; see [segno.PathBytes].
+func PathsBytes(paths []string) (all [][]byte) {
+	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
+		return nil
+	}
+	for _, p := range paths {
+		all = append(all, []byte(p))
+	}
+	return all
 }

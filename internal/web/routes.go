@@ -11,5 +11,5 @@ func routes() []endpoint {
 		get("/threads/{id}/timeline", "A window of a thread's timeline", (*Server).getTimeline),
 		get("/checkpoints/{id}", "One checkpoint with its prompt, answer, tool calls and changes", (*Server).getCheckpoint),
 	}
-	return slices.Concat(reads, moveRoutes())
+	return slices.Concat(reads, moveRoutes(), rawRoutes())
 }

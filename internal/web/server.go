@@ -144,7 +144,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return noRoute(w, r, handler)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
-	if !strings.HasSuffix(pattern, "/events") {
+	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()

@@ -120,7 +120,7 @@ func (a *app) addVerbs(root *cobra.Command) {
 		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession(), a.heal()}},
 		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.pack(), a.unpack(), a.inspect(), a.verify()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations()}},
+		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations(), a.pause(), a.wake()}},
 		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -26,17 +26,6 @@ Without an argument, it shows the head of the thread.`,
 	}
 }
 
-// changeName is the path as a person reads it.
-func changeName(c history.Change) string {
-	switch c.Type {
-	case string(segno.EntityDir):
-		return quotePath(c.Path + "/")
-	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
-	}
-	return quotePath(c.Path)
-}
-
 func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) error {
 	h, c, err := a.checkpointNamed(ctx, d, append(args, "@")[0])
 	if err != nil {

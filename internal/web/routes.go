@@ -1,8 +1,10 @@
 package web
 
+import "slices"
+
 // routes are the endpoints of the API.
 func routes() []endpoint {
-	return []endpoint{
+	reads := []endpoint{
 		get("/store", "The store, and the thread of the directory in which the server was started", (*Server).getStore),
 		get("/threads", "Threads, the most recently changed first", (*Server).listThreads),
 		get("/threads/{id}", "One thread", (*Server).getThread),
@@ -16,4 +18,5 @@ func routes() []endpoint {
 		get("/search", "Prompts, answers, tool calls and paths that contain a text", (*Server).search),
 		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}
+	return slices.Concat(reads, moveRoutes())
 }

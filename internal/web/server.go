@@ -29,6 +29,7 @@ type Config struct {
 	Token   string // from NewToken
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
+	Now    func() time.Time // nil is time.Now
 }
 
 // Server serves the API and the page of one store. The caller closes the store after Serve.
@@ -44,6 +45,7 @@ type Server struct {
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
+	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -66,6 +68,9 @@ func New(c Config, l net.Listener) *Server {
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
 		heavy: make(chan struct{}, maxHeavy), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
 		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	s.histories.open = map[segno.ThreadID]*threadHistory{}
 	s.hub = newHub(s)
 	for _, e := range routes() {

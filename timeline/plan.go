@@ -28,6 +28,9 @@ type MoveRequest struct {
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
 	Force  bool              // override conflicts and open turns
+	// Operation is the id that the move gets in the operation log. A move is made once under an
+	// id. "" makes an id.
+	Operation segno.OperationID
 }
 
 // Scope is the tiers that a restore moves.
@@ -92,8 +95,12 @@ type currentState struct {
 	staged segno.Staged
 }
 
-// Preview works a move out and moves nothing.
+// Preview works a move out and moves nothing. Without a workspace the plan has pointers only.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
+	if tl.Workspace == nil {
+		p, _, err := tl.unlocked().planHead(ctx, ask)
+		return p, err
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
@@ -128,7 +135,7 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 
 // planFrom works a move out from one state of the workspace.
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
-	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
+	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	if ask.Verb != segno.VerbRestore {
 		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
@@ -268,12 +275,16 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
 }
 
-// describe names an open turn's session, or the thread of a turn without a session.
+// describe names an open turn's thread, and its session if it has one.
 func (t *OpenTurn) describe() string {
-	if t.commitsSteps() {
-		return "thread " + string(t.Thread)
+	var names []string
+	if t.Thread != "" {
+		names = append(names, "thread "+string(t.Thread))
 	}
-	return "session " + string(t.Source.Session)
+	if !t.commitsSteps() {
+		names = append(names, "session "+string(t.Source.Session))
+	}
+	return strings.Join(names, ", ")
 }
 
 // planUndo undoes the newest turns of the head's line, newest first.
@@ -562,6 +573,14 @@ func (a MoveRequest) force() string {
 		return forced
 	}
 	return ""
+}
+
+// operation returns the id that the move gets in the operation log.
+func (a *MoveRequest) operation() segno.OperationID {
+	if a.Operation != "" {
+		return a.Operation
+	}
+	return segno.OperationID(segno.NewID())
 }
 
 // name is the checkpoint in the user's words.

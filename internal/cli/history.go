@@ -2,10 +2,10 @@ package cli
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // history reads the history of the thread the command works on.
@@ -28,17 +28,10 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 }
 
 // label is the name of a checkpoint in text: "t4" for a turn, else its short id.
-func label(c *segno.Checkpoint) string {
-	if c.Kind == segno.CheckpointTurn {
-		return "t" + strconv.Itoa(c.Turn)
-	}
-	return short(c.ID)
-}
+func label(c *segno.Checkpoint) string { return printable.Label(c) }
+
+// shortID is how many letters of an id segno prints.
+const shortID = printable.ShortLength
 
 // short is the first letters of an id that segno made, or the whole name that the user chose.
-func short[ID ~string](id ID) string {
-	if len(id) != len(segno.NewID()) {
-		return clean(string(id))
-	}
-	return string(id[:history.ShortID])
-}
+func short[ID ~string](id ID) string { return printable.Short(id) }

@@ -13,6 +13,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -210,15 +211,4 @@ func abbreviated(paths []string) string {
 }
 
 // counts writes ~modified +added -deleted, without zeros.
-func counts(n segno.Counts) string {
-	var parts []string
-	for _, x := range []struct {
-		sign string
-		n    int
-	}{{"~", n.Modified}, {"+", n.Added}, {"-", n.Deleted}} {
-		if x.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s%d", x.sign, x.n))
-		}
-	}
-	return strings.Join(parts, " ")
-}
+func counts(n segno.Counts) string { return printable.Counts(n) }

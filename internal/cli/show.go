@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
 )
 
 func (a *app) show() *cobra.Command {
@@ -23,17 +24,6 @@ Without an argument, it shows the head of the thread.`,
 		ValidArgsFunction: a.completeCheckpoints(1),
 		RunE:              a.inWorkspace(a.runShow),
 	}
-}
-
-// changeName is the path as a person reads it.
-func changeName(c history.Change) string {
-	switch c.Type {
-	case string(segno.EntityDir):
-		return quotePath(c.Path + "/")
-	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
-	}
-	return quotePath(c.Path)
 }
 
 func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) error {
@@ -73,19 +63,7 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *seg
 	if err != nil {
 		return nil, err
 	}
-	return signedIn(ctx, d, append(databases, diff...))
-}
-
-// signedIn is signed with the numbers of pages of databases.
-func signedIn(ctx context.Context, d *openWorkspace, diff []segno.Change) ([]history.Change, error) {
-	out := history.Signed(diff)
-	steps, err := d.timeline.DatabaseSteps(ctx, diff)
-	for i := range out {
-		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
-			out[i].Pages, steps = steps[0].Pages, steps[1:]
-		}
-	}
-	return out, err
+	return moves.Changes(ctx, d.timeline, append(databases, diff...))
 }
 
 func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/web"
 )
 
@@ -26,9 +25,9 @@ machine, and opens it in the browser. The page can undo, redo, restore, fork and
 The address contains a token. Who has the address can read and change the store until the
 command ends, so do not share it. End the command with ctrl+c.`,
 		Example: "  segno web\n  segno web --no-open --port 7777",
-		RunE: a.inStore(func(ctx context.Context, store *local.Store, _ []string) error {
-			return a.runWeb(ctx, store, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), !noOpen)
-		}),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.runWeb(c.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), !noOpen)
+		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "the `PORT` to use (default: a free one)")
 	c.Flags().BoolVar(&noOpen, "no-open", false, "print the address and open no browser")
@@ -41,7 +40,12 @@ type webItem struct {
 	Token string `json:"token"`
 }
 
-func (a *app) runWeb(ctx context.Context, store *local.Store, address string, open bool) error {
+func (a *app) runWeb(ctx context.Context, address string, open bool) error {
+	store, err := a.openAnyStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return segno.NewError(segno.KindIO, "listen", address, err).WithHint("use another port, or none to get a free one")
@@ -51,7 +55,7 @@ func (a *app) runWeb(ctx context.Context, store *local.Store, address string, op
 	if err != nil {
 		return err
 	}
-	config := web.Config{Store: store, Local: store, Kind: "sqlite", Name: store.Place().Store, Version: buildVersion(), Dir: dir, Token: web.NewToken()}
+	config := web.Config{Store: store.Store, Local: store.local, Kind: store.kind, Name: store.name, Version: a.buildVersion(), Dir: dir, Token: web.NewToken()}
 	server := web.New(config, listener)
 	item := webItem{URL: "http://" + listener.Addr().String() + "/#" + config.Token, Token: config.Token}
 	if err := a.print(item, func(p *printer) { p.linef("%s", item.URL) }); err != nil {

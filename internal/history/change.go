@@ -1,10 +1,12 @@
 package history
 
 import (
+	"fmt"
 	"slices"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Change is one changed path in a result.
@@ -15,6 +17,17 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+}
+
+// Name is the path as a person reads it.
+func (c Change) Name() string {
+	switch c.Type {
+	case string(segno.EntityDir):
+		return segno.QuotePath(c.Path + "/")
+	case string(segno.EntityDatabase):
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), printable.Plural(c.Pages, "page"))
+	}
+	return segno.QuotePath(c.Path)
 }
 
 // Signed describes changes from the point of view of their result: "+" for a new path, "-" for a

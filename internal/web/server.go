@@ -29,6 +29,7 @@ type Config struct {
 	Token   string // from NewToken
 	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
 	Public *url.URL
+	Now    func() time.Time // nil is time.Now
 }
 
 // Server serves the API and the page of one store. The caller closes the store after Serve.
@@ -40,6 +41,7 @@ type Server struct {
 	slots     chan struct{} // bounds the requests that are handled at once
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	histories historyCache
+	previews  previews
 }
 
 // maxRequests is how many requests are handled at once. Further ones wait.
@@ -49,6 +51,9 @@ const maxRequests = 16
 func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{})}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
 	s.histories.open = map[segno.ThreadID]*threadHistory{}
 	for _, e := range routes() {
 		s.mux.HandleFunc(e.method+" "+apiRoot+e.path, func(w http.ResponseWriter, r *http.Request) {

@@ -1,4 +1,4 @@
-package cli
+package moves
 
 import (
 	"fmt"
@@ -7,47 +7,48 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
-// maxPaths is the number of changes that a move lists without --verbose.
+// maxPaths is the number of changes that a move lists without Verbose.
 const maxPaths = 20
 
-// writeSummary lists changes. It sums up many changes by directory, unless --verbose is set.
-func (a *app) writeSummary(p *printer, changes []history.Change) {
-	if a.verbose || len(changes) <= maxPaths {
-		p.changes(changes)
+// Summary lists changes. It sums up many changes by directory, unless Verbose is set.
+func (t *Text) Summary(changes []history.Change) {
+	if t.Verbose || len(changes) <= maxPaths {
+		t.Changes(changes)
 		return
 	}
 	groups := byDirectory(changes, maxPaths)
 	shown := groups[:min(len(groups), maxPaths)]
 	for _, g := range shown {
 		if len(g.changes) == 1 {
-			p.changes(g.changes)
+			t.Changes(g.changes)
 		} else {
-			p.linef("  %s  %s%s", quotePath(g.dir+"/"), p.files(g.counts()), g.merged())
+			t.linef("  %s  %s%s", segno.QuotePath(g.dir+"/"), t.paint(Files, g.counts()), g.merged())
 		}
 	}
 	rest := ""
 	if n := len(groups) - len(shown); n > 0 {
 		rest = fmt.Sprintf(", also in %d more directories", n)
 	}
-	p.linef("%s", p.dim(fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
+	t.linef("%s", t.paint(Dim, fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
 }
 
-// changes lists changes, one on each line.
-func (p *printer) changes(changes []history.Change) {
+// Changes lists changes, one on each line.
+func (t *Text) Changes(changes []history.Change) {
 	for _, x := range changes {
-		line := fmt.Sprintf("  %s %s", x.Sign, changeName(x))
+		line := fmt.Sprintf("  %s %s", x.Sign, x.Name())
 		if x.Merged {
 			line += "  merged"
 		}
 		switch x.Sign {
 		case "+":
-			line = p.added(line)
+			line = t.paint(Added, line)
 		case "-":
-			line = p.gone(line)
+			line = t.paint(Gone, line)
 		}
-		p.linef("%s", line)
+		t.linef("%s", line)
 	}
 }
 
@@ -110,16 +111,17 @@ func (g group) counts() string {
 	if n.IsZero() {
 		return "directories only"
 	}
-	return counts(n)
+	return printable.Counts(n)
 }
 
 func (g group) merged() string {
-	if n := len(mergedOf(g.changes)); n > 0 {
+	if n := len(Merged(g.changes)); n > 0 {
 		return fmt.Sprintf("  %d merged", n)
 	}
 	return ""
 }
 
-func mergedOf(changes []history.Change) []history.Change {
+// Merged returns the changes that keep lines of another author.
+func Merged(changes []history.Change) []history.Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool { return !c.Merged })
 }

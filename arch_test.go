@@ -75,7 +75,7 @@ var allowed = map[string][]string{
 	"internal/export":              {".", "agent", "internal/markdown", "internal/preamble", "secret", "timeline", "transcript", "workspace"},
 	"internal/cli":                 {".", "internal/database", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld", "store/file", "store/sqlite", "internal/moves", "internal/patch", "internal/printable", "internal/history", "internal/web"},
 	"internal/history":             {".", "internal/printable", "agent", "internal/event", "internal/idprefix", "timeline"},
-	"internal/web":                 {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/moves", "internal/wire"},
+	"internal/web":                 {".", "agent", "internal/chat", "internal/history", "internal/local", "internal/proc", "timeline", "workspace", "internal/moves", "internal/wire", "internal/patch"},
 	"internal/acpagent":            {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":                 {".", "agent", "internal/chat", "internal/jsonscan", "generation"},
 	"internal/endpoint":            {".", "agent"},

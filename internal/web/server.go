@@ -46,7 +46,6 @@ type Server struct {
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
-	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]

@@ -71,7 +71,7 @@ var allowed = map[string][]string{
 	"internal/event":               {".", "internal/vfs", "internal/sessionfile", "internal/spool", "timeline"},
 	"internal/preamble":            {".", "timeline", "internal/jsonscan"},
 	"internal/hook":                {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
-	"internal/markdown":            {},
+	"internal/markdown":            {"internal/printable"},
 	"internal/export":              {".", "agent", "internal/jsonscan", "internal/printable", "internal/markdown", "internal/preamble", "secret", "timeline", "transcript", "workspace"},
 	"internal/cli":                 {".", "internal/vfs", "internal/export", "internal/database", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld", "store/file", "store/sqlite", "internal/moves", "internal/patch", "internal/printable", "internal/history", "internal/web"},
 	"internal/history":             {".", "internal/printable", "agent", "internal/event", "internal/idprefix", "timeline"},

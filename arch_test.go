@@ -65,7 +65,7 @@ var allowed = map[string][]string{
 	"internal/event":             {".", "internal/vfs", "internal/sessionfile", "internal/spool", "timeline"},
 	"internal/preamble":          {".", "timeline", "internal/jsonscan"},
 	"internal/hook":              {".", "internal/jsonscan", "internal/vfs", "internal/local", "internal/proc", "internal/event", "internal/spool", "timeline"},
-	"internal/cli":               {".", "internal/database", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld"},
+	"internal/cli":               {".", "internal/database", "transcript", "archive", "secret", "internal/pack", "internal/idprefix", "internal/local", "internal/spool", "internal/hook", "internal/event", "internal/proxy", "agent", "agent/model/offline", "internal/chat", "internal/tui", "internal/acpagent", "timeline", "transcript/claude", "transcript/codex", "generation", "internal/worlds", "world", "world/httpworld", "store/file", "store/sqlite"},
 	"internal/acpagent":          {".", "agent", "internal/acp", "internal/chat", "internal/preamble"},
 	"internal/tui":               {".", "agent", "internal/chat", "internal/jsonscan"},
 	"internal/endpoint":          {".", "agent"},
@@ -90,7 +90,7 @@ var allowed = map[string][]string{
 	"internal/supervise":         {},
 	"generation":                 {".", "archive", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "world"},
 	"internal/worlds":            {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai"},
+	"cmd/segno":                  {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres"},
 	"cmd/segno-hook":             {"internal/event"},
 
 	"internal/testing/ledgertest": {"."},

@@ -61,6 +61,7 @@ type change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+	Tables    int    `json:"tables,omitempty"` // of an attached PostgreSQL database: how many differ
 }
 
 // name is the path as a person reads it.
@@ -69,7 +70,11 @@ func (c change) name() string {
 	case string(segno.EntityDir):
 		return quotePath(c.Path + "/")
 	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", quotePath(c.Path), plural(c.Pages, "page"))
+		size := plural(c.Pages, "page")
+		if c.Pages == 0 && c.Tables > 0 {
+			size = plural(c.Tables, "table")
+		}
+		return fmt.Sprintf("database %s: %s", quotePath(c.Path), size)
 	}
 	return quotePath(c.Path)
 }
@@ -259,7 +264,7 @@ func signedIn(ctx context.Context, d *openWorkspace, diff []segno.Change) ([]cha
 	steps, err := d.timeline.DatabaseSteps(ctx, diff)
 	for i := range out {
 		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
-			out[i].Pages, steps = steps[0].Pages, steps[1:]
+			out[i].Pages, out[i].Tables, steps = steps[0].Pages, steps[0].Tables, steps[1:]
 		}
 	}
 	return out, err

@@ -20,6 +20,8 @@ import (
 // pgState is the content of a PostgreSQL database: the statements of pg_dump that create its objects before
 // and after the rows are loaded, and the rows of each table as COPY writes them.
 type pgState struct {
+	// NoPublic is set if there is no schema public. pg_dump does not mention it.
+	NoPublic  bool         `json:"no_public,omitempty"`
 	Before    segno.Hash   `json:"before,omitzero"`
 	After     segno.Hash   `json:"after,omitzero"`
 	Tables    []pgTable    `json:"tables"`
@@ -118,6 +120,11 @@ func (d *pgDump) run(ctx context.Context) (segno.Hash, error) {
 	if err := d.checkSupported(ctx); err != nil {
 		return segno.Hash{}, err
 	}
+	noPublic, err := d.value(ctx, `SELECT to_regnamespace('public') IS NULL`)
+	if err != nil {
+		return segno.Hash{}, err
+	}
+	d.state.NoPublic = noPublic == "t"
 	snapshot, err := d.value(ctx, `SELECT pg_export_snapshot()`)
 	if err != nil {
 		return segno.Hash{}, err

@@ -138,7 +138,7 @@ func (l *pgLoad) lockUnchanged(ctx context.Context, from segno.Hash, catalog str
 
 // listObjects lists the types and names of the objects that a state replaces, except those in tables and in
 // extensions. The schema public stays, because pg_dump expects it.
-const listObjects = `SELECT replace(i.type, '-', ' '), i.identity FROM (
+const listObjects = `SELECT CASE i.type WHEN 'statistics object' THEN 'statistics' WHEN 'composite type' THEN 'type' ELSE replace(i.type, '-', ' ') END, i.identity FROM (
 	SELECT 1 first, 'pg_event_trigger'::regclass c, oid o FROM pg_event_trigger
 	UNION ALL SELECT 2, 'pg_publication'::regclass, oid FROM pg_publication
 	UNION ALL SELECT 3, 'pg_namespace'::regclass, oid FROM pg_namespace WHERE nspname NOT IN ('public', 'information_schema') AND nspname !~ '^pg_'
@@ -186,7 +186,52 @@ func (l *pgLoad) drop(ctx context.Context) error {
 	if err == nil {
 		_, err = l.conn.Exec(ctx, `SELECT lo_unlink(oid) FROM pg_largeobject_metadata`)
 	}
+	if err != nil {
+		return err
+	}
+	return l.resetPublic(ctx)
+}
+
+// resetPublic makes the schema public that of a new database. The statements of pg_dump expect it and contain
+// only the differences.
+func (l *pgLoad) resetPublic(ctx context.Context) error {
+	if l.state.NoPublic {
+		_, err := l.conn.Exec(ctx, `DROP SCHEMA IF EXISTS public CASCADE`)
+		return err
+	}
+	rows, err := l.conn.Exec(ctx, `SELECT o.rolname, o.new = 'pg_database_owner', to_regnamespace('public') IS NULL, (SELECT nspowner = o.oid
+			AND obj_description(n.oid, 'pg_namespace') = 'standard public schema'
+			AND array_to_string(nspacl, ' ') = format(CASE WHEN o.new = 'pg_database_owner' THEN '%1$s=UC/%1$s =U/%1$s' ELSE '%1$s=UC/%1$s =UC/%1$s' END, o.name)
+			FROM pg_namespace n WHERE nspname = 'public'),
+		(SELECT coalesce(string_agg(DISTINCT quote_ident(g.rolname), ', '), '') FROM pg_namespace n, aclexplode(nspacl) a, pg_roles g WHERE nspname = 'public' AND g.oid = a.grantee)
+		FROM (SELECT oid, quote_ident(rolname) rolname, rolname name, rolname new FROM pg_roles WHERE rolname = 'pg_database_owner' OR oid = 10
+			ORDER BY rolname = 'pg_database_owner' DESC LIMIT 1) o`)
+	if err != nil || len(rows) != 1 {
+		return errors.Join(err, errIf(err == nil, "the server returned no role"))
+	}
+	owner, isNew, isMissing, isInitial := rows[0][0], rows[0][1] == "t", rows[0][2] == "t", rows[0][3] == "t"
+	if isInitial {
+		return nil
+	}
+	statements := ""
+	if isMissing {
+		statements = `CREATE SCHEMA public; `
+	}
+	grants := "ALL"
+	if isNew {
+		grants = "USAGE"
+	}
+	statements += `ALTER SCHEMA public OWNER TO ` + owner + `; COMMENT ON SCHEMA public IS 'standard public schema'; REVOKE ALL ON SCHEMA public FROM PUBLIC` + comma(rows[0][4]) +
+		`; GRANT ALL ON SCHEMA public TO ` + owner + `; GRANT ` + grants + ` ON SCHEMA public TO PUBLIC`
+	_, err = l.conn.Exec(ctx, statements)
 	return err
+}
+
+func comma(list string) string {
+	if list == "" {
+		return ""
+	}
+	return ", " + list
 }
 
 // wantedExtensions returns the quoted names of the extensions of the state.

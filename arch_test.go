@@ -100,7 +100,7 @@ var allowed = map[string][]string{
 	"internal/supervise":           {},
 	"generation":                   {".", "archive", "internal/credential", "internal/pack", "internal/supervise", "internal/vfs", "timeline", "transcript", "transcript/claude", "transcript/codex", "world", "internal/proc"},
 	"internal/worlds":              {".", "world", "world/company", "world/grid"},
-	"cmd/segno":                    {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres"},
+	"cmd/segno":                    {".", "internal/cli", "agent", "agent/model/anthropic", "agent/model/openai", "store/kv/redis", "store/postgres", "internal/database"},
 	"cmd/segno-hook":               {"internal/event"},
 	"internal/testing/debian":      {},
 	"internal/testing/chromiumrig": {"internal/testing/debian"},

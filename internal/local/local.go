@@ -63,7 +63,9 @@ type Place struct {
 	Log          *slog.Logger
 	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
 	SudoUID      string        // id of the user that ran sudo, "" without sudo
-	Identity     string        // the key file of a sealed store; "" is the one recorded in the store
+	// Postgres connects to attached PostgreSQL databases. With nil they are recorded as not readable.
+	Postgres database.Postgres
+	Identity string // the key file of a sealed store; "" is the one recorded in the store
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's

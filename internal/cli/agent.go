@@ -54,7 +54,7 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	}
 	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, runner: newRunnerRecord(store, "agent", dir)}
 	defer s.runner.remove()
-	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: buildVersion()}, a.Stdin, a.Stdout)
+	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.buildVersion()}, a.Stdin, a.Stdout)
 }
 
 // acpServer has the values that all sessions of an agent share.

@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/worlds"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
@@ -116,7 +117,10 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if err := a.completeGenerations(ctx, &c, store); err != nil {
 		return err
 	}
-	p := &eventWriter{app: a}
+	if terminal(a.Stdin) && terminal(a.Stdout) && !a.json && a.Getenv("TERM") != "dumb" {
+		return a.showGenerations(ctx, c)
+	}
+	p := &eventWriter{app: a, turns: c.Story == nil}
 	c.Report = p.write
 	err = generation.New(c).Run(ctx)
 	return cmp.Or(err, wrapWriteError(p.err))
@@ -158,7 +162,13 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		return segno.NewError(segno.KindIO, "find executable", "", err)
 	}
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
-	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
+	name := cmp.Or(c.Experiment.WorldDir(), c.Experiment.World)
+	for _, agent := range c.Experiment.Agents {
+		if _, err := playerOf(ctx, name, ""); err != nil && agent.Kind == generation.KindOffline {
+			return err
+		}
+	}
+	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", name}}
 	return setWorld(c, exe)
 }
 
@@ -209,72 +219,27 @@ func (a *app) generationsTurn() *cobra.Command {
 	return &cobra.Command{
 		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			b, err := worlds.Find(args[0])
-			if err != nil {
-				return err
-			}
 			wd, err := a.workDir()
 			if err != nil {
 				return err
 			}
-			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv)
+			player, err := playerOf(c.Context(), args[0], wd)
+			if err != nil {
+				return err
+			}
+			return generation.PlayTurn(c.Context(), player, wd, a.Getenv, a.Stdout)
 		},
 	}
 }
 
-// eventWriter prints the events of an experiment, as lines of text or of JSON.
-type eventWriter struct {
-	*app
-	err error // the first error of a write
-}
-
-func (w *eventWriter) write(e generation.Event) {
-	switch {
-	case w.err != nil:
-	case w.json:
-		w.err = encoder(w.Stdout).Encode(e)
-	default:
-		p := w.printer(w.Stdout)
-		if text := p.generationEvent(e); text != "" {
-			p.linef("%s", text)
-		}
-		w.err = p.err
+// playerOf returns the player of a world of this program, or of a world in a directory, which is absolute.
+func playerOf(ctx context.Context, name, workspace string) (world.Player, error) {
+	if filepath.IsAbs(name) {
+		return httpworld.Player(ctx, name, workspace)
 	}
-}
-
-// generationEvent describes an event in one line.
-func (p *printer) generationEvent(e generation.Event) string {
-	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
-	switch e.Kind {
-	case generation.EventBegin:
-		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
-	case generation.EventTick:
-		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
-		if e.Next > 0 {
-			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
-		}
-		return p.dim(text)
-	case generation.EventStory:
-		return "  " + clean(e.Text)
-	case generation.EventCheckpoint:
-		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
-	case generation.EventEnd:
-		return at + ": complete"
-	case generation.EventStopped:
-		return fmt.Sprintf("generation %d: stopped", e.Generation)
-	case generation.EventDone:
-		return "all generations are complete"
-	case generation.EventOmitted:
-		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
-	case generation.EventNoCheckpoint:
-		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
-	case generation.EventBadCheckpoint:
-		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
-	case generation.EventFailed:
-		if e.Path != "" {
-			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))
-		}
-		return p.warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, clean(e.Error)))
+	b, err := worlds.Find(name)
+	if err != nil {
+		return nil, err
 	}
-	return clean(e.Text)
+	return b.Player(), nil
 }

@@ -42,9 +42,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The names of the database and of the directory of its packs.
+// The names of the database in the directory of a store, and of the directory of its packs.
 const (
-	databaseFile = "segno.db"
+	DatabaseFile = "segno.db"
 	packsDir     = "packs"
 )
 
@@ -150,7 +150,7 @@ func (p Place) readOnly() bool {
 	if !p.Exists() {
 		return false
 	}
-	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, databaseFile), unix.W_OK) != nil
+	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, DatabaseFile), unix.W_OK) != nil
 }
 
 // AgentDemo is the name of the scripted agent of 'segno demo'.
@@ -191,7 +191,7 @@ func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript 
 
 // Exists reports whether there is a store.
 func (p Place) Exists() bool {
-	_, err := os.Stat(filepath.Join(p.Store, databaseFile))
+	_, err := os.Stat(filepath.Join(p.Store, DatabaseFile))
 	return err == nil
 }
 

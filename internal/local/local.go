@@ -7,6 +7,7 @@
 //	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
+//	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way

@@ -138,6 +138,7 @@ func TestTypes(t *testing.T) {
 		{reflect.TypeFor[client.Unwritten](), reflect.TypeFor[moves.UnwrittenPath]()},
 		{reflect.TypeFor[client.Session](), reflect.TypeFor[moves.PreviewSession]()},
 		{reflect.TypeFor[client.Outcome](), reflect.TypeFor[moves.Outcome]()},
+		{reflect.TypeFor[client.Totals](), reflect.TypeFor[moves.Totals]()},
 		{reflect.TypeFor[client.Fork](), reflect.TypeFor[moves.ForkedThread]()},
 	} {
 		if got, want := fields(x[0]), fields(x[1]); !reflect.DeepEqual(got, want) {

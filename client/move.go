@@ -76,7 +76,16 @@ type Preview struct {
 	Forced     []Change    `json:"forced"`      // the writes that force makes instead of conflicts
 	NeedsForce bool        `json:"needs_force"` // there are conflicts that force overwrites
 	Final      bool        `json:"final"`       // the move cannot be undone
+	Totals     Totals      `json:"totals"`
 	Expires    time.Time   `json:"expires"`
+}
+
+// Totals are how many paths the lists of a preview or of an outcome would have without their limits.
+type Totals struct {
+	Steps     int `json:"steps"`
+	Conflicts int `json:"conflicts"`
+	Kept      int `json:"kept"`
+	Forced    int `json:"forced"`
 }
 
 // Session is the session that a conversation moves to.
@@ -94,6 +103,7 @@ type Outcome struct {
 	Head      segno.CommitID    `json:"head"`
 	Tip       segno.CommitID    `json:"tip"`
 	Files     int               `json:"files"` // paths written
+	Totals    Totals            `json:"totals"`
 	Changes   []Change          `json:"changes"`
 	Conflicts []Unwritten       `json:"conflicts"`
 	Kept      []Unwritten       `json:"kept"`

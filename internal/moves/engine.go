@@ -40,6 +40,15 @@ type Preview struct {
 	Forced     []history.Change `json:"forced"`      // the writes that force makes instead of conflicts
 	NeedsForce bool             `json:"needs_force"` // there are conflicts that force overwrites
 	Final      bool             `json:"final"`       // the move cannot be undone
+	Totals     Totals           `json:"totals"`
+}
+
+// Totals are how many paths the lists of a preview or of an outcome would have without their limits.
+type Totals struct {
+	Steps     int `json:"steps"`
+	Conflicts int `json:"conflicts"`
+	Kept      int `json:"kept"`
+	Forced    int `json:"forced"`
 }
 
 // PreviewSession is the session that a conversation moves to.
@@ -57,6 +66,7 @@ type Outcome struct {
 	Head      segno.CommitID    `json:"head"`
 	Tip       segno.CommitID    `json:"tip"`
 	Files     int               `json:"files"` // paths written
+	Totals    Totals            `json:"totals"`
 	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
@@ -106,7 +116,15 @@ func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
 	if len(p.Summary) > 0 {
 		p.Title = p.Summary[0]
 	}
+	p.Totals = Totals{len(p.Steps), len(p.Conflicts), len(p.Kept), len(p.Forced)}
+	p.Steps, p.Forced = first(p.Steps, maxListed), first(p.Forced, maxListed)
+	p.Conflicts, p.Kept = withShortDiffs(p.Conflicts), first(p.Kept, maxListed)
 	return p, nil
+}
+
+// Weight is about how many paths the plan has in memory.
+func (p *Prepared) Weight() int {
+	return 1 + p.Totals.Steps + p.Totals.Conflicts + p.Totals.Kept + p.Totals.Forced
 }
 
 func newMover(t *target, r Request) mover {
@@ -136,6 +154,8 @@ func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, f
 		}
 		return nil, err
 	}
+	o.Totals = Totals{Steps: o.Files, Conflicts: len(o.Conflicts), Kept: len(o.Kept)}
+	o.Changes, o.Conflicts, o.Kept = first(o.Changes, maxListed), withShortDiffs(o.Conflicts), first(o.Kept, maxListed)
 	if p.Verb == verbDelete {
 		return o, nil
 	}
@@ -191,6 +211,9 @@ func (t *target) open(ctx context.Context) error {
 		return err
 	}
 	t.root = rec.Path
+	if !t.Local.ReadOnly() {
+		_ = t.Local.RemoveAbandonedForks(ctx) // a move does not depend on it
+	}
 	t.timeline, err = t.Local.Timeline(rec, nil)
 	return err
 }

@@ -210,6 +210,10 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 	if err != nil {
 		return false, err
 	}
+	if op.Thread != m.head.Thread {
+		return false, segno.Errorf(segno.KindRefused, verbOpUndo, string(op.ID), "it moved another thread").
+			WithHint("preview a move of thread " + string(op.Thread))
+	}
 	m.ask.Op = op.ID // the newest one must not become another by the time of the move
 	if op.MovesFiles() {
 		return false, nil

@@ -65,6 +65,8 @@ func (f *fork) directory() (string, error) {
 		switch {
 		case !filepath.IsAbs(dir):
 			return "", segno.Errorf(segno.KindInvalid, verbFork, segno.QuotePath(dir), "the directory is not absolute")
+		case isInside(f.root, dir):
+			return "", segno.Errorf(segno.KindRefused, verbFork, segno.QuotePath(dir), "it is inside the workspace").WithHint("choose a directory beside it")
 		case taken(filepath.Clean(dir)):
 			return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(dir), "already exists").WithHint("choose a new directory")
 		}
@@ -79,6 +81,12 @@ func (f *fork) directory() (string, error) {
 		dir = fmt.Sprintf("%s-%d", base, n)
 	}
 	return dir, nil
+}
+
+// isInside reports whether a directory is root or below it.
+func isInside(root, dir string) bool {
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (f *fork) apply(ctx context.Context, id segno.OperationID, _ bool, o *Outcome) error {

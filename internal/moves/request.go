@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -64,6 +65,9 @@ var fields = map[string]string{
 	verbDecide:  "interrupt decision message input",
 }
 
+// The longest title of a thread and name of a pin, in bytes.
+const maxTitle, maxName = 1000, 200
+
 // check returns an error for a request that no thread could satisfy.
 func (r *Request) check() error {
 	accepted, ok := fields[r.Verb]
@@ -101,6 +105,10 @@ func (r *Request) checkValues() error {
 		return r.invalid("unknown scope %q", r.Scope)
 	case r.Verb == verbRename && strings.TrimSpace(r.Title) == "":
 		return r.invalid("the title is empty")
+	case len(r.Title) > maxTitle || strings.ContainsFunc(r.Title, unicode.IsControl):
+		return r.invalid("the title is longer than %d bytes, or not one line", maxTitle)
+	case len(r.Name) > maxName || strings.ContainsFunc(r.Name, unicode.IsControl):
+		return r.invalid("the name is longer than %d bytes, or not one line", maxName)
 	case r.Verb == verbPin && !isPinName(r.Name):
 		return r.invalid("invalid pin name: names such as t1, latest, @x and x- are reserved")
 	case r.Verb == verbDecide && (r.Interrupt == "" || r.Decision == ""):

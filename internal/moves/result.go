@@ -85,7 +85,7 @@ func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Co
 		switch change, ok := changes[c.Path]; {
 		case !ok, i >= maxShown, isDatabase:
 		case max(change.From.Size, change.To.Size) > maxShownBytes:
-			out[i].Diff = "# too large to show\n"
+			out[i].Diff = tooLarge
 		default:
 			p, err := patch.Of(ctx, read, change, false)
 			if err != nil {
@@ -105,3 +105,27 @@ const (
 	maxShown      = 200
 	maxShownBytes = 1 << 20
 )
+
+// The limits of the lists that a preview and an outcome have, so that they can be sent and shown at once.
+const (
+	maxListed = 1000
+	// maxDiffs is how many bytes the differences of all conflicts have together.
+	maxDiffs = 2 << 20
+)
+
+// first returns the first n elements of a list.
+func first[T any](all []T, n int) []T { return all[:min(n, len(all))] }
+
+// withShortDiffs returns the first conflicts, with differences up to a limit.
+func withShortDiffs(conflicts []UnwrittenPath) []UnwrittenPath {
+	shown := first(conflicts, maxShown)
+	for i, rest := 0, maxDiffs; i < len(shown); i++ {
+		if rest -= len(shown[i].Diff); rest < 0 && shown[i].Diff != "" {
+			shown[i].Diff = tooLarge
+		}
+	}
+	return shown
+}
+
+// tooLarge is in the place of a difference that is too large.
+const tooLarge = "# too large to show\n"

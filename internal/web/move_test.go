@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -270,6 +271,8 @@ func TestMalformedMoves(t *testing.T) {
 		{`{"verb":"restore","thread":"` + string(other) + `","to":"` + string(r.turns[2].ID) + `"}`, http.StatusForbidden, "refused"},
 		{`{"verb":"pin","thread":"` + string(other) + `","to":"` + string(r.turns[2].ID) + `"}`, http.StatusForbidden, "refused"},
 		{`{"verb":"pin",` + thread + `,"to":"` + string(r.turns[0].ID) + `","name":"t7"}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"pin",` + thread + `,"to":"` + string(r.turns[0].ID) + `","name":"two\nlines"}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"fork",` + thread + `,"dir":"` + r.project + `/inside"}`, http.StatusForbidden, "refused"},
 		{`{"verb":"fork",` + thread + `,"dir":"relative"}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"rename",` + thread + `,"title":" "}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"op-undo",` + thread + `,"operation":"none"}`, http.StatusNotFound, "not_found"},
@@ -340,4 +343,30 @@ func TestMovesWithoutWorkspace(t *testing.T) {
 	}
 	r.move(`"verb":"delete"`)
 	r.file("a.txt", "3")
+}
+
+func TestLargeMove(t *testing.T) {
+	r := newMoveRig(t)
+	key := r.begin(4)
+	const files = 1200
+	for i := range files {
+		r.write(fmt.Sprintf("f%d", i), "x")
+	}
+	if _, err := r.timeline.EndTurn(t.Context(), timeline.TurnEnd{Key: key, Agent: "robot", Source: segno.Source{Session: "session", Dir: r.project}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		r.write(fmt.Sprintf("f%d", i), "changed\n"+strings.Repeat("text\n", 1000))
+	}
+	p := r.preview(`"verb":"undo"`)
+	if len(p.Conflicts) != 200 || p.Totals.Conflicts != files || len(p.raw) > 4<<20 || len(p.Summary) > 2000 {
+		t.Errorf("the preview has %d of %d conflicts, %d lines and %d bytes", len(p.Conflicts), p.Totals.Conflicts, len(p.Summary), len(p.raw))
+	}
+	done := r.apply(p, `,"force":true`)
+	if done.status != http.StatusOK || done.Files != files {
+		t.Errorf("the move returns %.300s", done.raw)
+	}
+	if _, err := os.Lstat(filepath.Join(r.project, "f7")); err == nil {
+		t.Error("the files are not undone")
+	}
 }

@@ -150,6 +150,8 @@ type answer struct {
 	Final   bool   `json:"final"`
 
 	Conflicts  []struct{ Path, Why, Diff string }
+	Totals     struct{ Conflicts int }
+	Files      int
 	NeedsForce bool            `json:"needs_force"`
 	Operation  string          `json:"operation"`
 	Head       segno.CommitID  `json:"head"`

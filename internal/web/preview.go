@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 // previewTime is how long a preview can be applied.
 const previewTime = 10 * time.Minute
 
-// maxPreviews is how many previews the server keeps. A further one replaces the oldest.
-const maxPreviews = 100
+// The limits of the previews that the server keeps: how many, and how many paths they have together. A
+// further one replaces the oldest.
+const maxPreviews, maxPreviewPaths = 100, 300_000
 
 // previewParams are the parameters of a preview.
 type previewParams struct{ Body moves.Request }
@@ -48,8 +50,14 @@ type previews struct {
 func (p *previews) add(x *preview) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.all = append(p.all, x); len(p.all) > maxPreviews {
-		p.all = append([]*preview{}, p.all[1:]...)
+	p.all = append(p.all, x)
+	paths := 0
+	for i, x := range slices.Backward(p.all) {
+		paths += x.prepared.Weight()
+		if len(p.all)-i > maxPreviews || paths > maxPreviewPaths && i < len(p.all)-1 {
+			p.all = slices.Clone(p.all[i+1:])
+			return
+		}
 	}
 }
 

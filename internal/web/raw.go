@@ -72,6 +72,9 @@ func (s *Server) rawWait(ctx context.Context, p *waitParams) (waitItem, error) {
 	return waitItem{&head}, err
 }
 
+// maxLightLine is how many commits a line may have that is loaded beside any number of others.
+const maxLightLine = 200
+
 type lineParams struct {
 	At      segno.CommitID `query:"at" required:"true"`
 	Last    int            `query:"last"`
@@ -79,6 +82,13 @@ type lineParams struct {
 }
 
 func (s *Server) rawLine(w http.ResponseWriter, r *http.Request, p *lineParams) error {
+	if p.Last == 0 || p.Last > maxLightLine {
+		release, err := s.acquireHeavy(r.Context())
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	line, err := s.Store.Load(r.Context(), p.At, segno.Window{Last: p.Last, Entries: p.Entries == 1})
 	if err != nil {
 		return err

@@ -15,6 +15,14 @@ type exportStore struct {
 	place local.Place
 }
 
+// under returns the store with all its abilities, which are found by type assertion.
+func (s *exportStore) under() segno.Store {
+	if s.local != nil {
+		return s.local.Store
+	}
+	return s.Store
+}
+
 func (s *exportStore) transcripts() map[string]segno.Transcript {
 	if s.local != nil {
 		return s.local.Transcripts()

@@ -58,11 +58,11 @@ func TestInertKeepsTextAndRemovesWhatActs(t *testing.T) {
 
 func TestHostileShapesTakeLinearTime(t *testing.T) {
 	for _, piece := range []string{"[", "](", "*a ", "**a", "`", "``` ", "> ", "- ", "<", "_", "[a](", "![", "|", "1. ", "~~~", "\\", "h", "http://", "[]:", "# "} {
-		for _, source := range []string{strings.Repeat(piece, 1<<20/len(piece)), strings.Repeat(piece+"\n", 1<<19/len(piece))} {
+		for _, source := range []string{strings.Repeat(piece, 1<<17/len(piece)), strings.Repeat(piece+"\n", 1<<16/len(piece))} {
 			start := time.Now()
 			markdown.HTML(source)
 			markdown.Inert(source)
-			if took := time.Since(start); took > 10*time.Second {
+			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("%q: %s", piece, took)
 			}
 		}

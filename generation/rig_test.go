@@ -65,7 +65,7 @@ type shellAgent struct {
 	session func(p generation.Place) (segno.Transcript, segno.Source, error)
 }
 
-func (*shellAgent) Prepare(generation.Place) error { return nil }
+func (*shellAgent) Prepare(context.Context, generation.Place) error { return nil }
 
 func (a *shellAgent) Turn(p generation.Place, t generation.Turn) generation.Command {
 	a.mu.Lock()
@@ -138,6 +138,13 @@ func (r *rig) config(generations, ticks int) generation.Config {
 				return nil, err
 			}
 			return r.store.Timeline(rec, nil)
+		},
+		OpenHome: func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error) {
+			rec, err := r.store.Register(ctx, dir)
+			if err != nil {
+				return nil, err
+			}
+			return r.store.TimelineWithout(rec, exclude)
 		},
 		Report: func(e generation.Event) {
 			r.events = append(r.events, e)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/internal/printable"
 )
@@ -115,10 +116,10 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 
 // printDiff prints changes in the form that the flags choose.
 func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
-	return a.printLong(patch.Signed(changes), func(p *printer) {
+	return a.printLong(history.Signed(changes), func(p *printer) {
 		switch {
 		case flags.names:
-			p.changes(patch.Signed(changes))
+			p.changes(history.Signed(changes))
 		case flags.stat:
 			p.fail(writeStat(p, changes, patches(false)))
 		default:

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/moves"
-	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -123,7 +123,7 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 }
 
 // writtenDatabases returns the changes of databases that a move made.
-func writtenDatabases(res moves.Result) (written []patch.Change) {
+func writtenDatabases(res moves.Result) (written []history.Change) {
 	for _, c := range res.Changes {
 		isConflict := func(u moves.UnwrittenPath) bool { return u.Path == moves.DatabaseLabel(c.Path) }
 		if c.Type == string(segno.EntityDatabase) && !slices.ContainsFunc(res.Conflicts, isConflict) {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/moves"
 	"github.com/dalsegno/segno/internal/printable"
 )
@@ -47,14 +48,14 @@ func (p paint) role(r moves.Role, s string) string {
 }
 
 // glyph is the sign of a checkpoint in the graph.
-func (p paint) glyph(h *history, c *segno.Checkpoint) string {
+func (p paint) glyph(h *history.History, c *segno.Checkpoint) string {
 	sign, plain := "○", "o"
 	switch {
-	case c.ID == h.head.Head:
+	case c.ID == h.Head.Head:
 		sign, plain = "@", "@"
 	case c.Interrupted || c.Partial():
 		sign, plain = "×", "x"
-	case len(h.pins[c.ID]) > 0 || c.Kind == segno.CheckpointSave:
+	case len(h.Pins[c.ID]) > 0 || c.Kind == segno.CheckpointSave:
 		sign, plain = "◆", "*"
 	case c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointRestore:
 		sign, plain = "·", "."

@@ -16,8 +16,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/moves"
-	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/internal/printable"
 )
 
@@ -48,7 +48,7 @@ func (p *printer) lines(all []string) {
 }
 
 // changes lists changes, one on each line.
-func (p *printer) changes(changes []patch.Change) {
+func (p *printer) changes(changes []history.Change) {
 	text := moves.Text{Paint: p.role}
 	text.Changes(changes)
 	p.lines(text.Lines())

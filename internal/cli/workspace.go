@@ -153,29 +153,12 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 	if err != nil {
 		return err
 	}
-	choose := func(id segno.WorkspaceID) (exists bool, err error) {
-		if id == "" {
-			return false, nil // the thread of a kept session has no files
-		}
-		if d.rec, err = d.store.Workspace(ctx, id); err == nil {
-			_, statErr := os.Lstat(d.rec.Path)
-			exists = statErr == nil
-		}
-		return exists, err
+	rec, exists, err := d.store.ThreadWorkspace(ctx, t)
+	if rec.ID != "" {
+		d.rec = rec
 	}
-	if exists, err := choose(t.Workspace); exists || err != nil {
+	if exists || err != nil {
 		return err
-	}
-	for c, err := range d.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 64}) {
-		if err != nil {
-			return err
-		}
-		if c.Workspace == nil {
-			continue
-		}
-		if exists, err := choose(c.Workspace.Workspace); exists || err != nil {
-			return err
-		}
 	}
 	return d.findBySession(ctx, t.ID)
 }

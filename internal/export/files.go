@@ -26,7 +26,7 @@ func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 	if !u.before.isSet || !u.after.isSet {
 		return nil
 	}
-	changes, err := workspace.Compare(ctx, r.Store.Objects(), u.before.hash, u.after.hash)
+	changes, err := workspace.Diff(ctx, r.Store.Objects(), u.before.hash, u.after.hash)
 	if err = turn.missObject("the list of changed files", err); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -16,7 +17,7 @@ type Result struct {
 	Thread    segno.ThreadID    `json:"thread"`
 	Head      segno.CommitID    `json:"head"`
 	Turns     []int             `json:"turns"`
-	Changes   []patch.Change    `json:"changes"`
+	Changes   []history.Change  `json:"changes"`
 	Conflicts []UnwrittenPath   `json:"conflicts"`
 	Kept      []UnwrittenPath   `json:"kept"`
 	Git       string            `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
@@ -47,13 +48,13 @@ func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, mov
 	return r, nil
 }
 
-// Changes is [patch.Signed] with the numbers of pages of databases.
-func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change) ([]patch.Change, error) {
-	out := patch.Signed(diff)
+// Changes is [history.Signed] with the numbers of pages of databases.
+func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change) ([]history.Change, error) {
+	out := history.Signed(diff)
 	steps, err := tl.DatabaseSteps(ctx, diff)
 	for i := range out {
 		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
-			out[i].Pages, steps = steps[0].Pages, steps[1:]
+			out[i].Pages, out[i].Tables, steps = steps[0].Pages, steps[0].Tables, steps[1:]
 		}
 	}
 	return out, err

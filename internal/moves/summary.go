@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/printable"
 )
 
@@ -14,7 +14,7 @@ import (
 const maxPaths = 20
 
 // Summary lists changes. It sums up many changes by directory, unless Verbose is set.
-func (t *Text) Summary(changes []patch.Change) {
+func (t *Text) Summary(changes []history.Change) {
 	if t.Verbose || len(changes) <= maxPaths {
 		t.Changes(changes)
 		return
@@ -36,7 +36,7 @@ func (t *Text) Summary(changes []patch.Change) {
 }
 
 // Changes lists changes, one on each line.
-func (t *Text) Changes(changes []patch.Change) {
+func (t *Text) Changes(changes []history.Change) {
 	for _, x := range changes {
 		line := fmt.Sprintf("  %s %s", x.Sign, x.Name())
 		if x.Merged {
@@ -55,12 +55,12 @@ func (t *Text) Changes(changes []patch.Change) {
 // group has the changes below a directory.
 type group struct {
 	dir     string
-	changes []patch.Change
+	changes []history.Change
 }
 
 // byDirectory groups changes by directory, at the greatest depth that needs at most most groups.
 // If there are more directories at the top, the directories with the most changes come first.
-func byDirectory(changes []patch.Change, most int) (groups []group) {
+func byDirectory(changes []history.Change, most int) (groups []group) {
 	for depth := 64; depth > 0; depth-- {
 		groups = nil
 		at := map[string]int{}
@@ -84,7 +84,7 @@ func byDirectory(changes []patch.Change, most int) (groups []group) {
 }
 
 // ancestorDir returns the first depth parts of the directory of a change.
-func ancestorDir(c patch.Change, depth int) string {
+func ancestorDir(c history.Change, depth int) string {
 	parts := strings.Split(c.Path, "/")
 	if c.Type != string(segno.EntityDir) {
 		parts = parts[:len(parts)-1]
@@ -122,6 +122,6 @@ func (g group) merged() string {
 }
 
 // Merged returns the changes that keep lines of another author.
-func Merged(changes []patch.Change) []patch.Change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c patch.Change) bool { return !c.Merged })
+func Merged(changes []history.Change) []history.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool { return !c.Merged })
 }

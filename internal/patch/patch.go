@@ -1,5 +1,4 @@
-// Package patch describes the changes of files: as items of a result, see [Signed], and in the format of
-// 'patch -p1' and 'git apply', see [Of].
+// Package patch describes the changes of files in the format of 'patch -p1' and 'git apply'.
 package patch
 
 import (
@@ -12,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 // Patch is one change in the format of 'patch -p1' and 'git apply'. A comment line, which both
@@ -99,7 +99,7 @@ func Of(ctx context.Context, read Reader, c segno.Change, withBinary bool) (*Pat
 
 // Note adds a comment line about a change.
 func (p *Patch) Note(c segno.Change, more string) {
-	sign := Signed([]segno.Change{c})[0]
+	sign := history.Signed([]segno.Change{c})[0]
 	p.Notes = append(p.Notes, strings.TrimSpace(sign.Sign+" "+sign.Name()+"  "+more))
 }
 
@@ -147,7 +147,7 @@ func (p *Patch) write(c segno.Change, from, to side, withBinary bool) {
 		return
 	}
 	sameContent := bytes.Equal(from.content, to.content)
-	asBinary := !sameContent && (isBinary(from.content) || isBinary(to.content))
+	asBinary := !sameContent && (IsBinary(from.content) || IsBinary(to.content))
 	if p.Binary = p.Binary || asBinary; asBinary && !withBinary {
 		p.Note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
@@ -205,5 +205,5 @@ func TerminateName(name string) string {
 	return name
 }
 
-// isBinary reports whether the beginning of a file contains a NUL byte, as git does.
-func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
+// IsBinary reports whether the beginning of a file contains a NUL byte, as git does.
+func IsBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }

@@ -1,7 +1,9 @@
-package patch
+package history
 
 import (
 	"fmt"
+	"slices"
+	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/printable"
@@ -15,6 +17,7 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+	Tables    int    `json:"tables,omitempty"` // of an attached PostgreSQL database: how many differ
 }
 
 // Name is the path as a person reads it.
@@ -23,7 +26,11 @@ func (c Change) Name() string {
 	case string(segno.EntityDir):
 		return segno.QuotePath(c.Path + "/")
 	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), printable.Plural(c.Pages, "page"))
+		size := printable.Plural(c.Pages, "page")
+		if c.Pages == 0 && c.Tables > 0 {
+			size = printable.Plural(c.Tables, "table")
+		}
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), size)
 	}
 	return segno.QuotePath(c.Path)
 }
@@ -45,4 +52,16 @@ func Signed(diff []segno.Change) []Change {
 		}
 	}
 	return out
+}
+
+// PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
+// them beside the paths; see [segno.PathBytes].
+func PathsBytes(paths []string) (all [][]byte) {
+	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
+		return nil
+	}
+	for _, p := range paths {
+		all = append(all, []byte(p))
+	}
+	return all
 }

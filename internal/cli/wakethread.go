@@ -15,7 +15,7 @@ import (
 type wakeThreadResult struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`
-	Restore    *moves.Result    `json:"restore,omitempty"` // of files that changed since
+	Restore    *moves.Result  `json:"restore,omitempty"` // of files that changed since
 	Client     bool           `json:"client"`            // the session goes on in the ACP client that it belongs to
 	resumeResult
 }

@@ -18,5 +18,5 @@ func routes() []endpoint {
 		get("/search", "Prompts, answers, tool calls and paths that contain a text", (*Server).search),
 		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}
-	return slices.Concat(reads, moveRoutes())
+	return slices.Concat(reads, moveRoutes(), rawRoutes())
 }

@@ -42,6 +42,7 @@ type Server struct {
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
 	histories historyCache
+	previews  previews
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
@@ -166,7 +167,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return noRoute(w, r, handler)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
-	if !strings.HasSuffix(pattern, "/events") {
+	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()

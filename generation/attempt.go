@@ -52,6 +52,7 @@ type member struct {
 	timeline *timeline.Timeline
 	session  segno.SessionID
 	begun    bool // it had a turn in the generation
+	saved    savedFiles
 	mu       sync.Mutex
 	group    *supervise.Group // of the turn in progress, or nil
 }

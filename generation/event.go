@@ -31,6 +31,7 @@ type EventKind string
 const (
 	EventBegin         EventKind = "begin"              // a generation begins; Path is its template or checkpoint
 	EventTick          EventKind = "tick"               // all agents acted, and time moved
+	EventTurn          EventKind = "turn"               // Agent had a turn in a realtime world
 	EventStory         EventKind = "story"              // what happened in the world, for people
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive
 	EventOmitted       EventKind = "session-omitted"    // a secret cost an archive conversations; Text names them

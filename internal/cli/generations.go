@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -23,7 +24,7 @@ func (a *app) generations() *cobra.Command {
 		Use: "generations", Short: "run generations of agents in a world, with checkpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn())
+	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn(), a.generationsACP())
 	return c
 }
 
@@ -147,7 +148,7 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		return segno.NewError(segno.KindIO, "find executable", "", err)
 	}
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
-	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
+	maps.Copy(c.Kinds, generation.Own(a.Getenv, []string{exe, "generations", "turn", "--world=" + c.Experiment.World}, []string{exe, "generations", "acp"}))
 	return setWorld(c, exe)
 }
 
@@ -193,24 +194,6 @@ func (a *app) worldServe() *cobra.Command {
 	}
 }
 
-// generationsTurn is the process of one turn of an agent without a model.
-func (a *app) generationsTurn() *cobra.Command {
-	return &cobra.Command{
-		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			b, err := worlds.Find(args[0])
-			if err != nil {
-				return err
-			}
-			wd, err := a.workDir()
-			if err != nil {
-				return err
-			}
-			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv)
-		},
-	}
-}
-
 // eventWriter prints the events of an experiment, as lines of text or of JSON.
 type eventWriter struct {
 	*app
@@ -245,6 +228,8 @@ func (p *printer) generationEvent(e generation.Event) string {
 		return p.dim(text)
 	case generation.EventStory:
 		return "  " + clean(e.Text)
+	case generation.EventTurn:
+		return p.dim(fmt.Sprintf("generation %d: %s had a turn", e.Generation, clean(e.Agent)))
 	case generation.EventCheckpoint:
 		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
 	case generation.EventEnd:

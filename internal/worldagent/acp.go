@@ -173,11 +173,13 @@ func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt strin
 		if known == "" || !try.can {
 			continue
 		}
-		if _, err := t.call(ctx, try.method, where); err == nil {
+		m, err := t.call(ctx, try.method, where)
+		if err == nil {
 			t.session, t.isFresh = known, true
 			t.turnOutput = turnOutput{} // what came was a replay
-			return t.Prompt, nil
-		} else if !isAnswer(err) {
+			return t.Prompt, t.stopAsking(ctx, m)
+		}
+		if !isAnswer(err) {
 			return "", err
 		}
 	}
@@ -190,14 +192,47 @@ func (t *acpTurn) open(ctx context.Context, known segno.SessionID) (prompt strin
 	if t.session == "" {
 		return "", segno.Errorf(segno.KindIO, "open session", t.cmd.Path, "the agent gave no session")
 	}
-	parts := []string{strings.TrimSpace(t.System), t.record.preamble(), t.Prompt}
-	var all []string
-	for _, p := range parts {
+	for _, p := range []string{t.record.preamble(), strings.TrimSpace(t.System)} { // the system prompt is first
 		if p != "" {
-			all = append(all, p)
+			prompt = p + "\n\n" + prompt
 		}
 	}
-	return strings.Join(all, "\n\n"), nil
+	return prompt + t.Prompt, t.stopAsking(ctx, m)
+}
+
+// freeModes are the modes in which agents act without asking, best first. In the last one they ask for permission,
+// and get it. Another mode may ask a model instead.
+func freeModes() []string {
+	return []string{"bypassPermissions", "agent-full-access", "full-access", "yolo", "default"}
+}
+
+// stopAsking sets the first of these modes that the session has. m is the answer that opened it.
+func (t *acpTurn) stopAsking(ctx context.Context, m acp.Message) error {
+	var opened struct {
+		Modes struct {
+			Current   string `json:"currentModeId"`
+			Available []struct {
+				ID string `json:"id"`
+			} `json:"availableModes"`
+		} `json:"modes"`
+	}
+	_ = m.Decode(m.Result, &opened) // null is an answer, too
+	for _, mode := range freeModes() {
+		for _, a := range opened.Modes.Available {
+			switch {
+			case a.ID != mode:
+			case mode == opened.Modes.Current:
+				return nil
+			default:
+				_, err := t.call(ctx, "session/set_mode", map[string]any{"sessionId": t.session, "modeId": mode})
+				if err != nil && !isAnswer(err) {
+					return err
+				}
+				return nil // if the agent refused, its present mode may do
+			}
+		}
+	}
+	return nil
 }
 
 // isAnswer reports whether an error is one that the agent answered with.

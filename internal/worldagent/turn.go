@@ -53,11 +53,27 @@ func Turn(ctx context.Context, model agent.Model, c Config) (err error) {
 	w := &world{url: c.World, session: c.Ticket}
 	a := agent.New(agent.Config{Model: model, System: c.System, Store: store, Answer: answerLost,
 		Tools: append(w.tools(root), tool.Deep(c.Dir, root)...)})
-	out, err := a.Run(ctx, agent.Input{Thread: c.ID, Prompt: c.Prompt})
+	lost, err := decideLost(ctx, a, c.ID)
+	if err != nil {
+		return err
+	}
+	out, err := a.Run(ctx, agent.Input{Thread: c.ID, Prompt: c.Prompt, Decide: lost})
 	if err == nil && len(out.Interrupts) > 0 {
 		err = segno.Errorf(segno.KindRefused, "run agent", c.ID, "it waits for a decision")
 	}
 	return errors.Join(err, w.failure())
+}
+
+// decideLost returns the answers to the questions of a turn that was cut off, before which no other turn begins.
+func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Decision, error) {
+	s, err := a.Reask(ctx, thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil // it is the first turn
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answerLost(ctx, s.Interrupts)
 }
 
 // answerLost tells the model of calls whose results were lost with the turn that made them.

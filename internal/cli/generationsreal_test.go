@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,6 +15,11 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/agent/model/anthropic"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/testing/acptest"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 	"github.com/dalsegno/segno/internal/testing/fakemodel"
 )
@@ -62,7 +68,18 @@ func realAgents() map[string]realAgent {
 			return a.Rig, a.Command
 		}
 	}
+	own := func(t *testing.T, dir, model string) (*agentrig.Rig, []string) {
+		rig, err := agentrig.New(dir, "", model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rig, nil
+	}
+	execute := func(command string) map[string]any {
+		return map[string]any{"tool": "execute", "input": map[string]any{"command": command}}
+	}
 	return map[string]realAgent{
+		"segno":             {"segno", "", execute, own, false},
 		"claude-oldest":     {"claude", "claude", bash, claude(agentrig.ClaudeOldest), false},
 		"claude-newest":     {"claude", "claude", bash, claude(agentrig.ClaudeNewest), true},
 		"codex-oldest":      {"codex", "codex", exec, codex(agentrig.CodexOldest), false},
@@ -80,24 +97,24 @@ func TestRealAgentsSurviveKills(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	for name, agent := range realAgents() {
-		if agent.isSoaked && os.Getenv("SEGNO_SOAK") == "" {
+	for name, real := range realAgents() {
+		if real.isSoaked && os.Getenv("SEGNO_SOAK") == "" {
 			continue
 		}
-		t.Run(name, func(t *testing.T) { agent.survive(t) })
+		t.Run(name, func(t *testing.T) { real.survive(t) })
 	}
 }
 
-func (agent realAgent) survive(t *testing.T) {
+func (real realAgent) survive(t *testing.T) {
 	model := fakemodel.New()
 	url, stop, err := model.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
-	rig, command := agent.make(t, t.TempDir(), url)
-	x := newExperiment(t, agent.experiment(t, rig, command), "0.001")
-	x.use(agent, rig)
+	rig, command := real.make(t, t.TempDir(), url)
+	x := newExperiment(t, real.experiment(t, rig, command), "0.001")
+	x.use(real, rig)
 
 	first := x.command("generations", "run", x.file, "--json")
 	stdout, err := first.StdoutPipe()
@@ -148,9 +165,9 @@ func (agent realAgent) survive(t *testing.T) {
 }
 
 // experiment is the file of an experiment with two ticks, in each of which the agent acts by a command of its shell.
-func (agent realAgent) experiment(t *testing.T, rig *agentrig.Rig, command []string) string {
+func (real realAgent) experiment(t *testing.T, rig *agentrig.Rig, command []string) string {
 	const act = `curl -s -H "X-Session: $WORLD_SESSION" -d '{"do":"pass"}' "$WORLD_URL/act" >> seen`
-	steps, err := json.Marshal([]any{agent.shell(act), "one", agent.shell(act), "two"})
+	steps, err := json.Marshal([]any{real.shell(act), "one", real.shell(act), "two"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +178,10 @@ func (agent realAgent) experiment(t *testing.T, rig *agentrig.Rig, command []str
 		}
 	}
 	text := fmt.Sprintf("world = \"company\"\ngenerations = 1\nticks = 2\nprompt = '''<<fake %s>>'''\n[[agents]]\nname = \"Ada\"\nkind = %q\nhome = %q\nenv = [\"%s\"]\n",
-		steps, agent.kind, rig.Home, strings.Join(names, `", "`))
+		steps, real.kind, rig.Home, strings.Join(names, `", "`))
+	if real.kind == generation.KindSegno {
+		text += "model = \"anthropic/claude-sonnet-4-5\"\n"
+	}
 	if len(command) > 0 {
 		text += `command = ["` + strings.Join(command, `", "`) + "\"]\n"
 	}
@@ -169,12 +189,12 @@ func (agent realAgent) experiment(t *testing.T, rig *agentrig.Rig, command []str
 }
 
 // use lets the agents of the experiment run the program of a rig, with its variables.
-func (x *experiment) use(agent realAgent, rig *agentrig.Rig) {
+func (x *experiment) use(real realAgent, rig *agentrig.Rig) {
 	x.t.Helper()
 	path := os.Getenv("PATH")
-	if agent.program != "" {
+	if real.program != "" {
 		bin := x.t.TempDir()
-		if err := os.Symlink(rig.Bin, filepath.Join(bin, agent.program)); err != nil {
+		if err := os.Symlink(rig.Bin, filepath.Join(bin, real.program)); err != nil {
 			x.t.Fatal(err)
 		}
 		path = bin + ":" + path
@@ -196,4 +216,68 @@ func (x *experiment) agentLog() string {
 		all = append(all, data...)
 	}
 	return string(all)
+}
+
+func newAnthropicModel(model string, getenv func(string) string) (agent.Model, error) {
+	return anthropic.New(model, anthropic.Options{Key: getenv("ANTHROPIC_API_KEY"), BaseURL: getenv("ANTHROPIC_BASE_URL")}), nil
+}
+
+// acpAgentMain is an agent that speaks the Agent Client Protocol, and keeps its sessions where segno does not look.
+func acpAgentMain() {
+	config := acptest.Config{Dir: filepath.Join(os.Getenv("HOME"), "private"), Resume: true, Load: true}
+	config.Requests = filepath.Join(os.Getenv("HOME"), "../workspace/requests")
+	if err := acptest.Agent(context.Background(), config, os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// TestUnknownAgentSurvivesKills kills the runner of an agent whose sessions are not in the checkpoint. It goes on in
+// a new session, with what it did until the checkpoint.
+func TestUnknownAgentSurvivesKills(t *testing.T) {
+	did := acptest.Step{Tool: "ledger", Line: "one", File: "seen"}
+	x := newExperiment(t, "world = \"company\"\ngenerations = 1\nticks = 4\nprompt = '''"+acptest.Directive(did)+"'''\n"+
+		"[[agents]]\nname = \"Ada\"\nkind = \"acp\"\ncommand = [\"acpagent\"]\n", "0.001")
+	first := x.command("generations", "run", x.file, "--json")
+	stdout, err := first.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReader(stdout)
+	for line := ""; !strings.Contains(line, `"kind":"checkpoint"`); {
+		if line, err = lines.ReadString('\n'); err != nil {
+			t.Fatalf("%v: %s", err, x.agentLog())
+		}
+	}
+	if err := first.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, lines)
+	_ = first.Wait() // it was killed
+	x.mustRun()
+	workspace := filepath.Join(x.dir, "runs/village-g001/agents/Ada/workspace")
+	seen, err := os.ReadFile(filepath.Join(workspace, "seen"))
+	if err != nil || string(seen) != "one\n" {
+		t.Errorf("the agent did %q, %v", seen, err)
+	}
+	requests, err := os.ReadFile(filepath.Join(workspace, "requests"))
+	if err != nil || !strings.Contains(string(requests), "record of the conversation so far") {
+		t.Errorf("the model saw %s, %v", requests, err)
+	}
+	found, err := filepath.Glob(filepath.Join(x.dir, "runs/village-g001/checkpoints/*"))
+	if err != nil || len(found) == 0 {
+		t.Fatal(found, err)
+	}
+	r, err := archive.Open(found[len(found)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if a := r.Manifest().Agents[0]; a.SessionFormat != "segno-log-v1" || len(r.Manifest().Tree("Ada", archive.Session)) != 1 {
+		t.Errorf("the archive has %+v", a)
+	}
 }

@@ -56,7 +56,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	}
 	a.status.Generation, a.status.Run = a.generation, a.id
 	a.setState(StateRunning, "")
-	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0]})
+	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0], Next: a.Every.Seconds()})
 	a.opened, a.last = a.Now(), a.Now()
 	live := a.liveInSteps
 	if a.world.Info().Tick == 0 {
@@ -107,9 +107,11 @@ func (a *attempt) open(ctx context.Context) error {
 		return segno.NewError(segno.KindIO, "start world", a.id, err)
 	}
 	defer logs.Close() // the world has its own handle
-	if a.world, err = a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked}); err != nil {
-		return err
+	w, err := a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked})
+	if err != nil {
+		return err // and w may be a nil pointer in an interface
 	}
+	a.world = w
 	info := a.world.Info()
 	if info.Tick == 0 && a.Experiment.Ticks > 0 {
 		return segno.Errorf(segno.KindInvalid, "run experiment", info.Name, "the time of the world moves without ticks").
@@ -182,9 +184,11 @@ func (a *attempt) close() (err error) {
 // tick lets each agent have a turn, and then moves the time of the world. If ctx ends, the agents get a
 // moment to end their turns.
 func (a *attempt) tick(ctx, work context.Context) error {
-	turns := make(chan error, len(a.agents))
+	turns := make(chan endedTurn, len(a.agents))
 	for _, m := range a.agents {
-		go func() { turns <- a.turn(work, m) }()
+		from := m.logSize()
+		a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: m.Name})
+		go func() { turns <- endedTurn{m, from, a.turn(work, m)} }()
 	}
 	var first error
 	for range a.agents {
@@ -220,17 +224,17 @@ func (a *attempt) tick(ctx, work context.Context) error {
 }
 
 // await returns the outcome of the next turn that ends.
-func (a *attempt) await(ctx context.Context, turns <-chan error) error {
+func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
 	select {
-	case err := <-turns:
-		return err
+	case t := <-turns:
+		return a.endTurn(t)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(a.Grace)
+	timer := time.NewTimer(a.grace())
 	defer timer.Stop()
 	select {
-	case err := <-turns:
-		return err
+	case t := <-turns:
+		return a.endTurn(t)
 	case <-timer.C:
 		return errors.Join(ctx.Err(), a.lastCut(context.WithoutCancel(ctx)))
 	}

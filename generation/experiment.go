@@ -54,6 +54,11 @@ type AgentSpec struct {
 	Env []string `toml:"env"`
 }
 
+// IsOffline reports whether the agent is segno's own without a model, so that the world must have a scripted player.
+func (a *AgentSpec) IsOffline() bool {
+	return (a.Kind == KindOffline || a.Kind == KindSegno) && (a.Model == "" || a.Model == "offline")
+}
+
 // duration is a [time.Duration] that TOML has as text: "4h".
 type duration time.Duration
 

@@ -35,7 +35,7 @@ type member struct {
 // openAgent makes the directories of an agent that the template or the checkpoint did not make.
 func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
 	name := string(a.key) + "/" + a.id + "/" + spec.Name
-	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual,
+	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual, FS: a.FS,
 		Ticket: segno.DerivedID("world-session", name), Session: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()}}
 	m.Ticket = cmp.Or(a.tickets[spec.Name], m.Ticket)
 	if m.kind, err = a.kind(spec.Kind); err != nil {
@@ -54,10 +54,10 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
 		}
 	}
-	if err := m.kind.Prepare(m.Place); err != nil {
+	if err := m.kind.Prepare(ctx, m.Place); err != nil {
 		return nil, err
 	}
-	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Dir, err)
 	}
 	t, src, err := m.kind.Session(ctx, m.Place)

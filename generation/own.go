@@ -32,7 +32,7 @@ type ownKind struct {
 }
 
 // Prepare implements [Kind].
-func (ownKind) Prepare(Place) error { return nil }
+func (ownKind) Prepare(context.Context, Place) error { return nil }
 
 // Turn implements [Kind].
 func (k ownKind) Turn(p Place, t Turn) Command {
@@ -49,7 +49,7 @@ func (ownKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.So
 type acpKind struct{ command []string }
 
 // Prepare implements [Kind].
-func (acpKind) Prepare(Place) error { return nil }
+func (acpKind) Prepare(context.Context, Place) error { return nil }
 
 // Turn implements [Kind]. The session is that of the record of the conversation, or one that was loaded from a
 // checkpoint into the home of the agent and has no record.

@@ -58,11 +58,10 @@ func (a *attempt) lastCut(ctx context.Context) error {
 	return err
 }
 
-// lived is a report of one agent in a realtime world.
-type lived struct {
-	agent string
-	left  bool // it gets no more turns
-	err   error
+// report is what happens to one agent in a realtime world: it gets a prompt, its turn ends, or it leaves.
+type report struct {
+	endedTurn
+	begins, leaves bool
 }
 
 // liveInRealTime lets each agent have one turn after the other, until the generation is over. The world moves
@@ -70,7 +69,7 @@ type lived struct {
 func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 	life, leave := context.WithCancel(work)
 	defer leave()
-	reports := make(chan lived)
+	reports := make(chan report)
 	for _, m := range a.agents {
 		go a.liveAs(life, work, m, reports)
 	}
@@ -81,7 +80,7 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 	if a.Every == 0 {
 		cuts.Stop()
 	}
-	grace := time.NewTimer(a.Grace)
+	grace := time.NewTimer(a.grace())
 	grace.Stop()
 	defer grace.Stop()
 	end, isLate := ctx.Done(), false
@@ -89,12 +88,14 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 		select {
 		case r := <-reports:
 			switch {
-			case r.err != nil:
-				return r.err
-			case r.left:
+			case r.leaves:
 				living--
+			case r.begins:
+				a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Agent: r.Name})
 			default:
-				a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Agent: r.agent})
+				if err := a.endTurn(r.endedTurn); err != nil {
+					return err
+				}
 			}
 		case <-cuts.C:
 			thaw, err := a.cut(work)
@@ -104,11 +105,11 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 			}
 		case <-over.C:
 			leave()
-			grace.Reset(a.Grace)
+			grace.Reset(a.grace())
 		case <-end:
 			end = nil
 			leave()
-			grace.Reset(a.Grace)
+			grace.Reset(a.grace())
 		case <-grace.C:
 			isLate = true
 		}
@@ -121,9 +122,9 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 }
 
 // liveAs lets one agent have turns until life ends, and reports each.
-func (a *attempt) liveAs(life, work context.Context, m *member, reports chan<- lived) {
-	report := func(r lived) {
-		r.agent = m.Name
+func (a *attempt) liveAs(life, work context.Context, m *member, reports chan<- report) {
+	send := func(r report) {
+		r.member = m
 		select {
 		case reports <- r:
 		case <-work.Done():
@@ -134,15 +135,17 @@ func (a *attempt) liveAs(life, work context.Context, m *member, reports chan<- l
 	for {
 		select {
 		case <-life.Done():
-			report(lived{left: true})
+			send(report{leaves: true})
 			return
 		case <-idle.C:
 		}
 		if life.Err() != nil {
 			continue
 		}
+		from := m.logSize()
+		send(report{begins: true})
 		err := a.turn(work, m)
-		report(lived{err: err})
+		send(report{endedTurn: endedTurn{from: from, err: err}})
 		if err != nil {
 			return
 		}

@@ -5,14 +5,22 @@ import (
 	"context"
 	"os"
 
+	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/cli"
 )
+
+// version is set by the linker in a release. A nested module does not get the tag of a release from the
+// build info.
+var version string
 
 func main() {
 	os.Exit(cli.Main(cli.Signalled(context.Background()), cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
 		Models: map[string]func(string, func(string) string) (agent.Model, error){"anthropic": newAnthropic, "openai": newOpenAI},
+		Stores: map[string]func(context.Context, string) (segno.Store, error){
+			"postgres": openPostgres, "postgresql": openPostgres, "redis": openRedis, "rediss": openRedis},
+		Version: version,
 	}, os.Args[1:]))
 }

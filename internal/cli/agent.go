@@ -49,7 +49,7 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 	}
 	defer store.Close()
 	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval}
-	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: buildVersion()}, a.Stdin, a.Stdout)
+	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.buildVersion()}, a.Stdin, a.Stdout)
 }
 
 // acpServer has the values that all sessions of an agent share.

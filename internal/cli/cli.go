@@ -36,6 +36,11 @@ type Env struct {
 	// Models makes the models that need more than this module, by provider, as "anthropic".
 	// The offline model is always available.
 	Models map[string]func(name string, getenv func(string) string) (agent.Model, error)
+	// Stores open the stores that need more than this module, by the scheme of their URL, as
+	// "postgres". Their errors must not contain the password of the URL.
+	Stores map[string]func(ctx context.Context, url string) (segno.Store, error)
+	// Version is the version of a release, or "".
+	Version string
 }
 
 // Main runs the command and returns its exit code; see exit.go.
@@ -77,7 +82,7 @@ type app struct {
 
 func (a *app) root() *cobra.Command {
 	c := &cobra.Command{
-		Use: "segno", Version: buildVersion(),
+		Use: "segno", Version: a.buildVersion(),
 		Short: "checkpoints for AI agents",
 		Long: `segno makes every turn of an AI agent's run a checkpoint of the conversation and
 the files together, which you can undo, redo, restore and fork.
@@ -88,7 +93,7 @@ editor. A checkpoint is named t42 (a turn), @ (the head of the thread), @- (the 
 parent), latest, by the name of a pin, or by the first letters of its id.`,
 		SilenceErrors: true, SilenceUsage: true, DisableSuggestions: true, // withHelpHint suggests verbs
 	}
-	c.SetVersionTemplate(versionLine() + "\n")
+	c.SetVersionTemplate(a.versionLine() + "\n")
 	f := c.PersistentFlags()
 	f.StringVarP(&a.dir, "directory", "C", "", "run as if started in `DIR`")
 	f.StringVar(&a.store, "store", "", "keep everything in `PATH` (default $XDG_DATA_HOME/segno)")
@@ -109,13 +114,13 @@ func (a *app) addVerbs(root *cobra.Command) {
 		verbs     []*cobra.Command
 	}{
 		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
-		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox()}},
+		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox(), a.web()}},
 		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
 		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
 		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession(), a.heal()}},
-		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.pack(), a.unpack(), a.inspect(), a.verify()}},
+		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.share(), a.export(), a.pack(), a.unpack(), a.inspect(), a.verify()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
-		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations()}},
+		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations(), a.pause(), a.wake()}},
 		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
@@ -142,7 +147,7 @@ var otherNames = map[string][]string{
 	"log": {"history", "list", "ls"}, "restore": {"checkout", "rewind", "rollback", "revert", "goto"},
 	"save": {"checkpoint", "snapshot", "commit"}, "fork": {"branch"}, "pin": {"tag"}, "resume": {"continue"},
 	"enable": {"init", "install"}, "disable": {"uninstall"}, "move": {"mv", "relocate"}, "check": {"fsck"},
-	"pack": {"export", "bundle", "archive"}, "unpack": {"import", "load", "extract"},
+	"pack": {"bundle", "archive"}, "unpack": {"import", "load", "extract"},
 }
 
 // writeFlags adds the flags of verbs that write files.
@@ -158,6 +163,10 @@ func (a *app) moveFlags(c *cobra.Command) {
 }
 
 func (a *app) place() (local.Place, error) {
+	if _, ok := urlScheme(a.store); ok {
+		return local.Place{}, segno.Errorf(segno.KindInvalid, "open store", redactURL(a.store), "this command needs a store in a directory").
+			WithHint("use --store PATH, or 'segno web' to look into any store")
+	}
 	place, err := local.FindPlace(a.Getenv, a.store)
 	if err != nil {
 		return place, err

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"cmp"
+	"context"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/worldagent"
-	"github.com/dalsegno/segno/internal/worlds"
 )
 
 // turnFlags adds the flags of a turn of an agent in a world, whose environment has the rest.
@@ -34,14 +34,16 @@ func (a *app) generationsTurn() *cobra.Command {
 	c := &cobra.Command{
 		Use: "turn", Short: "run one turn of an agent in a world", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			m, err := a.turnModel(world, model)
+			err := a.placeTurn(&t)
+			var m agent.Model
 			if err == nil {
-				err = a.placeTurn(&t)
+				m, err = a.turnModel(c.Context(), world, model, t.Dir)
 			}
 			if err != nil {
 				return err
 			}
-			return worldagent.Turn(c.Context(), m, t)
+			words, err := worldagent.Turn(c.Context(), m, t)
+			return a.printTurn(words, err)
 		},
 	}
 	turnFlags(c, &t)
@@ -51,15 +53,25 @@ func (a *app) generationsTurn() *cobra.Command {
 }
 
 // turnModel returns the model of an agent. The offline model is the scripted player of the world.
-func (a *app) turnModel(world, model string) (agent.Model, error) {
+func (a *app) turnModel(ctx context.Context, world, model, workspace string) (agent.Model, error) {
 	if cmp.Or(model, "offline") != "offline" {
 		return a.model(model)
 	}
-	b, err := worlds.Find(world)
+	player, err := playerOf(ctx, world, workspace)
 	if err != nil {
-		return nil, segno.NewError(segno.KindInvalid, "find model", world, err).WithHint("give the agent a model: segno has a player only for its own worlds")
+		return nil, err
 	}
-	return worldagent.Player(b.Player()), nil
+	return worldagent.Player(player), nil
+}
+
+// printTurn prints the last words of an agent, for people.
+func (a *app) printTurn(words string, err error) error {
+	if err != nil {
+		return err
+	}
+	p := a.printer(a.Stdout)
+	p.linef("%s", clean(words))
+	return p.err
 }
 
 // generationsACP is the process of one turn of an agent that speaks the Agent Client Protocol.
@@ -72,7 +84,8 @@ func (a *app) generationsACP() *cobra.Command {
 			if err := a.placeTurn(&t); err != nil {
 				return err
 			}
-			return worldagent.TurnACP(c.Context(), t, segno.SessionID(session), args)
+			words, err := worldagent.TurnACP(c.Context(), t, segno.SessionID(session), args)
+			return a.printTurn(words, err)
 		},
 	}
 	turnFlags(c, &t)

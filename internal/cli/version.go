@@ -12,9 +12,11 @@ import (
 // release is the version of a build without a tag.
 const release = "0.1.0-dev"
 
-// buildVersion returns the version that the build recorded: the tag of its commit, or the version
-// that 'go install' resolved.
-func buildVersion() string {
+// buildVersion returns the version of a release, or the one that the build recorded.
+func (a *app) buildVersion() string {
+	if a.Version != "" {
+		return a.Version
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return strings.TrimPrefix(info.Main.Version, "v")
 	}
@@ -25,7 +27,7 @@ func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "the version of segno", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
+			v := map[string]string{"version": a.buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 			if info, ok := debug.ReadBuildInfo(); ok {
 				for _, s := range info.Settings {
 					if s.Key == "vcs.revision" {
@@ -33,12 +35,12 @@ func (a *app) version() *cobra.Command {
 					}
 				}
 			}
-			return a.print(v, func(p *printer) { p.linef("%s", versionLine()) })
+			return a.print(v, func(p *printer) { p.linef("%s", a.versionLine()) })
 		},
 	}
 }
 
 // versionLine is the output of 'segno version' and 'segno --version'.
-func versionLine() string {
-	return fmt.Sprintf("segno %s %s/%s %s", buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+func (a *app) versionLine() string {
+	return fmt.Sprintf("segno %s %s/%s %s", a.buildVersion(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

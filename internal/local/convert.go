@@ -42,7 +42,7 @@ var filesDirs = [...]string{"deferred", "journal", "unrecorded", "acp", "index",
 
 // convertedNames are the files and directories that a conversion replaces.
 func convertedNames() []string {
-	return append([]string{databaseFile, packsDir, "turns"}, filesDirs[:]...)
+	return append([]string{DatabaseFile, packsDir, "turns"}, filesDirs[:]...)
 }
 
 // SealOptions say how a store is sealed.
@@ -260,15 +260,15 @@ func (p Place) buildDatabase(ctx context.Context, c conversion, dir string, from
 	}
 	var done sqlite.Converted
 	if err == nil {
-		done, err = source.Convert(ctx, filepath.Join(dir, databaseFile), p.databaseOptions(dir, to.keys.Store, false), c.progress)
+		done, err = source.Convert(ctx, filepath.Join(dir, DatabaseFile), p.databaseOptions(dir, to.keys.Store, false), c.progress)
 	}
 	if err = errors.Join(err, source.Close()); err != nil {
 		return done, err
 	}
 	// The last process that closes the database removes its log.
-	if fi, err := os.Lstat(filepath.Join(p.Store, databaseFile+"-wal")); err == nil && fi.Size() > 0 {
+	if fi, err := os.Lstat(filepath.Join(p.Store, DatabaseFile+"-wal")); err == nil && fi.Size() > 0 {
 		return done, segno.Errorf(segno.KindBusy, c.op, p.Store, "another program has the database open").
-			WithHint("close programs that read " + databaseFile + ", such as sqlite3")
+			WithHint("close programs that read " + DatabaseFile + ", such as sqlite3")
 	}
 	return done, nil
 }
@@ -382,7 +382,7 @@ func (p Place) replace(name string) error {
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if name == databaseFile {
+	if name == DatabaseFile {
 		for _, suffix := range []string{"-shm", "-wal"} { // of the old database, which has all of the log
 			if err := fsys.Remove(to + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -418,7 +418,7 @@ func removeTree(fsys vfs.FS, dir string) error {
 
 // notCovered returns the files and directories of the store that a seal does not cover.
 func (p Place) notCovered() (names []string, err error) {
-	known := append(convertedNames(), databaseFile+"-wal", databaseFile+"-shm", spool.SealFile, "locks", convertingDir)
+	known := append(convertedNames(), DatabaseFile+"-wal", DatabaseFile+"-shm", spool.SealFile, "locks", convertingDir)
 	entries, err := os.ReadDir(p.Store)
 	for _, e := range entries {
 		if slices.Contains(known, e.Name()) {

@@ -42,9 +42,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// The names of the database and of the directory of its packs.
+// The names of the database in the directory of a store, and of the directory of its packs.
 const (
-	databaseFile = "segno.db"
+	DatabaseFile = "segno.db"
 	packsDir     = "packs"
 )
 
@@ -150,7 +150,7 @@ func (p Place) readOnly() bool {
 	if !p.Exists() {
 		return false
 	}
-	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, databaseFile), unix.W_OK) != nil
+	return unix.Access(p.Store, unix.W_OK) != nil || unix.Access(filepath.Join(p.Store, DatabaseFile), unix.W_OK) != nil
 }
 
 // AgentDemo is the name of the scripted agent of 'segno demo'.
@@ -162,7 +162,7 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
-	all := s.place.agentSessions(s.Objects())
+	all := s.place.Transcripts(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
 	all[claude.Agent] = claude.New(s.place.Claude, o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
@@ -171,9 +171,9 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	return all
 }
 
-// agentSessions returns the readers of the sessions of the agents that the user may have. objects may
+// Transcripts returns the readers of the sessions of the agents that the user may have. objects may
 // be nil.
-func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript {
+func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
 	if p.Claude != "" {
 		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
@@ -192,7 +192,7 @@ func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript 
 
 // Exists reports whether there is a store.
 func (p Place) Exists() bool {
-	_, err := os.Stat(filepath.Join(p.Store, databaseFile))
+	_, err := os.Stat(filepath.Join(p.Store, DatabaseFile))
 	return err == nil
 }
 
@@ -336,7 +336,7 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 	if c.Session != nil {
 		t := s.Transcripts()[c.Session.Agent]
 		if t == nil {
-			t = s.place.agentSessions(s.Objects())[c.Session.Agent]
+			t = s.place.Transcripts(s.Objects())[c.Session.Agent]
 		}
 		if t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {

@@ -163,7 +163,7 @@ func (s *Store) Close() error { return errors.Join(s.Store.Close(), s.hold.lock.
 
 // openDatabase opens the database with a key.
 func (p Place) openDatabase(ctx context.Context, key []byte, readOnly bool) (*sqlite.Store, error) {
-	db, err := sqlite.Open(ctx, filepath.Join(p.Store, databaseFile), p.databaseOptions(p.Store, key, readOnly))
+	db, err := sqlite.Open(ctx, filepath.Join(p.Store, DatabaseFile), p.databaseOptions(p.Store, key, readOnly))
 	if err != nil && readOnly && segno.KindOf(err) == segno.KindIO {
 		err = segno.NewError(segno.KindIO, "open store", p.Store, err).
 			WithHint("the store is read-only and was not closed cleanly; copy it to a writable directory and use --store")

@@ -42,15 +42,15 @@ type acpTurn struct {
 	turnOutput
 }
 
-// TurnACP runs one turn of an agent that speaks the Agent Client Protocol: it starts command with the environment
+// TurnACP runs one turn of an agent that speaks the Agent Client Protocol, and returns its last words. It starts command with the environment
 // of this process, resumes the session, or loads it, and sends the prompt. The program gets a new session if it does
 // not have the old one, and with it a preamble of what happened. known is the session that the caller found in the
 // home of the agent, for a conversation without a record. All requests for permission are granted. If ctx ends,
 // the turn is cancelled.
-func TurnACP(ctx context.Context, c Config, known segno.SessionID, command []string) (err error) {
+func TurnACP(ctx context.Context, c Config, known segno.SessionID, command []string) (words string, err error) {
 	r, err := openRecord(ctx, c.Conversation, c.ID)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, r.store.Close()) }()
 	t := &acpTurn{Config: c, record: r}
@@ -58,11 +58,11 @@ func TurnACP(ctx context.Context, c Config, known segno.SessionID, command []str
 		known = r.session
 	}
 	if err := t.start(ctx, command); err != nil {
-		return err
+		return "", err
 	}
 	err = t.run(ctx, known)
 	t.leave(ctx)
-	return err
+	return t.text.String(), err
 }
 
 // start starts the program, in the process group of the turn.

@@ -29,7 +29,8 @@ func newACPRig(t *testing.T, agent acptest.Config) *acpRig {
 // turn runs one turn of the agent in a new process.
 func (r *acpRig) turn(ctx context.Context, prompt string) error {
 	r.Prompt = prompt
-	return worldagent.TurnACP(ctx, r.Config, "", append([]string{os.Args[0]}, r.agent.Args()...))
+	_, err := worldagent.TurnACP(ctx, r.Config, "", append([]string{os.Args[0]}, r.agent.Args()...))
+	return err
 }
 
 func (r *acpRig) mustTurn(prompt string) {
@@ -130,7 +131,7 @@ func TestACPCancel(t *testing.T) {
 // TestACPMissing names the command of an agent that is not installed.
 func TestACPMissing(t *testing.T) {
 	r := newRig(t)
-	err := worldagent.TurnACP(t.Context(), r.Config, "", []string{"/nowhere/agent"})
+	_, err := worldagent.TurnACP(t.Context(), r.Config, "", []string{"/nowhere/agent"})
 	if err == nil || !strings.Contains(err.Error(), "/nowhere/agent") {
 		t.Errorf("the error is %v", err)
 	}

@@ -69,7 +69,11 @@ func (m playerModel) answer(r agent.Request) (*agent.Reply, error) {
 		}
 		return t.call(toolRemember, map[string]note{"note": n})
 	}
-	return text("I acted: " + string(t.action)), nil
+	words := string(t.action)
+	if t.acted.Error {
+		words += ": " + t.acted.Text
+	}
+	return text(words), nil
 }
 
 // playerTurn is what is known of the newest turn of a conversation.

@@ -37,17 +37,17 @@ const (
 // memoryFile has what the agent remembers, one line of JSON each.
 const memoryFile = "EPISODIC_MEMORY.jsonl"
 
-// Turn runs one turn of segno's own agent. A turn that was cut off before is continued, and the model learns of
+// Turn runs one turn of segno's own agent, and returns its last words. A turn that was cut off before is continued, and the model learns of
 // each call whose result was lost.
-func Turn(ctx context.Context, model agent.Model, c Config) (err error) {
+func Turn(ctx context.Context, model agent.Model, c Config) (words string, err error) {
 	store, err := file.Open(ctx, c.Conversation, file.Options{})
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	root, err := os.OpenRoot(c.Dir)
 	if err != nil {
-		return segno.NewError(segno.KindIO, "run agent", c.Dir, err)
+		return "", segno.NewError(segno.KindIO, "run agent", c.Dir, err)
 	}
 	defer root.Close()
 	w := &world{url: c.World, session: c.Ticket}
@@ -55,13 +55,13 @@ func Turn(ctx context.Context, model agent.Model, c Config) (err error) {
 		Tools: append(w.tools(root), tool.Deep(c.Dir, root)...)})
 	lost, err := decideLost(ctx, a, c.ID)
 	if err != nil {
-		return err
+		return "", err
 	}
 	out, err := a.Run(ctx, agent.Input{Thread: c.ID, Prompt: c.Prompt, Decide: lost})
 	if err == nil && len(out.Interrupts) > 0 {
 		err = segno.Errorf(segno.KindRefused, "run agent", c.ID, "it waits for a decision")
 	}
-	return errors.Join(err, w.failure())
+	return out.Text, errors.Join(err, w.failure())
 }
 
 // decideLost returns the answers to the questions of a turn that was cut off, before which no other turn begins.

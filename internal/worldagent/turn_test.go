@@ -37,7 +37,7 @@ func TestTurns(t *testing.T) {
 		if r.Prompt = "Continue."; turn == 1 {
 			r.Prompt = "You are Ada."
 		}
-		if err := worldagent.Turn(t.Context(), m, r.Config); err != nil {
+		if _, err := worldagent.Turn(t.Context(), m, r.Config); err != nil {
 			t.Fatal(err)
 		}
 		r.advance()
@@ -87,11 +87,11 @@ func TestCutOff(t *testing.T) {
 	world := r.World
 	r.World, r.Prompt = broken.URL, "You are Ada."
 	m := &watched{Model: worldagent.Player(company.Player())}
-	if err := worldagent.Turn(ctx, m, r.Config); err == nil {
+	if _, err := worldagent.Turn(ctx, m, r.Config); err == nil {
 		t.Fatal("the turn succeeded")
 	}
 	r.World, r.Prompt = world, "Continue."
-	if err := worldagent.Turn(t.Context(), m, r.Config); err != nil {
+	if _, err := worldagent.Turn(t.Context(), m, r.Config); err != nil {
 		t.Fatal(err)
 	}
 	seen, err := json.Marshal(m.requests[len(m.requests)-1].Messages)
@@ -104,7 +104,7 @@ func TestCutOff(t *testing.T) {
 func TestWorldGone(t *testing.T) {
 	r := newRig(t)
 	r.World, r.Prompt = "http://127.0.0.1:1", "You are Ada."
-	if err := worldagent.Turn(t.Context(), worldagent.Player(company.Player()), r.Config); err == nil {
+	if _, err := worldagent.Turn(t.Context(), worldagent.Player(company.Player()), r.Config); err == nil {
 		t.Error("the turn succeeded")
 	}
 }
@@ -114,7 +114,7 @@ func TestRefused(t *testing.T) {
 	r := newRig(t)
 	r.Prompt = "You are Ada."
 	twice := worldagent.Player(func(segno.Observation) (json.RawMessage, error) { return json.RawMessage(`{"do":"fly"}`), nil })
-	if err := worldagent.Turn(t.Context(), twice, r.Config); err != nil {
+	if _, err := worldagent.Turn(t.Context(), twice, r.Config); err != nil {
 		t.Fatal(err)
 	}
 	if notes := r.read(filepath.Join(r.Dir, "EPISODIC_MEMORY.jsonl")); !strings.Contains(notes, `"refused":"`) {

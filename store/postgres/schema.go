@@ -128,6 +128,10 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err != nil && !isUndefined(err) {
 		return err
 	}
+	if err != nil && s.options.MustExist {
+		return segno.Errorf(segno.KindNotFound, "open store", s.name, "the database has no store").
+			WithHint("check the name of the database")
+	}
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('segno schema ' || $1::text, 0))`,
 			s.options.Schema); err != nil {

@@ -54,6 +54,9 @@ type Options struct {
 	// Schema is the schema of the store's tables: letters, digits and underscores. Open creates it
 	// if it is missing. Empty is "segno".
 	Schema string
+	// MustExist makes Open return [segno.KindNotFound] if the schema has no store, instead of creating
+	// one.
+	MustExist bool
 	// Clock returns the time for the age of objects and of leases. nil is time.Now for objects and
 	// the server's clock for leases. No order depends on it.
 	Clock func() time.Time

@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/store/file"
+	"github.com/dalsegno/segno/store/sqlite"
+)
+
+// anyStore is an open store of any kind.
+type anyStore struct {
+	segno.Store
+	kind string // "sqlite", "file", "postgres" or "redis"
+	name string // for people: a path, or a URL without its password
+	// local is the store if it belongs to a directory of this machine, which also has the spool and the
+	// workspaces. Only such a store can make moves. Else it is nil.
+	local *local.Store
+}
+
+// openAnyStore opens the store that --store names, for a verb that can show stores of any kind: the directory
+// of a store of this machine, a SQLite file, a directory of store/file, or the URL of a server. A store
+// that is named must exist. Without --store it is the user's own.
+func (a *app) openAnyStore(ctx context.Context) (*anyStore, error) {
+	const op = "open store"
+	if scheme, ok := urlScheme(a.store); ok {
+		return a.openStoreURL(ctx, scheme)
+	}
+	if a.store == "" {
+		s, err := a.openOrMakeStore(ctx)
+		return localStore(s, err)
+	}
+	wd, err := a.Getwd()
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, op, "", err)
+	}
+	path := absolute(wd, a.store)
+	fi, err := os.Stat(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, segno.NewError(segno.KindIO, op, path, err)
+	}
+	isFile := err == nil && fi.Mode().IsRegular()
+	switch {
+	case isFile && filepath.Base(path) != local.DatabaseFile:
+		return openSQLiteStore(ctx, path)
+	case exists(filepath.Join(path, "format.json")):
+		return openFileStore(ctx, path)
+	case isFile: // the database in the directory of a store
+		path = filepath.Dir(path)
+	}
+	a.store = path
+	s, err := a.openStore(ctx)
+	return localStore(s, err)
+}
+
+func localStore(s *local.Store, err error) (*anyStore, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &anyStore{Store: s, kind: "sqlite", name: s.Place().Store, local: s}, nil
+}
+
+// openStoreURL opens the store of a URL.
+func (a *app) openStoreURL(ctx context.Context, scheme string) (*anyStore, error) {
+	name := redactURL(a.store)
+	if scheme == "file" {
+		path, ok := filePath(a.store)
+		if !ok {
+			return nil, segno.Errorf(segno.KindInvalid, "open store", name, "the URL names no directory of this machine").
+				WithHint("give a URL like file:///path/of/a/directory")
+		}
+		return openFileStore(ctx, path)
+	}
+	open := a.Stores[scheme]
+	if open == nil {
+		known := append(slices.Collect(maps.Keys(a.Stores)), "file")
+		slices.Sort(known)
+		return nil, segno.Errorf(segno.KindInvalid, "open store", name, "unknown kind of store %q", scheme).
+			WithHint("use a path, or a URL that begins with one of " + strings.Join(known, ", "))
+	}
+	s, err := open(ctx, a.store)
+	if err != nil {
+		return nil, err
+	}
+	kind := map[string]string{"postgresql": "postgres", "rediss": "redis"}[scheme]
+	if kind == "" {
+		kind = scheme
+	}
+	return &anyStore{Store: s, kind: kind, name: name}, nil
+}
+
+func openFileStore(ctx context.Context, dir string) (*anyStore, error) {
+	if !exists(filepath.Join(dir, "format.json")) {
+		return nil, segno.NewError(segno.KindNotFound, "open store", dir, nil).WithHint("give the directory of a store")
+	}
+	s, err := file.Open(ctx, dir, file.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &anyStore{Store: s, kind: "file", name: dir}, nil
+}
+
+// openSQLiteStore opens the store in a file that store/sqlite wrote, as a Go program does.
+func openSQLiteStore(ctx context.Context, path string) (*anyStore, error) {
+	head, err := readHead(path, 16)
+	if err == nil && string(head) != "SQLite format 3\x00" { // sqlite.Open would make a store of an empty file
+		err = errors.New("the file is not a store")
+	}
+	if err != nil {
+		return nil, segno.NewError(segno.KindInvalid, "open store", path, err).WithHint("give the file of a SQLite store, or the directory of a store")
+	}
+	s, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &anyStore{Store: s, kind: "sqlite", name: path}, nil
+}
+
+// readHead returns the first n bytes of a file, or fewer.
+func readHead(path string, n int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, n))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// urlScheme returns the scheme of a URL, and false for a path.
+func urlScheme(text string) (string, bool) {
+	scheme, rest, ok := strings.Cut(text, ":")
+	if !ok || scheme == "" || strings.Trim(scheme, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") != "" {
+		return "", false
+	}
+	scheme = strings.ToLower(scheme)
+	return scheme, strings.HasPrefix(rest, "//") || scheme == "file"
+}
+
+// filePath returns the path of a URL like file:///path, file://localhost/path or file:path.
+func filePath(text string) (string, bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host != "" && u.Host != "localhost" || u.RawQuery != "" || u.Fragment != "" {
+		return "", false
+	}
+	path := u.Path
+	if u.Opaque != "" {
+		if path, err = url.PathUnescape(u.Opaque); err != nil {
+			return "", false
+		}
+	}
+	if path, err = filepath.Abs(path); err != nil || u.Path+u.Opaque == "" {
+		return "", false
+	}
+	return path, true
+}
+
+// redactURL returns a URL for people: without the password, and without the query, which may have one,
+// too. Of a URL that cannot be parsed with certainty only the scheme is left.
+func redactURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Fragment != "" || u.Opaque != "" || strings.Contains(u.Path, "@") || strings.Contains(u.Host, "@") {
+		scheme, _, _ := strings.Cut(text, ":")
+		return scheme + "://…"
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	u.RawQuery, u.ForceQuery = "", false
+	return u.String()
+}

@@ -43,7 +43,9 @@ type caller struct {
 	AgentsPerWorld int               `json:"agents_per_world"`
 	Port           int               `json:"world_port"`
 	Tickets        map[string]string `json:"world_sessions"`
-	Turns          map[string]int    `json:"agent_turns"` // that are complete in the generation
+	// Turns, those of the generation that are complete, and Files are by agent.
+	Turns map[string]int        `json:"agent_turns"`
+	Files map[string]savedFiles `json:"agent_files,omitempty"`
 }
 
 // checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
@@ -120,13 +122,19 @@ func (a *attempt) timelineOfRun() *timeline.Timeline {
 	return timeline.Open(timeline.Config{Store: a.Store, Now: a.Now})
 }
 
-// saveAgent makes a checkpoint of the files and the conversation of an agent.
+// saveAgent makes a checkpoint of the files and the conversation of an agent, and one of its home.
 func (a *attempt) saveAgent(ctx context.Context, m *member) (*segno.Checkpoint, error) {
 	t, src, err := m.kind.Session(ctx, m.Place)
 	if err != nil {
 		return nil, err
 	}
-	return m.timeline.SaveAgent(ctx, timeline.AgentSave{Label: a.label(), Transcript: t, Source: src})
+	cp, err := m.timeline.SaveAgent(ctx, timeline.AgentSave{Label: a.label(), Transcript: t, Source: src})
+	if err != nil {
+		return nil, err
+	}
+	m.saved.Workspace = cp.ID
+	m.saved.Home, err = a.saveHome(ctx, m, src.Path)
+	return cp, err
 }
 
 // archiveName is the name of an archive. t counts ticks in a generation that ticks bound, else seconds.
@@ -176,10 +184,11 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 // describe completes the state of an archive, and returns its name.
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
-		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{}}
+		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
+		Files: map[string]savedFiles{}}
 	for _, m := range a.agents {
 		m.mu.Lock()
-		about.Tickets[m.Name], about.Turns[m.Name] = m.Ticket, m.turns
+		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved
 		m.mu.Unlock()
 	}
 	if state.Caller, err = asMap(about); err != nil {

@@ -24,6 +24,7 @@ type member struct {
 	log      *os.File
 	timeline *timeline.Timeline
 	session  segno.SessionID
+	saved    savedFiles
 	// talks is set if the agent keeps a conversation. Without one, a session is never known.
 	talks bool
 

@@ -369,6 +369,9 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 		err = a.moveHomes(homes)
 	}
 	if err == nil {
+		err = a.restoreFiles(ctx, from)
+	}
+	if err == nil {
 		err = a.copyHomes(from)
 	}
 	if err != nil {

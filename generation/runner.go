@@ -47,7 +47,9 @@ type Config struct {
 	Store segno.Store
 	// Open returns the timeline of an agent's workspace.
 	Open func(ctx context.Context, dir string) (*timeline.Timeline, error)
-	Temp string // for temporary files, where agents do not look
+	// OpenHome, if not nil, returns the timeline of an agent's home that saves everything but some files.
+	OpenHome func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error)
+	Temp     string // for temporary files, where agents do not look
 	// Write are the options of all archives.
 	Write archive.WriteOptions
 	// Ours reports whether an archive with a digest was written here. Trust accepts others, too.

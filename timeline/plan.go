@@ -130,7 +130,7 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if err != nil {
 		return p, now, err
 	}
-	return p, now, tx.refuseClients(ask, p)
+	return p, now, tx.refuseClients(ctx, ask, p)
 }
 
 // planFrom works a move out from one state of the workspace.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
 )
 
@@ -39,6 +40,8 @@ type Env struct {
 	// Stores open the stores that need more than this module, by the scheme of their URL, as
 	// "postgres". Their errors must not contain the password of the URL.
 	Stores map[string]func(ctx context.Context, url string) (segno.Store, error)
+	// Postgres connects to development databases, or is nil.
+	Postgres database.Postgres
 	// Version is the version of a release, or "".
 	Version string
 }
@@ -171,6 +174,7 @@ func (a *app) place() (local.Place, error) {
 	if err != nil {
 		return place, err
 	}
+	place.Postgres = a.Postgres
 	if a.Place != nil {
 		a.Place(&place)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/export"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
 )
@@ -80,11 +81,11 @@ func (a *app) selection(ctx context.Context, s *exportStore, name string) (expor
 
 // exportCheckpoint returns the checkpoint of a thread with a name.
 func (a *app) exportCheckpoint(ctx context.Context, s *exportStore, thread segno.ThreadID, name string) (*segno.Checkpoint, error) {
-	h, err := readHistory(ctx, s, thread)
+	h, err := history.Read(ctx, s, thread)
 	if err != nil {
 		return nil, err
 	}
-	return h.find(name)
+	return h.Find(name)
 }
 
 // threadOf returns the thread with an id or a prefix of an id.

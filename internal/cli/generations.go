@@ -158,6 +158,13 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		}
 		return store.Timeline(rec, nil)
 	}
+	c.OpenHome = func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error) {
+		rec, err := store.Register(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return store.TimelineWithout(rec, exclude)
+	}
 	exe, err := a.Executable()
 	if err != nil {
 		return segno.NewError(segno.KindIO, "find executable", "", err)

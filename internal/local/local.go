@@ -7,6 +7,7 @@
 //	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
+//	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
@@ -64,7 +65,9 @@ type Place struct {
 	Log          *slog.Logger
 	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
 	SudoUID      string        // id of the user that ran sudo, "" without sudo
-	Identity     string        // the key file of a sealed store; "" is the one recorded in the store
+	// Postgres connects to attached PostgreSQL databases. With nil they are recorded as not readable.
+	Postgres database.Postgres
+	Identity string // the key file of a sealed store; "" is the one recorded in the store
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's
@@ -298,6 +301,15 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 // Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
 func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
+	return s.timeline(rec, progress, nil)
+}
+
+// TimelineWithout is [Store.Timeline] without some absolute paths, which are never saved.
+func (s *Store) TimelineWithout(rec segno.WorkspaceRecord, exclude []string) (*timeline.Timeline, error) {
+	return s.timeline(rec, nil, exclude)
+}
+
+func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*timeline.Timeline, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.isTrusted); err != nil {
 		return nil, err
 	}
@@ -307,7 +319,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		}
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
-		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
+		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
 		Databases: s.databaseFiles(rec),
 		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {

@@ -85,6 +85,16 @@ func DefaultHome(agent string, getenv func(string) string) string {
 	return ""
 }
 
+// HomeVariable returns the environment variable that names the directory of an agent, and that directory in a
+// home. The name is "" for an agent whose sessions archives cannot have.
+func HomeVariable(agent, home string) (name, dir string) {
+	b := backendOf(agent)
+	if b == nil {
+		return "", ""
+	}
+	return b.homeVar, filepath.Join(home, b.homeDir)
+}
+
 // isSession reports whether an id can be the name of a session in an archive. It becomes a
 // part of patterns and paths.
 func isSession(id segno.SessionID) bool { return len(id) == 36 && uuid.Validate(string(id)) == nil }

@@ -46,8 +46,8 @@ name = "Bo"
 name = "Cy"
 `
 
-// newExperiment makes an installation. All have the same key, so that the agents' sessions in the world are
-// the same, too.
+// newExperiment makes an installation. All of a process have the same key, so that the agents' sessions in the world are
+// the same, too. Those of other processes are others, because a runner kills all processes that have such a session.
 func newExperiment(t *testing.T, text, every string) *experiment {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -56,7 +56,7 @@ func newExperiment(t *testing.T, text, every string) *experiment {
 	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml")}
 	x.env = []string{"HOME=" + filepath.Join(dir, "user"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"XDG_DATA_HOME=" + filepath.Join(dir, "data"), "CHECKPOINT_EVERY=" + every}
-	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": "the key of both"} {
+	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": fmt.Sprint("the key of ", os.Getpid())} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)

@@ -258,6 +258,9 @@ func TestUnknownAgentSurvivesKills(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, lines)
 	_ = first.Wait() // it was killed
+	if err := os.RemoveAll(filepath.Join(x.dir, "runs/village-g001/agents/Ada/home")); err != nil { // as on another machine
+		t.Fatal(err)
+	}
 	x.mustRun()
 	workspace := filepath.Join(x.dir, "runs/village-g001/agents/Ada/workspace")
 	seen, err := os.ReadFile(filepath.Join(workspace, "seen"))

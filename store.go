@@ -134,6 +134,13 @@ type Workspaces interface {
 	Operations(ctx context.Context, id WorkspaceID) iter.Seq2[Operation, error]
 }
 
+// Renamer is the ability to change the title of a thread.
+type Renamer interface {
+	// Rename replaces the title from of a thread by to. The error has [KindConflict] if the title
+	// is neither of them. The new title is durable on return.
+	Rename(ctx context.Context, thread ThreadID, from, to string) error
+}
+
 // Leaser is the ability to make one writer the only one.
 type Leaser interface {
 	// Acquire takes or renews the lease on a thread. A lease held by another

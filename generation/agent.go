@@ -9,12 +9,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/supervise"
+	"github.com/dalsegno/segno/internal/vfs"
 )
 
 // Kind is a kind of agent. It knows the command of one turn and where the agent keeps its session.
 type Kind interface {
-	// Prepare fills the new home of an agent, before its first turn in a run.
-	Prepare(p Place) error
+	// Prepare fills the home of an agent, before its first turn in a run. The home is new, or was loaded.
+	Prepare(ctx context.Context, p Place) error
 	// Turn returns the command of one turn, which ends when the agent is idle.
 	Turn(p Place, t Turn) Command
 	// Session returns the reader of the sessions in the home of an agent, and the agent's session.
@@ -30,6 +31,7 @@ type Place struct {
 	World   string // the address of the world's API
 	Ticket  string // the agent's session in the world
 	Manual  string // of the world
+	FS      vfs.FS // for writes to its directories
 }
 
 // Workspace is the working directory of the agent.

@@ -74,7 +74,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	}
 	a.status.Generation, a.status.Run = a.generation, a.id
 	a.setState(StateRunning, "")
-	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0]})
+	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0], Next: a.Every.Seconds()})
 	a.opened, a.last = a.Now(), a.Now()
 	for !a.isOver() {
 		if err := a.tick(ctx, work); err != nil {
@@ -116,9 +116,11 @@ func (a *attempt) open(ctx context.Context) error {
 		return segno.NewError(segno.KindIO, "start world", a.id, err)
 	}
 	defer logs.Close() // the world has its own handle
-	if a.world, err = a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked}); err != nil {
-		return err
+	w, err := a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked})
+	if err != nil {
+		return err // and w may be a nil pointer in an interface
 	}
+	a.world = w
 	info := a.world.Info()
 	if info.Tick <= 0 {
 		return segno.Errorf(segno.KindInvalid, "run experiment", info.Name, "the time of the world moves without steps").
@@ -157,7 +159,7 @@ func (a *attempt) openStory(ctx context.Context) error {
 // openAgent makes the directories of an agent that the template or the checkpoint did not make.
 func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
 	name := string(a.key) + "/" + a.id + "/" + spec.Name
-	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual,
+	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual, FS: a.FS,
 		Ticket: segno.DerivedID("world-session", name), Session: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()}}
 	m.Ticket = cmp.Or(a.tickets[spec.Name], m.Ticket)
 	if m.kind, err = a.kind(spec.Kind); err != nil {
@@ -176,17 +178,17 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
 		}
 	}
-	if err := m.kind.Prepare(m.Place); err != nil {
+	if err := m.kind.Prepare(ctx, m.Place); err != nil {
 		return nil, err
 	}
-	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
 		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Dir, err)
 	}
 	_, src, err := m.kind.Session(ctx, m.Place)
 	if err != nil {
 		return nil, err
 	}
-	m.session, m.begun = src.Session, a.ticks > 0
+	m.session, m.begun = src.Session, a.ticks > 0 || a.document != nil && src.Session != ""
 	m.timeline, err = a.Open(ctx, m.Workspace())
 	return m, err
 }
@@ -225,9 +227,11 @@ func (a *attempt) close() (err error) {
 // tick lets each agent have a turn, and then moves the time of the world. If ctx ends, the agents get a
 // moment to end their turns.
 func (a *attempt) tick(ctx, work context.Context) error {
-	turns := make(chan error, len(a.agents))
+	turns := make(chan endedTurn, len(a.agents))
 	for _, m := range a.agents {
-		go func() { turns <- a.turn(work, m) }()
+		from := m.logSize()
+		a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: m.Name})
+		go func() { turns <- endedTurn{m, from, a.turn(work, m)} }()
 	}
 	var first error
 	for range a.agents {
@@ -263,17 +267,17 @@ func (a *attempt) tick(ctx, work context.Context) error {
 }
 
 // await returns the outcome of the next turn that ends.
-func (a *attempt) await(ctx context.Context, turns <-chan error) error {
+func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
 	select {
-	case err := <-turns:
-		return err
+	case t := <-turns:
+		return a.endTurn(t)
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(a.Grace)
+	timer := time.NewTimer(a.grace())
 	defer timer.Stop()
 	select {
-	case err := <-turns:
-		return err
+	case t := <-turns:
+		return a.endTurn(t)
 	case <-timer.C:
 		a.signal(syscall.SIGSTOP)
 		return errors.Join(ctx.Err(), a.checkpoint(context.WithoutCancel(ctx), frozen))

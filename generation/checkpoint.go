@@ -49,7 +49,7 @@ type caller struct {
 // that of a world that died, with which the generation cannot go on.
 func (a *attempt) checkpoint(ctx context.Context, c consistency) error {
 	a.last = a.Now()
-	if a.Every == 0 {
+	if _, isPausing := a.pauseRequested(); a.Every == 0 && !isPausing {
 		return nil
 	}
 	a.cutErr = a.save(ctx, c)

@@ -15,12 +15,12 @@ type Event struct {
 	Run        string        `json:"run,omitempty"`
 	Tick       int           `json:"tick,omitempty"` // how many have passed in the generation
 	SimTime    segno.SimTime `json:"sim_time,omitempty"`
-	Agent      string        `json:"agent,omitempty"`
-	Path       string        `json:"path,omitempty"` // of a checkpoint or a directory
+	Agent      string        `json:"agent,omitempty"` // that has the turn
+	Path       string        `json:"path,omitempty"`  // of a checkpoint or a directory
 	Digest     string        `json:"state_digest,omitempty"`
 	Text       string        `json:"text,omitempty"`
 	Error      string        `json:"error,omitempty"`
-	// Next is how many seconds are left to the next checkpoint, after a tick.
+	// Next is how many seconds are left to the next checkpoint, at the begin of a generation and after a tick.
 	Next float64 `json:"next_checkpoint_seconds,omitempty"`
 }
 
@@ -30,6 +30,8 @@ type EventKind string
 // The kinds of event.
 const (
 	EventBegin         EventKind = "begin"              // a generation begins; Path is its template or checkpoint
+	EventTurn          EventKind = "turn"               // an agent gets its prompt
+	EventTurnEnd       EventKind = "turn-end"           // Text is the last line that the agent printed
 	EventTick          EventKind = "tick"               // all agents acted, and time moved
 	EventStory         EventKind = "story"              // what happened in the world, for people
 	EventCheckpoint    EventKind = "checkpoint"         // Path is the archive

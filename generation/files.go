@@ -5,72 +5,116 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // isRebuildable reports whether a new workspace goes without a directory or file of its template,
 // because a tool makes it again.
-func isRebuildable(name string) bool {
-	return slices.Contains([]string{".venv", "__pycache__", ".pytest_cache"}, name) || path.Ext(name) == ".pyc"
+func isRebuildable(rel string, _ fs.DirEntry) bool {
+	name := filepath.Base(rel)
+	return slices.Contains([]string{".venv", "__pycache__", ".pytest_cache"}, name) || filepath.Ext(name) == ".pyc"
 }
 
 // copyTree copies the directories, files and symlinks of a template into a directory, where existing ones
 // stay as they are. Agents wrote the template, so it may be hostile: no symlink is followed, and
-// devices, sockets, FIFOs and what cannot be read are left out.
+// devices, sockets, FIFOs and what cannot be read are left out. Files get the modes of files from an archive.
 func copyTree(from, to string) error {
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	return treeCopy{from: from, to: to, isLeftOut: isRebuildable, mode: func(m fs.FileMode) fs.FileMode {
+		if m&0o100 != 0 {
+			return 0o755
+		}
+		return 0o644
+	}}.run()
+}
+
+// copyHome is copyTree for the home of an agent, whose files keep their modes. It leaves out the files of a session
+// that was loaded, under whatever name, and the databases of Codex, which have places in the session's file
+// and which Codex makes again.
+func copyHome(from, to, loaded string) error {
+	if info, err := os.Lstat(from); err != nil || !info.IsDir() {
+		return nil // there is none
+	}
+	return treeCopy{from: from, to: to, mode: func(m fs.FileMode) fs.FileMode {
+		if m.IsDir() {
+			return m.Perm() | 0o700
+		}
+		return m.Perm()
+	}, isLeftOut: func(rel string, d fs.DirEntry) bool {
+		isIndex := filepath.Dir(rel) == ".codex" && strings.Contains(d.Name(), ".sqlite")
+		return !d.IsDir() && (isIndex || loaded != "" && strings.Contains(d.Name(), loaded))
+	}}.run()
+}
+
+// treeCopy is a copy of a tree of files.
+type treeCopy struct {
+	from, to  string
+	isLeftOut func(rel string, d fs.DirEntry) bool
+	mode      func(fs.FileMode) fs.FileMode // of a new file or directory
+}
+
+func (c treeCopy) run() error {
+	if err := os.MkdirAll(c.to, 0o755); err != nil {
 		return err
 	}
-	src, err := os.OpenRoot(from)
+	src, err := os.OpenRoot(c.from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	dst, err := os.OpenRoot(to)
+	dst, err := os.OpenRoot(c.to)
 	if err != nil {
 		return err
 	}
 	defer dst.Close()
-	return filepath.WalkDir(from, func(file string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrPermission) && file != from {
+	return filepath.WalkDir(c.from, func(file string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrPermission) && file != c.from {
 			return nil
 		}
-		if err != nil || file == from {
+		if err != nil || file == c.from {
 			return err
 		}
-		rel, err := filepath.Rel(from, file)
+		rel, err := filepath.Rel(c.from, file)
 		if err != nil {
 			return err
 		}
-		if _, err := dst.Lstat(rel); err == nil && !d.IsDir() {
-			return nil
-		}
-		switch {
-		case isRebuildable(d.Name()) && d.IsDir():
-			return fs.SkipDir
-		case isRebuildable(d.Name()):
-			return nil
-		case d.IsDir():
-			return dst.MkdirAll(rel, 0o755)
-		case d.Type() == fs.ModeSymlink:
-			target, err := src.Readlink(rel)
-			if err != nil {
-				return err
-			}
-			return dst.Symlink(target, rel)
-		case d.Type().IsRegular():
-			if err := copyFile(src, dst, rel); !errors.Is(err, fs.ErrPermission) {
-				return err
-			}
-		}
-		return nil
+		return c.copyOne(src, dst, rel, d)
 	})
 }
 
-// copyFile copies one file with its mode and its time.
-func copyFile(src, dst *os.Root, rel string) error {
+// copyOne copies one file, symlink or directory, without what is in it.
+func (c treeCopy) copyOne(src, dst *os.Root, rel string, d fs.DirEntry) error {
+	if _, err := dst.Lstat(rel); err == nil && !d.IsDir() {
+		return nil
+	}
+	switch {
+	case c.isLeftOut(rel, d) && d.IsDir():
+		return fs.SkipDir
+	case c.isLeftOut(rel, d):
+		return nil
+	case d.IsDir():
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return dst.MkdirAll(rel, c.mode(info.Mode()))
+	case d.Type() == fs.ModeSymlink:
+		target, err := src.Readlink(rel)
+		if err != nil {
+			return err
+		}
+		return dst.Symlink(target, rel)
+	case d.Type().IsRegular():
+		if err := c.copyFile(src, dst, rel); !errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyFile copies one file with its time.
+func (c treeCopy) copyFile(src, dst *os.Root, rel string) error {
 	in, err := src.Open(rel)
 	if err != nil {
 		return err
@@ -80,10 +124,7 @@ func copyFile(src, dst *os.Root, rel string) error {
 	if err != nil {
 		return err
 	}
-	perm := fs.FileMode(0o644) // as a file that was loaded from an archive
-	if info.Mode()&0o100 != 0 {
-		perm = 0o755
-	}
+	perm := c.mode(info.Mode())
 	out, err := dst.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return err

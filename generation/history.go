@@ -40,7 +40,7 @@ func ReadStatus(ctx context.Context, out, name string) (Status, *Pointer, error)
 
 // isLocked reports whether a runner has the experiment.
 func isLocked(ctx context.Context, dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, "lock"))
+	f, err := os.Open(filepath.Join(dir, lockFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -57,7 +57,7 @@ func isLocked(ctx context.Context, dir string) (bool, error) {
 
 // Experiments returns the names of the experiments in a directory of runs.
 func Experiments(out string) (names []string, err error) {
-	found, err := filepath.Glob(filepath.Join(globQuote(out), "*", "lock"))
+	found, err := filepath.Glob(filepath.Join(globQuote(out), "*", lockFile))
 	for _, path := range found {
 		names = append(names, filepath.Base(filepath.Dir(path)))
 	}
@@ -143,4 +143,26 @@ func readSaved(path string) (c SavedCheckpoint) {
 		}
 	}
 	return c
+}
+
+// Find returns the experiment that a user means by its name, the name or the directory of one of its runs, or its own
+// directory. out is the directory of the runs unless the name is a path. Paths are relative to wd.
+func Find(wd, out, called string) (dir, name string, found bool) {
+	at := func(path string) string {
+		if filepath.IsAbs(path) {
+			return path
+		}
+		return filepath.Join(wd, path)
+	}
+	dir, name = at(out), filepath.Clean(called)
+	if strings.ContainsRune(called, filepath.Separator) {
+		path := at(called)
+		dir, name = filepath.Dir(path), filepath.Base(path)
+	}
+	if _, err := os.Stat(filepath.Join(dir, name, lockFile)); err != nil {
+		name = runName.ReplaceAllString(name, "")
+		_, err = os.Stat(filepath.Join(dir, name, lockFile))
+		return dir, name, err == nil && simpleName.MatchString(name)
+	}
+	return dir, name, simpleName.MatchString(name)
 }

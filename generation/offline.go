@@ -26,7 +26,7 @@ type Offline struct {
 }
 
 // Prepare implements [Kind].
-func (Offline) Prepare(Place) error { return nil }
+func (Offline) Prepare(context.Context, Place) error { return nil }
 
 // Turn implements [Kind].
 func (o Offline) Turn(Place, Turn) Command { return Command{Args: o.Command} }
@@ -43,9 +43,9 @@ type memory struct {
 	Refused string          `json:"refused,omitempty"`
 }
 
-// PlayTurn is one turn of an [Offline] agent: it observes the world at WORLD_URL, acts once and
-// remembers its action in dir.
-func PlayTurn(ctx context.Context, player world.Player, dir string, getenv func(string) string) error {
+// PlayTurn is one turn of an [Offline] agent: it observes the world at WORLD_URL, acts once, remembers
+// its action in dir, and prints it.
+func PlayTurn(ctx context.Context, player world.Player, dir string, getenv func(string) string, out io.Writer) error {
 	c := playClient{url: getenv("WORLD_URL"), session: getenv("WORLD_SESSION")}
 	seen, err := c.call(ctx, http.MethodGet, "/observe", nil)
 	if err != nil {
@@ -65,6 +65,11 @@ func PlayTurn(ctx context.Context, player world.Player, dir string, getenv func(
 	}
 	if err != nil {
 		return err
+	}
+	if done.Refused != "" {
+		fmt.Fprintf(out, "%s: %s\n", action, done.Refused) // the output is for people
+	} else {
+		fmt.Fprintf(out, "%s\n", action)
 	}
 	return remember(dir, done)
 }

@@ -2,15 +2,13 @@ package generation
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/transcript"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
@@ -35,26 +33,13 @@ type user struct {
 	getenv func(string) string
 }
 
-// prepare finds the program, and copies the login of the user into the home of the agent.
-func (u user) prepare(p Place, program, login string) error {
+// prepare finds the program, and merges the login of the user into the home of the agent.
+func (u user) prepare(ctx context.Context, p Place, program string) error {
 	if _, err := exec.LookPath(program); err != nil {
 		return segno.NewError(segno.KindInvalid, "prepare agent", p.Name, err).WithHint("install " + program + ", or choose another kind of agent")
 	}
-	to := filepath.Join(p.Home(), login)
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return segno.NewError(segno.KindIO, "prepare agent", to, err)
-	}
-	data, err := os.ReadFile(filepath.Join(u.home, login))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent may have a key
-	}
-	if err == nil {
-		err = os.WriteFile(to, data, 0o600)
-	}
-	if err != nil {
-		return segno.NewError(segno.KindIO, "prepare agent", to, err)
-	}
-	return nil
+	_, err := credential.Merge(ctx, p.FS, program, p.Home(), credential.UserFile(program, u.home, u.getenv))
+	return err
 }
 
 // variables returns those that the user has set.
@@ -70,8 +55,8 @@ func (u user) variables(names ...string) (env []string) {
 // claudeKind is Claude Code. The runner chooses the id of its session.
 type claudeKind struct{ user }
 
-func (k claudeKind) Prepare(p Place) error {
-	return k.prepare(p, "claude", filepath.Join(".claude", ".credentials.json"))
+func (k claudeKind) Prepare(ctx context.Context, p Place) error {
+	return k.prepare(ctx, p, claude.Agent)
 }
 
 func (k claudeKind) Turn(p Place, t Turn) Command {
@@ -99,8 +84,8 @@ func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, seg
 // codexKind is Codex, which chooses the id of its session.
 type codexKind struct{ user }
 
-func (k codexKind) Prepare(p Place) error {
-	return k.prepare(p, "codex", filepath.Join(".codex", "auth.json"))
+func (k codexKind) Prepare(ctx context.Context, p Place) error {
+	return k.prepare(ctx, p, codex.Agent)
 }
 
 func (k codexKind) Turn(p Place, t Turn) Command {

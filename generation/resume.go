@@ -195,17 +195,14 @@ func (r *Runner) next() (int, error) {
 // prepare makes the directory of a run: from a checkpoint, or from the templates.
 func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, error) {
 	a := &attempt{Runner: r, generation: g, id: r.runID(g), dir: r.runDir(g), start: r.Now().UTC().Truncate(time.Millisecond)}
-	failed, err := r.putAway(g, "failed")
-	if err != nil {
+	if err := r.putEarlierAway(g, a.id); err != nil {
 		return nil, err
-	}
-	if failed != "" {
-		r.event(Event{Kind: EventFailed, Generation: g, Run: a.id, Path: failed, Text: "its directory is kept"})
 	}
 	if from == nil && !r.NoAutoResume {
 		from = r.newest(ctx, g)
 	}
 	record := runRecord{Generation: g, Start: a.start}
+	var err error
 	if from == nil {
 		err = a.begin()
 	} else {
@@ -224,13 +221,45 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	return a, vfs.Replace(r.FS, filepath.Join(a.dir, runFile), data, 0o600)
 }
 
+// The ends of the names of runs that go on in another directory.
+const (
+	endFailed = "failed"
+	endPaused = "paused"
+)
+
+// putEarlierAway renames the directory of a run that failed or was paused.
+func (r *Runner) putEarlierAway(g int, id string) error {
+	end := endFailed
+	if id == r.paused {
+		end = endPaused
+	}
+	r.paused = "" // if this try fails, it is a failure
+	to, err := r.putAway(g, end)
+	if to != "" && end == endFailed {
+		r.event(Event{Kind: EventFailed, Generation: g, Run: id, Path: to, Text: "its directory is kept"})
+	}
+	return err
+}
+
+// earlierRuns returns the directories of a generation's runs that failed or were paused, oldest first.
+func (r *Runner) earlierRuns(g int) (runs []string) {
+	stamp := map[string]string{}
+	for _, end := range []string{endFailed, endPaused} {
+		found, _ := filepath.Glob(globQuote(r.runDir(g)) + "." + end + "-*") // the pattern is well-formed
+		for _, run := range found {
+			stamp[run] = strings.TrimPrefix(run, r.runDir(g)+"."+end)
+		}
+		runs = append(runs, found...)
+	}
+	slices.SortFunc(runs, func(a, b string) int { return strings.Compare(stamp[a], stamp[b]) })
+	return runs
+}
+
 // newest returns the newest checkpoint of a generation that verifies, or nil. It begins in the run that
-// failed last, and goes back only along the checkpoints that each run began with. The user may have left other
-// runs on purpose.
+// failed or was paused last, and goes back only along the checkpoints that each run began with. The user may
+// have left other runs on purpose.
 func (r *Runner) newest(ctx context.Context, g int) *savedRun {
-	failed, _ := filepath.Glob(globQuote(r.runDir(g)) + ".failed-*") // the pattern is well-formed
-	slices.Sort(failed)
-	for _, run := range slices.Backward(failed) {
+	for _, run := range slices.Backward(r.earlierRuns(g)) {
 		var record runRecord
 		if began, err := readJSON(run, runFile, &record); err != nil || began {
 			return r.newestFrom(ctx, g, run)
@@ -335,6 +364,9 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	if err == nil {
 		err = a.moveHomes(homes)
 	}
+	if err == nil {
+		err = a.copyHomes(from)
+	}
 	if err != nil {
 		return err
 	}
@@ -367,6 +399,28 @@ func (a *attempt) moveHomes(homes string) error {
 		err = a.FS.Remove(homes)
 	}
 	return err
+}
+
+// copyHomes completes the homes of a run that was paused here. An archive has the conversations only, and
+// the directory of the paused run has everything as it was at its last checkpoint.
+func (a *attempt) copyHomes(from *savedRun) error {
+	run := filepath.Dir(filepath.Dir(from.path))
+	var p Pointer
+	known, err := readJSON(a.Runner.dir, pointerFile, &p)
+	if !strings.HasPrefix(run, a.dir+"."+endPaused) || !known || p.Digest != from.Manifest().Digest {
+		return err
+	}
+	for _, info := range from.Manifest().Agents {
+		loaded := ""
+		if len(from.Manifest().Tree(info.Name, archive.Session)) > 0 {
+			loaded = info.SessionID
+		}
+		home := filepath.Join(run, "agents", info.Name, "home")
+		if err := copyHome(home, filepath.Join(a.agentDir(info.Name), "home"), loaded); err != nil {
+			return segno.NewError(segno.KindIO, "load home", home, err)
+		}
+	}
+	return nil
 }
 
 // asMap returns v as the metadata of an archive.

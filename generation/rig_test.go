@@ -65,7 +65,7 @@ type shellAgent struct {
 	session func(p generation.Place) (segno.Transcript, segno.Source, error)
 }
 
-func (*shellAgent) Prepare(generation.Place) error { return nil }
+func (*shellAgent) Prepare(context.Context, generation.Place) error { return nil }
 
 func (a *shellAgent) Turn(p generation.Place, t generation.Turn) generation.Command {
 	a.mu.Lock()

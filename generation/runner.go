@@ -76,6 +76,7 @@ type Runner struct {
 	status  Status
 	retries int       // that are left
 	began   time.Time // when the first try of the present generation began
+	paused  string    // the run that was paused and did not go on yet, or ""
 }
 
 // New returns a runner.
@@ -112,6 +113,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	defer unlock()
 	if err := r.readKey(); err != nil {
+		return err
+	}
+	if err := r.recordRunner(); err != nil {
 		return err
 	}
 	if err := r.runAll(ctx); err != nil {
@@ -182,7 +186,11 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 
 // stopped is the error of a run that a signal ended. cut is why there is no checkpoint, or nil.
 func (r *Runner) stopped(g int, cut error) error {
-	r.setState(StateStopped, "")
+	state := StateStopped
+	if _, is := r.pauseRequested(); is && cut == nil {
+		state = StatePaused
+	}
+	r.setState(state, "")
 	r.event(Event{Kind: EventStopped, Generation: g, Run: r.runID(g)})
 	return segno.NewError(segno.KindCancelled, "run experiment", r.Experiment.Name, errors.Join(ErrStopped, cut))
 }
@@ -214,7 +222,7 @@ const lockWait = 2 * time.Second
 // lock makes this process the only runner of the experiment. The processes that it starts hold the lock, too, so
 // that no agent of a killed runner acts in the world of the next one.
 func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
-	name := filepath.Join(r.dir, "lock")
+	name := filepath.Join(r.dir, lockFile)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600) // it has no content
 	if err != nil {
 		return nil, segno.NewError(segno.KindIO, "lock experiment", name, err)
@@ -231,7 +239,10 @@ func (r *Runner) lock(ctx context.Context) (unlock func(), err error) {
 	return func() { _ = errors.Join(vfs.Unlock(f), f.Close()) }, nil // all processes were killed, and nothing was written
 }
 
-const keyFile = "key"
+const (
+	keyFile  = "key"
+	lockFile = "lock"
+)
 
 // readKey reads the key of the experiment, and makes it first if there is none.
 func (r *Runner) readKey() (err error) {

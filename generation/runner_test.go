@@ -2,6 +2,7 @@ package generation_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -153,6 +154,27 @@ func TestFailingAgent(t *testing.T) {
 	}
 	if l, err := generation.ReadLog(c.Out, "village"); err != nil || !strings.HasSuffix(l.Rows[0].TemplateIn, "/gen001-t000002.ckpt") {
 		t.Errorf("it began with %+v, %v", l.Rows, err)
+	}
+}
+
+// TestWorldThatDoesNotStart lets the world die once while it starts. The generation is retried.
+func TestWorldThatDoesNotStart(t *testing.T) {
+	r := newRig(t)
+	c := r.config(1, 2)
+	c.Retries = 1
+	starts := 0
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		if starts++; starts == 1 {
+			return (*localWorld)(nil), errors.New("it was killed")
+		}
+		return startLocal(ctx, s)
+	}
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.checkNotes("village-g001", 2)
+	if failed := r.find(generation.EventFailed); len(failed) != 2 || failed[0].Error != "it was killed" {
+		t.Errorf("the failures are %+v", failed)
 	}
 }
 

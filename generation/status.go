@@ -44,6 +44,7 @@ const (
 	StateNone    State = "not started"
 	StateRunning State = "running"
 	StateStopped State = "stopped"
+	StatePaused  State = "paused" // by [Pause]
 	StateFailed  State = "failed"
 	StateDone    State = "done"
 	StateKilled  State = "killed"

@@ -145,7 +145,10 @@ func (x *Scan) Skip(p []byte) {
 
 // Close ends the scan and returns what it found, in the order of records. A value that
 // occurs several times is one finding with its first record.
-func (x *Scan) Close() []Finding {
+func (x *Scan) Close() []Finding { return withoutValues(x.end()) }
+
+// end is Close, but the findings have their values.
+func (x *Scan) end() []Finding {
 	x.raw.end()
 	found := x.findings
 	// A generic rule sees the values of specific ones, too, sometimes with more around them.
@@ -155,6 +158,11 @@ func (x *Scan) Close() []Finding {
 		})
 	})
 	slices.SortStableFunc(found, func(a, b Finding) int { return a.Record - b.Record })
+	return found
+}
+
+// withoutValues returns found without the secrets.
+func withoutValues(found []Finding) []Finding {
 	for i := range found {
 		found[i].value = ""
 	}

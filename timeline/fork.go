@@ -118,7 +118,7 @@ func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) e
 		c.Link = f.Link
 	}
 	source := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
-	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: tx.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
+	c.Operation = &segno.Operation{ID: ask.operation(), Workspace: tx.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
 		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: source, After: source, Forked: f.Thread}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)

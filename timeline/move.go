@@ -21,9 +21,13 @@ type MoveResult struct {
 	Files int               // paths written
 }
 
-// Move makes a move. seen, if not nil, is the preview that the user agreed to: if the
-// workspace now needs other writes, Move fails with [segno.KindConflict] and changes
-// nothing.
+// Move makes a move. seen, if not nil, is the preview that the user agreed to: if the plan of
+// the move is another one now, because the thread, the files or the operations changed, the error
+// is a [segno.KindConflict] with an [OutdatedError] and nothing changes. Move holds the lock of the
+// workspace from this check to the end.
+//
+// Without a workspace, Move only moves the pointers of the thread, in one commit, and records
+// no operation.
 //
 // Move saves the present, writes the session that continues the conversation beside the
 // agent's own, writes the plan to the journal, writes the files and reads them back, and
@@ -31,6 +35,9 @@ type MoveResult struct {
 // nothing has moved; if it ends later, the next operation on the workspace completes the
 // move.
 func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
+	if tl.Workspace == nil {
+		return tl.moveHead(ctx, ask, seen)
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
@@ -40,9 +47,8 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if err != nil {
 		return nil, err
 	}
-	if seen != nil && !slices.Equal(seen.Steps, p.Steps) {
-		return nil, segno.Errorf(segno.KindConflict, string(ask.Verb), tx.Workspace.Root(), "the files changed since the preview").
-			WithHint("run the command again to see the new plan")
+	if err := p.checkSeen(seen, tx.Workspace.Root()); err != nil {
+		return nil, err
 	}
 	if now, err = tx.savePresent(ctx, now, p); err != nil {
 		return nil, err

@@ -28,6 +28,9 @@ type MoveRequest struct {
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
 	Force  bool              // override conflicts and open turns
+	// Operation is the id that the move gets in the operation log. A move is made once under an
+	// id. "" makes an id.
+	Operation segno.OperationID
 }
 
 // Scope is the tiers that a restore moves.
@@ -92,8 +95,12 @@ type currentState struct {
 	staged segno.Staged
 }
 
-// Preview works a move out and moves nothing.
+// Preview works a move out and moves nothing. Without a workspace the plan has pointers only.
 func (tl *Timeline) Preview(ctx context.Context, ask MoveRequest) (*Plan, error) {
+	if tl.Workspace == nil {
+		p, _, err := tl.unlocked().planHead(ctx, ask)
+		return p, err
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err != nil {
 		return nil, err
@@ -128,7 +135,7 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 
 // planFrom works a move out from one state of the workspace.
 func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) (p *Plan, err error) {
-	p = &Plan{Operation: segno.OperationID(segno.NewID()), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
+	p = &Plan{Operation: ask.operation(), Verb: ask.Verb, Workspace: tx.Workspace.ID(), Thread: now.head.Thread, Made: tx.Now(),
 		Before: segno.Pointers{Head: now.head.Head, Tip: now.head.Tip, Session: now.head.Link.Session, Tree: now.snap.Tree}}
 	if ask.Verb != segno.VerbRestore {
 		if done, err := tx.finishLast(ctx, ask, now, p); done || err != nil {
@@ -268,12 +275,16 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
 }
 
-// describe names an open turn's session, or the thread of a turn without a session.
+// describe names an open turn's thread, and its session if it has one.
 func (t *OpenTurn) describe() string {
-	if t.commitsSteps() {
-		return "thread " + string(t.Thread)
+	var names []string
+	if t.Thread != "" {
+		names = append(names, "thread "+string(t.Thread))
 	}
-	return "session " + string(t.Source.Session)
+	if !t.commitsSteps() {
+		names = append(names, "session "+string(t.Source.Session))
+	}
+	return strings.Join(names, ", ")
 }
 
 // planUndo undoes the newest turns of the head's line, newest first.
@@ -460,102 +471,6 @@ func (tx *txn) redoLine(ctx context.Context, head segno.Head) ([]*segno.Checkpoi
 	return up, err
 }
 
-// planRestore goes to any checkpoint of the thread, or takes one tier or some
-// paths from it.
-func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
-	x, err := tx.checkpoint(ctx, ask.To)
-	if err != nil {
-		return err
-	}
-	if err := tx.checkRestore(ctx, ask, x, now); err != nil {
-		return err
-	}
-	p.Args = restoreArgs(ask)
-	if ask.Scope != ScopeChat {
-		changes, err := tx.diffStates(ctx, &now.snap, x.Workspace)
-		if err != nil {
-			return err
-		}
-		if err := tx.checkPaths(ctx, ask, x.Tree(), now.snap.Tree); err != nil {
-			return err
-		}
-		p.hideAbove(changes, ask.Paths)
-		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
-		p.split(filterPaths(changes, ask.Paths))
-		p.setGitWarning(now.snap, x)
-	}
-	if ask.Scope == ScopeBoth && len(ask.Paths) == 0 {
-		return tx.setRestoreTarget(ctx, x, now, p)
-	}
-	p.Restore, p.Target, p.Tip, p.Label = true, now.head.Head, segno.Self, "restore "+p.Args
-	if ask.Scope == ScopeChat {
-		p.Session = x.Session
-	}
-	return nil
-}
-
-// checkRestore refuses a restore that the checkpoint x cannot satisfy. A checkpoint of another
-// workspace has the files of another project, unless the thread continues from it.
-func (tx *txn) checkRestore(ctx context.Context, ask MoveRequest, x *segno.Checkpoint, now currentState) error {
-	if x.Thread != now.head.Thread && x.Workspace != nil && x.Workspace.Workspace != tx.Workspace.ID() {
-		line, err := tx.line(ctx, now.head.Head)
-		if err != nil {
-			return err
-		}
-		tip, err := tx.line(ctx, now.head.Tip)
-		if err != nil {
-			return err
-		}
-		if !slices.ContainsFunc(append(line, tip...), hasID(x.ID)) {
-			return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it is a checkpoint of %s", x.Workspace.Root).
-				WithHint("use 'segno fork' there to have those files in another directory")
-		}
-	}
-	switch chat := ask.Scope == ScopeChat; {
-	case !chat && x.Workspace == nil:
-		return segno.Errorf(segno.KindNotFound, "restore", string(x.ID), "the checkpoint has no files").
-			WithHint("use --chat to move the conversation only")
-	case chat && len(ask.Paths) > 0:
-		return segno.Errorf(segno.KindInvalid, "restore", "", "--chat takes no paths")
-	case chat && x.Session == nil:
-		return segno.Errorf(segno.KindRefused, "restore", string(x.ID), "it has no separate agent session: the conversation cannot move without the files").
-			WithHint("use 'segno restore' without --chat, or fork there")
-	}
-	return nil
-}
-
-// checkPaths returns an error for a path in ask that is in none of the trees, because a typing
-// error must not look like success.
-func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.Hash) error {
-	missing := slices.DeleteFunc(slices.Clone(ask.Paths), func(p string) bool { return p == "." })
-	for _, tree := range trees {
-		if len(missing) == 0 {
-			return nil
-		}
-		all, err := tx.diff(ctx, segno.Hash{}, tree)
-		if err != nil {
-			return err
-		}
-		exists := entities(all)
-		missing = slices.DeleteFunc(missing, func(p string) bool { _, ok := exists[p]; return ok })
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	return segno.Errorf(segno.KindNotFound, string(ask.Verb), missing[0], "no such path at %s or now", ask.name()).
-		WithHint("paths are relative to where you are")
-}
-
-// setRestoreTarget makes x the thread's next head. The tip stays if x is one of its ancestors.
-func (tx *txn) setRestoreTarget(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
-	p.setTarget(x, x.ID, now.snap)
-	tip, err := tx.line(ctx, now.head.Tip)
-	if slices.ContainsFunc(tip, hasID(x.ID)) {
-		p.Tip = now.head.Tip
-	}
-	return err
-}
-
 // force is the flag as users type it, or "".
 func (a MoveRequest) force() string {
 	if a.Force {
@@ -564,19 +479,16 @@ func (a MoveRequest) force() string {
 	return ""
 }
 
+// operation returns the id that the move gets in the operation log.
+func (a *MoveRequest) operation() segno.OperationID {
+	if a.Operation != "" {
+		return a.Operation
+	}
+	return segno.OperationID(segno.NewID())
+}
+
 // name is the checkpoint in the user's words.
 func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
-
-func restoreArgs(ask MoveRequest) string {
-	args := []string{ask.name()}
-	if ask.Scope != ScopeBoth {
-		args = append(args, "--"+string(ask.Scope))
-	}
-	for _, p := range ask.Paths {
-		args = append(args, segno.QuotePath(p))
-	}
-	return strings.Join(args, " ")
-}
 
 // setTarget makes c the thread's next head. present is the state of the workspace.
 func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {

@@ -12,18 +12,48 @@ import (
 // names. Then nothing moves.
 func (tl *Timeline) MoveHead(ctx context.Context, ask MoveRequest) (segno.Head, error) {
 	tx := tl.unlocked()
-	head, err := tx.Store.Head(ctx, ask.Thread)
+	p, head, err := tx.planHead(ctx, ask)
 	if err != nil {
 		return head, err
 	}
-	p := &Plan{}
-	if err := tx.planVerb(ctx, ask, currentState{threadState: threadState{head: head}}, p); err != nil {
-		return head, err
+	return tx.commitHead(ctx, p, head)
+}
+
+// moveHead is Move without a workspace. The commit expects the head that the plan was made for, so
+// that nothing changes between the check of seen and the move.
+func (tl *Timeline) moveHead(ctx context.Context, ask MoveRequest, seen *Plan) (*MoveResult, error) {
+	tx := tl.unlocked()
+	p, head, err := tx.planHead(ctx, ask)
+	if err != nil {
+		return nil, err
 	}
+	if err := p.checkSeen(seen, string(p.Thread)); err != nil {
+		return nil, err
+	}
+	if head, err = tx.commitHead(ctx, p, head); err != nil {
+		return nil, err
+	}
+	at, err := tx.checkpoint(ctx, head.Head)
+	return &MoveResult{Plan: p, Head: at}, err
+}
+
+// planHead plans a move of pointers from the head that it returns.
+func (tx *txn) planHead(ctx context.Context, ask MoveRequest) (*Plan, segno.Head, error) {
+	head, err := tx.Store.Head(ctx, ask.Thread)
+	if err != nil {
+		return nil, head, err
+	}
+	p := &Plan{Operation: ask.operation(), Verb: ask.Verb, Thread: ask.Thread,
+		Before: segno.Pointers{Head: head.Head, Tip: head.Tip, Session: head.Link.Session}}
+	return p, head, tx.planVerb(ctx, ask, currentState{threadState: threadState{head: head}}, p)
+}
+
+// commitHead moves the pointers of a thread from head to those of a plan.
+func (tx *txn) commitHead(ctx context.Context, p *Plan, head segno.Head) (segno.Head, error) {
 	c := newCommit(head)
 	c.Move = &segno.Move{Head: p.Target, Tip: p.Tip}
-	if tl.Lease.Epoch != 0 && tl.Lease.Thread == c.Thread {
-		c.Epoch = tl.Lease.Epoch
+	if tx.Lease.Epoch != 0 && tx.Lease.Thread == c.Thread {
+		c.Epoch = tx.Lease.Epoch
 	}
 	return tx.Store.Commit(ctx, c)
 }

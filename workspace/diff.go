@@ -15,6 +15,30 @@ func (d *Dir) Diff(ctx context.Context, a, b segno.Hash) ([]segno.Change, error)
 	return changes(ctx, d.cache, a, b)
 }
 
+// Diff is the method Diff of a [Dir] without a directory: it needs the objects of the trees only.
+func Diff(ctx context.Context, objects segno.Objects, a, b segno.Hash) ([]segno.Change, error) {
+	return changes(ctx, objects, a, b)
+}
+
+// Lookup returns the entity at a path of a tree. The error has [segno.KindNotFound] if the tree has
+// no such path.
+func Lookup(ctx context.Context, objects segno.Objects, tree segno.Hash, path string) (segno.Entity, error) {
+	none := segno.NewError(segno.KindNotFound, "find file", path, nil)
+	var found record
+	for name := range strings.SplitSeq(path, "/") {
+		records, err := loadTree(ctx, objects, tree)
+		if err != nil {
+			return segno.Entity{}, err
+		}
+		i, ok := slices.BinarySearchFunc(records, name, func(r record, name string) int { return strings.Compare(r.name, name) })
+		if !ok || tree.IsZero() {
+			return segno.Entity{}, none
+		}
+		found, tree = records[i], records[i].child
+	}
+	return found.Entity, nil
+}
+
 // changes is Diff with other objects.
 func changes(ctx context.Context, objects getter, a, b segno.Hash) (out []segno.Change, err error) {
 	err = compare(ctx, objects, "", a, b, func(path string, from, to record) error {

@@ -9,6 +9,7 @@ import hmac
 import json
 import os
 import random
+import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -225,6 +226,8 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def server_bind(self):
+        # A world that begins again gets its old port, although connections to it ended just now.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)  # the inherited method asks DNS for the host's name
         self.server_name, self.server_port = self.server_address
 

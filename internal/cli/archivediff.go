@@ -13,6 +13,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/patch"
 )
 
 // maxPatched is the size of a file up to which diff reads both sides into memory.
@@ -59,7 +60,7 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
 	}
 	return a.printDiff(changes, flags, func(withBinary bool) patcher {
-		return func(c segno.Change) (*patch, error) {
+		return func(c segno.Change) (*patch.Patch, error) {
 			p, err := pair.patchOf(ctx, c, withBinary)
 			return p, explainBadArchive(err)
 		}
@@ -125,13 +126,13 @@ func entitiesOf(m *archive.Manifest) (map[string]segno.Entity, error) {
 }
 
 // patchOf makes the patch of a change. Of a transcript it shows only the records that differ.
-func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary bool) (*patch, error) {
+func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary bool) (*patch.Patch, error) {
 	if c.From.HasContent() && c.To.HasContent() && c.From.Hash != c.To.Hash && isTranscript(c.Path) {
 		return x.records(c)
 	}
 	if max(c.From.Size, c.To.Size) > maxPatched {
-		p := new(patch)
-		p.note(c, fmt.Sprintf("too large to show: %s became %s", size(c.From.Size), size(c.To.Size)))
+		p := new(patch.Patch)
+		p.Note(c, fmt.Sprintf("too large to show: %s became %s", size(c.From.Size), size(c.To.Size)))
 		return p, nil
 	}
 	read := func(_ context.Context, h segno.Hash) ([]byte, error) {
@@ -143,7 +144,7 @@ func (x archivePair) patchOf(ctx context.Context, c segno.Change, withBinary boo
 		err := r.ReadFile(c.Path, &b)
 		return b.Bytes(), err
 	}
-	return patchOf(ctx, read, c, withBinary)
+	return patch.Of(ctx, read, c, withBinary)
 }
 
 // isTranscript reports whether a path is a list of records, to which an agent only appends.
@@ -157,14 +158,14 @@ func isSessionPath(name string) bool {
 
 // records makes the patch of a transcript: one hunk without context behind the records that both
 // sides have. It reads them as streams, because a transcript can be large.
-func (x archivePair) records(c segno.Change) (*patch, error) {
+func (x archivePair) records(c segno.Change) (*patch.Patch, error) {
 	same, lines, err := x.commonRecords(c.Path)
 	if err != nil {
 		return nil, err
 	}
-	p := new(patch)
+	p := new(patch.Patch)
 	if max(c.From.Size, c.To.Size)-same > maxPatched {
-		p.note(c, fmt.Sprintf("too large to show: %s are the same", plural(lines, "record")))
+		p.Note(c, fmt.Sprintf("too large to show: %s are the same", plural(lines, "record")))
 		return p, nil
 	}
 	var tails [2][]byte
@@ -175,10 +176,10 @@ func (x archivePair) records(c segno.Change) (*patch, error) {
 		}
 		tails[i] = tail.data
 	}
-	p.deleted, p.added = countLines(tails[0]), countLines(tails[1])
+	p.Deleted, p.Added = countLines(tails[0]), countLines(tails[1])
 	a, b := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
-	p.text = fmt.Sprintf("diff --git %s %s\n--- %s\n+++ %s\n@@ -%s +%s @@\n", quoteSpaces(a), quoteSpaces(b), terminateName(a), terminateName(b),
-		hunkRange(lines, p.deleted), hunkRange(lines, p.added)) + signLines("-", tails[0]) + signLines("+", tails[1])
+	p.Text = fmt.Sprintf("diff --git %s %s\n--- %s\n+++ %s\n@@ -%s +%s @@\n", patch.QuoteSpaces(a), patch.QuoteSpaces(b), patch.TerminateName(a), patch.TerminateName(b),
+		hunkRange(lines, p.Deleted), hunkRange(lines, p.Added)) + signLines("-", tails[0]) + signLines("+", tails[1])
 	return p, nil
 }
 

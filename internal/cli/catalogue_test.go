@@ -28,7 +28,7 @@ The texts that segno shows to users: results, errors and hints of commands, the 
 so that one person can review them; docs/cli.md has the help. "…" is a value that the program inserts, and so are the
 verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes this page.
 `)
-	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure",
+	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure", "internal/moves", "internal/patch",
 		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy",
 		"internal/sessionfile", "internal/spool", "internal/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
 		dirs, err := filepath.Glob(filepath.Join("../..", pkg))

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 func (a *app) check() *cobra.Command {
@@ -74,11 +75,6 @@ func size(n int64) string {
 }
 
 // plural writes a number of things: "1 file", "2 files".
-func plural(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
-}
+func plural(n int, thing string) string { return printable.Plural(n, thing) }
 
 func files(n int) string { return plural(n, "file") }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -77,22 +78,22 @@ func (a *app) checkpointNames(c *cobra.Command, d *openWorkspace, onlyTurns bool
 	if err != nil {
 		return nil
 	}
-	return h.names(onlyTurns)
+	return namesOf(h, onlyTurns)
 }
 
-// names returns the words that name a checkpoint, or only the turns. A pin with characters that
+// namesOf returns the words that name a checkpoint, or only the turns. A pin with characters that
 // are escaped in text is left out.
-func (h *history) names(onlyTurns bool) (names []string) {
+func namesOf(h *history.History, onlyTurns bool) (names []string) {
 	if !onlyTurns {
 		names = []string{"@\tthe head of the thread", "@-\tits parent", "latest\tthe newest checkpoint that redo can reach"}
 	}
-	for i := range h.all {
-		cp := &h.all[i]
+	for i := range h.All {
+		cp := &h.All[i]
 		if onlyTurns && cp.Kind != segno.CheckpointTurn {
 			continue
 		}
 		names = append(names, label(cp)+"\t"+inline(timeline.Title(cp.Prompt)))
-		for _, pin := range h.pins[cp.ID] {
+		for _, pin := range h.Pins[cp.ID] {
 			if !onlyTurns && inline(pin) == pin {
 				names = append(names, pin+"\t"+label(cp))
 			}

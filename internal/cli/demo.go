@@ -212,8 +212,8 @@ func (a *app) recallHead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.printf("$ segno demo-agent --resume %s", h.head.Link.Session)
-	return a.recall(ctx, d.store, h.head.Link.Session)
+	a.printf("$ segno demo-agent --resume %s", h.Head.Link.Session)
+	return a.recall(ctx, d.store, h.Head.Link.Session)
 }
 
 // recall prints the conversation of a session of the scripted agent.

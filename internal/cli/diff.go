@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // diffFlags are the flags of diff.
@@ -107,16 +110,16 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
 	}
 	return a.printDiff(changes, flags, func(withBinary bool) patcher {
-		return func(c segno.Change) (*patch, error) { return patchOf(ctx, d.content, c, withBinary) }
+		return func(c segno.Change) (*patch.Patch, error) { return patch.Of(ctx, d.content, c, withBinary) }
 	})
 }
 
 // printDiff prints changes in the form that the flags choose.
 func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
-	return a.printLong(signed(changes), func(p *printer) {
+	return a.printLong(history.Signed(changes), func(p *printer) {
 		switch {
 		case flags.names:
-			p.changes(signed(changes))
+			p.changes(history.Signed(changes))
 		case flags.stat:
 			p.fail(writeStat(p, changes, patches(false)))
 		default:
@@ -126,7 +129,7 @@ func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(wi
 }
 
 // patcher makes the patch of a change.
-type patcher func(segno.Change) (*patch, error)
+type patcher func(segno.Change) (*patch.Patch, error)
 
 // completeDiff offers checkpoints, or archives if the first letters are those of a file.
 func (a *app) completeDiff() completer {
@@ -155,7 +158,7 @@ func writeDiff(p *printer, changes []segno.Change, patchOf patcher) error {
 		}
 		text := change.String()
 		if terminal(p.w) {
-			text = cleanText(text)
+			text = printable.Patch(text)
 		}
 		for line := range strings.Lines(text) {
 			p.diffLine(line)
@@ -164,32 +167,26 @@ func writeDiff(p *printer, changes []segno.Change, patchOf patcher) error {
 	return nil
 }
 
-// cleanText escapes the characters of a diff that could control the terminal. In a file or a
-// pipe a diff is exact.
-func cleanText(text string) string {
-	return escape(text, func(r rune) bool { return r != '\n' && r != '\t' && unsafe(r) && !joins(r) })
-}
-
 // maxBar is the length of the longest bar of diff --stat.
 const maxBar = 40
 
 // writeStat writes for each file how many of its lines changed, as git does.
 func writeStat(p *printer, changes []segno.Change, patchOf patcher) error {
 	var names []string
-	var patches []*patch
+	var patches []*patch.Patch
 	var width, most, added, deleted int
 	for _, c := range changes {
 		if c.From.Type == segno.EntityDir || c.From.Type == segno.EntityNone && c.To.Type == segno.EntityDir {
 			continue
 		}
-		patch, err := patchOf(c)
+		lines, err := patchOf(c)
 		if err != nil {
 			return err
 		}
-		patch.text = "" // only the counts are needed
-		names, patches = append(names, quotePath(c.Path)), append(patches, patch)
-		width, most = max(width, visible(quotePath(c.Path))), max(most, patch.added+patch.deleted)
-		added, deleted = added+patch.added, deleted+patch.deleted
+		lines.Text = "" // only the counts are needed
+		names, patches = append(names, quotePath(c.Path)), append(patches, lines)
+		width, most = max(width, visible(quotePath(c.Path))), max(most, lines.Added+lines.Deleted)
+		added, deleted = added+lines.Added, deleted+lines.Deleted
 	}
 	bar := func(sign string, n int) string {
 		if most > maxBar {
@@ -198,11 +195,11 @@ func writeStat(p *printer, changes []segno.Change, patchOf patcher) error {
 		return strings.Repeat(sign, n)
 	}
 	for i, x := range patches {
-		what := p.added(bar("+", x.added)) + p.gone(bar("-", x.deleted))
-		if x.binary {
+		what := p.added(bar("+", x.Added)) + p.gone(bar("-", x.Deleted))
+		if x.Binary {
 			what = "binary"
 		}
-		p.linef(" %s | %*d %s", pad(names[i], width), len(fmt.Sprint(most)), x.added+x.deleted, what)
+		p.linef(" %s | %*d %s", pad(names[i], width), len(fmt.Sprint(most)), x.Added+x.Deleted, what)
 	}
 	if len(patches) > 0 {
 		p.linef(" %s changed, %s(+), %s(-)", files(len(patches)), plural(added, "insertion"), plural(deleted, "deletion"))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/patch"
 )
 
 // A script that sees 4 knows that the move was made; a lost race did nothing.
@@ -36,7 +37,7 @@ func TestAMissingContentIsDamage(t *testing.T) {
 	}
 	defer store.Close()
 	lost := segno.Entity{Type: segno.EntityFile, Mode: 0o644, Hash: segno.HashOf([]byte("lost")), Size: 4}
-	_, err = patchOf(t.Context(), (&openWorkspace{store: store}).content, segno.Change{Path: "a", From: lost}, false)
+	_, err = patch.Of(t.Context(), (&openWorkspace{store: store}).content, segno.Change{Path: "a", From: lost}, false)
 	if segno.KindOf(err) != segno.KindCorrupt || exitCode(err) != 6 || segno.HintOf(err) == "" {
 		t.Errorf("the patch of a lost file returns %v with code %d and hint %q", err, exitCode(err), segno.HintOf(err))
 	}

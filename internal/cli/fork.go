@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -78,7 +79,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
 		From: c.ID, How: f.Report.How, Databases: f.Report.Databases, LeftOut: append([]string{}, f.Report.LeftOut...),
-		DirBytes: segno.PathBytes(f.Report.Root), LeftOutBytes: pathsBytes(f.Report.LeftOut)}
+		DirBytes: segno.PathBytes(f.Report.Root), LeftOutBytes: history.PathsBytes(f.Report.LeftOut)}
 	if f.Link != nil {
 		res.Session = f.Link.Session
 	}
@@ -111,11 +112,11 @@ func (a *app) withFiles(ctx context.Context, d *openWorkspace, c *segno.Checkpoi
 	if err != nil {
 		return nil, err
 	}
-	h, err := readHistory(ctx, d.store, c.Thread)
+	h, err := history.Read(ctx, d.store, c.Thread)
 	if err != nil {
 		return nil, err
 	}
-	return h.find("@")
+	return h.Find("@")
 }
 
 // keptLabel is the label of a turn that 'segno keep' recorded, without files.

@@ -15,6 +15,7 @@ import (
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/internal/worlds"
 	"github.com/dalsegno/segno/timeline"
+	"github.com/dalsegno/segno/world"
 	"github.com/dalsegno/segno/world/httpworld"
 )
 
@@ -30,17 +31,25 @@ func (a *app) generations() *cobra.Command {
 // generationsFlags are the flags of generations run.
 type generationsFlags struct {
 	out, resumeFrom string
+	every           time.Duration // unless CHECKPOINT_EVERY is set
 	keep, retries   int
 	noAutoResume    bool
 	trust           bool
 }
+
+// The settings of an experiment that the user does not choose.
+const (
+	defaultEvery   = 15 * time.Minute
+	defaultKeep    = 8
+	defaultRetries = 3
+)
 
 func outFlag(c *cobra.Command, out *string) {
 	c.Flags().StringVar(out, "out", "runs", "the `DIR` of the runs")
 }
 
 func (a *app) generationsRun() *cobra.Command {
-	var f generationsFlags
+	f := generationsFlags{every: defaultEvery}
 	c := &cobra.Command{
 		Use: "run FILE", Short: "run an experiment, or continue it", Args: cobra.ExactArgs(1),
 		Long: `Runs the generations of an experiment: agents live in a world, and each generation begins with the
@@ -57,16 +66,19 @@ after the last generation. docs/generations.md describes the file and the direct
 	}
 	outFlag(c, &f.out)
 	c.Flags().StringVar(&f.resumeFrom, "resume-from", "", "begin with the checkpoint in `FILE`; later runs are set aside")
-	c.Flags().IntVar(&f.keep, "keep", 8, "keep the newest `N` checkpoints, and the last one of each generation")
-	c.Flags().IntVar(&f.retries, "retries", 3, "retry failed generations `N` times in all")
+	c.Flags().IntVar(&f.keep, "keep", defaultKeep, "keep the newest `N` checkpoints, and the last one of each generation")
+	c.Flags().IntVar(&f.retries, "retries", defaultRetries, "retry failed generations `N` times in all")
 	c.Flags().BoolVar(&f.noAutoResume, "no-auto-resume", false, "begin a generation that failed from its template")
 	c.Flags().BoolVar(&f.trust, "trust-session", false, "resume from a checkpoint of another machine")
 	return c
 }
 
-// checkpointEvery reads CHECKPOINT_EVERY, in seconds.
-func (a *app) checkpointEvery() (time.Duration, error) {
-	text := cmp.Or(a.Getenv("CHECKPOINT_EVERY"), "900")
+// checkpointEvery reads CHECKPOINT_EVERY, in seconds. It returns every if it is not set.
+func (a *app) checkpointEvery(every time.Duration) (time.Duration, error) {
+	text := a.Getenv("CHECKPOINT_EVERY")
+	if text == "" {
+		return every, nil
+	}
 	seconds, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
 		return 0, usage(fmt.Errorf("CHECKPOINT_EVERY %q is not a number of seconds", text))
@@ -82,7 +94,7 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if f.keep < 1 || f.retries < 0 {
 		return usage(fmt.Errorf("--keep needs at least 1, and --retries no negative number"))
 	}
-	every, err := a.checkpointEvery()
+	every, err := a.checkpointEvery(f.every)
 	if err != nil {
 		return err
 	}
@@ -105,7 +117,10 @@ func (a *app) runGenerations(ctx context.Context, file string, f generationsFlag
 	if err := a.completeGenerations(ctx, &c, store); err != nil {
 		return err
 	}
-	p := &eventWriter{app: a}
+	if terminal(a.Stdin) && terminal(a.Stdout) && !a.json && a.Getenv("TERM") != "dumb" {
+		return a.showGenerations(ctx, c)
+	}
+	p := &eventWriter{app: a, turns: c.Story == nil}
 	c.Report = p.write
 	err = generation.New(c).Run(ctx)
 	return cmp.Or(err, wrapWriteError(p.err))
@@ -147,7 +162,13 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		return segno.NewError(segno.KindIO, "find executable", "", err)
 	}
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
-	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", c.Experiment.World}}
+	name := cmp.Or(c.Experiment.WorldDir(), c.Experiment.World)
+	for _, agent := range c.Experiment.Agents {
+		if _, err := playerOf(ctx, name, ""); err != nil && agent.Kind == generation.KindOffline {
+			return err
+		}
+	}
+	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", name}}
 	return setWorld(c, exe)
 }
 
@@ -198,72 +219,27 @@ func (a *app) generationsTurn() *cobra.Command {
 	return &cobra.Command{
 		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(c *cobra.Command, args []string) error {
-			b, err := worlds.Find(args[0])
-			if err != nil {
-				return err
-			}
 			wd, err := a.workDir()
 			if err != nil {
 				return err
 			}
-			return generation.PlayTurn(c.Context(), b.Player(), wd, a.Getenv)
+			player, err := playerOf(c.Context(), args[0], wd)
+			if err != nil {
+				return err
+			}
+			return generation.PlayTurn(c.Context(), player, wd, a.Getenv, a.Stdout)
 		},
 	}
 }
 
-// eventWriter prints the events of an experiment, as lines of text or of JSON.
-type eventWriter struct {
-	*app
-	err error // the first error of a write
-}
-
-func (w *eventWriter) write(e generation.Event) {
-	switch {
-	case w.err != nil:
-	case w.json:
-		w.err = encoder(w.Stdout).Encode(e)
-	default:
-		p := w.printer(w.Stdout)
-		if text := p.generationEvent(e); text != "" {
-			p.linef("%s", text)
-		}
-		w.err = p.err
+// playerOf returns the player of a world of this program, or of a world in a directory, which is absolute.
+func playerOf(ctx context.Context, name, workspace string) (world.Player, error) {
+	if filepath.IsAbs(name) {
+		return httpworld.Player(ctx, name, workspace)
 	}
-}
-
-// generationEvent describes an event in one line.
-func (p *printer) generationEvent(e generation.Event) string {
-	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
-	switch e.Kind {
-	case generation.EventBegin:
-		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
-	case generation.EventTick:
-		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
-		if e.Next > 0 {
-			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
-		}
-		return p.dim(text)
-	case generation.EventStory:
-		return "  " + clean(e.Text)
-	case generation.EventCheckpoint:
-		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
-	case generation.EventEnd:
-		return at + ": complete"
-	case generation.EventStopped:
-		return fmt.Sprintf("generation %d: stopped", e.Generation)
-	case generation.EventDone:
-		return "all generations are complete"
-	case generation.EventOmitted:
-		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
-	case generation.EventNoCheckpoint:
-		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
-	case generation.EventBadCheckpoint:
-		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
-	case generation.EventFailed:
-		if e.Path != "" {
-			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))
-		}
-		return p.warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, clean(e.Error)))
+	b, err := worlds.Find(name)
+	if err != nil {
+		return nil, err
 	}
-	return clean(e.Text)
+	return b.Player(), nil
 }

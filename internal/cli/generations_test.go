@@ -68,6 +68,22 @@ func newExperiment(t *testing.T, text, every string) *experiment {
 	return x
 }
 
+// replaceClaude puts a script in the place of Claude Code.
+func (x *experiment) replaceClaude(script string) {
+	x.t.Helper()
+	bin := filepath.Join(x.dir, "bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		x.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(script), 0o755); err != nil {
+		x.t.Fatal(err)
+	}
+	i := slices.IndexFunc(x.env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
+	if path := strings.TrimPrefix(x.env[i], "PATH="); !strings.HasPrefix(path, bin+":") {
+		x.env[i] = "PATH=" + bin + ":" + path
+	}
+}
+
 // command returns a command of segno in the installation.
 func (x *experiment) command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(x.t.Context(), "segno", args...)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -30,16 +29,7 @@ const seeingAgent = `#!/bin/sh
 func runSeeing(t *testing.T, run func(x *experiment)) map[string]string {
 	t.Helper()
 	x := newExperiment(t, strings.ReplaceAll(villageTOML, `name = "Cy"`, "name = \"Cy\"\nkind = \"claude\""), "0.05")
-	bin := filepath.Join(t.TempDir(), "bin")
-	if err := os.MkdirAll(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "claude"), []byte(seeingAgent), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	i := slices.IndexFunc(x.env, func(v string) bool { return strings.HasPrefix(v, "PATH=") })
-	path := x.env[i]
-	x.env[i] = "PATH=" + bin + ":" + strings.TrimPrefix(path, "PATH=")
+	x.replaceClaude(seeingAgent)
 	run(x)
 	all := map[string]string{}
 	for _, g := range []string{"1", "2", "3"} {
@@ -47,7 +37,7 @@ func runSeeing(t *testing.T, run func(x *experiment)) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := strings.NewReplacer(x.dir, "DIR", bin, "BIN").Replace(string(data))
+		text := strings.NewReplacer(x.dir, "DIR").Replace(string(data))
 		all[g] = samePorts(text)
 	}
 	return all

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/store/memory"
 )
 
@@ -40,11 +41,11 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 	s := &amendedMeanwhile{Store: store, amend: func() {
 		commit(segno.Commit{ID: "amended", Thread: "t", Parent: "base", Expect: "one", Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointTurn, Turn: 1, Time: at, Amends: "one"}})
 	}}
-	h, err := readHistory(t.Context(), s, "t")
+	h, err := history.Read(t.Context(), s, "t")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := h.byName("@"); err != nil || c.ID != "amended" {
+	if c, err := h.ByName("@"); err != nil || c.ID != "amended" {
 		t.Errorf("the thread is at %+v, %v", c, err)
 	}
 }
@@ -53,12 +54,12 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 // happens to begin like it.
 func TestATurnThatIsNotThereIsNoID(t *testing.T) {
 	one := segno.Checkpoint{ID: "t27abcdefghijklmnopqrstuv2", Kind: segno.CheckpointTurn, Turn: 1}
-	h := &history{all: []segno.Checkpoint{one}, byID: map[segno.CommitID]*segno.Checkpoint{one.ID: &one}}
-	if c, err := h.byName("t2"); segno.KindOf(err) != segno.KindNotFound {
+	h := &history.History{All: []segno.Checkpoint{one}, ByID: map[segno.CommitID]*segno.Checkpoint{one.ID: &one}}
+	if c, err := h.ByName("t2"); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("t2 is %+v, %v", c, err)
 	}
 	for _, name := range []string{"t1", "t27a", "t27abc"} {
-		if c, err := h.byName(name); err != nil || c.ID != one.ID {
+		if c, err := h.ByName(name); err != nil || c.ID != one.ID {
 			t.Errorf("%s is %+v, %v", name, c, err)
 		}
 	}

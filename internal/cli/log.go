@@ -12,6 +12,8 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -40,82 +42,27 @@ segno's own agent it shows only the head and those where a turn was interrupted 
 	return c
 }
 
-// logItem is one element of log --json. A release may add fields, and removes none.
-type logItem struct {
-	ID      segno.CommitID       `json:"id"`
-	Thread  segno.ThreadID       `json:"thread"`
-	Turn    int                  `json:"turn"`
-	Kind    segno.CheckpointKind `json:"kind"`
-	Parent  *segno.CommitID      `json:"parent"`
-	Agent   string               `json:"agent"`
-	Session segno.SessionID      `json:"session"`
-	Prompt  string               `json:"prompt"`
-	Time    string               `json:"time"`
-	logMarks
-	Snapshot string       `json:"snapshot"`
-	Files    segno.Counts `json:"files"`
-	Shell    int          `json:"shell"`
-	Label    string       `json:"label"`
-	Pin      string       `json:"pin"` // the first of Pins, or ""
-	Pins     []string     `json:"pins"`
-	Held     []string     `json:"held,omitempty"` // recorded although a rule protects them by now
-	Running  bool         `json:"running"`        // tasks that the turn started go on in the background
-}
-
-// logMarks are the marks of a checkpoint in the log.
-type logMarks struct {
-	Head        bool `json:"head"`
-	Tip         bool `json:"tip"`
-	Partial     bool `json:"partial"`
-	Interrupted bool `json:"interrupted"`
-	Shared      bool `json:"shared"`
-}
-
 // notByATurn labels a change outside turns: the user or any program changed the files.
 const notByATurn = "(not by a turn)"
-
-// item makes the JSON of a checkpoint.
-func (h *history) item(c *segno.Checkpoint) logItem {
-	it := logItem{ID: c.ID, Thread: c.Thread, Turn: c.Turn, Kind: c.Kind, Agent: c.Agent, Prompt: c.Prompt,
-		Time: c.Time.UTC().Format(time.RFC3339Nano), Snapshot: c.Tree().String(),
-		logMarks: logMarks{c.ID == h.head.Head, c.ID == h.head.Tip, c.Partial(), c.Interrupted, c.Shared},
-		Files:    c.Files, Shell: c.Shell, Label: c.Label, Pins: append([]string{}, h.pins[c.ID]...), Running: h.running[c.ID]}
-	if len(it.Pins) > 0 {
-		it.Pin = it.Pins[0]
-	}
-	if c.Kind == segno.CheckpointBase {
-		it.Turn = 0
-	}
-	if c.Parent != "" {
-		it.Parent = &c.Parent
-	}
-	if c.Session != nil {
-		it.Session = c.Session.Session
-	}
-	if c.Workspace != nil {
-		it.Held = c.Workspace.Held
-	}
-	return it
-}
 
 func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
 	h, err := a.history(ctx, d)
 	if err != nil {
 		return err
 	}
-	if err := h.findRunning(ctx, d.timeline.Spool); err != nil {
+	if err := h.FindRunning(ctx, d.timeline.Spool); err != nil {
 		return err
 	}
-	shown := h.all
+	shown := h.All
 	if !a.json {
-		shown = h.withoutInnerSteps()
+		shown = h.WithoutInnerSteps()
 	}
 	if limit > 0 && limit < len(shown) {
 		shown = shown[:limit]
 	}
-	items := make([]logItem, len(shown))
+	items := make([]history.Item, len(shown))
 	for i := range shown {
-		items[i] = h.item(&shown[i])
+		items[i] = h.Item(&shown[i])
 	}
 	return a.printLong(items, func(p *printer) { a.drawLog(p, h, shown) })
 }
@@ -123,7 +70,7 @@ func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
 // drawLog draws the graph: a row with the columns and a description for each checkpoint, and below
 // it a row for columns that end there. Each row fits the terminal, because a wrapped row would break
 // the lines of the graph.
-func (a *app) drawLog(p *printer, h *history, shown []segno.Checkpoint) {
+func (a *app) drawLog(p *printer, h *history.History, shown []segno.Checkpoint) {
 	width := p.width()
 	if p.ascii {
 		width = max(0, width-len("...")+1) // drawn replaces the mark of a shortened text by a longer one
@@ -136,7 +83,7 @@ func (a *app) drawLog(p *printer, h *history, shown []segno.Checkpoint) {
 		if width > 0 {
 			room = max(1, width-visible(lanes)-1)
 		}
-		p.linef("%s", p.drawn(lanes+" "+h.describe(c, a.lead(p.paint, label(c), c.Time), p.paint, room)))
+		p.linef("%s", p.drawn(lanes+" "+describeCheckpoint(h, c, a.lead(p.paint, label(c), c.Time), p.paint, room)))
 		if joint != "" {
 			p.linef("%s", p.drawn(joint))
 		}
@@ -153,12 +100,12 @@ func (a *app) lead(p paint, name string, t time.Time) string {
 	return p.bold(pad(name, 6)) + " " + p.dim(pad(chat.Age(a.now().Sub(t)), 4))
 }
 
-// describe is one line about a checkpoint. If room is positive the line has at most room
+// describeCheckpoint is one line about a checkpoint. If room is positive the line has at most room
 // columns: the prompt is shortened first, so that the number of files stays.
-func (h *history) describe(c *segno.Checkpoint, lead string, p paint, room int) string {
+func describeCheckpoint(h *history.History, c *segno.Checkpoint, lead string, p paint, room int) string {
 	const least = 12 // columns of the prompt
 	lead += " " + pad(inline(actor(c)), 7) + " "
-	what, tail := subject(c), h.facts(c, p)
+	what, tail := subject(c), facts(h, c, p)
 	if room <= 0 {
 		return lead + what + tail
 	}
@@ -207,25 +154,25 @@ func actor(c *segno.Checkpoint) string {
 }
 
 // facts is the end of a checkpoint's line: files, shell calls, pins and warnings.
-func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
+func facts(h *history.History, c *segno.Checkpoint, p paint) (text string) {
 	if s := counts(c.Files); s != "" {
 		text += "  " + p.files(s)
 	}
 	if c.Shell > 0 {
 		text += p.dim(fmt.Sprintf("  sh:%d", c.Shell))
 	}
-	for _, pin := range h.pins[c.ID] {
+	for _, pin := range h.Pins[c.ID] {
 		text += "  " + p.bold("["+inline(pin)+"]")
 	}
 	for _, note := range []struct {
 		on   bool
 		text string
-	}{{h.running[c.ID], "running in the background"}, {c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
+	}{{h.Running[c.ID], "running in the background"}, {c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
 		if note.on {
 			text += "  " + p.warn(note.text)
 		}
 	}
-	if note := h.coverage(c); note != "" {
+	if note := coverage(h, c); note != "" {
 		text += "  " + p.warn(note)
 	}
 	return text
@@ -233,7 +180,7 @@ func (h *history) facts(c *segno.Checkpoint, p paint) (text string) {
 
 // coverage describes the files that a checkpoint no longer records, or records although a rule
 // protects them, as far as that differs from its parent.
-func (h *history) coverage(c *segno.Checkpoint) string {
+func coverage(h *history.History, c *segno.Checkpoint) string {
 	if n := c.Files.Protected; n > 0 {
 		return files(n) + " no longer recorded"
 	}
@@ -241,7 +188,7 @@ func (h *history) coverage(c *segno.Checkpoint) string {
 		return ""
 	}
 	var before []string
-	if up := h.byID[c.Parent]; up != nil && up.Workspace != nil {
+	if up := h.ByID[c.Parent]; up != nil && up.Workspace != nil {
 		before = up.Workspace.Held
 	}
 	held := slices.DeleteFunc(slices.Clone(c.Workspace.Held), func(p string) bool { return slices.Contains(before, p) })
@@ -264,15 +211,4 @@ func abbreviated(paths []string) string {
 }
 
 // counts writes ~modified +added -deleted, without zeros.
-func counts(n segno.Counts) string {
-	var parts []string
-	for _, x := range []struct {
-		sign string
-		n    int
-	}{{"~", n.Modified}, {"+", n.Added}, {"-", n.Deleted}} {
-		if x.n > 0 {
-			parts = append(parts, fmt.Sprintf("%s%d", x.sign, x.n))
-		}
-	}
-	return strings.Join(parts, " ")
-}
+func counts(n segno.Counts) string { return printable.Counts(n) }

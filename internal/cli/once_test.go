@@ -9,6 +9,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/dalsegno/segno/internal/printable"
 	"github.com/dalsegno/segno/internal/testing/agentrig"
 )
 
@@ -53,7 +54,7 @@ func TestWhatIsPrintedIsSafeAndWhole(t *testing.T) {
 			t.Errorf("a terminal shows %q of %q", screen, x.say)
 		}
 		pipe, _ = printed(t, rig, "--json", "-p", "say "+x.say)
-		if i := strings.IndexFunc(pipe, func(r rune) bool { return r != '\n' && unsafe(r) }); i >= 0 {
+		if i := strings.IndexFunc(pipe, func(r rune) bool { return r != '\n' && printable.IsUnsafe(r) }); i >= 0 {
 			t.Errorf("the events have %q", pipe[i:min(len(pipe), i+20)])
 		}
 	}
@@ -74,7 +75,7 @@ func TestWordsForAShell(t *testing.T) {
 	}
 	for _, word := range []string{"plain", "two words", "it's", "evil\x1b[31mred\nnl", "a\\b\x07'c", "\xff\u202eü1", "\uFFFD", "日本"} {
 		quoted := shellQuote(word)
-		if strings.ContainsFunc(quoted, unsafe) {
+		if strings.ContainsFunc(quoted, printable.IsUnsafe) {
 			t.Errorf("%q is printed as %q", word, quoted)
 		}
 		out, err := exec.CommandContext(t.Context(), shell, "-c", "printf %s "+quoted).Output()

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -33,38 +34,9 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.printLong(opItems(ops), func(p *printer) { a.writeOps(p, ops) })
+			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops) })
 		}),
 	}
-}
-
-// opItem is one element of op log --json. Fields are only ever added.
-type opItem struct {
-	segno.Operation
-	Pin           *pinItem `json:"pin,omitempty"`
-	Unpinned      string   `json:"unpinned,omitempty"` // the first of UnpinnedNames
-	UnpinnedNames []string `json:"unpinned_names,omitempty"`
-}
-
-// pinItem has the names of a checkpoint after a pin or an unpin.
-type pinItem struct {
-	Checkpoint segno.CommitID `json:"checkpoint"`
-	Name       string         `json:"name"` // the first of Names, or ""
-	Names      []string       `json:"names"`
-}
-
-// opItems splits the names of pins, which an operation stores as one text.
-func opItems(ops []segno.Operation) []opItem {
-	items := make([]opItem, len(ops))
-	for i, op := range ops {
-		items[i] = opItem{Operation: op, UnpinnedNames: segno.PinNames(op.Unpinned)}
-		items[i].Unpinned = append(segno.PinNames(op.Unpinned), "")[0]
-		if op.Pin != nil {
-			names := append([]string{}, segno.PinNames(op.Pin.Name)...)
-			items[i].Pin = &pinItem{Checkpoint: op.Pin.Checkpoint, Name: append(names, "")[0], Names: names}
-		}
-	}
-	return items
 }
 
 func (a *app) writeOps(p *printer, ops []segno.Operation) {

@@ -6,13 +6,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // paint colours text for a terminal, and leaves it alone for anything else.
@@ -39,15 +41,21 @@ func (p paint) files(s string) string { return p.code("36", s) }
 func (p paint) added(s string) string { return p.code("32", s) }
 func (p paint) gone(s string) string  { return p.code("31", s) }
 
+// role colours a part of the description of a move.
+func (p paint) role(r moves.Role, s string) string {
+	return [...]func(string) string{moves.Bold: p.bold, moves.Dim: p.dim, moves.Warn: p.warn, moves.Files: p.files,
+		moves.Added: p.added, moves.Gone: p.gone}[r](s)
+}
+
 // glyph is the sign of a checkpoint in the graph.
-func (p paint) glyph(h *history, c *segno.Checkpoint) string {
+func (p paint) glyph(h *history.History, c *segno.Checkpoint) string {
 	sign, plain := "○", "o"
 	switch {
-	case c.ID == h.head.Head:
+	case c.ID == h.Head.Head:
 		sign, plain = "@", "@"
 	case c.Interrupted || c.Partial():
 		sign, plain = "×", "x"
-	case len(h.pins[c.ID]) > 0 || c.Kind == segno.CheckpointSave:
+	case len(h.Pins[c.ID]) > 0 || c.Kind == segno.CheckpointSave:
 		sign, plain = "◆", "*"
 	case c.Kind == segno.CheckpointExternal || c.Kind == segno.CheckpointRestore:
 		sign, plain = "·", "."
@@ -97,42 +105,13 @@ func pad(s string, n int) string {
 
 // clean makes text safe to print: it escapes control characters, which could control the
 // terminal.
-func clean(s string) string { return escape(s, unsafe) }
+func clean(s string) string { return printable.Clean(s) }
 
 // inline is clean for text that must stay on one line.
-func inline(s string) string { return clean(strings.ReplaceAll(s, "\n", "⏎")) }
+func inline(s string) string { return printable.Inline(s) }
 
 // cleanLines is clean for text of several lines, which may be in any script.
-func cleanLines(s string) string {
-	s = strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)
-	return escape(s, func(r rune) bool { return r != '\n' && unsafe(r) && !joins(r) })
-}
-
-func escape(s string, bad func(rune) bool) string {
-	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || bad(r) }) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
-		switch {
-		case !bad(r):
-			b.WriteRune(r)
-		case r < 0x100:
-			fmt.Fprintf(&b, "\\x%02x", r)
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
-}
-
-// unsafe reports whether a character could control the terminal, reorder the text around it, or
-// hide.
-func unsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
-
-// joins reports whether a character only changes how its neighbours are drawn. Words of some
-// scripts and many emoji contain it.
-func joins(r rune) bool { return r == '\u200c' || r == '\u200d' }
+func cleanLines(s string) string { return printable.Lines(s) }
 
 // quote writes text of a person between quotation marks.
 func quote(s string) string {
@@ -151,7 +130,7 @@ func commandLine(run []string) string {
 // shellQuote writes one word for a shell so that it is safe to print.
 func shellQuote(s string) string {
 	switch {
-	case strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || unsafe(r) }):
+	case strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || printable.IsUnsafe(r) }):
 		var b strings.Builder
 		for _, c := range []byte(s) {
 			if c < ' ' || c > '~' || c == '\'' || c == '\\' {

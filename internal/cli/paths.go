@@ -4,28 +4,14 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
 )
 
 // quotePath writes a path for a person.
 func quotePath(path string) string { return segno.QuotePath(path) }
-
-// pathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
-// them beside the paths; see [segno.PathBytes].
-func pathsBytes(paths []string) (all [][]byte) {
-	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
-		return nil
-	}
-	for _, p := range paths {
-		all = append(all, []byte(p))
-	}
-	return all
-}
 
 // unquotePath reads a path that quotePath wrote between quotes. Its escapes are also those of Go.
 func unquotePath(s string) (string, bool) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 func TestQuotePath(t *testing.T) {
@@ -33,7 +35,7 @@ func TestQuotedPathsAreReadBack(t *testing.T) {
 		if got, ok := unquotePath(quoted); quoted != path && (!ok || got != path) {
 			r.Fatalf("%q is printed as %s and read as %q", path, quoted, got)
 		}
-		if strings.ContainsFunc(quoted, unsafe) {
+		if strings.ContainsFunc(quoted, printable.IsUnsafe) {
 			r.Fatalf("%q is printed as %q", path, quoted)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 func (a *app) pin() *cobra.Command {
@@ -20,7 +21,7 @@ checkpoint can have several names. The default name is "pinned".`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimSpace(append(args, "pinned")[1])
-			if name == "" || turnName.MatchString(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
+			if name == "" || history.IsTurnName(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
 				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- are reserved"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
@@ -45,8 +46,8 @@ func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) 
 	if err != nil {
 		return err
 	}
-	for id, names := range h.pins {
-		if other := h.byID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
+	for id, names := range h.Pins {
+		if other := h.ByID[id]; slices.Contains(names, name) && other != nil && id != c.ID {
 			return segno.Errorf(segno.KindConflict, "pin", name, "%s", label(other)+" has this name").
 				WithHint("run 'segno unpin " + shellQuote(name) + "' first")
 		}
@@ -56,7 +57,7 @@ func (a *app) runPin(ctx context.Context, d *openWorkspace, which, name string) 
 	}
 	return a.print(map[string]any{"checkpoint": c.ID, "pin": name}, func(p *printer) {
 		text := "pinned " + label(c) + " as " + inline(name)
-		if others := slices.DeleteFunc(slices.Clone(h.pins[c.ID]), func(n string) bool { return n == name }); len(others) > 0 {
+		if others := slices.DeleteFunc(slices.Clone(h.Pins[c.ID]), func(n string) bool { return n == name }); len(others) > 0 {
 			text += "; it is also called " + inline(strings.Join(others, ", "))
 		}
 		p.linef("%s", text)
@@ -70,7 +71,7 @@ func (a *app) runUnpin(ctx context.Context, d *openWorkspace, args []string) err
 	if err != nil {
 		return err
 	}
-	names := h.pins[c.ID]
+	names := h.Pins[c.ID]
 	if slices.Contains(names, args[0]) {
 		names = args[:1]
 	}

@@ -16,6 +16,9 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // printer writes the text of a result and colours it for a terminal. It keeps the first error
@@ -35,6 +38,20 @@ func (p *printer) write(text string) {
 	if p.err == nil {
 		_, p.err = io.WriteString(p.w, text)
 	}
+}
+
+// lines writes lines without line endings.
+func (p *printer) lines(all []string) {
+	for _, line := range all {
+		p.write(line + "\n")
+	}
+}
+
+// changes lists changes, one on each line.
+func (p *printer) changes(changes []history.Change) {
+	text := moves.Text{Paint: p.role}
+	text.Changes(changes)
+	p.lines(text.Lines())
 }
 
 // fail makes err the error of the result, if there is none yet.
@@ -136,7 +153,7 @@ func (h escapingWriter) Write(p []byte) (int, error) {
 	out := make([]byte, 0, len(p))
 	for rest := p; len(rest) > 0; {
 		r, n := utf8.DecodeRune(rest)
-		if r == '\n' || !unsafe(r) && (r != utf8.RuneError || n > 1) {
+		if r == '\n' || !printable.IsUnsafe(r) && (r != utf8.RuneError || n > 1) {
 			out = append(out, rest[:n]...)
 		} else {
 			for _, unit := range utf16.Encode([]rune{r}) {

@@ -209,7 +209,7 @@ func (a *app) resumeCommand(ctx context.Context, d *openWorkspace, thread segno.
 func (a *app) resumePoint(ctx context.Context, d *openWorkspace, name string) (segno.ThreadID, segno.CommitID, error) {
 	h, c, err := a.checkpointNamed(ctx, d, name)
 	if err == nil {
-		return h.head.Thread, c.ID, nil
+		return h.Head.Thread, c.ID, nil
 	}
 	t, threadErr := a.threadNamed(ctx, d.store, name)
 	if threadErr != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/chat"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/moves"
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript"
 )
@@ -29,7 +30,7 @@ type resumeWithResult struct {
 	Native     segno.CommitID `json:"native"` // the checkpoint up to which the session is the agent's own, or ""
 	Messages   int            `json:"messages"`
 	Lost       []lost         `json:"lost"`
-	Restore    *moveResult    `json:"restore,omitempty"` // of the checkpoint, if the thread was elsewhere
+	Restore    *moves.Result  `json:"restore,omitempty"` // of the checkpoint, if the thread was elsewhere
 	DryRun     bool           `json:"dry_run,omitempty"`
 }
 
@@ -166,7 +167,7 @@ func planRestore(ctx context.Context, d *openWorkspace, thread segno.ThreadID, c
 	if b.plan, err = d.timeline.Preview(ctx, b.ask); err != nil {
 		return nil, err
 	}
-	restore, err := newMoveResult(ctx, d, b.plan, nil)
+	restore, err := moves.NewResult(ctx, d.timeline, b.plan, nil)
 	res.Restore = &restore
 	return b, err
 }
@@ -182,7 +183,7 @@ func (a *app) restoreBefore(ctx context.Context, b *pendingRestore, res *resumeW
 	if err != nil {
 		return err
 	}
-	restore, err := newMoveResult(ctx, b.d, moved.Plan, moved)
+	restore, err := moves.NewResult(ctx, b.d.timeline, moved.Plan, moved)
 	if err != nil {
 		return err
 	}
@@ -192,7 +193,9 @@ func (a *app) restoreBefore(ctx context.Context, b *pendingRestore, res *resumeW
 	}
 	p := a.printer(a.Stderr)
 	p.linef("restore: now at %s, %s", label(moved.Head), writtenCounts(moved.Plan))
-	a.writeUnwritten(p, restore, 0)
+	text := a.moveText(p)
+	text.Unwritten(restore, 0)
+	p.lines(text.Lines())
 	return p.err
 }
 

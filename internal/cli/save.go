@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 func (a *app) save() *cobra.Command {
@@ -31,13 +32,13 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			h, err := readHistory(ctx, d.store, cp.Thread)
+			h, err := history.Read(ctx, d.store, cp.Thread)
 			if err != nil {
 				return err
 			}
-			return a.print(h.item(cp), func(p *printer) {
+			return a.print(h.Item(cp), func(p *printer) {
 				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
-				if note := h.coverage(cp); note != "" {
+				if note := coverage(h, cp); note != "" {
 					p.linef("%s", p.warn(note))
 				}
 			})

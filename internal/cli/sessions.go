@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
@@ -204,7 +205,7 @@ func (a *app) sessionNamed(ctx context.Context, place local.Place, store *local.
 		if listErr != nil {
 			return s, listErr
 		}
-		chain, listErr := chainOf(ctx, store, t.ID)
+		chain, listErr := history.Chain(ctx, store, t.ID)
 		if listErr != nil {
 			return s, listErr
 		}

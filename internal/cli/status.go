@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -27,7 +28,7 @@ type statusResult struct {
 	Dir       string            `json:"dir"`
 	Store     string            `json:"store"`
 	Thread    segno.ThreadID    `json:"thread"`
-	Head      *logItem          `json:"head"`
+	Head      *history.Item     `json:"head"`
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // since the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
@@ -130,18 +131,18 @@ func (s *statusResult) readSpool(ctx context.Context, d *openWorkspace) error {
 // readHead reads the checkpoint at the head and compares the present files with it. There is
 // no session to show if the head is before the first prompt of an agent with transcripts.
 func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
-	h, err := readHistory(ctx, d.store, s.Thread)
+	h, err := history.Read(ctx, d.store, s.Thread)
 	if err != nil {
 		return err
 	}
-	c, err := h.find("@")
+	c, err := h.Find("@")
 	if err != nil {
 		return err
 	}
-	item := h.item(c)
+	item := h.Item(c)
 	s.Head = &item
 	if c.Session == nil || c.Session.Leaf != "" || d.timeline.Transcripts[c.Session.Agent] == nil {
-		s.Session = h.head.Link.Session
+		s.Session = h.Head.Link.Session
 	}
 	if c.Tree().IsZero() || s.ReadOnly {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/internal/local"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -49,44 +49,6 @@ that is not in a workspace it lists those of all directories, as --all does.`,
 	return c
 }
 
-// threadItem is one element of threads --json.
-type threadItem struct {
-	segno.Thread
-	Head    segno.CommitID  `json:"head"`
-	Turn    int             `json:"turn"`
-	Session segno.SessionID `json:"session"`
-	Current bool            `json:"current"` // the directory is at this thread
-	Dir     string          `json:"dir"`     // where it began
-
-	DirBytes []byte      `json:"dir_bytes,omitempty"`
-	Chain    []chainItem `json:"chain"` // the sessions it has held, oldest first
-}
-
-// chainItem is one session of a thread's chain.
-type chainItem struct {
-	Agent    string          `json:"agent"`
-	Session  segno.SessionID `json:"session"`
-	Dir      string          `json:"dir,omitempty"`
-	Start    time.Time       `json:"start"`
-	End      time.Time       `json:"end,omitzero"`
-	Reason   string          `json:"reason,omitempty"`
-	Fidelity segno.Fidelity  `json:"fidelity,omitempty"`
-
-	DirBytes []byte `json:"dir_bytes,omitempty"`
-}
-
-// chainOf returns the sessions of a thread, oldest first.
-func chainOf(ctx context.Context, store *local.Store, thread segno.ThreadID) ([]chainItem, error) {
-	items := []chainItem{}
-	for l, err := range store.Chain(ctx, thread) {
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, chainItem{l.Agent, l.Session, l.Dir, l.Start, l.End, l.Reason, l.Fidelity, segno.PathBytes(l.Dir)})
-	}
-	return items, nil
-}
-
 // noWorkspaceHere explains why 'segno threads' lists the threads of other directories.
 const noWorkspaceHere = "this directory is not in a workspace; these are the threads of all directories"
 
@@ -103,7 +65,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 		}
 		store, err := a.openStore(ctx)
 		if segno.KindOf(err) == segno.KindNotFound {
-			return a.print([]threadItem{}, func(*printer) {})
+			return a.print([]history.Thread{}, func(*printer) {})
 		}
 		if err != nil {
 			return err
@@ -129,7 +91,7 @@ func (a *app) runThreads(ctx context.Context, all bool) error {
 // listThreads prints the threads of a query with their heads and sessions. current is the thread that
 // the directory is at.
 func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.ThreadQuery, current segno.ThreadID) error {
-	items := []threadItem{}
+	items := []history.Thread{}
 	for t, err := range store.Threads(ctx, q) {
 		if err != nil {
 			return err
@@ -138,11 +100,11 @@ func (a *app) listThreads(ctx context.Context, store *local.Store, q segno.Threa
 		if err != nil {
 			return err
 		}
-		chain, err := chainOf(ctx, store, t.ID)
+		chain, err := history.Chain(ctx, store, t.ID)
 		if err != nil {
 			return err
 		}
-		item := threadItem{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain}
+		item := history.Thread{Thread: t, Head: head.Head, Turn: head.Turn, Session: head.Link.Session, Current: t.ID == current, Chain: chain}
 		if rec, err := store.Workspace(ctx, t.Workspace); err == nil { // the thread of an agent may have no workspace
 			item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
 		}

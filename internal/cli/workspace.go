@@ -10,6 +10,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/idprefix"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -29,6 +30,11 @@ type openWorkspace struct {
 	dir      string
 
 	compress func() error // compresses a part of the store
+}
+
+// content reads a file's content from the store.
+func (d *openWorkspace) content(ctx context.Context, h segno.Hash) ([]byte, error) {
+	return patch.FromStore(d.store.Objects())(ctx, h)
 }
 
 // Close closes the store. Commands call it after they printed their result.
@@ -147,29 +153,12 @@ func (a *app) findByThread(ctx context.Context, d *openWorkspace) error {
 	if err != nil {
 		return err
 	}
-	choose := func(id segno.WorkspaceID) (exists bool, err error) {
-		if id == "" {
-			return false, nil // the thread of a kept session has no files
-		}
-		if d.rec, err = d.store.Workspace(ctx, id); err == nil {
-			_, statErr := os.Lstat(d.rec.Path)
-			exists = statErr == nil
-		}
-		return exists, err
+	rec, exists, err := d.store.ThreadWorkspace(ctx, t)
+	if rec.ID != "" {
+		d.rec = rec
 	}
-	if exists, err := choose(t.Workspace); exists || err != nil {
+	if exists || err != nil {
 		return err
-	}
-	for c, err := range d.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 64}) {
-		if err != nil {
-			return err
-		}
-		if c.Workspace == nil {
-			continue
-		}
-		if exists, err := choose(c.Workspace.Workspace); exists || err != nil {
-			return err
-		}
 	}
 	return d.findBySession(ctx, t.ID)
 }

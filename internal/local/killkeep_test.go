@@ -56,7 +56,11 @@ func keepUntilKilled(home string) {
 func TestKilledWhileKeepingAndMoving(t *testing.T) {
 	ctx := context.Background()
 	const sessions, turns = 4, 70 // more turns than one commit takes
-	for i := range 10 {
+	kills := 10
+	if testing.Short() {
+		kills = 2
+	}
+	for i := range kills {
 		p := writeSessions(t, sessions, turns)
 		home := filepath.Dir(p.Claude)
 		for _, dir := range []string{"moved-0", "moved-1"} {

@@ -59,9 +59,9 @@ func (b *Builder) addEntry(e segno.Entry) {
 	switch e.Kind {
 	case segno.EntryMessage:
 		if e.Name == "user" {
-			b.addUserMessage(e.Turn, textOf(e.Body))
+			b.addUserMessage(e.Turn, TextOf(e.Body))
 		} else if e.Name == "agent" {
-			b.addReply(e.Turn, textOf(e.Body))
+			b.addReply(e.Turn, TextOf(e.Body))
 		}
 	case segno.EntryIntent:
 		b.addIntent(e)
@@ -74,7 +74,7 @@ func (b *Builder) addEntry(e segno.Entry) {
 	case segno.EntryNote:
 		if e.Name == "plan" {
 			b.setPlan(e.Body)
-		} else if e.Name == "end" && textOf(get(members(e.Body), "stop")) == "cancelled" {
+		} else if e.Name == "end" && TextOf(get(members(e.Body), "stop")) == "cancelled" {
 			b.cancelTurn(b.turn(e.Turn))
 		}
 	}
@@ -244,7 +244,7 @@ func (b *Builder) addQuestion(e segno.Entry) {
 	ms := members(e.Body)
 	c := members(get(ms, "toolCall"))
 	q := question{request: encode(map[string]any{"options": get(ms, "options")}),
-		call: encode(map[string]any{"title": textOf(get(c, "title")), "kind": textOf(get(c, "kind")), "input": get(c, "rawInput")})}
+		call: encode(map[string]any{"title": TextOf(get(c, "title")), "kind": TextOf(get(c, "kind")), "input": get(c, "rawInput")})}
 	if b.questions == nil || len(b.questions) >= maxQuestions {
 		b.questions = map[string]question{}
 	}

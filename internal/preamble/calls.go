@@ -74,10 +74,10 @@ func (l callList) without(excluded func(*call) bool) callList {
 	return l
 }
 
-// textOf returns a text of every call in at most room bytes. All calls get the highest
+// TextOf returns a text of every call in at most room bytes. All calls get the highest
 // level of detail for which there is room, and the newest get the next level while room
 // remains. If there is too little room for the lowest level, equal calls are counted.
-func (l *callList) textOf(room int) string {
+func (l *callList) TextOf(room int) string {
 	text := l.older.text()
 	for level := range details {
 		spare := room - len(text)

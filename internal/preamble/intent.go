@@ -21,14 +21,14 @@ func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage
 	if json.Unmarshal(get(ms, "locations"), &locations) == nil && len(locations) > 0 {
 		path = locations[0].Path
 	}
-	return textOf(get(ms, "title")), textOf(get(ms, "kind")), get(ms, "input"), path
+	return TextOf(get(ms, "title")), TextOf(get(ms, "kind")), get(ms, "input"), path
 }
 
 // splitInput splits a tool's input into the subject of the call and the rest.
 func splitInput(kind string, input json.RawMessage) (subject, rest string) {
 	ms := members(input)
 	if verbOf(kind) == verbOf(kindOther) || len(ms) == 0 {
-		text := textOf(input)
+		text := TextOf(input)
 		if text == "{}" {
 			return "", ""
 		}
@@ -48,7 +48,7 @@ func splitInput(kind string, input json.RawMessage) (subject, rest string) {
 	ms = slices.DeleteFunc(ms, func(m member) bool { return slices.Contains(ignored, m.key) })
 	var parts []string
 	for _, m := range ms {
-		text := plainDetail(textOf(m.value))
+		text := plainDetail(TextOf(m.value))
 		if len(ms) > 1 {
 			text = oneLine(plain(m.key, maxSubject), maxSubject) + ": " + text
 		}
@@ -67,7 +67,7 @@ func splitInput(kind string, input json.RawMessage) (subject, rest string) {
 func commandText(v json.RawMessage) string {
 	var words []string
 	if json.Unmarshal(v, &words) != nil {
-		return textOf(v)
+		return TextOf(v)
 	}
 	if len(words) == 3 && strings.HasPrefix(words[1], "-") && strings.HasSuffix(words[1], "c") {
 		return words[2]
@@ -79,7 +79,7 @@ func commandText(v json.RawMessage) string {
 func readResult(body json.RawMessage) (state, string) {
 	ms := members(body)
 	answer, end := "", done
-	switch status := textOf(get(ms, "status")); {
+	switch status := TextOf(get(ms, "status")); {
 	case get(ms, "response") != nil || get(ms, "error") != nil && status == "":
 		answer, end = readHookResult(ms)
 	case status == "pending" || status == "in_progress":
@@ -88,7 +88,7 @@ func readResult(body json.RawMessage) (state, string) {
 		answer, end = readProxyResult(ms, status)
 	case len(ms) > 0 && hasOnly(ms, "exit", "interrupt", "duration_ms", "agent"): // hooks record these of every call
 	default:
-		answer = textOf(body)
+		answer = TextOf(body)
 	}
 	return end, plainDetail(withoutFence(answer))
 }
@@ -97,14 +97,14 @@ func readResult(body json.RawMessage) (state, string) {
 // status.
 func readHookResult(ms []member) (string, state) {
 	response, e := get(ms, "response"), get(ms, "error")
-	answer, end := textOf(response), done
+	answer, end := TextOf(response), done
 	if e != nil {
-		answer = textOf(e)
+		answer = TextOf(e)
 	}
 	if e != nil || isNonZero(get(ms, "exit")) {
 		end = failed
 	}
-	if textOf(get(ms, "interrupt")) == "true" || textOf(get(members(response), "interrupted")) == "true" {
+	if TextOf(get(ms, "interrupt")) == "true" || TextOf(get(members(response), "interrupted")) == "true" {
 		end = interrupted
 	}
 	return answer, end
@@ -112,9 +112,9 @@ func readHookResult(ms []member) (string, state) {
 
 // readProxyResult reads the last update of an ACP tool call.
 func readProxyResult(ms []member, status string) (string, state) {
-	answer, end := textOf(get(ms, "content")), done
+	answer, end := TextOf(get(ms, "content")), done
 	if strings.TrimSpace(answer) == "" {
-		answer = textOf(get(ms, "output"))
+		answer = TextOf(get(ms, "output"))
 	}
 	output := members(get(ms, "output")) // some agents put the exit status there
 	switch {
@@ -128,7 +128,7 @@ func readProxyResult(ms []member, status string) (string, state) {
 
 // isNonZero reports whether an exit status is there and is not 0.
 func isNonZero(exit json.RawMessage) bool {
-	text := textOf(exit)
+	text := TextOf(exit)
 	return text != "" && text != "0"
 }
 

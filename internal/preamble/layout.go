@@ -53,8 +53,8 @@ const refusedHeading = "The user decided against this; do not do it unless the u
 // addOpenTurn writes the turn that is open, in seven shares of the room.
 func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 	left := l.room - 7*share
-	l.add(partBegunNow, share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", b.begun.textOf)
-	l.add(partRefusedNow, share, refusedHeading, b.refused.textOf)
+	l.add(partBegunNow, share, "You had begun this for it, and its outcome is unknown: check before you do it again.\n", b.begun.TextOf)
+	l.add(partRefusedNow, share, refusedHeading, b.refused.TextOf)
 	if reply := b.turns.list[0].reply; reply != "" {
 		l.add(partReply, share, "You had begun to say:\n", func(room int) string { return block(reply, room) })
 	}
@@ -63,7 +63,7 @@ func (l *layout) addOpenTurn(b *Builder, changed []string, share int) {
 		l.add(partChanged, share, "These paths in the workspace changed since that message came, by you or by another program:\n",
 			func(room int) string { return block(strings.Join(changed, "\n"), room) })
 	}
-	l.add(partDoneNow, l.room-left, "You have already done this for it, oldest first; do not repeat it.\n", b.done.textOf)
+	l.add(partDoneNow, l.room-left, "You have already done this for it, oldest first; do not repeat it.\n", b.done.TextOf)
 }
 
 // addPast writes the history before the open turn. It leaves out the calls of the open
@@ -79,8 +79,8 @@ func (l *layout) addPast(b, now *Builder, open int) {
 		begun, refused, done = begun.without(isInNow), refused.without(isInNow), done.without(isInNow)
 	}
 	turns := b.turnsBefore(open)
-	l.add(partBegun, l.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", begun.textOf)
-	l.add(partRefused, l.room/4, refusedHeading, refused.textOf)
+	l.add(partBegun, l.room/4, "You had begun this, and its outcome is unknown: check before you do it again.\n", begun.TextOf)
+	l.add(partRefused, l.room/4, refusedHeading, refused.TextOf)
 	if turns.count > 0 && b.task != "" {
 		l.add(partTask, l.room/5, "It began with this message from the user, which is the task:\n", func(room int) string { return block(b.task, room) })
 	}
@@ -97,7 +97,7 @@ func (l *layout) addPast(b, now *Builder, open int) {
 	words := max(len(turns.text(l.room*2/5)), min(turns.promptSize(), l.room*3/5))
 	effects := max(l.room-words, min(done.minSize(), l.room*4/5))
 	const doneHeading = "Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.\n"
-	l.add(partDone, effects, doneHeading, done.textOf)
+	l.add(partDone, effects, doneHeading, done.TextOf)
 	l.add(partTurns, l.room, "", turns.text)
 }
 

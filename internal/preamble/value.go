@@ -104,9 +104,9 @@ func closeAll(s string, open []byte) json.RawMessage {
 	return append([]byte(s), open...)
 }
 
-// textOf returns a value as text for a reader: a string's own text, the texts of
+// TextOf returns a JSON value as text for a reader: a string's own text, the texts of
 // content blocks, a command's output, else its JSON. The text is not yet plain.
-func textOf(raw json.RawMessage) string { return textAt(raw, 0) }
+func TextOf(raw json.RawMessage) string { return textAt(raw, 0) }
 
 func textAt(raw json.RawMessage, level int) string {
 	const maxLevel = 8
@@ -159,17 +159,17 @@ func clippedText(c *segno.Clipped, level int) string {
 // standard output and standard error belong together.
 func objectText(raw json.RawMessage, level int) string {
 	ms := members(raw)
-	switch typ := textOf(get(ms, "type")); typ {
+	switch typ := TextOf(get(ms, "type")); typ {
 	case "content", "resource":
 		return textAt(get(ms, typ), level+1)
 	case "diff":
-		return "changed " + textOf(get(ms, "path"))
+		return "changed " + TextOf(get(ms, "path"))
 	case "terminal":
 		return ""
 	case "image", "audio":
 		return "one " + typ
 	case "resource_link":
-		return textOf(get(ms, "uri"))
+		return TextOf(get(ms, "uri"))
 	}
 	if get(ms, "filePath") != nil {
 		return "" // a file was written; the object repeats the input

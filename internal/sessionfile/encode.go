@@ -7,11 +7,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno/transcript"
 )
 
-// nameCharacters are those that the models' programming interfaces accept in ids and names of calls.
+const (
+	// LostResult is the text of the result that a repair adds to a call without one.
+	LostResult = "[The result of this call was lost. The tool may have run. Check its effects before you call it again.]"
+	// LostCall begins the text that replaces a result without a call.
+	LostCall = "[This is the result of a tool. The call of the tool was lost.]"
+)
+
+// maxName is the length of the longest id or name of a call that the APIs of models accept.
+const maxName = 64
+
+// nameCharacters are the characters of session ids, and those that the APIs of models accept in ids
+// and names of calls.
 const nameCharacters = "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 // EncodeLine returns v as one line of JSON without the newline. Characters of HTML stay as they are.
@@ -25,10 +37,12 @@ func EncodeLine(v any) ([]byte, error) {
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }
 
+// Timestamp returns a time as agents write it into their records.
+func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
 // CallIDs gives ids to the calls of a session that a model accepts. No two calls get the same id.
 type CallIDs struct {
 	Prefix string // of ids that are made
-	Most   int    // the length of the longest id
 	used   map[string]bool
 }
 
@@ -53,7 +67,7 @@ func (c *CallIDs) use(id string) {
 // New returns id if a model accepts it and no other call has it, else one that is made of it.
 func (c *CallIDs) New(id string) string {
 	got := id
-	if id == "" || len(id) > c.Most || strings.Trim(id, nameCharacters) != "" {
+	if id == "" || len(id) > maxName || strings.Trim(id, nameCharacters) != "" {
 		got = c.made(id)
 	}
 	for n := 2; c.used[got]; n++ {
@@ -68,8 +82,8 @@ func (c *CallIDs) made(of string) string {
 	return c.Prefix + hex.EncodeToString(sum[:12])
 }
 
-// ToolName returns the name of a tool if a model accepts it, else one that is like it.
-func ToolName(name string, most int) string {
+// ToolName returns the name of a tool with the characters and the length that a model accepts.
+func ToolName(name string) string {
 	var b strings.Builder
 	for _, r := range name {
 		if !strings.ContainsRune(nameCharacters, r) {
@@ -80,5 +94,5 @@ func ToolName(name string, most int) string {
 	if b.Len() == 0 {
 		return "unknown"
 	}
-	return b.String()[:min(b.Len(), most)]
+	return b.String()[:min(b.Len(), maxName)]
 }

@@ -25,7 +25,7 @@ func CheckSession(op string, id segno.SessionID) error {
 		return invalid("begins with a dash, like a command-line option")
 	case len(id) > maxSession:
 		return invalid("is too long")
-	case strings.Trim(string(id), "-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+	case strings.Trim(string(id), nameCharacters) != "":
 		return invalid("contains characters other than letters, digits, - and _")
 	}
 	return nil
@@ -43,7 +43,17 @@ func CheckNewSession(op string, id segno.SessionID) error {
 	return nil
 }
 
-// maxCapture is how many bytes of a transcript are read at once. The reader keeps facts about each record in memory.
+// EmptyError returns the error of a cut at a position without a conversation.
+func EmptyError(op string, id segno.SessionID) error {
+	return segno.Errorf(segno.KindInvalid, op, string(id), "the conversation is empty, so there is nothing to resume")
+}
+
+// ExistsError returns the error of writing a session that exists with other bytes.
+func ExistsError(op, name string) error {
+	return segno.Errorf(segno.KindConflict, op, name, "the session exists already").WithHint("choose another session id")
+}
+
+// maxCapture is how many bytes of a transcript are read at once. A part of each record stays in memory.
 const maxCapture = 4 << 30
 
 // CheckSize returns an error if a transcript has too many new bytes to be read.

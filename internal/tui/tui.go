@@ -1,6 +1,9 @@
-// Package tui shows a chat in a terminal. The conversation scrolls above; below it are the text
-// that arrives, the todos, a question or the prompt, and a status line. A [Chat] makes all
-// decisions and keeps all state.
+// Package tui shows a chat or an experiment in a terminal.
+//
+// [Run] shows a chat. The conversation scrolls above; below it are the text that arrives, the todos, a
+// question or the prompt, and a status line. A [Chat] makes all decisions and keeps all state.
+//
+// [ShowExperiment] shows generations of agents on the whole terminal.
 package tui
 
 import (

@@ -72,7 +72,7 @@ func (k *cut) check() error {
 	}
 	switch {
 	case k.p.Leaf == "":
-		return invalid("the conversation is empty, so there is nothing to resume")
+		return sessionfile.EmptyError(opCut, k.p.Session)
 	case k.p.Offset <= 0 || k.p.SHA256.IsZero():
 		return invalid("the position has no bytes")
 	}

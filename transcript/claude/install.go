@@ -113,7 +113,7 @@ func (k *installer) publish() error {
 // conflict turns [fs.ErrExist] into a [segno.KindConflict].
 func (k *installer) conflict(path string, err error) error {
 	if errors.Is(err, fs.ErrExist) {
-		return segno.Errorf(segno.KindConflict, k.op, path, "the session exists already").WithHint("choose another session id")
+		return sessionfile.ExistsError(k.op, path)
 	}
 	return err
 }

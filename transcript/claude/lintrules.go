@@ -204,9 +204,6 @@ func (l *linter) turnOf(i int) segno.TurnKey {
 	return ""
 }
 
-// lostResult is the text of the result that a repair adds.
-const lostResult = "[The result of this call was lost. The tool may have run. Check its effects before you call it again.]"
-
 // addResult adds a result for a call. It becomes the record between the call and the next one, in
 // place of the lost record if its id is known. The results of parallel calls stay beside the
 // conversation.
@@ -227,7 +224,7 @@ func (l *linter) addResult(chain []int, call placed) {
 	}
 	id := json.RawMessage(`"` + call.block.name + `"`) // as in the call, because ids are compared with their escapes
 	line, _ := sessionfile.EncodeLine(map[string]any{"parentUuid": n.uuid, "isSidechain": false, "type": "user", "uuid": uuid, "timestamp": part.stamp,
-		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": id, "type": "tool_result", "content": lostResult, "is_error": true}}},
+		"message":   map[string]any{"role": "user", "content": []any{map[string]any{"tool_use_id": id, "type": "tool_result", "content": sessionfile.LostResult, "is_error": true}}},
 		"sessionId": l.src.Session, "version": l.graph.version, "userType": "external", "cwd": l.graph.cwdText()}) // strings always encode
 	l.mend.Replace(n.to, n.to, append([]byte{'\n'}, line...))
 }
@@ -241,7 +238,7 @@ func derivedUUID(texts ...string) string {
 // makeText replaces a result by its words. The record becomes one that the user did not write.
 func (l *linter) makeText(result placed) {
 	b := result.block
-	l.replace(b.at, `{"type":"text","text":"[This is the result of a tool. The call of the tool was lost.]"}`+string(b.inner))
+	l.replace(b.at, `{"type":"text","text":"`+sessionfile.LostCall+`"}`+string(b.inner))
 	start := l.parts[result.node].start + 1
 	l.replace(jsonscan.Span{From: start, To: start}, `"isMeta":true,`)
 }

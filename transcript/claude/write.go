@@ -19,19 +19,15 @@ import (
 
 const opWrite = "write session"
 
-const (
-	// testedVersion is written into records behind no record of the agent.
-	testedVersion = "2.1.330"
-	// maxName is the length of the longest id or name of a call.
-	maxName = 64
-)
+// testedVersion is written into records behind no record of the agent.
+const testedVersion = "2.1.330"
 
 // Losses implements [transcript.ConversationWriter].
 func (c *Transcripts) Losses(_ context.Context, conversation transcript.Conversation) (map[transcript.Loss]int, error) {
 	var lost transcript.Conversation
 	for _, m := range conversation.Messages {
 		for _, p := range m.Parts {
-			if p.Call != nil && sessionfile.ToolName(p.Call.Name, maxName) != p.Call.Name {
+			if p.Call != nil && sessionfile.ToolName(p.Call.Name) != p.Call.Name {
 				lost.Lose(transcript.LostNames, 1)
 			}
 		}
@@ -53,7 +49,7 @@ func (c *Transcripts) WriteConversation(ctx context.Context, conversation transc
 	if err == nil && len(conversation.Messages) == 0 {
 		err = segno.Errorf(segno.KindInvalid, opWrite, string(to.Session), "the conversation has no messages")
 	}
-	w := &continuation{cut: k, isNew: p == nil, messages: conversation.Messages, ids: sessionfile.CallIDs{Prefix: "toolu_", Most: maxName}}
+	w := &continuation{cut: k, isNew: p == nil, messages: conversation.Messages, ids: sessionfile.CallIDs{Prefix: "toolu_"}}
 	if err == nil && p != nil {
 		var before transcript.Conversation
 		before, err = c.ReadConversation(ctx, *p, "", o)
@@ -183,7 +179,7 @@ func (k *continuation) id(what string, n int) string {
 // results of parallel calls by them.
 func (k *continuation) record(kind string, m wireMessage, edit func(*wireRecord)) error {
 	k.at = k.at.Add(time.Millisecond)
-	w := wireRecord{Type: kind, Message: m, UUID: k.id("record", k.records), Timestamp: k.at.UTC().Format("2006-01-02T15:04:05.000Z"),
+	w := wireRecord{Type: kind, Message: m, UUID: k.id("record", k.records), Timestamp: sessionfile.Timestamp(k.at),
 		UserType: "external", Entrypoint: "cli", Cwd: k.to.Dir, Session: k.to.Session, Version: k.version}
 	if k.parent != "" {
 		w.Parent = &k.parent
@@ -266,7 +262,7 @@ func (k *continuation) answer(n int, m transcript.Message) error {
 		if c := p.Call; c == nil && strings.TrimSpace(p.Text) == "" {
 			continue // the API rejects a text without words
 		} else if c != nil {
-			block = wireBlock{Type: "tool_use", ID: k.ids.New(c.ID), Name: sessionfile.ToolName(c.Name, maxName), Input: c.Input}
+			block = wireBlock{Type: "tool_use", ID: k.ids.New(c.ID), Name: sessionfile.ToolName(c.Name), Input: c.Input}
 		}
 		message.Content = []wireBlock{block}
 		if err := k.record("assistant", message, nil); err != nil {

@@ -63,7 +63,7 @@ func checkCut(p segno.Position, to segno.Target) error {
 	}
 	switch {
 	case p.Leaf == "":
-		return invalid("the conversation is empty, so there is nothing to resume")
+		return sessionfile.EmptyError(opCut, p.Session)
 	case p.Offset <= 0 || p.SHA256.IsZero():
 		return invalid("the position has no bytes")
 	case !filepath.IsAbs(to.Dir):
@@ -172,7 +172,7 @@ func (k *writer) create(ctx context.Context, m *meta) error {
 }
 
 func (k *writer) conflict(path string) error {
-	return segno.Errorf(segno.KindConflict, k.op, path, "the session exists already").WithHint("choose another session id")
+	return sessionfile.ExistsError(k.op, path)
 }
 
 // publish makes the file durable and gives it its name.

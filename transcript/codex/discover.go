@@ -241,7 +241,7 @@ func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string,
 		return segno.Source{}, sessionfile.IOError(op, c.home, err)
 	}
 	if r, ok := x.current(p.Session); ok {
-		return segno.Source{}, segno.Errorf(segno.KindConflict, op, r.path, "the session exists already")
+		return segno.Source{}, sessionfile.ExistsError(op, r.path)
 	}
 	path := p.Path
 	home, at := homeOf(path)

@@ -209,7 +209,7 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 		x.typ, x.call = string(r.event), r.text("call_id")
 		switch {
 		case x.call == "":
-		case resultTypes[x.typ] != "":
+		case resultType(x.typ) != "":
 			l.calls[x.call] = len(l.lines)
 		case isResultType(x.typ):
 			l.results[x.call] = true
@@ -220,8 +220,16 @@ func (l *linter) add(r *record, p sessionfile.Piece, turn string) string {
 	return turn
 }
 
-// resultTypes are the types of the results by those of their calls.
-var resultTypes = map[string]string{"function_call": "function_call_output", "local_shell_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
+// resultType returns the type of the result of a call, or "" if a type is not one of a call.
+func resultType(call string) string {
+	switch call {
+	case "function_call", "local_shell_call":
+		return "function_call_output"
+	case "custom_tool_call":
+		return "custom_tool_call_output"
+	}
+	return ""
+}
 
 func isResultType(typ string) bool {
 	return typ == "function_call_output" || typ == "custom_tool_call_output"

@@ -8,11 +8,9 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 	"github.com/dalsegno/segno/transcript"
 )
-
-// lostResult is the text of the result that a repair adds.
-const lostResult = "[The result of this call was lost. The tool may have run. Check its effects before you call it again.]"
 
 // checkMeta checks that the first line is a session_meta.
 func (l *linter) checkMeta() {
@@ -54,13 +52,13 @@ func (l *linter) checkCalls() {
 			continue
 		}
 		_, isCalled := l.calls[x.call]
-		switch typ := resultTypes[x.typ]; {
+		switch typ := resultType(x.typ); {
 		case typ != "" && !l.results[x.call] && (ended[x.turn] || x.turn == newest):
 			// After a turn that was cut off, Codex has told the model so and went on.
 			l.mend.Add(transcript.CodeNoResult, x.piece.Line, x.piece.Offset,
 				"the result of the call is missing, so Codex tells the model that the call was aborted, although the tool may have run", "a result that says so is added")
 			l.mend.Findings[len(l.mend.Findings)-1].Turn = segno.TurnKey(x.turn)
-			x.added = fmt.Appendf(nil, `"timestamp":"%s","type":"response_item","payload":{"type":"%s","call_id":%s,"output":%s}}`, x.stamp, typ, quote(x.call), quote(lostResult))
+			x.added = fmt.Appendf(nil, `"timestamp":"%s","type":"response_item","payload":{"type":"%s","call_id":%s,"output":%s}}`, x.stamp, typ, quote(x.call), quote(sessionfile.LostResult))
 		case isResultType(x.typ) && !isCalled:
 			l.mend.Add(transcript.CodeNoCall, x.piece.Line, x.piece.Offset,
 				"the call of this result is missing, so Codex leaves out the result: the model does not get it", "the result becomes a message")
@@ -79,7 +77,7 @@ func (l *linter) makeMessage(x *lintLine) {
 	if ordinal != "" {
 		x.at = jsonscan.Span{From: len(head) + len(`"ordinal":`), To: len(head) + len(ordinal) - 1}
 	}
-	text := quote("[This is the result of a tool. The call of the tool was lost.]\n" + string(x.words))
+	text := quote(sessionfile.LostCall + "\n" + string(x.words))
 	x.replaced = fmt.Appendf(nil, `%s%s"type":"response_item","payload":{"type":"message","role":"user","content":[{"type":"input_text","text":%s}]}}`, head, ordinal, text)
 }
 

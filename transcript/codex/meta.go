@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/jsonscan"
+	"github.com/dalsegno/segno/internal/sessionfile"
 )
 
 // meta is the first line of a rollout.
@@ -121,11 +122,8 @@ func replaceText(array []byte, before, after string) []byte {
 
 // quote encodes a text as JSON.
 func quote(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
-	return bytes.TrimRight(b.Bytes(), "\n")
+	text, _ := sessionfile.EncodeLine(strings.ToValidUTF8(s, "\uFFFD")) // a string always encodes
+	return text
 }
 
 // fileName returns where below the home Codex would have created the session. The time is that

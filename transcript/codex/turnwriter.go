@@ -50,7 +50,7 @@ func (l *lineWriter) encode(kind string, payload any, at time.Time) ([]byte, err
 		Type      string        `json:"type"`
 		Payload   any           `json:"payload"`
 		Metadata  *wireMetadata `json:"metadata,omitempty"`
-	}{Timestamp: timestamp(at), Type: kind, Payload: payload}
+	}{Timestamp: sessionfile.Timestamp(at), Type: kind, Payload: payload}
 	if item, ok := payload.(wireItem); ok && item.Type == "function_call_output" && l.isPaged {
 		line.Metadata = &wireMetadata{Limit: item.size}
 	}
@@ -207,7 +207,7 @@ func (w *conversationWriter) answer(n int, p transcript.Part) {
 	case p.Call != nil:
 		id := w.ids.New(p.Call.ID)
 		w.calls[p.Call.ID] = id
-		w.line("response_item", wireItem{Type: "function_call", Name: sessionfile.ToolName(p.Call.Name, maxName), Arguments: string(p.Call.Input), CallID: id})
+		w.line("response_item", wireItem{Type: "function_call", Name: sessionfile.ToolName(p.Call.Name), Arguments: string(p.Call.Input), CallID: id})
 	case p.Text != "":
 		w.last = p.Text
 		if w.lines.isPaged {

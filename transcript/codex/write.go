@@ -17,8 +17,6 @@ const (
 	testedVersion = "0.169.0"
 	// maxResult is the size of the longest result that all versions of Codex send whole to every model.
 	maxResult = 10_000
-	// maxName is the length of the longest id or name of a call.
-	maxName = 64
 )
 
 // Losses implements [transcript.ConversationWriter]. Versions that write no ordinals shorten long
@@ -32,7 +30,7 @@ func (c *Transcripts) Losses(ctx context.Context, conversation transcript.Conver
 	for _, m := range conversation.Messages {
 		for _, p := range m.Parts {
 			switch {
-			case p.Call != nil && sessionfile.ToolName(p.Call.Name, maxName) != p.Call.Name:
+			case p.Call != nil && sessionfile.ToolName(p.Call.Name) != p.Call.Name:
 				lost.Lose(transcript.LostNames, 1)
 			case p.Result != nil:
 				if (newest == nil || !newest.isPaged) && textSize(p.Result.Parts) > maxResult {
@@ -60,7 +58,7 @@ func (c *Transcripts) WriteConversation(ctx context.Context, conversation transc
 	if len(conversation.Messages) == 0 {
 		return segno.Source{}, segno.Errorf(segno.KindInvalid, opWrite, string(to.Session), "the conversation has no messages")
 	}
-	k := &writer{c: c, op: opWrite, session: to.Session, dir: to.Dir, more: &conversation, ids: sessionfile.CallIDs{Prefix: "call_", Most: maxName}}
+	k := &writer{c: c, op: opWrite, session: to.Session, dir: to.Dir, more: &conversation, ids: sessionfile.CallIDs{Prefix: "call_"}}
 	if p == nil {
 		if err := k.writeNew(ctx, to); err != nil {
 			return segno.Source{}, sessionfile.IOError(opWrite, string(to.Session), err)
@@ -137,12 +135,12 @@ func (c *Transcripts) newMeta(ctx context.Context, to segno.Target, at time.Time
 	if at.IsZero() {
 		at = time.Now()
 	}
-	payload := wireMeta{ID: string(to.Session), Timestamp: timestamp(at), Cwd: to.Dir, Originator: "codex_cli_rs", Version: testedVersion, Source: "cli"}
+	payload := wireMeta{ID: string(to.Session), Timestamp: sessionfile.Timestamp(at), Cwd: to.Dir, Originator: "codex_cli_rs", Version: testedVersion, Source: "cli"}
 	if newest == nil || newest.isPaged {
 		payload.SessionID, payload.Mode = payload.ID, "paginated"
 	}
 	if newest != nil {
-		payload.Version, payload.Provider = newest.version, string(textAt(newest.line, "payload", "model_provider"))
+		payload.Version, payload.Provider = newest.version, textAt(newest.line, "payload", "model_provider")
 	}
 	l := lineWriter{isPaged: payload.Mode != ""}
 	return l.encode("session_meta", payload, at)
@@ -168,5 +166,3 @@ func (c *Transcripts) newestMeta(ctx context.Context) (*meta, error) {
 	}
 	return found, ctx.Err()
 }
-
-func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -19,10 +19,7 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 )
 
-const (
-	opCut     = "cut session"
-	timestamp = "2006-01-02T15:04:05.000Z"
-)
+const opCut = "cut session"
 
 // Cut writes the session to.Session, which ends at p. Its first line has the new id, and its last
 // line has the id and the time at which it began, by which Gemini CLI finds the newest session. All
@@ -33,7 +30,7 @@ const (
 // and [segno.KindInvalid] if p has nothing to resume or to.Session is not a UUID.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	if p.Leaf == "" || p.Offset <= 0 {
-		return segno.Source{}, segno.Errorf(segno.KindInvalid, opCut, string(p.Session), "the conversation is empty, so there is nothing to resume")
+		return segno.Source{}, sessionfile.EmptyError(opCut, p.Session)
 	}
 	if err := sessionfile.CheckNewSession(opCut, to.Session); err != nil {
 		return segno.Source{}, err
@@ -91,7 +88,7 @@ func withID(lines []byte, id segno.SessionID, began time.Time) []byte {
 		out = slices.Concat(first[:at.From], fmt.Appendf(nil, "%q", id), first[at.To:])
 	}
 	out = append(out, rest...)
-	return fmt.Appendf(out, "{\"$set\":{\"sessionId\":%q,\"startTime\":%q}}\n", id, began.UTC().Format(timestamp))
+	return fmt.Appendf(out, "{\"$set\":{\"sessionId\":%q,\"startTime\":%q}}\n", id, sessionfile.Timestamp(began))
 }
 
 // write writes the file of a session in a directory.
@@ -106,18 +103,14 @@ func (c *Transcripts) write(op string, lines []byte, id segno.SessionID, dir str
 	short := string(id)[:min(len(id), shortID)]
 	path := filepath.Join(project, "chats", filePrefix+began.UTC().Format("2006-01-02T15-04")+"-"+short+fileSuffix)
 	if at, err := c.locate(op, segno.Source{Session: id}); err == nil && at != path {
-		return segno.Source{}, conflict(op, at)
+		return segno.Source{}, sessionfile.ExistsError(op, at)
 	}
 	if err := c.publish(path, lines); errors.Is(err, fs.ErrExist) {
-		return segno.Source{}, conflict(op, path)
+		return segno.Source{}, sessionfile.ExistsError(op, path)
 	} else if err != nil {
 		return segno.Source{}, sessionfile.IOError(op, path, err)
 	}
 	return segno.Source{Session: id, Path: path, Dir: dir}, nil
-}
-
-func conflict(op, path string) error {
-	return segno.Errorf(segno.KindConflict, op, path, "the session exists already").WithHint("choose another session id")
 }
 
 // publish writes a file that appears whole or not at all.
@@ -235,7 +228,7 @@ func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	if path, err := c.locate(op, segno.Source{Session: p.Session}); err == nil {
-		return segno.Source{}, conflict(op, path)
+		return segno.Source{}, sessionfile.ExistsError(op, path)
 	}
 	lines, err := c.bytesOf(ctx, op, p, o)
 	if err != nil {
@@ -256,7 +249,7 @@ func (c *Transcripts) restore(op string, lines []byte, name string, id segno.Ses
 			return segno.Source{Session: id, Path: path, Dir: dir}, nil
 		}
 		if errors.Is(err, fs.ErrExist) {
-			return segno.Source{}, conflict(op, path)
+			return segno.Source{}, sessionfile.ExistsError(op, path)
 		}
 	}
 	return segno.Source{}, sessionfile.IOError(op, name, err)

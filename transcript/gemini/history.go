@@ -14,12 +14,10 @@ import (
 // maxDamage is how many damaged lines are listed.
 const maxDamage = 10
 
-// session is a session file and the facts from its lines.
+// session is a session file with the state that its lines describe.
 type session struct {
 	sessionfile.Conversation
-	id       segno.SessionID
 	title    string
-	isAgents bool // of a subagent
 	messages []string
 	end      int64 // behind the last message
 	turnOf   map[string]int
@@ -35,8 +33,7 @@ type record struct {
 	Content  json.RawMessage `json:"content"`
 	RewindTo string          `json:"$rewindTo"`
 	Set      *struct {
-		Session  segno.SessionID `json:"sessionId"`
-		Summary  string          `json:"summary"`
+		Summary  string `json:"summary"`
 		Messages []struct {
 			ID string `json:"id"`
 		} `json:"messages"`
@@ -76,9 +73,6 @@ func (s *session) add(r record, to int64) {
 	case r.ID != "":
 		s.addMessage(r, to)
 	case r.Set != nil:
-		if r.Set.Session != "" {
-			s.id = r.Set.Session
-		}
 		if r.Set.Summary != "" {
 			s.title = r.Set.Summary
 		}
@@ -88,15 +82,12 @@ func (s *session) add(r record, to int64) {
 				s.messages = append(s.messages, m.ID)
 			}
 		}
-	case r.Session != "":
-		s.id = r.Session
-		s.isAgents = r.Kind == "subagent"
 	}
 }
 
 func (s *session) addMessage(r record, to int64) {
 	s.end = to
-	if i := slices.Index(s.messages, r.ID); i < 0 {
+	if !slices.Contains(s.messages, r.ID) {
 		s.messages = append(s.messages, r.ID)
 	}
 	if prompt := promptOf(r); prompt != "" {

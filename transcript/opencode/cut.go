@@ -26,7 +26,7 @@ const (
 // o. A cut with the same to.Session imports the same session.
 func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
 	if p.Leaf == "" || p.Offset <= 0 {
-		return segno.Source{}, segno.Errorf(segno.KindInvalid, opCut, string(p.Session), "the conversation is empty, so there is nothing to resume")
+		return segno.Source{}, sessionfile.EmptyError(opCut, p.Session)
 	}
 	if err := sessionfile.CheckNewSession(opCut, to.Session); err != nil {
 		return segno.Source{}, err
@@ -50,7 +50,7 @@ func renamed(id, session string) string {
 func (c *Transcripts) Restore(ctx context.Context, p segno.Position, dir string, o segno.Objects) (segno.Source, error) {
 	const op = "restore session"
 	if _, err := c.find(ctx, p.Session); err == nil {
-		return segno.Source{}, segno.Errorf(segno.KindConflict, op, string(p.Session), "the session exists already")
+		return segno.Source{}, sessionfile.ExistsError(op, string(p.Session))
 	}
 	return c.importAs(ctx, op, p, string(p.Session), dir, o, func(id string) string { return id })
 }

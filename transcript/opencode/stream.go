@@ -24,13 +24,11 @@ func newStream(f facts) *stream {
 
 // append adds a line.
 func (s *stream) append(v any) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	text, err := sessionfile.EncodeLine(v)
+	if err != nil {
 		panic("opencode: internal error: a line does not encode: " + err.Error())
 	}
-	s.Lines = append(s.Lines, b.Bytes()...)
+	s.Lines = append(append(s.Lines, text...), '\n')
 }
 
 var errNotJSON = errors.New("it is not a JSON object")

@@ -31,6 +31,10 @@ type Config struct {
 		// Command runs in the directory of the world. A string is a command of the shell.
 		Command command `toml:"command"`
 	} `toml:"run"`
+	// Player plays for agents without a model. Its command is like that of Run.
+	Player struct {
+		Command command `toml:"command"`
+	} `toml:"player"`
 	// Check is for 'segno world check'.
 	Check struct {
 		Actions []string `toml:"actions"` // examples of actions, good and bad
@@ -53,7 +57,7 @@ func (c *command) UnmarshalTOML(v any) error {
 	for _, v := range list {
 		s, isString := v.(string)
 		if !isString || s == "" {
-			return errors.New("run.command is not a string or an array of strings")
+			return errors.New("a command is not a string or an array of strings")
 		}
 		*c = append(*c, s)
 	}

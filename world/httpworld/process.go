@@ -53,7 +53,9 @@ func (w *World) launch(ctx context.Context, document []byte) (p *process, s segn
 			return p, s, nil
 		}
 		p.Kill()
-		if !isListening(ctx, port) { // else another process took the port before the world did
+		// A world without SO_REUSEADDR cannot listen where connections to the one before it ended just now. Otherwise
+		// another process took the port before the world did.
+		if port != w.options.Port && !isListening(ctx, port) {
 			break
 		}
 	}

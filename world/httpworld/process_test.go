@@ -33,6 +33,12 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "grid":
 		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), os.Getenv))
+	case "fussy": // it refuses a port, as if connections to it had just ended
+		if os.Getenv("WORLD_PORT") == os.Getenv("WORLD_REFUSED") {
+			fmt.Fprintln(os.Stderr, "address already in use")
+			os.Exit(1)
+		}
+		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), os.Getenv))
 	case "forgetful": // it ignores the document
 		fmt.Fprintln(os.Stderr, httpworld.Serve(context.Background(), grid.New(7), func(name string) string {
 			if name == "WORLD_RESUME_PATH" {
@@ -100,6 +106,66 @@ func TestWorldInGo(t *testing.T) {
 		},
 		Action: gridActions(), Rounds: 1,
 	})
+}
+
+// TestStartAtAnotherPort starts a world that cannot have the port that it is to have.
+func TestStartAtAnotherPort(t *testing.T) {
+	ctx, dir := t.Context(), testWorld(t, "fussy")
+	first, err := httpworld.Start(ctx, dir, httpworld.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := first.Port()
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := httpworld.Start(ctx, dir, httpworld.Options{Port: port})
+	if err != nil || again.Port() != port {
+		t.Fatalf("the port is %v, %v", again, err)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other, err := httpworld.Start(ctx, dir, httpworld.Options{Port: port, Env: []string{fmt.Sprintf("WORLD_REFUSED=%d", port)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if other.Port() == port {
+		t.Error("it has the port that it refuses")
+	}
+}
+
+// TestPlayer runs players of worlds: one that answers, and those that cannot.
+func TestPlayer(t *testing.T) {
+	for _, x := range []struct{ command, want, failure string }{
+		{`["sh", "-c", "echo \"{\\\"seen\\\": $(cat), \\\"files\\\": \\\"$AGENT_WORKSPACE\\\"}\""]`, `{"seen": {"fish":3}, "files": "/agent"}`, ""},
+		{`"cat"`, `{"fish":3}`, ""},
+		{`"echo fish"`, "", `printed "fish", which is not JSON`},
+		{`"echo lost >&2; exit 3"`, "", "exit status 3: lost"},
+		{`["no-such-program"]`, "", "not found"},
+	} {
+		dir := worldDir(t, "true")
+		path := filepath.Join(dir, httpworld.ConfigFile)
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, append(text, "[player]\ncommand = "+x.command+"\n"...), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		play, err := httpworld.Player(t.Context(), dir, "/agent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		action, err := play([]byte(`{"fish":3}`))
+		if string(action) != x.want || (err == nil) != (x.failure == "") || err != nil && !strings.Contains(err.Error(), x.failure) {
+			t.Errorf("%s plays %s, %v", x.command, action, err)
+		}
+	}
+	if _, err := httpworld.Player(t.Context(), worldDir(t, "true"), "/agent"); segno.KindOf(err) != segno.KindInvalid {
+		t.Errorf("a world without a player: %v", err)
+	}
 }
 
 func TestStartWithDocument(t *testing.T) {

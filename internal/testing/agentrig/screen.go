@@ -15,11 +15,14 @@ type screen struct {
 	x, y       int
 	savedX     int
 	savedY     int
+	top        int    // the first line that scrolls
+	bottom     int    // one after the last line that scrolls
+	last       rune   // that was put
 	pending    []byte // an unfinished escape sequence or character
 }
 
 func newScreen(cols, rows int) *screen {
-	s := &screen{cols: cols, rows: rows}
+	s := &screen{cols: cols, rows: rows, bottom: rows}
 	s.cells = make([][]rune, rows)
 	s.clear(0, rows)
 	return s
@@ -94,16 +97,24 @@ func (s *screen) put(r rune) {
 	}
 	s.cells[s.y][s.x] = r
 	s.x++
+	s.last = r
 }
 
-// down is a line feed: at the bottom everything scrolls.
+// down is a line feed: at the bottom of the lines that scroll they do.
 func (s *screen) down() {
-	if s.y < s.rows-1 {
-		s.y++
+	if s.y == s.bottom-1 {
+		s.shift(s.top, -1)
 		return
 	}
-	copy(s.cells, s.cells[1:])
-	s.cells[s.rows-1] = blank(s.cols)
+	s.y = min(s.y+1, s.rows-1)
+}
+
+// setRegion limits scrolling to some lines, counted from 1.
+func (s *screen) setRegion(first, last int) {
+	if first < last && last <= s.rows {
+		s.top, s.bottom = first-1, last
+		s.move(0, 0)
+	}
 }
 
 func (s *screen) escape(p []byte) int {
@@ -139,10 +150,11 @@ func (s *screen) escape(p []byte) int {
 	case '8':
 		s.x, s.y = s.savedX, s.savedY
 	case 'M': // up; at the top everything scrolls down
-		if s.y == 0 {
-			s.shift(0, 1)
+		if s.y == s.top {
+			s.shift(s.top, 1)
+		} else {
+			s.y = max(0, s.y-1)
 		}
-		s.y = max(0, s.y-1)
 	}
 	return 2
 }
@@ -193,9 +205,15 @@ func (s *screen) control(params string, final byte) {
 	case 'M':
 		s.shift(s.y, -at(0, 1))
 	case 'T':
-		s.shift(0, at(0, 1))
+		s.shift(s.top, at(0, 1))
 	case 'S':
-		s.shift(0, -at(0, 1))
+		s.shift(s.top, -at(0, 1))
+	case 'r':
+		s.setRegion(at(0, 1), at(1, s.rows))
+	case 'b':
+		for range at(0, 1) {
+			s.put(s.last)
+		}
 	case '@':
 		s.slide(at(0, 1))
 	case 'P':
@@ -203,9 +221,12 @@ func (s *screen) control(params string, final byte) {
 	}
 }
 
-// shift moves the lines from top on down by n, or up if n is negative.
+// shift moves the lines from top to the end of those that scroll down by n, or up if n is negative.
 func (s *screen) shift(top, n int) {
-	lines := append([][]rune(nil), s.cells[top:]...)
+	if top >= s.bottom {
+		return
+	}
+	lines := append([][]rune(nil), s.cells[top:s.bottom]...)
 	for y := range lines {
 		if from := y - n; from >= 0 && from < len(lines) {
 			s.cells[top+y] = lines[from]

@@ -24,6 +24,8 @@ func TestScreen(t *testing.T) {
 		{"wide text", "❯ é", "❯ é"},
 		{"erase characters", "abcd\x1b[1G\x1b[2X", "  cd"},
 		{"out of bounds", "\x1b[99;99Hx\x1b[99A\x1b[99Dy", "y\n\n\n         x"},
+		{"scroll some lines", "1\r\n2\r\n3\r\n4\x1b[2;3r\x1b[3;1H\n5\x1b[r\x1b[4;2Hx", "1\n3\n5\n4x"},
+		{"repeat a character", "-\x1b[3b", "----"},
 		{"up with a scroll", "one\r\ntwo\x1bMx\x1bM\ry", "y\nonex\ntwo"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -102,6 +102,14 @@ func (t *TUI) read() {
 	}
 }
 
+// Resize makes the terminal larger or smaller. Its program draws everything again.
+func (t *TUI) Resize(cols, rows int) error {
+	t.mu.Lock()
+	t.screen = newScreen(cols, rows)
+	t.mu.Unlock()
+	return pty.Setsize(t.tty, &pty.Winsize{Rows: uint16(rows), Cols: uint16(cols)})
+}
+
 // Screen returns what the terminal shows.
 func (t *TUI) Screen() string {
 	t.mu.Lock()

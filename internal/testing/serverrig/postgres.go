@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 // Postgres starts a PostgreSQL server with the defaults of a new cluster, so that a commit is durable
@@ -20,10 +22,10 @@ import (
 // unprivileged user of the system. That user must be able to enter dir, which is impossible below
 // testing.T.TempDir. ctx bounds only the start.
 func Postgres(ctx context.Context, dir string) (*Server, error) {
-	prog, err := find(ctx, program{
-		pkg:       "postgresql",
-		installed: []string{"postgres", "/usr/lib/postgresql/*/bin/postgres"},
-		inside:    "usr/lib/postgresql/*/bin/postgres",
+	prog, err := debian.Find(ctx, debian.Program{
+		Package:   "postgresql",
+		Installed: []string{"postgres", "/usr/lib/postgresql/*/bin/postgres"},
+		Inside:    "usr/lib/postgresql/*/bin/postgres",
 	})
 	if err != nil {
 		return nil, err
@@ -40,7 +42,7 @@ func Postgres(ctx context.Context, dir string) (*Server, error) {
 		return nil, fmt.Errorf("serverrig: making a postgres cluster: %w", err)
 	}
 	command := func(dir string, port int) *exec.Cmd {
-		cmd := prog.command(context.WithoutCancel(ctx), "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
+		cmd := prog.Command(context.WithoutCancel(ctx), "-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(port),
 			"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
 		cmd.Dir = dir
 		cmd.SysProcAttr = owner.attr()
@@ -59,7 +61,7 @@ func Postgres(ctx context.Context, dir string) (*Server, error) {
 }
 
 // initCluster creates dir/data unless it exists, and returns the user to run the server as.
-func initCluster(ctx context.Context, prog executable, dir string) (*account, error) {
+func initCluster(ctx context.Context, prog debian.Executable, dir string) (*account, error) {
 	owner, err := serverAccount()
 	if err != nil {
 		return nil, err
@@ -75,21 +77,21 @@ func initCluster(ctx context.Context, prog executable, dir string) (*account, er
 		if err := os.Chown(data, int(owner.uid), int(owner.gid)); err != nil {
 			return nil, err
 		}
-		if err := reachable(data); err != nil {
+		if err := debian.Reachable(data); err != nil {
 			return nil, fmt.Errorf("user %s: %w", owner.name, err)
 		}
 	}
 	initdb := prog
-	initdb.file = filepath.Join(filepath.Dir(prog.file), "initdb")
+	initdb.File = filepath.Join(filepath.Dir(prog.File), "initdb")
 	// The cluster is synced by the server's first checkpoint; a crash before it costs
 	// a test run, not data.
-	cmd := initdb.command(ctx, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
+	cmd := initdb.Command(ctx, "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8",
 		"--locale=C", "--no-sync", "--no-instructions")
 	cmd.Dir = dir
 	cmd.SysProcAttr = owner.attr()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("running initdb: %w: %s", err, errorLine(out))
+		return nil, fmt.Errorf("running initdb: %w: %s", err, debian.ErrorLine(out))
 	}
 	return owner, nil
 }
@@ -146,20 +148,4 @@ func serverAccount() (*account, error) {
 		return &account{name: name, uid: uint32(uid), gid: uint32(gid)}, nil
 	}
 	return nil, errors.New("no user postgres or nobody to run the server as")
-}
-
-// reachable returns an error if other users cannot enter one of the directories above file.
-func reachable(file string) error {
-	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		if info.Mode()&0o001 == 0 {
-			return fmt.Errorf("%s cannot be entered", dir)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
-		}
-	}
 }

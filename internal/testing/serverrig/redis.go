@@ -11,16 +11,18 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 // Redis starts a Redis or Valkey server that syncs each write before it replies. Its directory is dir, or
 // if dir is empty a new one that Stop removes. args are further arguments of redis-server, which override
 // the default ones. ctx bounds only the start.
 func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
-	prog, err := find(ctx, program{
-		pkg:       "redis-server",
-		installed: []string{"redis-server", "valkey-server"},
-		inside:    "usr/bin/redis-server",
+	prog, err := debian.Find(ctx, debian.Program{
+		Package:   "redis-server",
+		Installed: []string{"redis-server", "valkey-server"},
+		Inside:    "usr/bin/redis-server",
 	})
 	if err != nil {
 		return nil, err
@@ -30,7 +32,7 @@ func Redis(ctx context.Context, dir string, args ...string) (*Server, error) {
 		return nil, fmt.Errorf("serverrig: making a directory for redis: %w", err)
 	}
 	command := func(dir string, port int) *exec.Cmd {
-		cmd := prog.command(context.WithoutCancel(ctx), append([]string{
+		cmd := prog.Command(context.WithoutCancel(ctx), append([]string{
 			"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--dir", dir,
 			"--appendonly", "yes", "--appendfsync", "always", "--save", "",
 			"--logfile", "", "--daemonize", "no",

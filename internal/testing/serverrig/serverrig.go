@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 // Server is one running server.
@@ -134,24 +136,7 @@ func startError(logName string, err error) error {
 	if err == nil {
 		err = errors.New("the server ended during its start")
 	}
-	return fmt.Errorf("%w: %s", err, errorLine(out))
-}
-
-// errorLine returns the line of a program's output that describes an error, or the last line.
-func errorLine(out []byte) string {
-	last := ""
-	for line := range strings.Lines(string(out)) {
-		line = strings.TrimSpace(line)
-		for _, mark := range []string{"FATAL:", "E: ", "error:"} {
-			if strings.Contains(line, mark) {
-				return line
-			}
-		}
-		if line != "" {
-			last = line
-		}
-	}
-	return last
+	return fmt.Errorf("%w: %s", err, debian.ErrorLine(out))
 }
 
 // Stop ends the server cleanly, waits for its end, and removes the directory that serverrig

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
 const childEnv = "SEGNO_TEST_SERVER"
@@ -206,7 +208,7 @@ func TestServerEndsWithItsKilledParent(t *testing.T) {
 
 func TestMissingPackageErrorHasOneLine(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	_, err := find(withDeadline(t), program{pkg: "no-such-server", installed: []string{"no-such-server"}, inside: "usr/bin/no-such-server"})
+	_, err := debian.Find(withDeadline(t), debian.Program{Package: "no-such-server", Installed: []string{"no-such-server"}, Inside: "usr/bin/no-such-server"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-server") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("the error is %v", err)
 	}

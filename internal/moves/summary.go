@@ -1,4 +1,4 @@
-package cli
+package moves
 
 import (
 	"fmt"
@@ -6,59 +6,61 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
-// maxPaths is the number of changes that a move lists without --verbose.
+// maxPaths is the number of changes that a move lists without Verbose.
 const maxPaths = 20
 
-// writeSummary lists changes. It sums up many changes by directory, unless --verbose is set.
-func (a *app) writeSummary(p *printer, changes []change) {
-	if a.verbose || len(changes) <= maxPaths {
-		p.changes(changes)
+// Summary lists changes. It sums up many changes by directory, unless Verbose is set.
+func (t *Text) Summary(changes []history.Change) {
+	if t.Verbose || len(changes) <= maxPaths {
+		t.Changes(changes)
 		return
 	}
 	groups := byDirectory(changes, maxPaths)
 	shown := groups[:min(len(groups), maxPaths)]
 	for _, g := range shown {
 		if len(g.changes) == 1 {
-			p.changes(g.changes)
+			t.Changes(g.changes)
 		} else {
-			p.linef("  %s  %s%s", quotePath(g.dir+"/"), p.files(g.counts()), g.merged())
+			t.linef("  %s  %s%s", segno.QuotePath(g.dir+"/"), t.paint(Files, g.counts()), g.merged())
 		}
 	}
 	rest := ""
 	if n := len(groups) - len(shown); n > 0 {
 		rest = fmt.Sprintf(", also in %d more directories", n)
 	}
-	p.linef("%s", p.dim(fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
+	t.linef("%s", t.paint(Dim, fmt.Sprintf("  %d paths in all%s; --verbose lists them", len(changes), rest)))
 }
 
-// changes lists changes, one on each line.
-func (p *printer) changes(changes []change) {
+// Changes lists changes, one on each line.
+func (t *Text) Changes(changes []history.Change) {
 	for _, x := range changes {
-		line := fmt.Sprintf("  %s %s", x.Sign, x.name())
+		line := fmt.Sprintf("  %s %s", x.Sign, x.Name())
 		if x.Merged {
 			line += "  merged"
 		}
 		switch x.Sign {
 		case "+":
-			line = p.added(line)
+			line = t.paint(Added, line)
 		case "-":
-			line = p.gone(line)
+			line = t.paint(Gone, line)
 		}
-		p.linef("%s", line)
+		t.linef("%s", line)
 	}
 }
 
 // group has the changes below a directory.
 type group struct {
 	dir     string
-	changes []change
+	changes []history.Change
 }
 
 // byDirectory groups changes by directory, at the greatest depth that needs at most most groups.
 // If there are more directories at the top, the directories with the most changes come first.
-func byDirectory(changes []change, most int) (groups []group) {
+func byDirectory(changes []history.Change, most int) (groups []group) {
 	for depth := 64; depth > 0; depth-- {
 		groups = nil
 		at := map[string]int{}
@@ -82,7 +84,7 @@ func byDirectory(changes []change, most int) (groups []group) {
 }
 
 // ancestorDir returns the first depth parts of the directory of a change.
-func ancestorDir(c change, depth int) string {
+func ancestorDir(c history.Change, depth int) string {
 	parts := strings.Split(c.Path, "/")
 	if c.Type != string(segno.EntityDir) {
 		parts = parts[:len(parts)-1]
@@ -109,16 +111,17 @@ func (g group) counts() string {
 	if n.IsZero() {
 		return "directories only"
 	}
-	return counts(n)
+	return printable.Counts(n)
 }
 
 func (g group) merged() string {
-	if n := len(mergedOf(g.changes)); n > 0 {
+	if n := len(Merged(g.changes)); n > 0 {
 		return fmt.Sprintf("  %d merged", n)
 	}
 	return ""
 }
 
-func mergedOf(changes []change) []change {
-	return slices.DeleteFunc(slices.Clone(changes), func(c change) bool { return !c.Merged })
+// Merged returns the changes that keep lines of another author.
+func Merged(changes []history.Change) []history.Change {
+	return slices.DeleteFunc(slices.Clone(changes), func(c history.Change) bool { return !c.Merged })
 }

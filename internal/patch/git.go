@@ -1,4 +1,4 @@
-package cli
+package patch
 
 import (
 	"bytes"

@@ -1,4 +1,5 @@
-package cli
+// Package patch describes the changes of files in the format of 'patch -p1' and 'git apply'.
+package patch
 
 import (
 	"bytes"
@@ -10,24 +11,26 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 )
 
-// patch is one change in the format of 'patch -p1' and 'git apply'. A comment line, which both
+// Patch is one change in the format of 'patch -p1' and 'git apply'. A comment line, which both
 // skip, describes the facts that the format cannot contain: a directory, permission bits other
 // than x, a hard link.
-type patch struct {
-	notes          []string
-	text           string
-	added, deleted int // lines
-	binary         bool
+type Patch struct {
+	Notes          []string
+	Text           string
+	Added, Deleted int // lines
+	Binary         bool
 }
 
-func (p *patch) String() string {
+// String returns the comment lines and the text.
+func (p *Patch) String() string {
 	var b strings.Builder
-	for _, n := range p.notes {
+	for _, n := range p.Notes {
 		b.WriteString("# " + n + "\n")
 	}
-	return b.String() + p.text
+	return b.String() + p.Text
 }
 
 // side is one side of a change: the git mode and the content of a file. The
@@ -39,21 +42,23 @@ type side struct {
 
 func (s side) equal(t side) bool { return s.mode == t.mode && bytes.Equal(s.content, t.content) }
 
-// contentReader returns the content of a file that has a hash.
-type contentReader func(ctx context.Context, h segno.Hash) ([]byte, error)
+// Reader returns the content of the file with a hash.
+type Reader func(ctx context.Context, h segno.Hash) ([]byte, error)
 
-// content reads a file's content from the store.
-func (d *openWorkspace) content(ctx context.Context, h segno.Hash) ([]byte, error) {
-	data, err := d.store.Objects().Get(ctx, h)
-	if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
-		err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+// FromStore returns a Reader of the objects of a store. A missing object is [segno.KindCorrupt].
+func FromStore(objects segno.Objects) Reader {
+	return func(ctx context.Context, h segno.Hash) ([]byte, error) {
+		data, err := objects.Get(ctx, h)
+		if segno.KindOf(err) == segno.KindNotFound { // a tree names it, so the store has lost it
+			err = segno.NewError(segno.KindCorrupt, "read file", "", err).WithHint("run 'segno check' to list all damage")
+		}
+		return data, err
 	}
-	return data, err
 }
 
 // sideOf reads one side of a change. A directory and a protected entry have no mode, because git
 // does not have them.
-func sideOf(ctx context.Context, read contentReader, e segno.Entity) (s side, err error) {
+func sideOf(ctx context.Context, read Reader, e segno.Entity) (s side, err error) {
 	switch e.Type {
 	case segno.EntityFile, segno.EntityHardLink:
 		s.mode = "100644"
@@ -67,9 +72,9 @@ func sideOf(ctx context.Context, read contentReader, e segno.Entity) (s side, er
 	return s, err
 }
 
-// patchOf makes the patch of a change. It omits the content of binary files unless
+// Of makes the patch of a change. It omits the content of binary files unless
 // withBinary is set, because only 'git apply' can read it.
-func patchOf(ctx context.Context, read contentReader, c segno.Change, withBinary bool) (*patch, error) {
+func Of(ctx context.Context, read Reader, c segno.Change, withBinary bool) (*Patch, error) {
 	from, err := sideOf(ctx, read, c.From)
 	if err != nil {
 		return nil, err
@@ -78,9 +83,9 @@ func patchOf(ctx context.Context, read contentReader, c segno.Change, withBinary
 	if err != nil {
 		return nil, err
 	}
-	p := new(patch)
+	p := new(Patch)
 	if more := unsupportedInPatch(c, from, to); more != "" {
-		p.note(c, more)
+		p.Note(c, more)
 	}
 	switch {
 	case from.mode != "" && to.mode != "" && from.mode[:3] != to.mode[:3]: // a file became a symlink, or the reverse
@@ -92,9 +97,10 @@ func patchOf(ctx context.Context, read contentReader, c segno.Change, withBinary
 	return p, nil
 }
 
-func (p *patch) note(c segno.Change, more string) {
-	sign := signed([]segno.Change{c})[0]
-	p.notes = append(p.notes, strings.TrimSpace(sign.Sign+" "+sign.name()+"  "+more))
+// Note adds a comment line about a change.
+func (p *Patch) Note(c segno.Change, more string) {
+	sign := history.Signed([]segno.Change{c})[0]
+	p.Notes = append(p.Notes, strings.TrimSpace(sign.Sign+" "+sign.Name()+"  "+more))
 }
 
 // unsupportedInPatch describes the part of a change that a patch cannot represent, or is "".
@@ -104,7 +110,7 @@ func unsupportedInPatch(c segno.Change, from, to side) string {
 	case existed && exists && c.From.Type != c.To.Type && (from.mode == "" || to.mode == ""):
 		return fmt.Sprintf("%s became %s", c.From.Type, c.To.Type)
 	case c.To.Type == segno.EntityHardLink:
-		return "hard link to " + quotePath(c.To.Target)
+		return "hard link to " + segno.QuotePath(c.To.Target)
 	case c.From.Type == segno.EntityHardLink && c.To.Type == segno.EntityFile:
 		return "no longer a hard link"
 	}
@@ -136,37 +142,37 @@ func unsupportedMode(c segno.Change, sameGitMode bool) string {
 }
 
 // write adds the patch from one side to another.
-func (p *patch) write(c segno.Change, from, to side, withBinary bool) {
+func (p *Patch) write(c segno.Change, from, to side, withBinary bool) {
 	if from.equal(to) {
 		return
 	}
 	sameContent := bytes.Equal(from.content, to.content)
-	asBinary := !sameContent && (isBinary(from.content) || isBinary(to.content))
-	if p.binary = p.binary || asBinary; asBinary && !withBinary {
-		p.note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
+	asBinary := !sameContent && (IsBinary(from.content) || IsBinary(to.content))
+	if p.Binary = p.Binary || asBinary; asBinary && !withBinary {
+		p.Note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
 	}
-	a, b := quotePath("a/"+c.Path), quotePath("b/"+c.Path)
-	p.text += "diff --git " + quoteSpaces(a) + " " + quoteSpaces(b) + "\n"
+	a, b := segno.QuotePath("a/"+c.Path), segno.QuotePath("b/"+c.Path)
+	p.Text += "diff --git " + QuoteSpaces(a) + " " + QuoteSpaces(b) + "\n"
 	switch {
 	case from.mode == "":
-		a, p.text = "/dev/null", p.text+"new file mode "+to.mode+"\n"
+		a, p.Text = "/dev/null", p.Text+"new file mode "+to.mode+"\n"
 	case to.mode == "":
-		b, p.text = "/dev/null", p.text+"deleted file mode "+from.mode+"\n"
+		b, p.Text = "/dev/null", p.Text+"deleted file mode "+from.mode+"\n"
 	case from.mode != to.mode:
-		p.text += "old mode " + from.mode + "\nnew mode " + to.mode + "\n"
+		p.Text += "old mode " + from.mode + "\nnew mode " + to.mode + "\n"
 	}
 	switch {
 	case sameContent && from.mode != "" && to.mode != "": // only the mode changed
 	case asBinary:
-		p.text += indexLine(from, to, 2*sha1.Size) + gitBinary(from, to)
+		p.Text += indexLine(from, to, 2*sha1.Size) + gitBinary(from, to)
 	default:
-		p.text += indexLine(from, to, 7) + p.hunks(a, b, from, to)
+		p.Text += indexLine(from, to, 7) + p.hunks(a, b, from, to)
 	}
 }
 
 // hunks returns the differing lines below the names of both files, and counts them.
-func (p *patch) hunks(a, b string, from, to side) string {
+func (p *Patch) hunks(a, b string, from, to side) string {
 	_, hunks, ok := strings.Cut(string(diff.Diff("a", from.content, "b", to.content)), "\n@@ ")
 	if !ok {
 		return ""
@@ -175,29 +181,29 @@ func (p *patch) hunks(a, b string, from, to side) string {
 	for line := range strings.Lines(hunks) {
 		switch line[0] {
 		case '+':
-			p.added++
+			p.Added++
 		case '-':
-			p.deleted++
+			p.Deleted++
 		}
 	}
-	return "--- " + terminateName(a) + "\n+++ " + terminateName(b) + "\n" + hunks
+	return "--- " + TerminateName(a) + "\n+++ " + TerminateName(b) + "\n" + hunks
 }
 
-// quoteSpaces quotes a name with spaces for the first line of a patch, where a space ends a name.
-func quoteSpaces(name string) string {
+// QuoteSpaces quotes a name with spaces for the first line of a patch, where a space ends a name.
+func QuoteSpaces(name string) string {
 	if strings.Contains(name, " ") && name[0] != '"' {
 		return `"` + name + `"`
 	}
 	return name
 }
 
-// terminateName adds a tab to a name with spaces, for the lines where a tab ends a name.
-func terminateName(name string) string {
+// TerminateName adds a tab to a name with spaces, for the lines where a tab ends a name.
+func TerminateName(name string) string {
 	if strings.Contains(name, " ") {
 		return name + "\t"
 	}
 	return name
 }
 
-// isBinary reports whether the beginning of a file contains a NUL byte, as git does.
-func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
+// IsBinary reports whether the beginning of a file contains a NUL byte, as git does.
+func IsBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }

@@ -1,4 +1,6 @@
-package serverrig
+// Package debian finds programs that tests run: on the system if they are installed, else in Debian's
+// packages, which it unpacks into a cache without touching the system.
+package debian
 
 import (
 	"context"
@@ -12,53 +14,61 @@ import (
 	"syscall"
 )
 
-// program describes a server program. It is installed under one of the names (a name in PATH, or a
+// Program describes a program. It is installed under one of the names (a name in PATH, or a
 // pattern of absolute paths, of which the newest is used), or it is in a Debian package.
-type program struct {
-	pkg       string
-	installed []string
-	inside    string // a pattern below the unpacked packages
+type Program struct {
+	Package   string
+	Installed []string
+	Inside    string // a pattern below the unpacked packages
 }
 
-// executable is an installed or unpacked program.
-type executable struct {
-	file string
+// Executable is an installed or unpacked program.
+type Executable struct {
+	File string
 	root string // the directory of the unpacked packages; empty for an installed program
 }
 
-func (f executable) command(ctx context.Context, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, f.file, args...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "TZ=UTC")
-	if f.root != "" {
-		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH="+strings.Join(libraries(f.root), ":"))
-	}
+// Command returns a command that runs the program, in a fixed locale and time zone.
+func (f Executable) Command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, f.File, args...)
+	cmd.Env = append(append(os.Environ(), "LC_ALL=C", "TZ=UTC"), f.Env()...)
 	return cmd
 }
 
+// Env returns the variables that an unpacked program needs to find its libraries.
+func (f Executable) Env() []string {
+	if f.root == "" {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(libraries(f.root), ":")}
+}
+
 // check runs the program with --version: a cache may have been copied from another machine.
-func (f executable) check(ctx context.Context) error {
-	out, err := f.command(ctx, "--version").CombinedOutput()
+func (f Executable) check(ctx context.Context) error {
+	out, err := f.Command(ctx, "--version").CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("running %s: %w: %s", f.file, err, errorLine(out))
+		return fmt.Errorf("running %s: %w: %s", f.File, err, ErrorLine(out))
 	}
 	return nil
 }
 
-func find(ctx context.Context, p program) (executable, error) {
-	for _, name := range p.installed {
+// Find returns a program. The first time it downloads and unpacks the package, if none is installed. The
+// error is one line that names the package.
+func Find(ctx context.Context, p Program) (Executable, error) {
+	for _, name := range p.Installed {
 		if !filepath.IsAbs(name) {
 			// A server finds its other files relative to the real path of the program.
 			if file, err := exec.LookPath(name); err == nil {
 				file, err = filepath.EvalSymlinks(file)
-				return executable{file: file}, err
+				return Executable{File: file}, err
 			}
 		} else if file := newest(name); file != "" {
-			return executable{file: file}, nil
+			return Executable{File: file}, nil
 		}
 	}
 	f, err := p.cached(ctx)
 	if err != nil {
-		return executable{}, fmt.Errorf("serverrig: installing Debian's package %s: %w", p.pkg, err)
+		return Executable{}, fmt.Errorf("installing Debian's package %s: %w", p.Package, err)
 	}
 	return f, nil
 }
@@ -78,28 +88,28 @@ func newest(pattern string) string {
 	return files[len(files)-1]
 }
 
-func (p program) in(ctx context.Context, root string) (executable, error) {
-	f := executable{file: newest(filepath.Join(root, p.inside)), root: root}
-	if f.file == "" {
-		return f, fmt.Errorf("no file %s", p.inside)
+func (p Program) in(ctx context.Context, root string) (Executable, error) {
+	f := Executable{File: newest(filepath.Join(root, p.Inside)), root: root}
+	if f.File == "" {
+		return f, fmt.Errorf("no file %s", p.Inside)
 	}
 	return f, f.check(ctx)
 }
 
 // cached returns the program from the cache, after unpacking it there the first time. Concurrent
 // processes unpack it once.
-func (p program) cached(ctx context.Context) (executable, error) {
+func (p Program) cached(ctx context.Context) (Executable, error) {
 	cache, err := cacheDir()
 	if err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
-	root := filepath.Join(cache, p.pkg)
+	root := filepath.Join(cache, p.Package)
 	if f, err := p.in(ctx, root); err == nil {
 		return f, nil
 	}
 	unlock, err := lock(root + ".lock")
 	if err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
 	defer unlock()
 	if f, err := p.in(ctx, root); err == nil {
@@ -107,21 +117,21 @@ func (p program) cached(ctx context.Context) (executable, error) {
 	}
 	temp, err := os.MkdirTemp(cache, "installing-*")
 	if err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
 	defer os.RemoveAll(temp)
 	unpacked := filepath.Join(temp, "root")
-	if err := unpack(ctx, p.pkg, temp, unpacked); err != nil {
-		return executable{}, err
+	if err := unpack(ctx, p.Package, temp, unpacked); err != nil {
+		return Executable{}, err
 	}
 	if _, err := p.in(ctx, unpacked); err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
 	if err := os.RemoveAll(root); err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
 	if err := os.Rename(unpacked, root); err != nil {
-		return executable{}, err
+		return Executable{}, err
 	}
 	return p.in(ctx, root)
 }
@@ -210,7 +220,7 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return nil, fmt.Errorf("running %s: %w: %s", name, err, errorLine(exit.Stderr))
+		return nil, fmt.Errorf("running %s: %w: %s", name, err, ErrorLine(exit.Stderr))
 	}
 	return out, err
 }
@@ -236,7 +246,7 @@ func cacheDir() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	if os.Getuid() != 0 || reachable(filepath.Join(dir, "file")) == nil {
+	if os.Getuid() != 0 || Reachable(filepath.Join(dir, "file")) == nil {
 		return dir, nil
 	}
 	dir = "/var/tmp/segno-test-debian"
@@ -271,4 +281,37 @@ func lock(file string) (unlock func(), err error) {
 		return nil, fmt.Errorf("locking %s: %w", file, err)
 	}
 	return func() { f.Close() }, nil
+}
+
+// ErrorLine returns the line of a program's output that describes an error, or the last line.
+func ErrorLine(out []byte) string {
+	last := ""
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		for _, mark := range []string{"FATAL:", "E: ", "error:"} {
+			if strings.Contains(line, mark) {
+				return line
+			}
+		}
+		if line != "" {
+			last = line
+		}
+	}
+	return last
+}
+
+// Reachable returns an error if other users cannot enter one of the directories above file.
+func Reachable(file string) error {
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		if info.Mode()&0o001 == 0 {
+			return fmt.Errorf("%s cannot be entered", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }

@@ -1,0 +1,56 @@
+package generation
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+)
+
+// endedTurn is a turn that ended.
+type endedTurn struct {
+	*member
+	from int64 // the size of the agent's log before it
+	err  error
+}
+
+// endTurn reports a turn that ended, and returns its error.
+func (a *attempt) endTurn(t endedTurn) error {
+	if t.err == nil {
+		a.event(Event{Kind: EventTurnEnd, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: t.Name,
+			Text: lastLine(t.log, t.from)})
+	}
+	return t.err
+}
+
+// logSize returns the size of the agent's log, or 0 if it is not known.
+func (m *member) logSize() int64 {
+	info, err := m.log.Stat()
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+const (
+	maxTail = 8 << 10 // bytes of a log that are read
+	maxLine = 400     // bytes of a line that are reported
+)
+
+// lastLine returns the last line with text that was added to a log since it had a size, or "". The agent can
+// write anything there, also make it shorter.
+func lastLine(log *os.File, from int64) string {
+	info, err := log.Stat()
+	if err != nil || info.Size() <= from {
+		return ""
+	}
+	data := make([]byte, min(info.Size()-from, maxTail))
+	n, err := log.ReadAt(data, info.Size()-int64(len(data)))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return ""
+	}
+	line := bytes.TrimSpace(data[:n])
+	line = bytes.TrimSpace(line[1+bytes.LastIndexByte(line, '\n'):])
+	return strings.ToValidUTF8(string(line[:min(len(line), maxLine)]), "\uFFFD")
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dalsegno/segno/generation"
+	"github.com/dalsegno/segno/internal/tui"
+)
+
+// eventWriter prints the events of an experiment, as lines of text or of JSON.
+type eventWriter struct {
+	*app
+	turns bool  // also prints how turns ended, because the world has no story
+	err   error // the first error of a write
+}
+
+func (w *eventWriter) write(e generation.Event) {
+	switch {
+	case w.err != nil:
+	case w.json:
+		w.err = encoder(w.Stdout).Encode(e)
+	default:
+		p := w.printer(w.Stdout)
+		text := p.generationEvent(e)
+		if e.Kind == generation.EventTurnEnd && w.turns {
+			text = fmt.Sprintf("  %s: %s", e.Agent, clean(e.Text))
+		}
+		if text != "" {
+			p.linef("%s", text)
+		}
+		w.err = p.err
+	}
+}
+
+// maxSummary is how many events are printed after the view.
+const maxSummary = 20
+
+// showGenerations runs an experiment on the whole terminal. Once the view is gone it prints how the run ended
+// and what failed.
+func (a *app) showGenerations(ctx context.Context, c generation.Config) error {
+	plain := &printer{}
+	var summary []generation.Event
+	run := func(ctx context.Context, report func(generation.Event)) error {
+		c.Report = func(e generation.Event) {
+			if isOutcome(e) {
+				summary = append(summary, e)
+				summary = summary[max(0, len(summary)-maxSummary):]
+			}
+			report(e)
+		}
+		return generation.New(c).Run(ctx)
+	}
+	a.bar.stop()
+	err := tui.ShowExperiment(ctx, tui.ExperimentOptions{Experiment: c.Experiment, Run: run, Describe: plain.generationEvent,
+		In: a.Stdin, Out: a.Stdout, Environ: a.Environ(), Colour: a.paint(a.Stdout).on, Now: c.Now})
+	w := &eventWriter{app: a}
+	for _, e := range summary {
+		w.write(e)
+	}
+	return cmp.Or(err, wrapWriteError(w.err))
+}
+
+// isOutcome reports whether an event is worth reading after the run.
+func isOutcome(e generation.Event) bool {
+	return e.Error != "" || e.Kind == generation.EventEnd || e.Kind == generation.EventStopped || e.Kind == generation.EventDone
+}
+
+// generationEvent describes an event in one line.
+func (p *printer) generationEvent(e generation.Event) string {
+	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
+	switch e.Kind {
+	case generation.EventBegin:
+		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))
+	case generation.EventTick:
+		text := fmt.Sprintf("%s: %s in the world", at, time.Duration(e.SimTime))
+		if e.Next > 0 {
+			text += fmt.Sprintf(", next checkpoint in %s", time.Duration(e.Next*float64(time.Second)).Round(time.Second))
+		}
+		return p.dim(text)
+	case generation.EventTurn, generation.EventTurnEnd:
+		return "" // a view of the agents shows them
+	case generation.EventStory:
+		return "  " + clean(e.Text)
+	case generation.EventCheckpoint:
+		return fmt.Sprintf("%s: checkpoint %s", at, clean(e.Path))
+	case generation.EventEnd:
+		return at + ": complete"
+	case generation.EventStopped:
+		return fmt.Sprintf("generation %d: stopped", e.Generation)
+	case generation.EventDone:
+		return "all generations are complete"
+	case generation.EventOmitted:
+		return p.warn(fmt.Sprintf("%s: %s: the checkpoint goes without %s", at, clean(e.Error), clean(e.Text)))
+	case generation.EventNoCheckpoint:
+		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
+	case generation.EventBadCheckpoint:
+		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
+	case generation.EventFailed:
+		if e.Path != "" {
+			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))
+		}
+		return p.warn(fmt.Sprintf("generation %d: failed: %s", e.Generation, clean(e.Error)))
+	}
+	return clean(e.Text)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/generation"
+)
+
+// pauseFlags are the flags of pause.
+type pauseFlags struct {
+	out, output string
+	grace, wait time.Duration
+}
+
+func (a *app) pause() *cobra.Command {
+	var flags pauseFlags
+	c := &cobra.Command{
+		Use: "pause RUN | THREAD", Short: "stop agents that segno started, with a checkpoint", Args: cobra.ExactArgs(1),
+		Long: `Stops agents that segno started, and leaves a checkpoint from which 'segno wake' continues them.
+
+RUN is an experiment of 'segno generations', by its name, the name of one of its runs, or a
+directory. The agents get the time of --grace to finish their turns, and are then stopped within
+them. THREAD is a thread whose agent 'segno acp' or 'segno chat' runs: the process of segno ends
+as if its client had gone, records the turn, and ends the agent and all that the agent
+started. With -o the checkpoint of a thread is also written to an archive. That of a run has one in any case.`,
+		Example: "  segno pause village\n  segno pause village --grace 0s\n  segno pause bpyxf3 -o ../away.ckpt",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runPause(c.Context(), args[0], flags)
+		},
+	}
+	outFlag(c, &flags.out)
+	c.Flags().StringVarP(&flags.output, "output", "o", "", "also write the checkpoint of a thread to this `FILE`")
+	c.Flags().DurationVar(&flags.grace, "grace", 10*time.Second, "let turns go on for this `DURATION`")
+	c.Flags().DurationVar(&flags.wait, "wait", time.Minute, "kill what has not ended this `DURATION` after that")
+	return c
+}
+
+func (a *app) runPause(ctx context.Context, called string, flags pauseFlags) error {
+	wd, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	if flags.grace < 0 || flags.wait < 0 {
+		return usage(errors.New("--grace and --wait need durations that are not negative"))
+	}
+	if dir, name, found := generation.Find(wd, flags.out, called); found {
+		if flags.output != "" {
+			return usage(errors.New("-o is for threads; a run has an archive of its checkpoint in any case"))
+		}
+		return a.pauseRun(ctx, dir, name, flags)
+	}
+	return segno.Errorf(segno.KindNotFound, "pause", called, "it is neither an experiment nor a thread").
+		WithHint("see 'segno generations status' and 'segno threads'")
+}
+
+// pauseRunResult is the result of pause for an experiment.
+type pauseRunResult struct {
+	Experiment string `json:"experiment"`
+	Generation int    `json:"generation"`
+	Ticks      int    `json:"ticks"`
+	Run        string `json:"run_id"`
+	Checkpoint string `json:"checkpoint,omitempty"` // the path of its archive; none before the first one
+	Digest     string `json:"state_digest,omitempty"`
+}
+
+func (a *app) pauseRun(ctx context.Context, dir, name string, flags pauseFlags) error {
+	s, pointer, err := generation.Pause(ctx, dir, name, generation.PauseOptions{Grace: flags.grace, Wait: flags.wait})
+	if err != nil {
+		return err
+	}
+	res := pauseRunResult{Experiment: name, Generation: s.Generation, Ticks: s.Ticks, Run: s.Run}
+	if pointer != nil {
+		res.Checkpoint, res.Digest = filepath.Join(dir, name, filepath.FromSlash(pointer.Checkpoint)), pointer.Digest
+	}
+	return a.print(res, func(p *printer) {
+		p.linef("paused %s in generation %d, tick %d", name, s.Generation, s.Ticks)
+		if pointer != nil {
+			p.linef("checkpoint %s", quotePath(a.relativePath(res.Checkpoint)))
+		}
+		p.linef("to continue:\n  segno wake %s", a.wakeArgument(dir, name))
+	})
+}
+
+// wakeArgument returns the argument with which wake finds an experiment from here.
+func (a *app) wakeArgument(dir, name string) string {
+	if wd, err := a.workDir(); err == nil {
+		if there, err := os.Stat(filepath.Join(wd, "runs")); err == nil {
+			if here, err := os.Stat(dir); err == nil && os.SameFile(there, here) {
+				return name
+			}
+		}
+	}
+	return shellQuote(a.relativePath(filepath.Join(dir, name)))
+}

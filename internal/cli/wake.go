@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/generation"
+)
+
+// wakeFlags are the flags of wake.
+type wakeFlags struct {
+	out, experiment string
+	trust           bool
+}
+
+func (a *app) wake() *cobra.Command {
+	var flags wakeFlags
+	c := &cobra.Command{
+		Use: "wake RUN | THREAD | FILE", Short: "continue what 'segno pause' stopped", Args: cobra.ExactArgs(1),
+		Long: `Continues agents that 'segno pause' stopped: the workspace and the home of each agent are as they
+were, its directory for temporary files is empty, and its session is resumed.
+
+RUN is an experiment, which wake runs as 'segno generations run' does. FILE is the archive of a
+checkpoint, from which agents continue elsewhere; that of an experiment needs --experiment with the
+file of the experiment.
+
+No archive has the logins of agents. Each agent gets that of the user on this machine, unless its
+own expires later.`,
+		Example: "  segno wake village\n  segno wake gen003-t005400.ckpt --experiment village.toml --trust-session",
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.runWake(c.Context(), args[0], flags)
+		},
+	}
+	outFlag(c, &flags.out)
+	c.Flags().StringVar(&flags.experiment, "experiment", "", "the `FILE` of the experiment that the archive belongs to")
+	c.Flags().BoolVar(&flags.trust, "trust-session", false, "continue from an archive of another machine")
+	return c
+}
+
+func (a *app) runWake(ctx context.Context, called string, flags wakeFlags) error {
+	wd, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(absolute(wd, called)); err == nil && info.Mode().IsRegular() {
+		return a.wakeArchive(ctx, called, flags)
+	}
+	if flags.experiment != "" {
+		return usage(errors.New("--experiment is for the archive of an experiment"))
+	}
+	if dir, name, found := generation.Find(wd, flags.out, called); found {
+		return a.wakeRun(ctx, dir, name)
+	}
+	return segno.Errorf(segno.KindNotFound, "wake", called, "it is neither an experiment, nor a thread, nor a file").
+		WithHint("see 'segno generations status' and 'segno threads'")
+}
+
+// wakeRun continues an experiment that was paused here.
+func (a *app) wakeRun(ctx context.Context, dir, name string) error {
+	s, err := generation.Wake(ctx, dir, name)
+	if err != nil {
+		return explainBadArchive(err)
+	}
+	return a.runGenerations(ctx, s.File, generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries})
+}
+
+// wakeArchive continues from an archive.
+func (a *app) wakeArchive(ctx context.Context, name string, flags wakeFlags) error {
+	path, _, err := a.archivePath(name)
+	if err != nil {
+		return err
+	}
+	if flags.experiment == "" {
+		return usage(errors.New("the archive of an experiment needs --experiment FILE"))
+	}
+	err = a.runGenerations(ctx, flags.experiment, generationsFlags{out: flags.out, resumeFrom: filepath.Clean(path), every: defaultEvery,
+		keep: defaultKeep, retries: defaultRetries, trust: flags.trust})
+	return explainBadArchive(err)
+}

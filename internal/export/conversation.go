@@ -1,0 +1,187 @@
+package export
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// maxTranscript is the size of the largest transcript that is read whole.
+const maxTranscript = 64 << 20
+
+// conversations reads the transcripts of a thread's sessions, one at a time.
+type conversations struct {
+	t       *Thread
+	session segno.SessionID
+	// parts are the messages of each turn behind the last one that was found, oldest first.
+	parts [][]transcript.Message
+}
+
+// complete adds what only the transcript has: texts between calls, whole results, images and the
+// model. Without a transcript the turn stays as the entries describe it.
+func (c *conversations) complete(ctx context.Context, turn *Turn) error {
+	p := turn.Checkpoint.Session
+	if p == nil || p.Leaf == "" || turn.Checkpoint.Kind != segno.CheckpointTurn {
+		return nil
+	}
+	if c.session != p.Session {
+		c.session = p.Session
+		if err := c.read(ctx, turn, c.t.sessions[p.Session]); err != nil {
+			return err
+		}
+	}
+	prompt := strings.TrimSpace(turn.Prompt)
+	for i, part := range c.parts {
+		if strings.TrimSpace(textOf(part[0].Parts)) == prompt {
+			c.parts = c.parts[i+1:]
+			turn.useMessages(part)
+			break
+		}
+	}
+	return nil
+}
+
+// read reads the newest position of a session.
+func (c *conversations) read(ctx context.Context, turn *Turn, p segno.Position) error {
+	c.parts = nil
+	reader, ok := c.t.r.Transcripts[p.Agent].(transcript.ConversationReader)
+	if !ok {
+		return nil
+	}
+	if p.Offset > maxTranscript {
+		turn.Missing = append(turn.Missing, fmt.Sprintf("the transcript of session %s was not read, because it is larger than %d MiB", p.Session, maxTranscript>>20))
+		return nil
+	}
+	talk, err := reader.ReadConversation(ctx, p, "", c.t.r.Store.Objects())
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		turn.miss("the transcript of session "+string(p.Session), err)
+		return nil
+	}
+	for _, m := range talk.Messages {
+		switch {
+		case m.Prompt:
+			c.parts = append(c.parts, []transcript.Message{m})
+		case len(c.parts) > 0:
+			c.parts[len(c.parts)-1] = append(c.parts[len(c.parts)-1], m)
+		}
+	}
+	return nil
+}
+
+func textOf(parts []transcript.Part) string {
+	var all []string
+	for _, p := range parts {
+		if p.Text != "" {
+			all = append(all, p.Text)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+// useMessages replaces the items by the messages of the transcript. It keeps what only the entries
+// have: durations, exit statuses, notes, calls of subagents, and calls without a result.
+func (t *Turn) useMessages(messages []transcript.Message) {
+	recorded := t.Items
+	t.Items, t.Images = nil, imagesIn(messages[0].Parts)
+	for n, m := range messages[1:] {
+		t.addTranscript(&m, n+1)
+	}
+	for _, it := range recorded {
+		switch {
+		case it.Call != nil:
+			t.addDetails(it)
+		case it.Author == Segno:
+			t.Items = append(t.Items, it)
+		case it.Author == Agent && !t.has(it.Text):
+			t.Items = append(t.Items, it)
+		}
+	}
+}
+
+// has reports whether the agent's texts contain text.
+func (t *Turn) has(text string) bool {
+	return slices.ContainsFunc(t.Items, func(it Item) bool {
+		return it.Call == nil && strings.TrimSpace(it.Text) == strings.TrimSpace(text)
+	}) || strings.TrimSpace(strings.Join(t.agentTexts(), "\n")) == strings.TrimSpace(text)
+}
+
+// agentTexts returns the agent's texts behind the last call: an agent reports them as one.
+func (t *Turn) agentTexts() (out []string) {
+	for _, it := range t.Items {
+		switch {
+		case it.Call != nil:
+			out = nil
+		case it.Author == Agent && it.Text != "":
+			out = append(out, it.Text)
+		}
+	}
+	return out
+}
+
+// addDetails adds to a call what its entries have, or the whole call if the transcript lacks it.
+func (t *Turn) addDetails(recorded Item) {
+	have := t.call(recorded.Call.ID)
+	if have == nil {
+		t.Items = append(t.Items, recorded)
+		return
+	}
+	from := recorded.Call
+	have.Exit, have.Took, have.Agent, have.Failed = from.Exit, from.Took, from.Agent, have.Failed || from.Failed
+	if !from.Start.IsZero() {
+		have.Start = from.Start
+	}
+	if !from.End.IsZero() {
+		have.End = from.End
+	}
+}
+
+// addTranscript adds a message of a transcript.
+func (t *Turn) addTranscript(m *transcript.Message, number int) {
+	author := User
+	if m.Role == transcript.Assistant {
+		author = Agent
+	}
+	if m.Model != "" {
+		t.Model = m.Model
+	}
+	for _, p := range m.Parts {
+		switch {
+		case p.Text != "":
+			t.Items = append(t.Items, Item{Author: author, Time: m.Time, Text: p.Text, Message: number})
+		case p.Image != nil:
+			t.Items = append(t.Items, Item{Author: author, Time: m.Time, Images: imagesIn([]transcript.Part{p}), Message: number})
+		case p.Interruption:
+			t.Items = append(t.Items, Item{Author: Segno, Time: m.Time, Text: "The user interrupted the turn."})
+		case p.Call != nil:
+			c := &Call{ID: p.Call.ID, Tool: p.Call.Name, Input: p.Call.Input, Start: m.Time}
+			t.Items = append(t.Items, Item{Author: Agent, Time: m.Time, Call: c, Message: number})
+		case p.Result != nil:
+			if c := t.call(p.Result.Call); c != nil {
+				c.Done, c.End, c.Failed = true, m.Time, p.Result.IsError
+				c.Result, c.Images = textOf(p.Result.Parts), imagesIn(p.Result.Parts)
+			}
+		}
+	}
+}
+
+func imagesIn(parts []transcript.Part) (out []Image) {
+	for _, p := range parts {
+		if p.Image == nil {
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(p.Image.Data)
+		if err != nil {
+			data = nil
+		}
+		out = append(out, Image{Type: p.Image.Type, Data: data, URL: p.Image.URL})
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package export
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// Header describes a thread.
+type Header struct {
+	Thread  segno.ThreadID
+	Title   string
+	Agent   string
+	Created time.Time
+	Parent  segno.ThreadID // the thread it is a part of, or ""
+	Fork    *Fork          // nil if it is no fork
+	Chain   []Session
+	Count   int  // how many turns [Thread.Turns] yields that a prompt began
+	Whole   bool // it is the whole line and not a single turn
+}
+
+// Fork is the place in another thread where a thread begins.
+type Fork struct {
+	Thread     segno.ThreadID
+	Checkpoint segno.CommitID
+}
+
+// Session is a session of an agent in which the thread worked.
+type Session struct {
+	Agent   string
+	Session segno.SessionID
+	Start   time.Time
+	Reason  string
+}
+
+// Turn is a checkpoint of a thread and the work that led to it. Most are ends of turns; others are
+// changes outside turns and saves of the user.
+type Turn struct {
+	Name       string // "t3", or the first letters of the id
+	Checkpoint segno.Checkpoint
+	Inherited  bool // it belongs to the thread that this one was forked from
+	Undone     bool // it is not on the line of the head
+	Start      time.Time
+	Model      string // "" if it is not known
+	Prompt     string
+	Images     []Image // of the prompt
+	Items      []Item  // what followed, in order
+	Files      []File
+	MoreFiles  int // how many changed files are not in Files
+	Subagents  []Subagent
+	Missing    []string // the parts that could not be read, and why
+}
+
+// IsTurn reports whether a user's prompt began it.
+func (t *Turn) IsTurn() bool {
+	return t.Checkpoint.Kind == segno.CheckpointTurn || t.Checkpoint.Kind == segno.CheckpointStep
+}
+
+// Answer returns the last words of the agent.
+func (t *Turn) Answer() string {
+	for i := len(t.Items) - 1; i >= 0; i-- {
+		if t.Items[i].Author == Agent && t.Items[i].Call == nil && t.Items[i].Text != "" {
+			return t.Items[i].Text
+		}
+	}
+	return ""
+}
+
+// Author is the author of an [Item].
+type Author string
+
+// The authors.
+const (
+	User  Author = "user"
+	Agent Author = "agent"
+	Segno Author = "segno" // a note
+)
+
+// Item is a text, with images beside it, or a call of a tool.
+type Item struct {
+	Author  Author
+	Time    time.Time // zero if it is not known
+	Text    string
+	Images  []Image
+	Call    *Call
+	Message int // items of one message of the model have the same number; 0 if that is not known
+}
+
+// Call is a call of a tool.
+type Call struct {
+	ID    string
+	Tool  string
+	Input json.RawMessage
+	// Result is the result as text.
+	Result string
+	Images []Image
+	Done   bool // a result was recorded
+	Failed bool
+	Exit   *int
+	Took   time.Duration // 0 if it is not known
+	Start  time.Time
+	End    time.Time
+	Agent  string // the subagent that made the call, or ""
+}
+
+// Image is a picture. Data is nil if it is not in the store.
+type Image struct {
+	Type string // media type
+	Data []byte
+	URL  string
+}
+
+// File is a changed file.
+type File struct {
+	Path   string
+	Sign   string // "+", "~", "-"
+	Type   segno.EntityType
+	Size   int64 // of the new content, or of the old one if the file was deleted
+	Hash   segno.Hash
+	Added  int // lines
+	Gone   int
+	Diff   []Line  // nil if there is none
+	Ranges []Range // of added lines in the new content
+	Image  *Image
+	Why    string // why there is no diff, or not all of it
+}
+
+// Line is a line of a diff. Op is ' ', '+', '-', or '@' for the beginning of a hunk.
+type Line struct {
+	Op   byte
+	Text string
+}
+
+// Range is lines of a file, both ends counted from 1 and included.
+type Range struct {
+	From, To int
+	Hash     segno.Hash // of these lines
+}
+
+// Subagent is the work of a subagent in a turn.
+type Subagent struct {
+	ID     string
+	Parent string // the call that started it, or ""
+	Calls  []*Call
+}

@@ -1,0 +1,291 @@
+package export
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/dalsegno/segno"
+)
+
+// Reader reads threads for an export.
+type Reader struct {
+	Store segno.Store
+	// Transcripts read the sessions of agents, by agent. An agent without one is exported from
+	// the entries of its turns, which have no texts between calls and only the ends of long results.
+	Transcripts map[string]segno.Transcript
+	// Diffs also compares the changed files.
+	Diffs bool
+}
+
+// Selection selects turns of a thread.
+type Selection struct {
+	Thread segno.ThreadID
+	At     segno.CommitID // the last one; "" is the head
+	Single bool           // only At
+	All    bool           // also lines that were undone
+}
+
+// Thread is an open selection.
+type Thread struct {
+	Header
+	r        *Reader
+	units    []unit
+	sessions map[segno.SessionID]segno.Position // the newest selected position of each
+}
+
+// unit is the commits of one turn.
+type unit struct {
+	at     segno.Checkpoint // without its prompt
+	commit segno.CommitID   // the newest
+	count  int
+	before tree
+	after  tree
+	undone bool
+}
+
+// tree is the files of a checkpoint, if it has any.
+type tree struct {
+	hash  segno.Hash
+	isSet bool
+}
+
+// Open selects turns of a thread. The error has [segno.KindNotFound] if there is no such thread or
+// checkpoint.
+func (r *Reader) Open(ctx context.Context, s Selection) (*Thread, error) {
+	t := &Thread{r: r, sessions: map[segno.SessionID]segno.Position{}}
+	head, err := r.Store.Head(ctx, s.Thread)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.readHeader(ctx, s.Thread, head); err != nil {
+		return nil, err
+	}
+	at := head.Head
+	if s.At != "" {
+		at = s.At
+	}
+	l := lines{store: r.Store, trees: map[segno.CommitID]tree{}}
+	if err := l.add(ctx, at, false); err != nil {
+		return nil, err
+	}
+	if s.Single {
+		l.units = l.units[max(0, len(l.units)-1):]
+	}
+	if s.All && !s.Single {
+		if err := l.addOthers(ctx, s.Thread); err != nil {
+			return nil, err
+		}
+	}
+	t.units, t.Whole = l.units, !s.Single
+	for i := range t.units {
+		c := &t.units[i].at
+		if c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep {
+			t.Count++
+		}
+		if p := c.Session; p != nil {
+			t.sessions[p.Session] = *p
+		}
+	}
+	return t, nil
+}
+
+func (t *Thread) readHeader(ctx context.Context, id segno.ThreadID, head segno.Head) error {
+	t.Thread = id
+	for x, err := range t.r.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
+		if err != nil {
+			return err
+		}
+		if x.ID != id {
+			continue
+		}
+		t.Title, t.Agent, t.Created, t.Parent = x.Title, x.Agent, x.Created, x.ParentThread
+		if x.Parent != "" {
+			t.Fork = &Fork{Checkpoint: x.Parent}
+			if line, err := t.r.Store.Load(ctx, x.Parent, segno.Window{Last: 1}); err == nil {
+				t.Fork.Thread = line.Commits[0].Thread
+			}
+		}
+		break
+	}
+	chains, ok := t.r.Store.(segno.Chains)
+	if !ok {
+		if head.Link.Session != "" {
+			t.addLink(head.Link)
+		}
+		return nil
+	}
+	for link, err := range chains.Chain(ctx, id) {
+		if err != nil {
+			return err
+		}
+		t.addLink(link)
+	}
+	return nil
+}
+
+func (t *Thread) addLink(l segno.Link) {
+	t.Chain = append(t.Chain, Session{Agent: l.Agent, Session: l.Session, Start: l.Start, Reason: l.Reason})
+}
+
+// lines collects the units of several lines.
+type lines struct {
+	store segno.Store
+	units []unit
+	trees map[segno.CommitID]tree // of all commits so far
+}
+
+// add adds the units of the line that ends at a commit, without those of earlier lines.
+func (l *lines) add(ctx context.Context, at segno.CommitID, undone bool) error {
+	var nodes []segno.Node
+	for n, err := range segno.Ancestors(ctx, l.store, at, segno.Window{Last: 64}) {
+		if err != nil {
+			return err
+		}
+		if _, known := l.trees[n.ID]; known {
+			break
+		}
+		nodes = append(nodes, withoutText(n))
+	}
+	slices.Reverse(nodes)
+	first := 0
+	for i := range nodes {
+		n := &nodes[i]
+		l.trees[n.ID] = l.treeOf(n)
+		if n.Checkpoint == nil && i < len(nodes)-1 || isInner(nodes, i) {
+			continue
+		}
+		u := unit{commit: n.ID, count: i - first + 1, undone: undone, before: l.trees[nodes[first].Parent], after: l.trees[n.ID]}
+		if n.Checkpoint != nil {
+			u.at = *n.Checkpoint
+		} else {
+			u.at = segno.Checkpoint{ID: n.ID, Thread: n.Thread, Parent: n.Parent, Seq: n.Seq, Kind: segno.CheckpointStep, Step: 1, Interrupted: true}
+		}
+		l.units = append(l.units, u)
+		first = i + 1
+	}
+	return nil
+}
+
+// withoutText returns a copy of n without the prompt, which may be long.
+func withoutText(n *segno.Node) segno.Node {
+	out := *n
+	if n.Checkpoint != nil {
+		c := *n.Checkpoint
+		c.Prompt = ""
+		out.Checkpoint = &c
+	}
+	return out
+}
+
+// treeOf returns the files at a commit. A step of a session has none, so those before it count.
+func (l *lines) treeOf(n *segno.Node) tree {
+	switch {
+	case !n.Checkpoint.Tree().IsZero():
+		return tree{n.Checkpoint.Tree(), true}
+	case n.Checkpoint == nil || n.Checkpoint.Kind == segno.CheckpointStep:
+		return l.trees[n.Parent]
+	}
+	return tree{}
+}
+
+// isInner reports whether the step i is followed by a later checkpoint of its turn.
+func isInner(nodes []segno.Node, i int) bool {
+	c := nodes[i].Checkpoint
+	if c == nil || c.Kind != segno.CheckpointStep {
+		return false
+	}
+	for _, n := range nodes[i+1:] {
+		if next := n.Checkpoint; next != nil {
+			return next.Turn == c.Turn && (next.Kind == segno.CheckpointStep || next.Kind == segno.CheckpointTurn)
+		}
+	}
+	return i < len(nodes)-1
+}
+
+// addOthers adds the lines of a thread that are not in l, and sorts all units by their arrival.
+func (l *lines) addOthers(ctx context.Context, thread segno.ThreadID) error {
+	amended := map[segno.CommitID]bool{}
+	var leaves []segno.CommitID
+	hasChild := map[segno.CommitID]bool{}
+	for c, err := range l.store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+		if err != nil {
+			return err
+		}
+		amended[c.Amends] = true
+		if !hasChild[c.ID] && !amended[c.ID] {
+			leaves = append(leaves, c.ID)
+		}
+		hasChild[c.Parent] = true
+	}
+	for _, leaf := range leaves {
+		if _, known := l.trees[leaf]; known {
+			continue
+		}
+		if err := l.add(ctx, leaf, true); err != nil {
+			return err
+		}
+	}
+	l.units = slices.DeleteFunc(l.units, func(u unit) bool { return u.undone && amended[u.at.ID] })
+	slices.SortStableFunc(l.units, func(a, b unit) int {
+		if a.at.Thread != thread || b.at.Thread != thread {
+			return 0 // those before a fork come first, in the order of their line
+		}
+		return int(a.at.Seq - b.at.Seq)
+	})
+	return nil
+}
+
+// Turns yields the selected turns, oldest first. A part that is damaged is named in Turn.Missing.
+func (t *Thread) Turns(ctx context.Context) iter.Seq2[*Turn, error] {
+	return func(yield func(*Turn, error) bool) {
+		talks := conversations{t: t}
+		for i := range t.units {
+			turn, err := t.turn(ctx, &t.units[i], &talks)
+			if !yield(turn, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn, error) {
+	turn := &Turn{Name: nameOf(&u.at), Checkpoint: u.at, Undone: u.undone, Inherited: u.at.Thread != t.Thread}
+	line, err := t.r.Store.Load(ctx, u.commit, segno.Window{Last: u.count, Entries: true})
+	switch {
+	case segno.KindOf(err) == segno.KindCorrupt:
+		turn.miss("the record of this turn", err)
+		return turn, nil
+	case err != nil:
+		return nil, err
+	}
+	if c := line.Commits[len(line.Commits)-1].Checkpoint; c != nil {
+		turn.Checkpoint = *c
+		turn.Prompt = c.Prompt
+	}
+	if turn.Checkpoint.Step > 0 && turn.Checkpoint.Session == nil {
+		turn.readSteps(line.Commits)
+	} else {
+		turn.readEntries(line.Commits)
+		if err := talks.complete(ctx, turn); err != nil {
+			return nil, err
+		}
+	}
+	turn.separateSubagents()
+	return turn, t.r.addFiles(ctx, turn, u)
+}
+
+// miss records that a part could not be read.
+func (t *Turn) miss(what string, err error) {
+	t.Missing = append(t.Missing, what+" could not be read: "+err.Error())
+}
+
+// nameOf is the name of a checkpoint for people.
+func nameOf(c *segno.Checkpoint) string {
+	if c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0 {
+		return "t" + strconv.Itoa(c.Turn)
+	}
+	const shown = 6
+	return string(c.ID[:min(shown, len(c.ID))])
+}

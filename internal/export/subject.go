@@ -1,0 +1,55 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno/internal/preamble"
+)
+
+// subjectOf describes the input of a call in one line: its command or path, else the input.
+func subjectOf(c *Call, most int) string {
+	var in map[string]json.RawMessage
+	subject := ""
+	if json.Unmarshal(c.Input, &in) == nil {
+		for _, key := range []string{"command", "cmd", "file_path", "filePath", "path", "url", "pattern", "query", "title", "description"} {
+			if subject = strings.TrimSpace(preamble.TextOf(in[key])); subject != "" {
+				break
+			}
+		}
+	}
+	if subject == "" && len(in) != 0 || len(in) == 0 && len(c.Input) > len("{}") {
+		subject = preamble.TextOf(c.Input)
+	}
+	subject = strings.Join(strings.Fields(text(subject[:min(len(subject), 4*most)])), " ")
+	if runes := []rune(subject); len(runes) > most {
+		subject = string(runes[:most]) + "…"
+	}
+	return subject
+}
+
+// outcome describes the end of a call.
+func outcome(c *Call) (s string) {
+	if c.Exit != nil && *c.Exit != 0 {
+		s += fmt.Sprintf(" · exit %d", *c.Exit)
+	} else if c.Failed {
+		s += " · failed"
+	}
+	if took := tookOf(c); took >= time.Millisecond {
+		s += " · " + took.Round(time.Millisecond).String()
+	}
+	if !c.Done {
+		s += " · no result recorded"
+	}
+	return s
+}
+
+// tookOf is how long a call took, 0 if that is not known.
+func tookOf(c *Call) time.Duration {
+	if c.Took > 0 || c.Start.IsZero() || c.End.Before(c.Start) {
+		return c.Took
+	}
+	return c.End.Sub(c.Start)
+}

@@ -1,0 +1,112 @@
+package history
+
+import (
+	"context"
+	"maps"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+)
+
+// maxPrompt is how many bytes of a prompt a brief history keeps.
+const maxPrompt = 1 << 10
+
+// ReadBrief is Read for a program that keeps the result. The checkpoints have no more than their
+// list needs: of a prompt the beginning, and of the tiers the session and the tree. earlier, which may
+// be nil, is an older result for the same thread: then only newer checkpoints are read from the store.
+func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, earlier *History) (*History, error) {
+	return readStable(ctx, store, thread, func(h *History) error {
+		h.isBrief, h.prompts = true, map[segno.CommitID]int{}
+		if earlier == nil {
+			return h.readAll(ctx, store, thread)
+		}
+		h.newest = earlier.newest
+		maps.Copy(h.prompts, earlier.prompts)
+		amended, err := h.readSince(ctx, store, thread, earlier.newest)
+		if err != nil {
+			return err
+		}
+		fresh := len(h.All)
+		for i := range earlier.All {
+			if !amended[earlier.All[i].ID] {
+				h.All = append(h.All, earlier.All[i])
+			}
+		}
+		for i := range h.All {
+			h.ByID[h.All[i].ID] = &h.All[i]
+		}
+		for i := range h.All[:fresh] {
+			if h.All[i].Parent, err = h.nearest(ctx, store, h.All[i].Parent); err != nil {
+				return err
+			}
+		}
+		for _, at := range []*segno.CommitID{&h.Head.Head, &h.Head.Tip} {
+			if *at, err = h.nearest(ctx, store, *at); err != nil {
+				return err
+			}
+		}
+		return h.readPins(ctx, store)
+	})
+}
+
+// nearest returns the nearest checkpoint of h at or below a commit, or the commit if there is none.
+func (h *History) nearest(ctx context.Context, store segno.Store, id segno.CommitID) (segno.CommitID, error) {
+	if id == "" || h.ByID[id] != nil {
+		return id, nil
+	}
+	for n, err := range segno.Ancestors(ctx, store, id, segno.Window{}) {
+		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		if h.ByID[n.ID] != nil {
+			return n.ID, nil
+		}
+	}
+	return id, nil
+}
+
+// Revision is the seq of the thread's newest commit. A higher one means that the thread moved.
+func (h *History) Revision() int64 { return h.Head.Seq }
+
+// PromptBytes returns the length of a checkpoint's whole prompt.
+func (h *History) PromptBytes(c *segno.Checkpoint) int {
+	if n, ok := h.prompts[c.ID]; ok {
+		return n
+	}
+	return len(c.Prompt)
+}
+
+// shorten removes from a checkpoint what a brief history does not keep.
+func (h *History) shorten(c *segno.Checkpoint) {
+	if len(c.Prompt) > maxPrompt {
+		h.prompts[c.ID] = len(c.Prompt)
+		c.Prompt = Cut(c.Prompt, maxPrompt)
+	}
+	c.Label = Cut(c.Label, maxPrompt)
+	c.State, c.World, c.Members, c.Meta = nil, nil, nil, nil
+	if c.Session != nil {
+		c.Session = &segno.Position{Session: c.Session.Session}
+	}
+	if w := c.Workspace; w != nil {
+		c.Workspace = &segno.Snapshot{Workspace: w.Workspace, Tree: w.Tree, Held: w.Held, Unread: w.Unread[:min(len(w.Unread), 1)]}
+	}
+}
+
+// Cut returns the beginning of a text, at most n bytes, and ends it between two characters.
+func Cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	end := n
+	for end > 0 && n-end < utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	if !utf8.RuneStart(text[end]) {
+		end = n // it is not UTF-8
+	}
+	return strings.Clone(text[:end]) // does not keep the whole text in memory
+}

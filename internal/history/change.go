@@ -1,0 +1,67 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
+)
+
+// Change is one changed path in a result.
+type Change struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Sign      string `json:"sign"`                 // "+", "~", "-"
+	Type      string `json:"type"`
+	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
+	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+	Tables    int    `json:"tables,omitempty"` // of an attached PostgreSQL database: how many differ
+}
+
+// Name is the path as a person reads it.
+func (c Change) Name() string {
+	switch c.Type {
+	case string(segno.EntityDir):
+		return segno.QuotePath(c.Path + "/")
+	case string(segno.EntityDatabase):
+		size := printable.Plural(c.Pages, "page")
+		if c.Pages == 0 && c.Tables > 0 {
+			size = printable.Plural(c.Tables, "table")
+		}
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), size)
+	}
+	return segno.QuotePath(c.Path)
+}
+
+// Signed describes changes from the point of view of their result: "+" for a new path, "-" for a
+// deleted path, "~" for any other change.
+func Signed(diff []segno.Change) []Change {
+	out := make([]Change, len(diff))
+	for i, x := range diff {
+		out[i] = Change{Path: x.Path, PathBytes: segno.PathBytes(x.Path), Sign: "~", Type: string(x.To.Type), Merged: x.Merged}
+		switch {
+		case x.From.Type == segno.EntityNone:
+			out[i].Sign = "+"
+		case x.To.Type == segno.EntityNone:
+			out[i].Sign, out[i].Type = "-", string(x.From.Type)
+		}
+		if name, ok := segno.DatabaseName(x.Path); ok {
+			out[i].Path, out[i].PathBytes, out[i].Type = name, segno.PathBytes(name), string(segno.EntityDatabase)
+		}
+	}
+	return out
+}
+
+// PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has
+// them beside the paths; see [segno.PathBytes].
+func PathsBytes(paths []string) (all [][]byte) {
+	if !slices.ContainsFunc(paths, func(p string) bool { return !utf8.ValidString(p) }) {
+		return nil
+	}
+	for _, p := range paths {
+		all = append(all, []byte(p))
+	}
+	return all
+}

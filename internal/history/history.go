@@ -1,0 +1,220 @@
+// Package history reads the checkpoints of a thread, and describes threads, checkpoints and
+// operations in the JSON that the command line and the HTTP API share. It needs only a store: a
+// workspace on this machine is not required.
+package history
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// History is a thread's checkpoints, newest first, on all lines, and for a fork also
+// the ancestors on other threads.
+type History struct {
+	Head segno.Head
+	All  []segno.Checkpoint
+	ByID map[segno.CommitID]*segno.Checkpoint
+	Pins map[segno.CommitID][]string
+	// Running has the turns with background tasks that still run; see FindRunning.
+	Running map[segno.CommitID]bool
+
+	storedHead segno.Head // the head in the store, before linkParents changed it
+	newest     int64      // the highest seq of the thread's checkpoints
+	isBrief    bool       // see ReadBrief
+	prompts    map[segno.CommitID]int
+}
+
+// FindRunning finds the turns that have ended while their background tasks still run.
+func (h *History) FindRunning(ctx context.Context, spool timeline.Spool) error {
+	turns, err := spool.Turns(ctx)
+	if err != nil {
+		return err
+	}
+	h.Running = map[segno.CommitID]bool{}
+	for _, t := range turns {
+		if t.Ended == "" {
+			continue
+		}
+		entries, _, err := spool.Entries(ctx, t.Key)
+		if err != nil {
+			return err
+		}
+		h.Running[t.Ended] = t.Awake || len(t.RunningTasks(entries)) > 0
+	}
+	return nil
+}
+
+// Read reads a thread's checkpoints. If another process moves or amends the head in the
+// meantime, the head that was read first may not be in the list, so Read starts again.
+func Read(ctx context.Context, store segno.Store, thread segno.ThreadID) (*History, error) {
+	return readStable(ctx, store, thread, func(h *History) error { return h.readAll(ctx, store, thread) })
+}
+
+// readStable fills a history with read until the head is the same before and after it.
+func readStable(ctx context.Context, store segno.Store, thread segno.ThreadID, read func(*History) error) (*History, error) {
+	const most = 20 // the result of the last try is used even if the thread moved again
+	for tries := 1; ; tries++ {
+		h := &History{ByID: map[segno.CommitID]*segno.Checkpoint{}, Pins: map[segno.CommitID][]string{}}
+		var err error
+		if h.Head, err = store.Head(ctx, thread); err != nil {
+			return nil, err
+		}
+		h.storedHead = h.Head
+		if err := read(h); err != nil {
+			return nil, err
+		}
+		now, err := store.Head(ctx, thread)
+		if err != nil {
+			return nil, err
+		}
+		if now.Head == h.storedHead.Head && now.Tip == h.storedHead.Tip || tries == most {
+			return h, nil
+		}
+	}
+}
+
+// readAll reads the checkpoints of a thread.
+func (h *History) readAll(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
+	if _, err := h.readSince(ctx, store, thread, 0); err != nil {
+		return err
+	}
+	if err := h.readForkAncestors(ctx, store, thread); err != nil {
+		return err
+	}
+	for i := range h.All {
+		h.ByID[h.All[i].ID] = &h.All[i]
+	}
+	if err := h.linkParents(ctx, store); err != nil {
+		return err
+	}
+	return h.readPins(ctx, store)
+}
+
+// readSince reads the checkpoints of a thread with a seq above after. A checkpoint that a later one
+// amends is left out: the later one replaces it. The result has all that are amended.
+func (h *History) readSince(ctx context.Context, store segno.Store, thread segno.ThreadID, after int64) (map[segno.CommitID]bool, error) {
+	amended := map[segno.CommitID]bool{}
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Thread: thread}) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Seq <= after {
+			break
+		}
+		h.newest = max(h.newest, c.Seq)
+		if c.Amends != "" {
+			amended[c.Amends] = true
+		}
+		if !amended[c.ID] {
+			h.add(c)
+		}
+	}
+	return amended, nil
+}
+
+// add adds a checkpoint.
+func (h *History) add(c segno.Checkpoint) {
+	if h.isBrief {
+		h.shorten(&c)
+	}
+	h.All = append(h.All, c)
+}
+
+func (h *History) readPins(ctx context.Context, store segno.Store) error {
+	for c, err := range store.Checkpoints(ctx, segno.CheckpointQuery{Pinned: true}) {
+		if err != nil {
+			return err
+		}
+		h.Pins[c.ID] = segno.PinNames(c.Label)
+	}
+	return nil
+}
+
+// readForkAncestors adds the checkpoints of other threads that are ancestors of a fork.
+func (h *History) readForkAncestors(ctx context.Context, store segno.Store, thread segno.ThreadID) error {
+	if len(h.All) == 0 || h.All[len(h.All)-1].Parent == "" {
+		return nil
+	}
+	line, err := store.Load(ctx, h.All[len(h.All)-1].Parent, segno.Window{})
+	if err != nil {
+		return err
+	}
+	for i := len(line.Commits) - 1; i >= 0; i-- {
+		if c := line.Commits[i].Checkpoint; c != nil && c.Thread != thread {
+			h.add(*c)
+		}
+	}
+	return nil
+}
+
+// linkParents replaces each parent, the head and the tip by the nearest checkpoint at or below
+// it, because a Go agent also makes commits that are not checkpoints.
+func (h *History) linkParents(ctx context.Context, store segno.Store) (err error) {
+	below := map[segno.CommitID]segno.CommitID{} // the nearest checkpoint of each commit that was read
+	nearest := func(id segno.CommitID) (segno.CommitID, error) {
+		for _, leaf := range []segno.CommitID{h.Head.Tip, id} { // the line of the tip has most of them
+			if _, known := below[id]; known {
+				break
+			}
+			line, err := store.Load(ctx, leaf, segno.Window{})
+			if err != nil {
+				return "", err
+			}
+			var newest segno.CommitID
+			for i := range line.Commits {
+				if line.Commits[i].Checkpoint != nil {
+					newest = line.Commits[i].ID
+				}
+				below[line.Commits[i].ID] = newest
+			}
+		}
+		return below[id], nil
+	}
+	for i := range h.All {
+		c := &h.All[i]
+		if c.Parent == "" || h.ByID[c.Parent] != nil {
+			continue
+		}
+		if c.Parent, err = nearest(c.Parent); err != nil {
+			return err
+		}
+	}
+	for _, at := range []*segno.CommitID{&h.Head.Head, &h.Head.Tip} {
+		if *at == "" || h.ByID[*at] != nil {
+			continue
+		}
+		id, err := nearest(*at)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return err
+		}
+		*at = cmp.Or(id, *at)
+	}
+	return nil
+}
+
+// WithoutInnerSteps is the history without the steps that a later checkpoint of the same
+// turn follows. The children of an omitted step get the step's parent.
+func (h *History) WithoutInnerSteps() []segno.Checkpoint {
+	wentOn := map[segno.CommitID]bool{}
+	for i := range h.All {
+		c := &h.All[i]
+		up := h.ByID[c.Parent]
+		if up != nil && up.Kind == segno.CheckpointStep && up.Turn == c.Turn && up.ID != h.Head.Head && len(h.Pins[up.ID]) == 0 {
+			wentOn[up.ID] = true
+		}
+	}
+	shown := make([]segno.Checkpoint, 0, len(h.All))
+	for _, c := range h.All {
+		if wentOn[c.ID] {
+			continue
+		}
+		for wentOn[c.Parent] {
+			c.Parent = h.ByID[c.Parent].Parent
+		}
+		shown = append(shown, c)
+	}
+	return shown
+}

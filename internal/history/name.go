@@ -1,0 +1,76 @@
+package history
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/idprefix"
+)
+
+// IsTurnName reports whether a name has the form of a turn's: t4.
+func IsTurnName(name string) bool { return turnName.MatchString(name) }
+
+var turnName = regexp.MustCompile(`^t([0-9]+)$`)
+
+// Find returns the checkpoint with a name that the user typed: @, latest, a turn, a pin, or the
+// beginning of an id. Each "-" at the end means the parent.
+func (h *History) Find(name string) (*segno.Checkpoint, error) {
+	base := strings.TrimRight(name, "-")
+	c, err := h.ByName(base)
+	if err != nil {
+		return nil, err
+	}
+	for range len(name) - len(base) {
+		if c = h.ByID[c.Parent]; c == nil {
+			return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", name, "the thread has no earlier checkpoint").WithHint(logHint)
+		}
+	}
+	return c, nil
+}
+
+const logHint = "run 'segno log' to see the checkpoints of this thread"
+
+// ByName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
+func (h *History) ByName(name string) (*segno.Checkpoint, error) {
+	if id, ok := map[string]segno.CommitID{"@": h.Head.Head, "latest": h.Head.Tip}[name]; ok {
+		if c := h.ByID[id]; c != nil {
+			return c, nil
+		}
+		return nil, segno.Errorf(segno.KindCorrupt, "find checkpoint", string(id), "the head of the thread is a checkpoint that does not exist").
+			WithHint("run 'segno check'")
+	}
+	if m := turnName.FindStringSubmatch(name); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if c := h.ByTurn(n); err == nil && c != nil {
+			return c, nil
+		}
+	}
+	for id, names := range h.Pins {
+		if slices.Contains(names, name) && h.ByID[id] != nil {
+			return h.ByID[id], nil
+		}
+	}
+	query, all := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}, h.All
+	if IsTurnName(name) && len(name) < ShortID {
+		all = nil // the user means a turn that is not there, and no id that happens to begin like it
+	}
+	c, err := idprefix.Find(query, idprefix.Values(all), func(c segno.Checkpoint) string { return string(c.ID) })
+	return h.ByID[c.ID], err
+}
+
+// ByTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
+func (h *History) ByTurn(n int) *segno.Checkpoint {
+	for i := range h.All {
+		c := &h.All[i]
+		if (n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n) || (n == 0 && c.Kind == segno.CheckpointBase) {
+			return c
+		}
+	}
+	return nil
+}
+
+// ShortID is how many letters of an id segno prints.
+const ShortID = 6

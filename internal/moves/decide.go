@@ -1,0 +1,92 @@
+package moves
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// decision answers a question that a run of a Go agent waits for.
+type decision struct {
+	*target
+	request Request
+	answer  segno.Decision
+}
+
+func (m *decision) describe(ctx context.Context, p *Preview) error {
+	r := &m.request
+	if _, ok := timeline.PermissionCall(r.Interrupt); ok {
+		return segno.Errorf(segno.KindRefused, verbDecide, r.Interrupt, "the agent asked its own client").
+			WithHint("answer in the program that runs the agent")
+	}
+	line, err := m.Store.Load(ctx, m.head.Head, segno.Window{Entries: true})
+	if err != nil {
+		return err
+	}
+	state, err := segno.Fold(line)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(state.Interrupts, func(i segno.Interrupt) bool { return i.ID == r.Interrupt })
+	if i < 0 {
+		return m.notOpen(state)
+	}
+	question := &state.Interrupts[i]
+	m.answer = segno.Decision{Interrupt: r.Interrupt, Kind: r.Decision, Text: r.Message, Args: r.Input, Actor: m.Actor}
+	if err := question.Check(m.answer, m.Now()); err != nil {
+		return err
+	}
+	p.Landing, p.Tip, p.Final = m.head.Head, m.head.Tip, true
+	args := question.Args
+	if r.Decision == segno.Edit {
+		args = r.Input
+	}
+	p.Summary = []string{fmt.Sprintf("%s: %s", r.Decision, printable.Inline(chat.Call(question.Tool, args)))}
+	if r.Message != "" {
+		p.Summary = append(p.Summary, "  "+printable.Inline(r.Message))
+	}
+	p.Run = m.command()
+	return nil
+}
+
+// notOpen returns the error for a question that is not open.
+func (m *decision) notOpen(state *segno.State) error {
+	id := m.request.Interrupt
+	if a, ok := state.Answers[id]; ok {
+		return segno.Errorf(segno.KindConflict, verbDecide, id, "%w: %s", segno.ErrAnswered, a.Decision.Kind)
+	}
+	return segno.Errorf(segno.KindNotFound, verbDecide, id, "the thread has no such open question").
+		WithHint("look at the open questions of the thread again")
+}
+
+// command is the command that runs the thread after a decision. Only segno's own agent has one.
+func (m *decision) command() []string {
+	if !m.isChat() {
+		return []string{}
+	}
+	return m.chatCommand(m.head.Thread, "--continue")
+}
+
+func (m *decision) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome) error {
+	if err := m.decide(ctx); err != nil {
+		return err
+	}
+	o.Run, o.Dir = m.command(), m.root
+	o.Notice = "a run of the thread acts on the decision"
+	return nil
+}
+
+// decide records the decision. segno's own agent checks edited arguments against its tools.
+func (m *decision) decide(ctx context.Context) error {
+	if m.isChat() && m.root != "" {
+		return chat.Decide(ctx, chat.Config{Store: m.Store, Timeline: m.timeline, Dir: m.root, Session: string(m.head.Thread), Now: m.Now}, m.answer)
+	}
+	a := agent.New(agent.Config{Name: m.thread.Agent, Store: m.Store, Now: m.Now})
+	return a.Decide(ctx, string(m.head.Thread), m.answer)
+}

@@ -1,0 +1,226 @@
+package moves
+
+import (
+	"context"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Engine previews and makes moves of the threads of a store.
+type Engine struct {
+	Store segno.Store
+	// Local is Store if it is a store of this machine. Without it there are no workspaces, and moves
+	// change pointers only.
+	Local *local.Store
+	Actor string // the author of decisions
+	Now   func() time.Time
+}
+
+// Preview is a move that was worked out and not made.
+type Preview struct {
+	Verb    string           `json:"verb"`
+	Thread  segno.ThreadID   `json:"thread"`
+	Title   string           `json:"title"`   // the first line of Summary
+	Summary []string         `json:"summary"` // the plan as the command line shows it
+	Turns   []int            `json:"turns"`
+	Steps   []history.Change `json:"steps"`
+	Landing segno.CommitID   `json:"landing,omitempty"`
+	Tip     segno.CommitID   `json:"tip,omitempty"`
+	Session *PreviewSession  `json:"session"`     // to which the conversation moves, or null
+	Run     []string         `json:"run_preview"` // the command that continues it; … is the session's id
+	Dir     string           `json:"dir,omitempty"`
+	Git     string           `json:"git,omitempty"`
+
+	Conflicts  []UnwrittenPath  `json:"conflicts"`
+	Kept       []UnwrittenPath  `json:"kept"`
+	Forced     []history.Change `json:"forced"`      // the writes that force makes instead of conflicts
+	NeedsForce bool             `json:"needs_force"` // there are conflicts that force overwrites
+	Final      bool             `json:"final"`       // the move cannot be undone
+}
+
+// PreviewSession is the session that a conversation moves to.
+type PreviewSession struct {
+	Agent   string          `json:"agent"`
+	Session segno.SessionID `json:"session"`
+	Dir     string          `json:"dir,omitempty"`
+}
+
+// Outcome is the result of a move.
+type Outcome struct {
+	Operation segno.OperationID `json:"operation"` // "" if the log has none
+	Verb      string            `json:"verb"`
+	Thread    segno.ThreadID    `json:"thread"`
+	Head      segno.CommitID    `json:"head"`
+	Tip       segno.CommitID    `json:"tip"`
+	Files     int               `json:"files"` // paths written
+	Changes   []history.Change  `json:"changes"`
+	Conflicts []UnwrittenPath   `json:"conflicts"`
+	Kept      []UnwrittenPath   `json:"kept"`
+	Run       []string          `json:"run"`           // the command that continues the conversation
+	Dir       string            `json:"dir,omitempty"` // where to run it
+	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
+	Fork      *ForkedThread     `json:"fork"`
+	Notice    string            `json:"notice"` // what the user should know beside it
+	Undo      *Request          `json:"undo"`   // the request that takes it back, or null
+}
+
+// ForkedThread is the thread that a fork made.
+type ForkedThread struct {
+	Thread segno.ThreadID `json:"thread"`
+	Dir    string         `json:"dir"`
+}
+
+// Prepared is a previewed move. It can be applied once.
+type Prepared struct {
+	Preview
+	mover mover
+}
+
+// mover is one previewed move.
+type mover interface {
+	// describe works the move out.
+	describe(ctx context.Context, p *Preview) error
+	// apply makes the move under the id of an operation. It returns a [segno.KindConflict] with a
+	// [timeline.OutdatedError] if the move is another one than described.
+	apply(ctx context.Context, id segno.OperationID, force bool, o *Outcome) error
+}
+
+// Prepare works a move out and makes nothing.
+func (e *Engine) Prepare(ctx context.Context, r Request) (*Prepared, error) {
+	if err := r.check(); err != nil {
+		return nil, err
+	}
+	t, err := e.target(ctx, &r)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prepared{mover: newMover(t, r), Preview: Preview{Verb: r.Verb, Thread: t.head.Thread, Turns: []int{}, Steps: []history.Change{},
+		Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Forced: []history.Change{}, Run: []string{}}}
+	if err := p.mover.describe(ctx, &p.Preview); err != nil {
+		return nil, err
+	}
+	if len(p.Summary) > 0 {
+		p.Title = p.Summary[0]
+	}
+	return p, nil
+}
+
+func newMover(t *target, r Request) mover {
+	switch r.Verb {
+	case verbFork:
+		return &fork{target: t, request: r}
+	case verbPin, verbUnpin:
+		return &pin{target: t, request: r}
+	case verbRename:
+		return &rename{target: t, title: r.Title}
+	case verbDelete:
+		return &deletion{target: t}
+	case verbDecide:
+		return &decision{target: t, request: r}
+	}
+	return &fileMove{target: t, request: r}
+}
+
+// Apply makes a prepared move under the id of an operation. Once it has begun, it does not end with ctx.
+// If the operation log already has the operation, Apply returns its outcome.
+func (e *Engine) Apply(ctx context.Context, p *Prepared, id segno.OperationID, force bool) (*Outcome, error) {
+	ctx = context.WithoutCancel(ctx)
+	o := &Outcome{Verb: p.Verb, Thread: p.Thread, Conflicts: []UnwrittenPath{}, Kept: []UnwrittenPath{}, Changes: []history.Change{}, Run: []string{}}
+	if err := p.mover.apply(ctx, id, force, o); err != nil {
+		if done, found := e.Find(ctx, id); found == nil {
+			return done, nil
+		}
+		return nil, err
+	}
+	if p.Verb == verbDelete {
+		return o, nil
+	}
+	head, err := e.Store.Head(ctx, p.Thread)
+	o.Head, o.Tip = head.Head, head.Tip
+	return o, err
+}
+
+// target is the thread of a request, and its workspace if this machine has it.
+type target struct {
+	*Engine
+	head     segno.Head
+	thread   segno.Thread
+	timeline *timeline.Timeline
+	root     string          // of the workspace; "" if only pointers can move
+	tree     *segno.Snapshot // the files of the head
+}
+
+// target finds the thread of a request.
+func (e *Engine) target(ctx context.Context, r *Request) (*target, error) {
+	if r.Thread == "" { // of a fork
+		c, err := e.checkpoint(ctx, r.To)
+		if err != nil {
+			return nil, err
+		}
+		r.Thread = c.Thread
+	}
+	head, err := e.Store.Head(ctx, r.Thread)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{Engine: e, head: head}
+	for found, err := range e.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(r.Thread)}) {
+		if err != nil {
+			return nil, err
+		}
+		if found.ID == r.Thread {
+			t.thread = found
+		}
+	}
+	return t, t.open(ctx)
+}
+
+// open opens the timeline of the thread's workspace. Without a workspace on this machine it opens one
+// that moves pointers.
+func (t *target) open(ctx context.Context) error {
+	t.timeline = timeline.Open(timeline.Config{Store: t.Store, Now: t.Now})
+	if t.Local == nil {
+		return nil
+	}
+	rec, exists, err := t.Local.ThreadWorkspace(ctx, t.thread)
+	if err != nil || !exists {
+		return err
+	}
+	t.root = rec.Path
+	t.timeline, err = t.Local.Timeline(rec, nil)
+	return err
+}
+
+// checkpoint returns a checkpoint by its id.
+func (e *Engine) checkpoint(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
+	line, err := e.Store.Load(ctx, id, segno.Window{Last: 1})
+	if err != nil {
+		return nil, err
+	}
+	if c := line.Commits[len(line.Commits)-1].Checkpoint; c != nil {
+		return c, nil
+	}
+	return nil, segno.Errorf(segno.KindInvalid, "find checkpoint", string(id), "the commit has no checkpoint")
+}
+
+// ownCheckpoint returns a checkpoint of the thread, or of an ancestor of a fork.
+func (t *target) ownCheckpoint(ctx context.Context, id segno.CommitID) (*segno.Checkpoint, error) {
+	c, err := t.checkpoint(ctx, id)
+	if err != nil || c.Thread == t.head.Thread {
+		return c, err
+	}
+	for n, err := range segno.Ancestors(ctx, t.Store, t.head.Head, segno.Window{}) {
+		if err != nil {
+			return nil, err
+		}
+		if n.ID == id {
+			return c, nil
+		}
+	}
+	return nil, segno.Errorf(segno.KindRefused, "preview", string(id), "the checkpoint belongs to another thread").
+		WithHint("preview a move of thread " + string(c.Thread))
+}

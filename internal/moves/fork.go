@@ -1,0 +1,108 @@
+package moves
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// fork makes a thread from a checkpoint of another.
+type fork struct {
+	*target
+	request Request
+	from    *segno.Checkpoint
+	dir     string // "" makes a thread on the same files
+}
+
+func (f *fork) describe(ctx context.Context, p *Preview) (err error) {
+	at := f.request.To
+	if at == "" {
+		at = f.head.Head
+	}
+	if f.from, err = f.ownCheckpoint(ctx, at); err != nil {
+		return err
+	}
+	p.Landing, p.Tip = f.from.ID, f.from.ID
+	if f.root == "" || f.request.Scope == timeline.ScopeChat {
+		if f.request.Dir != "" {
+			return segno.Errorf(segno.KindRefused, verbFork, f.request.Dir, "there are no files to put there").
+				WithHint("fork without a directory, or on the machine that has the workspace")
+		}
+		p.Summary = []string{fmt.Sprintf("fork %s of thread %s, on the same files", printable.Label(f.from), printable.Short(f.head.Thread))}
+		return nil
+	}
+	if f.from.Workspace == nil {
+		return segno.Errorf(segno.KindNotFound, verbFork, string(f.from.ID), "the checkpoint has no files").
+			WithHint("fork at a turn with files, or the conversation alone")
+	}
+	if f.dir, err = f.directory(); err != nil {
+		return err
+	}
+	p.Dir = f.dir
+	p.Summary = []string{fmt.Sprintf("fork %s of %s into %s (%s)", printable.Label(f.from), segno.QuotePath(f.root), segno.QuotePath(f.dir),
+		printable.Plural(f.from.Workspace.Files, "file"))}
+	return nil
+}
+
+// maxForkNames is how many names are tried for the directory of a fork.
+const maxForkNames = 1000
+
+// directory returns the new directory of a fork: the one of the request, else a free name beside the
+// workspace.
+func (f *fork) directory() (string, error) {
+	taken := func(dir string) bool {
+		_, err := os.Lstat(dir)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	if dir := f.request.Dir; dir != "" {
+		switch {
+		case !filepath.IsAbs(dir):
+			return "", segno.Errorf(segno.KindInvalid, verbFork, segno.QuotePath(dir), "the directory is not absolute")
+		case taken(filepath.Clean(dir)):
+			return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(dir), "already exists").WithHint("choose a new directory")
+		}
+		return filepath.Clean(dir), nil
+	}
+	base := f.root + "-" + printable.Label(f.from)
+	dir := base
+	for n := 2; taken(dir); n++ {
+		if n > maxForkNames {
+			return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(base), "already exists").WithHint("choose a new directory")
+		}
+		dir = fmt.Sprintf("%s-%d", base, n)
+	}
+	return dir, nil
+}
+
+func (f *fork) apply(ctx context.Context, id segno.OperationID, _ bool, o *Outcome) error {
+	if f.root == "" {
+		as := segno.Thread{ID: segno.ThreadID(segno.DerivedID("fork", string(id))), Created: f.Now(), Title: f.request.Title, Agent: f.thread.Agent}
+		if as.Title == "" {
+			as.Title = f.thread.Title
+		}
+		head, err := f.timeline.ForkThread(ctx, f.from.ID, as, false)
+		o.Fork = &ForkedThread{Thread: head.Thread}
+		o.Undo = &Request{Verb: verbDelete, Thread: head.Thread}
+		return err
+	}
+	ask := timeline.MoveRequest{Verb: segno.VerbFork, To: f.from.ID, Name: printable.Label(f.from), Dir: f.dir, Title: f.request.Title, Operation: id}
+	made, err := f.timeline.Fork(ctx, ask)
+	if err != nil {
+		return err
+	}
+	o.Operation, o.Chat, o.Dir = id, made.Chat, made.Dir
+	o.Fork = &ForkedThread{Thread: made.Thread, Dir: made.Report.Root}
+	if o.Run = append(o.Run, made.Run...); len(o.Run) == 0 && f.isChat() && f.from.Session == nil {
+		o.Run = f.chatCommand(made.Thread)
+	}
+	o.Files = made.Report.Files
+	o.Undo = &Request{Verb: verbOpUndo, Thread: f.head.Thread, Operation: id}
+	return nil
+}

@@ -1,0 +1,143 @@
+package moves
+
+import (
+	"encoding/json"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// The verbs of a [Request].
+const (
+	verbUndo    = "undo"
+	verbRedo    = "redo"
+	verbRestore = "restore"
+	verbFork    = "fork"
+	verbOpUndo  = "op-undo"
+	verbPin     = "pin"
+	verbUnpin   = "unpin"
+	verbRename  = "rename"
+	verbDelete  = "delete"
+	verbDecide  = "decide"
+)
+
+// Request asks for a move of a thread. Each verb has its own fields; another field is an error.
+type Request struct {
+	Verb   string         `json:"verb"`
+	Thread segno.ThreadID `json:"thread,omitempty"`
+
+	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
+	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
+	Force bool `json:"force,omitempty"` // undo, redo, restore, op-undo: overwrite conflicts, and move under an open turn
+
+	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
+	Scope timeline.Scope `json:"scope,omitempty"` // restore: the tiers, "" is both; fork: "chat" makes a thread on the same files
+
+	Paths     []string `json:"paths,omitempty"`      // undo, restore: only these, relative to the workspace
+	PathBytes [][]byte `json:"path_bytes,omitempty"` // further paths, those that are not UTF-8
+
+	Dir       string            `json:"dir,omitempty"`       // fork: the new directory, absolute; "" is one beside the workspace
+	Title     string            `json:"title,omitempty"`     // rename: of the thread; fork: of the new thread
+	Name      string            `json:"name,omitempty"`      // pin: the name, "" is "pinned"; unpin: "" is all names
+	Operation segno.OperationID `json:"operation,omitempty"` // op-undo: which; "" is the newest
+
+	Interrupt string             `json:"interrupt,omitempty"` // decide: the question
+	Decision  segno.DecisionKind `json:"decision,omitempty"`  // decide
+	Message   string             `json:"message,omitempty"`   // reject: the reason; respond: the reply
+	Input     json.RawMessage    `json:"input,omitempty"`     // edit: the new arguments
+}
+
+// fields has the fields that each verb accepts, beside the thread.
+var fields = map[string]string{
+	verbUndo:    "turns turn force paths",
+	verbRedo:    "turns turn force",
+	verbRestore: "to scope paths force",
+	verbFork:    "to scope dir title",
+	verbOpUndo:  "operation force",
+	verbPin:     "to name",
+	verbUnpin:   "to name",
+	verbRename:  "title",
+	verbDelete:  "",
+	verbDecide:  "interrupt decision message input",
+}
+
+// check returns an error for a request that no thread could satisfy.
+func (r *Request) check() error {
+	accepted, ok := fields[r.Verb]
+	if !ok {
+		return r.invalid("unknown verb").WithHint("use undo, redo, restore, fork, op-undo, pin, unpin, rename, delete or decide")
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"turns", r.Turns != 0}, {"turn", r.Turn != 0}, {"force", r.Force}, {"to", r.To != ""}, {"scope", r.Scope != ""},
+		{"paths", len(r.Paths)+len(r.PathBytes) > 0}, {"dir", r.Dir != ""}, {"title", r.Title != ""}, {"name", r.Name != ""},
+		{"operation", r.Operation != ""}, {"interrupt", r.Interrupt != ""}, {"decision", r.Decision != ""},
+		{"message", r.Message != ""}, {"input", r.Input != nil},
+	} {
+		if f.set && !strings.Contains(" "+accepted+" ", " "+f.name+" ") {
+			return r.invalid("%s takes no %q", r.Verb, f.name)
+		}
+	}
+	return r.checkValues()
+}
+
+// checkValues checks the values of the fields.
+func (r *Request) checkValues() error {
+	needsTo := r.Verb == verbRestore || r.Verb == verbPin || r.Verb == verbUnpin
+	isScope := r.Scope == "" || r.Scope == timeline.ScopeBoth || r.Scope == timeline.ScopeChat || r.Scope == timeline.ScopeFiles && r.Verb == verbRestore
+	switch {
+	case r.Thread == "" && (r.To == "" || r.Verb != verbFork):
+		return r.invalid("no thread")
+	case r.Turns < 0 || r.Turn < 0 || r.Turns > 0 && r.Turn > 0:
+		return r.invalid("turns and turn are positive, and exclude each other")
+	case needsTo && r.To == "":
+		return r.invalid("no checkpoint in \"to\"")
+	case !isScope:
+		return r.invalid("unknown scope %q", r.Scope)
+	case r.Verb == verbRename && strings.TrimSpace(r.Title) == "":
+		return r.invalid("the title is empty")
+	case r.Verb == verbPin && !isPinName(r.Name):
+		return r.invalid("invalid pin name: names such as t1, latest, @x and x- are reserved")
+	case r.Verb == verbDecide && (r.Interrupt == "" || r.Decision == ""):
+		return r.invalid("no interrupt or no decision")
+	case !utf8.ValidString(r.Title + r.Name + r.Message + r.Dir):
+		return r.invalid("the text is not UTF-8")
+	}
+	return r.checkPaths()
+}
+
+// checkPaths checks that the paths are relative to the workspace and inside it.
+func (r *Request) checkPaths() error {
+	for _, p := range r.paths() {
+		if p == "" || path.IsAbs(p) || path.Clean(p) != p || p == ".." || strings.HasPrefix(p, "../") || strings.Contains(p, "\x00") {
+			return segno.Errorf(segno.KindInvalid, r.Verb, segno.QuotePath(p), "the path is not inside the workspace").
+				WithHint("name paths as the checkpoint lists them")
+		}
+	}
+	return nil
+}
+
+// paths returns all paths.
+func (r *Request) paths() []string {
+	all := append([]string{}, r.Paths...)
+	for _, p := range r.PathBytes {
+		all = append(all, string(p))
+	}
+	return all
+}
+
+func (r *Request) invalid(format string, args ...any) *segno.Error {
+	return segno.Errorf(segno.KindInvalid, "preview", "", format, args...)
+}
+
+// isPinName reports whether a pin may have a name. The others have a meaning for the command line.
+func isPinName(name string) bool {
+	isTurn := strings.HasPrefix(name, "t") && len(name) > 1 && strings.Trim(name[1:], "0123456789") == ""
+	return name == strings.TrimSpace(name) && !isTurn && name != "latest" && !strings.ContainsAny(name, "\x00") &&
+		!strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "-")
+}

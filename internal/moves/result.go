@@ -1,0 +1,107 @@
+// Package moves plans and makes moves for a user interface: undo, redo, restore, fork, op undo, pin,
+// unpin, rename, delete and decisions. It describes them in the same words wherever a user sees them.
+package moves
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Result is the result of undo, redo, restore and op undo.
+type Result struct {
+	Operation segno.OperationID `json:"operation"`
+	Thread    segno.ThreadID    `json:"thread"`
+	Head      segno.CommitID    `json:"head"`
+	Turns     []int             `json:"turns"`
+	Changes   []history.Change  `json:"changes"`
+	Conflicts []UnwrittenPath   `json:"conflicts"`
+	Kept      []UnwrittenPath   `json:"kept"`
+	Git       string            `json:"git,omitempty"` // the command that moves git's HEAD, if it was at another commit then
+	Session   segno.SessionID   `json:"session"`
+	Command   []string          `json:"command"`
+	Dir       string            `json:"session_dir,omitempty"` // where to run the command
+	DryRun    bool              `json:"dry_run,omitempty"`
+}
+
+// NewResult makes the result of a plan, or of a finished move if moved is not nil.
+func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, moved *timeline.MoveResult) (r Result, err error) {
+	r = Result{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
+		Git: p.Git, Command: []string{}}
+	if r.Changes, err = Changes(ctx, tl, p.Steps); err != nil {
+		return r, err
+	}
+	read := patch.FromStore(tl.Store.Objects())
+	if r.Conflicts, err = UnwrittenPaths(ctx, read, p.Conflicts, p.Forced); err != nil {
+		return r, err
+	}
+	if r.Kept, err = UnwrittenPaths(ctx, read, p.Kept, nil); err != nil || moved == nil {
+		return r, err
+	}
+	r.Head = moved.Head.ID
+	if moved.Link != nil {
+		r.Session, r.Command, r.Dir = moved.Link.Session, moved.Run, moved.Link.Dir
+	}
+	return r, nil
+}
+
+// Changes is [history.Signed] with the numbers of pages of databases.
+func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change) ([]history.Change, error) {
+	out := history.Signed(diff)
+	steps, err := tl.DatabaseSteps(ctx, diff)
+	for i := range out {
+		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
+			out[i].Pages, out[i].Tables, steps = steps[0].Pages, steps[0].Tables, steps[1:]
+		}
+	}
+	return out, err
+}
+
+// UnwrittenPath is a path that a move leaves as it is.
+type UnwrittenPath struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"path_bytes,omitempty"` // base64, if the path is not valid UTF-8
+	Why       string `json:"why"`
+	Diff      string `json:"diff,omitempty"` // of a conflict: from the present content to the content that force would write
+}
+
+// UnwrittenPaths makes results of conflicts. forced has the changes that force would make; each
+// is shown as a difference.
+func UnwrittenPaths(ctx context.Context, read patch.Reader, conflicts []segno.Conflict, forced []segno.Change) ([]UnwrittenPath, error) {
+	changes := map[string]segno.Change{}
+	for _, c := range forced {
+		changes[c.Path] = c
+	}
+	out := make([]UnwrittenPath, len(conflicts))
+	for i, c := range conflicts {
+		out[i] = UnwrittenPath{Path: c.Path, PathBytes: segno.PathBytes(c.Path), Why: c.Why}
+		name, isDatabase := segno.DatabaseName(c.Path)
+		if isDatabase {
+			out[i].Path, out[i].PathBytes = DatabaseLabel(name), segno.PathBytes(name)
+		}
+		switch change, ok := changes[c.Path]; {
+		case !ok, i >= maxShown, isDatabase:
+		case max(change.From.Size, change.To.Size) > maxShownBytes:
+			out[i].Diff = "# too large to show\n"
+		default:
+			p, err := patch.Of(ctx, read, change, false)
+			if err != nil {
+				return nil, err
+			}
+			out[i].Diff = p.String()
+		}
+	}
+	return out, nil
+}
+
+// DatabaseLabel is the name of a database in a list of paths.
+func DatabaseLabel(name string) string { return "database " + name }
+
+// Only the first conflicts, and files up to this size, are shown with their difference.
+const (
+	maxShown      = 200
+	maxShownBytes = 1 << 20
+)

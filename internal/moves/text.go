@@ -1,0 +1,146 @@
+package moves
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// Role is the meaning of a part of a text, for a terminal that shows it in a colour.
+type Role int
+
+// The roles.
+const (
+	Bold Role = iota
+	Dim
+	Warn
+	Files
+	Added
+	Gone
+)
+
+// Text collects the lines that describe a move.
+type Text struct {
+	// Paint colours a part of a line. nil leaves the text plain.
+	Paint func(r Role, s string) string
+	// Verbose lists all paths.
+	Verbose bool
+
+	lines []string
+}
+
+// Lines returns the lines so far, without line endings.
+func (t *Text) Lines() []string { return t.lines }
+
+func (t *Text) linef(format string, args ...any) {
+	t.lines = append(t.lines, fmt.Sprintf(format, args...))
+}
+
+func (t *Text) paint(r Role, s string) string {
+	if t.Paint == nil {
+		return s
+	}
+	return t.Paint(r, s)
+}
+
+// Plan writes what a move in the directory root would change.
+func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
+	t.linef("%s %s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), segno.QuotePath(root))
+	if plan.Finishes != "" {
+		t.linef("  this overwrites the conflicts of the last %s", plan.Verb)
+	}
+	if timeline.OnlyDatabases(plan.Steps) {
+		t.linef("%s", t.paint(Dim, "  no files to write"))
+	}
+	t.Summary(res.Changes)
+	t.Unwritten(res, planLines)
+	if plan.Session != nil && plan.Session.Leaf != "" {
+		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
+	}
+}
+
+// planLines is the number of lines of a conflict's difference in a plan.
+const planLines = 40
+
+// Turns names the turns that a plan moves over, as "t3, t2", or the target of a restore.
+func Turns(p *timeline.Plan) string {
+	if len(p.Turns) == 0 {
+		return p.Args
+	}
+	names := make([]string, len(p.Turns))
+	for i, t := range p.Turns {
+		names[i] = fmt.Sprintf("t%d", t)
+	}
+	return strings.Join(names, ", ") + Paths(p)
+}
+
+// Paths returns the part of an undo's arguments that limits it to paths.
+func Paths(p *timeline.Plan) string {
+	if _, paths, ok := strings.Cut(p.Args, " -- "); ok && p.Verb == segno.VerbUndo {
+		return " -- " + paths
+	}
+	return ""
+}
+
+// Unwritten lists the paths that a move leaves as they are, and the reasons. It shows at most
+// most lines of each conflict; 0 is no limit.
+func (t *Text) Unwritten(res Result, most int) {
+	limit := func(all []UnwrittenPath) (shown []UnwrittenPath, more int) {
+		if t.Verbose {
+			return all, 0
+		}
+		shown = all[:min(len(all), maxPaths)]
+		return shown, len(all) - len(shown)
+	}
+	conflicts, more := limit(res.Conflicts)
+	t.Conflicts(conflicts, most)
+	if more > 0 {
+		t.linef("  %s and %d more; --verbose lists them", t.paint(Warn, "!"), more)
+	}
+	kept, more := limit(res.Kept)
+	for _, k := range kept {
+		t.linef("  %s %s  %s", t.paint(Dim, "="), segno.QuotePath(k.Path), t.paint(Dim, printable.Inline(k.Why)))
+	}
+	if more > 0 {
+		t.linef("  %s and %d more; --verbose lists them", t.paint(Dim, "="), more)
+	}
+	if res.Git != "" {
+		t.linef("  git HEAD was at another commit then and does not move; to move it: %s", res.Git)
+	}
+}
+
+// Conflicts lists the paths that a move leaves as they are, each with at most most lines of
+// its difference. 0 is no limit.
+func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
+	for _, c := range conflicts {
+		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, c.Why))
+		n := 0
+		for line := range strings.Lines(c.Diff) {
+			if strings.HasPrefix(line, "diff --git ") || strings.HasPrefix(line, "index ") {
+				continue
+			}
+			if n++; most == 0 || n <= most {
+				t.linef("%s", t.diffLine("    "+printable.Lines(line)))
+			}
+		}
+		if most > 0 && n > most {
+			t.linef("%s", t.paint(Dim, "    … and "+printable.Plural(n-most, "more line")))
+		}
+	}
+}
+
+// diffLine colours a line of a unified difference that is indented by four columns.
+func (t *Text) diffLine(line string) string {
+	line = strings.TrimSuffix(line, "\n")
+	switch text := strings.TrimLeft(line, " "); {
+	case len(line)-len(text) > 4:
+	case strings.HasPrefix(text, "+"):
+		return t.paint(Added, line)
+	case strings.HasPrefix(text, "-"):
+		return t.paint(Gone, line)
+	}
+	return line
+}

@@ -1,0 +1,88 @@
+package moves
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/printable"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// outdated returns the error of a move that is no longer the previewed one.
+func outdated(verb, name, changed string) error {
+	return segno.NewError(segno.KindConflict, verb, name, &timeline.OutdatedError{Changed: changed}).WithHint("preview it again")
+}
+
+// rename changes the title of a thread.
+type rename struct {
+	*target
+	title string
+}
+
+func (m *rename) describe(_ context.Context, p *Preview) error {
+	if _, ok := m.Store.(segno.Renamer); !ok {
+		return segno.Errorf(segno.KindRefused, verbRename, string(m.head.Thread), "this store cannot rename threads")
+	}
+	p.Landing, p.Tip = m.head.Head, m.head.Tip
+	p.Summary = []string{fmt.Sprintf("rename thread %s from %q to %q", printable.Short(m.head.Thread),
+		printable.Inline(timeline.Title(m.thread.Title)), printable.Inline(m.title))}
+	return nil
+}
+
+func (m *rename) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outcome) error {
+	if err := m.Store.(segno.Renamer).Rename(ctx, m.head.Thread, m.thread.Title, m.title); err != nil {
+		if segno.KindOf(err) == segno.KindConflict {
+			return outdated(verbRename, string(m.head.Thread), "the title")
+		}
+		return err
+	}
+	if m.thread.Title != "" {
+		o.Undo = &Request{Verb: verbRename, Thread: m.head.Thread, Title: m.thread.Title}
+	}
+	return nil
+}
+
+// deletion deletes a thread.
+type deletion struct{ *target }
+
+func (m *deletion) describe(_ context.Context, p *Preview) error {
+	p.Landing, p.Tip, p.Final = m.head.Head, m.head.Tip, true
+	p.Summary = []string{fmt.Sprintf("delete thread %s, which has %s", printable.Short(m.head.Thread), printable.Plural(m.head.Turn, "turn")),
+		"  the files in the directory stay; this cannot be undone"}
+	return nil
+}
+
+func (m *deletion) apply(ctx context.Context, _ segno.OperationID, _ bool, _ *Outcome) error {
+	if m.root != "" { // a turn cannot end between the check and the deletion
+		unlock, err := m.timeline.Spool.Lock(ctx, m.timeline.Workspace.ID())
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	head, err := m.Store.Head(ctx, m.head.Thread)
+	if err != nil {
+		return err
+	}
+	if head.Head != m.head.Head || head.Tip != m.head.Tip {
+		return outdated(verbDelete, string(m.head.Thread), "the thread")
+	}
+	if m.Local != nil {
+		return m.Local.DeleteThread(ctx, m.head.Thread)
+	}
+	return timeline.DeleteWhole(ctx, m.Store, m.head.Thread)
+}
+
+// isChat reports whether the thread is of segno's own agent.
+func (t *target) isChat() bool { return t.thread.Agent == chat.Name }
+
+// chatCommand returns the command that continues a thread of segno's own agent.
+func (t *target) chatCommand(thread segno.ThreadID, args ...string) []string {
+	run := []string{"segno"}
+	if t.Local != nil {
+		run = append(run, "--store", t.Local.Place().Store)
+	}
+	return append(append(run, "chat", "--session", string(thread)), args...)
+}

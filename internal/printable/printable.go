@@ -1,0 +1,98 @@
+// Package printable writes text, counts and names for people, so that they are safe to print on a terminal
+// or to show beside other text: control characters, characters that reorder text and hidden
+// ones are escaped.
+package printable
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+)
+
+// Clean escapes the characters of s that could control a terminal.
+func Clean(s string) string { return escape(s, IsUnsafe) }
+
+// Inline is Clean for text that must stay on one line.
+func Inline(s string) string { return Clean(strings.ReplaceAll(s, "\n", "⏎")) }
+
+// Lines is Clean for text of several lines, which may be in any script.
+func Lines(s string) string {
+	s = strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)
+	return escape(s, func(r rune) bool { return r != '\n' && IsUnsafe(r) && !IsJoiner(r) })
+}
+
+// Patch is Lines for a difference, in which tabs and line endings count.
+func Patch(s string) string {
+	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && IsUnsafe(r) && !IsJoiner(r) })
+}
+
+func escape(s string, bad func(rune) bool) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || bad(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
+		switch {
+		case !bad(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, "\\x%02x", r)
+		default:
+			fmt.Fprintf(&b, "\\u%04x", r)
+		}
+	}
+	return b.String()
+}
+
+// IsUnsafe reports whether a character could control a terminal, reorder the text around it, or
+// hide.
+func IsUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+
+// IsJoiner reports whether a character only changes how its neighbours are drawn. Words of some
+// scripts and many emoji contain it.
+func IsJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
+// Plural writes a number of things: "1 file", "2 files".
+func Plural(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// Counts writes ~modified +added -deleted, without zeros.
+func Counts(n segno.Counts) string {
+	var parts []string
+	for _, x := range []struct {
+		sign string
+		n    int
+	}{{"~", n.Modified}, {"+", n.Added}, {"-", n.Deleted}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s%d", x.sign, x.n))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Label is the name of a checkpoint in text: "t4" for a turn, else its short id.
+func Label(c *segno.Checkpoint) string {
+	if c.Kind == segno.CheckpointTurn {
+		return "t" + strconv.Itoa(c.Turn)
+	}
+	return Short(c.ID)
+}
+
+// ShortLength is how many letters of an id are printed.
+const ShortLength = 6
+
+// Short is the first letters of an id that segno made, or the whole name that the user chose.
+func Short[ID ~string](id ID) string {
+	if len(id) != len(segno.NewID()) {
+		return Clean(string(id))
+	}
+	return string(id[:ShortLength])
+}

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+
+	"github.com/dalsegno/segno"
+)
+
+// endpoint is one route of the API.
+type endpoint struct {
+	method, path, summary string
+	params                reflect.Type // a struct; see bind
+	result                reflect.Type // nil if the response is not JSON
+	status                int          // of a response without an error
+	media                 string       // the type of a response that is not JSON
+	serve                 func(s *Server, w http.ResponseWriter, r *http.Request) error
+}
+
+// get makes the endpoint of a read with a JSON result.
+func get[P, R any](path, summary string, f func(*Server, context.Context, *P) (R, error)) endpoint {
+	return handle(http.MethodGet, path, summary, http.StatusOK, f)
+}
+
+// handle makes an endpoint with a JSON result. The field Body of P, if there is one, is the
+// request's body.
+func handle[P, R any](method, path, summary string, status int, f func(*Server, context.Context, *P) (R, error)) endpoint {
+	return endpoint{method: method, path: path, summary: summary, status: status,
+		params: reflect.TypeFor[P](), result: reflect.TypeFor[R](),
+		serve: func(s *Server, w http.ResponseWriter, r *http.Request) error {
+			p := new(P)
+			if err := bind(r, p); err != nil {
+				return err
+			}
+			if isUnchanged(w, r, p) {
+				return nil
+			}
+			result, err := f(s, r.Context(), p)
+			if err != nil {
+				return err
+			}
+			return writeJSON(w, r, status, result)
+		}}
+}
+
+// stream makes the endpoint of a read with another result than JSON. f writes the response, or
+// returns an error before it has written any of it.
+func stream[P any](path, summary, media string, f func(*Server, http.ResponseWriter, *http.Request, *P) error) endpoint {
+	return endpoint{method: http.MethodGet, path: path, summary: summary, status: http.StatusOK, media: media, params: reflect.TypeFor[P](),
+		serve: func(s *Server, w http.ResponseWriter, r *http.Request) error {
+			p := new(P)
+			if err := bind(r, p); err != nil {
+				return err
+			}
+			if isUnchanged(w, r, p) {
+				return nil
+			}
+			return f(s, w, r, p)
+		}}
+}
+
+// maxBody is the longest body of a request.
+const maxBody = 1 << 20
+
+// readBody decodes the JSON body of a request into v. It refuses unknown fields and anything
+// behind the document.
+func readBody(r *http.Request, v any) error {
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		return withStatus(http.StatusUnsupportedMediaType,
+			segno.Errorf(segno.KindInvalid, "read request", "", "the body is not application/json").WithHint("send Content-Type: application/json"))
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, err = d.Token(); errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = errors.New("more than one JSON document")
+		}
+	}
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return withStatus(http.StatusRequestEntityTooLarge,
+			segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", tooLarge.Limit))
+	}
+	return segno.NewError(segno.KindInvalid, "read request", "", err)
+}

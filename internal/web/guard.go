@@ -1,0 +1,108 @@
+package web
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+)
+
+// NewToken returns 256 random bits for a URL.
+func NewToken() string {
+	bits := make([]byte, 32)
+	_, _ = rand.Read(bits) // never fails
+	return base64.RawURLEncoding.EncodeToString(bits)
+}
+
+// guard decides which requests reach a handler.
+type guard struct {
+	hosts   []string // as in the Host header
+	origins []string // as in the Origin header
+	token   [sha256.Size]byte
+}
+
+// newGuard returns the guard of a server that listens on an address. public may be nil.
+func newGuard(listen net.Addr, public *url.URL, token string) guard {
+	g := guard{token: sha256.Sum256([]byte(token))}
+	if host, port, err := net.SplitHostPort(listen.String()); err == nil {
+		for _, name := range []string{host, "127.0.0.1", "localhost", "::1"} {
+			g.hosts = append(g.hosts, net.JoinHostPort(name, port))
+			if port == "80" {
+				g.hosts = append(g.hosts, name)
+			}
+		}
+	}
+	for _, host := range g.hosts {
+		g.origins = append(g.origins, "http://"+host)
+	}
+	if public != nil {
+		g.hosts = append(g.hosts, strings.ToLower(public.Host))
+		g.origins = append(g.origins, strings.ToLower(public.Scheme+"://"+public.Host))
+	}
+	return g
+}
+
+// checkSite refuses requests from other sites. A rebound DNS name is in the Host header; the other
+// headers come from browsers. navigation allows a link on another site to open the page.
+func (g *guard) checkSite(r *http.Request, navigation bool) error {
+	refused := func(what, value string) error {
+		return segno.Errorf(segno.KindRefused, "check request", "", "the %s %q is not an address of this server", what, value).
+			WithHint("open the address that segno printed, or give the address with --public-url")
+	}
+	if !slices.Contains(g.hosts, strings.ToLower(r.Host)) {
+		return refused("host", r.Host)
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !slices.Contains(g.origins, strings.ToLower(origin)) {
+			return refused("origin", origin)
+		}
+	}
+	if navigation && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" {
+		return nil
+	}
+	switch site := r.Header.Get("Sec-Fetch-Site"); site {
+	case "", "same-origin", "none":
+		return nil
+	default:
+		return segno.Errorf(segno.KindRefused, "check request", "", "a page of another site sent this request")
+	}
+}
+
+// checkToken refuses a request without the server's token.
+func (g *guard) checkToken(r *http.Request) error {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(token))
+	if strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1 {
+		return nil
+	}
+	why := "the token is wrong or has expired"
+	if r.Header.Get("Authorization") == "" {
+		why = "the token is missing"
+	}
+	return withStatus(http.StatusUnauthorized, segno.Errorf(segno.KindRefused, "check request", "", "%s", why).
+		WithHint("open the address that segno printed when it was started last"))
+}
+
+// setPolicy sets the headers with which a browser confines a response.
+func setPolicy(h http.Header, policy string) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+}
+
+// The policies of the page and of data.
+const (
+	pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	dataPolicy = "default-src 'none'; frame-ancestors 'none'; sandbox"
+)

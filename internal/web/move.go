@@ -1,0 +1,70 @@
+package web
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/moves"
+)
+
+// moveBody names the preview to apply.
+type moveBody struct {
+	Preview string `json:"preview"`
+	// Force overwrites the conflicts of the preview.
+	Force bool `json:"force,omitempty"`
+}
+
+// moveParams are the parameters of a move.
+type moveParams struct {
+	Key  string `header:"Idempotency-Key" required:"true" max:"200"`
+	Body moveBody
+}
+
+// moveRoutes are the endpoints of moves.
+func moveRoutes() []endpoint {
+	return []endpoint{
+		handle(http.MethodPost, "/previews", "Work a move out and move nothing", http.StatusCreated, (*Server).preview),
+		handle(http.MethodPost, "/moves", "Make a previewed move", http.StatusOK, (*Server).move),
+	}
+}
+
+// move applies a preview. The same key again returns the same answer, also after the server has
+// started again if the log has the operation; with another key a preview that was applied is a
+// conflict.
+func (s *Server) move(ctx context.Context, p *moveParams) (*moves.Outcome, error) {
+	if p.Body.Preview == "" {
+		return nil, segno.Errorf(segno.KindInvalid, "move", "", "no preview").WithHint("make a preview first")
+	}
+	// A key that the client repeats names the same operation in every process.
+	id := segno.OperationID(segno.DerivedID("move", p.Body.Preview, p.Key))
+	x := s.previews.find(p.Body.Preview)
+	if x == nil {
+		if done, err := s.moves().Find(ctx, id); err == nil {
+			return done, nil
+		}
+		return nil, segno.Errorf(segno.KindNotFound, "move", p.Body.Preview, "no such preview").WithHint("make a new preview")
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.answer != nil && x.key == p.Key:
+		return x.answer, nil
+	case x.answer != nil:
+		return nil, segno.Errorf(segno.KindConflict, "move", x.id, "the preview was applied already").WithHint("make a new preview")
+	case x.failed != nil:
+		return nil, x.failed
+	case s.Now().After(x.expires):
+		return nil, outdated(segno.Errorf(segno.KindConflict, "move", x.id, "the preview has expired").WithHint("make a new preview"))
+	}
+	done, err := s.moves().Apply(ctx, x.prepared, id, p.Body.Force)
+	if moves.IsOutdated(err) {
+		x.failed = outdated(err)
+		return nil, x.failed
+	}
+	if err != nil {
+		return nil, err // the same request may succeed later
+	}
+	x.key, x.answer = p.Key, done
+	return done, nil
+}

@@ -1,0 +1,62 @@
+// The calls of a thread that wait for the user's approval, above its timeline.
+
+import { button, fill, h } from "./dom.js";
+
+export class Approvals {
+  constructor(place, { api, state, moves, onError }) {
+    Object.assign(this, { place, api, state, moves, onError });
+    this.waiting = [];
+    state.on("thread", () => this.load());
+    state.on("threads", () => this.load());
+  }
+
+  async load() {
+    const thread = this.state.currentThread;
+    if (thread?.state !== "waiting") {
+      this.#draw(thread, []);
+      return;
+    }
+    try {
+      const details = await this.api.get(`threads/${encodeURIComponent(thread.id)}`);
+      if (this.state.thread === thread.id) this.#draw(thread, details.interrupts ?? []);
+    } catch (err) {
+      this.onError(err);
+    }
+  }
+
+  // decide answers the first call that waits; the keyboard uses it.
+  decide(decision) {
+    const [first] = this.waiting;
+    if (first) this.moves.decide(this.state.currentThread, first, decision);
+  }
+
+  #draw(thread, waiting) {
+    const key = JSON.stringify(waiting.map((i) => i.id));
+    if (key === this.drawn) return; // keeps the focus in a card
+    this.drawn = key;
+    this.waiting = waiting;
+    fill(this.place, waiting.map((i) => this.#card(thread, i)));
+  }
+
+  #card(thread, interrupt) {
+    const decide = (decision) => () => this.moves.decide(thread, interrupt, decision);
+    const may = (decision) => !interrupt.allowed?.length || interrupt.allowed.includes(decision);
+    return h("section", { class: "approval", "aria-label": `Waiting for approval: ${interrupt.tool}` },
+      h("h3", {}, h("span", { class: "dot", "aria-hidden": "true" }), `The agent waits for approval: ${interrupt.question || interrupt.tool}`),
+      interrupt.reason === "unknown" && h("p", {}, "It was begun and its result was lost, so it may have happened."),
+      h("pre", { class: "code", tabindex: 0, "aria-label": "Input of the call" }, inputText(interrupt.args)),
+      h("div", { class: "actions" },
+        may("approve") && button("Approve", decide("approve"), { class: "accent", "aria-keyshortcuts": "a" }),
+        may("reject") && button("Reject\u2026", decide("reject"), { "aria-keyshortcuts": "x" }),
+        may("edit") && button("Edit\u2026", decide("edit")),
+        may("respond") && button("Respond\u2026", decide("respond"))));
+  }
+}
+
+const longest = 20000; // characters of an input that are shown
+
+// inputText is the input of a call: the command of a shell call, else its JSON.
+export function inputText(args) {
+  const text = typeof args === "string" ? args : typeof args?.command === "string" && Object.keys(args).length === 1 ? args.command : JSON.stringify(args ?? null, null, 2);
+  return text.length > longest ? `${text.slice(0, longest)}\u2026` : text;
+}

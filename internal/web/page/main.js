@@ -1,0 +1,249 @@
+// Starts the page: makes its parts and connects them.
+
+import { Api, takeToken } from "./api.js";
+import { Approvals } from "./approvals.js";
+import { showComparison } from "./compare.js";
+import { bindConnection, tokenField } from "./connection.js";
+import { fill, h } from "./dom.js";
+import { bindKeys, showHelp } from "./keys.js";
+import { Live } from "./live.js";
+import { Moves } from "./moves.js";
+import { readRoute, writeRoute } from "./route.js";
+import { isTurn } from "./row.js";
+import { Search } from "./search.js";
+import { State } from "./state.js";
+import { bindTheme } from "./theme.js";
+import { ThreadsPane } from "./threads.js";
+import { TimelinePane } from "./timeline.js";
+import { Toasts } from "./toast.js";
+import { TurnPane } from "./turn.js";
+
+const byId = (id) => document.getElementById(id);
+const settle = 120; // ms that the selection rests before its turn is loaded
+const eventPause = 150; // ms in which events of the same thread become one refresh
+
+class Page {
+  #chooseTimer = 0;
+  #refreshTimer = 0;
+  #threadsTimer = 0;
+
+  constructor(token) {
+    const state = (this.state = new State());
+    const api = (this.api = new Api(token, () => state.set({ connection: "expired" })));
+    const onError = (err) => this.fail(err);
+    this.toasts = new Toasts(byId("toasts"));
+    this.moves = new Moves({ api, state, toasts: this.toasts, onMoved: (result) => this.moved(result), onError });
+    this.threads = new ThreadsPane(byId("threads"), { api, state, onError, onOpen: (id) => this.open(id) });
+    const moves = this.moves;
+    const actions = {
+      undo: (t) => moves.undo(t), redo: (t) => moves.redo(t), restore: (t) => moves.restore(t), fork: (t) => moves.fork(t),
+      pin: (t) => moves.pin(t), unpin: (t, name) => moves.unpin(t, name), rename: (t) => moves.rename(t), remove: (t) => moves.remove(t),
+      compare: (t) => this.compare(t), comparePresent: () => this.showCompared("present"), endCompare: () => this.endCompare(),
+      open: (thread, checkpoint) => this.open(thread, checkpoint),
+    };
+    this.timeline = new TimelinePane(byId("timeline"), { api, state, actions, onError, onChoose: (row) => this.choose(row), onOpen: () => this.pane("turn") });
+    this.approvals = new Approvals(this.timeline.approvalPlace, { api, state, moves, onError });
+    this.turn = new TurnPane(byId("turn"), { api, state, actions, onError });
+    this.search = new Search(byId("search"), { api, state, onError, onOpen: (thread, checkpoint) => this.open(thread, checkpoint) });
+    this.live = new Live(api, (name, data) => this.event(name, data), (connection) => state.set({ connection }));
+    bindConnection(state, { place: byId("connection"), banner: byId("banner"), onRetry: () => this.live.retry() });
+    this.commands = this.#commands();
+    bindKeys(this.commands);
+    byId("help").addEventListener("click", () => showHelp(this.commands));
+    byId("back").addEventListener("click", () => this.back());
+    addEventListener("popstate", () => this.followRoute());
+    addEventListener("hashchange", () => this.followRoute());
+  }
+
+  async start() {
+    try {
+      const store = await this.api.get("store");
+      this.state.set({ store });
+      fill(byId("store"), h("span", { class: "dim" }, [store.name || store.kind, store.read_only && "read only"].filter(Boolean).join(", ")));
+      await this.threads.load();
+    } catch (err) {
+      this.fail(err);
+    }
+    this.followRoute();
+    this.live.retry();
+  }
+
+  // followRoute shows the thread of the address, or else the one of the directory.
+  followRoute() {
+    const { thread, checkpoint } = readRoute();
+    const known = this.state.threads.find((t) => t.current) ?? this.state.threads[0];
+    const id = thread || this.state.store?.current?.thread || known?.id;
+    if (id && (id !== this.state.thread || checkpoint !== this.state.selected)) this.open(id, checkpoint);
+    else if (!id) this.pane("threads");
+  }
+
+  // open shows a thread, and a checkpoint of it.
+  async open(thread, checkpoint = "") {
+    this.pane("timeline");
+    this.endCompare();
+    if (thread === this.state.thread) {
+      if (checkpoint) await this.timeline.show(checkpoint);
+      return;
+    }
+    this.state.set({ thread, selected: "" });
+    await this.timeline.load(thread, checkpoint);
+    this.timeline.focus();
+  }
+
+  // choose shows a row's turn once the selection rests; while keys repeat, it would load each one.
+  choose(row) {
+    clearTimeout(this.#chooseTimer);
+    this.#chooseTimer = setTimeout(() => {
+      if (this.state.from && row.id !== this.state.from) {
+        this.showCompared(row.id, row);
+        return;
+      }
+      writeRoute(this.state.thread, row.id);
+      this.state.set({ selected: row.id });
+    }, this.state.selected ? settle : 0);
+  }
+
+  compare(turn) {
+    this.fromName = isTurn(turn) ? `t${turn.turn}` : turn.kind;
+    this.state.set({ from: turn.id });
+    this.timeline.list.invalidate();
+    this.pane("timeline");
+    this.timeline.focus();
+  }
+
+  showCompared(to, row) {
+    const names = { from: this.fromName, to: to === "present" ? "the files now" : isTurn(row) ? `t${row.turn}` : row.kind };
+    this.pane("turn");
+    showComparison(byId("turn"), { api: this.api, from: this.state.from, to, names, onClose: () => this.endCompare(), onError: (err) => this.fail(err) });
+  }
+
+  endCompare() {
+    if (!this.state.from) return;
+    this.state.set({ from: "" });
+    this.timeline.list.invalidate();
+    const row = this.timeline.current;
+    if (row) this.state.set({ selected: row.id });
+    this.turn.show(this.state.selected);
+  }
+
+  // event handles one event of the server.
+  event(name, data) {
+    if (name === "hello") {
+      this.refreshThreads();
+      this.refreshTimeline();
+      return;
+    }
+    if (name !== "thread") return;
+    if (data.thread === this.state.thread) this.refreshTimeline();
+    this.refreshThreads();
+  }
+
+  refreshTimeline() {
+    this.#refreshTimer ||= setTimeout(async () => {
+      const { selected } = this.state;
+      await this.timeline.refresh();
+      this.#refreshTimer = 0;
+      const row = this.timeline.current;
+      if (!this.state.from && row?.id === selected && this.turn.shown === selected && this.turn.isOutdated(row)) this.turn.show(selected, { keepScroll: true });
+    }, eventPause);
+  }
+
+  refreshThreads() {
+    this.#threadsTimer ||= setTimeout(async () => {
+      try {
+        await this.threads.load();
+      } catch (err) {
+        if (err.kind !== "offline") this.fail(err);
+      }
+      this.#threadsTimer = 0;
+      if (!this.state.thread) this.followRoute();
+    }, eventPause * 2);
+  }
+
+  // moved follows a move: to the new thread of a fork, and away from a deleted one.
+  async moved(result) {
+    await this.threads.load().catch((err) => this.fail(err));
+    if (result.verb === "fork" && result.fork?.thread) {
+      await this.open(result.fork.thread);
+      return;
+    }
+    if (result.verb === "delete") {
+      this.state.set({ thread: "", selected: "" });
+      history.replaceState(null, "", location.pathname);
+      this.followRoute();
+      return;
+    }
+    await this.timeline.refresh();
+    await this.approvals.load();
+    if (result.head && result.verb !== "pin" && result.verb !== "unpin") await this.timeline.show(result.head);
+    this.turn.show(this.state.selected, { keepScroll: true });
+  }
+
+  fail(err) {
+    if (err.name === "AbortError" || err.kind === "offline" || err.status === 401) return; // the banner tells of these
+    this.toasts.show(err.message, { hint: err.hint, error: true });
+  }
+
+  // pane chooses the pane that a narrow screen shows.
+  pane(name) {
+    document.body.dataset.pane = name;
+  }
+
+  back() {
+    this.pane(document.body.dataset.pane === "turn" ? "timeline" : "threads");
+  }
+
+  escape() {
+    if (this.state.from) this.endCompare();
+    else if (byId("turn").contains(document.activeElement)) this.timeline.focus();
+    this.back();
+  }
+
+  nextThread(by) {
+    const { threads, thread } = this.state;
+    const next = threads[threads.findIndex((t) => t.id === thread) + by];
+    if (next) this.open(next.id);
+  }
+
+  // act runs a move on the selected checkpoint, if its kind allows it.
+  act(run, needsTurn = false) {
+    const row = this.timeline.current;
+    if (!row) return;
+    if (needsTurn && !isTurn(row)) this.toasts.show("Select a turn first: this checkpoint is not one.");
+    else run(row);
+  }
+
+  #commands() {
+    const { moves, timeline } = this;
+    return [
+      { keys: ["j", "ArrowDown"], text: "next checkpoint, an older one", run: () => { timeline.focus(); timeline.move(1); } },
+      { keys: ["k", "ArrowUp"], text: "previous checkpoint, a newer one", run: () => { timeline.focus(); timeline.move(-1); } },
+      { keys: ["g"], text: "newest checkpoint", run: () => timeline.select(Infinity) },
+      { keys: ["G"], text: "oldest checkpoint", run: () => timeline.select(0) },
+      { keys: ["Enter", "o"], text: "go to the turn", run: () => { this.pane("turn"); byId("turn").focus(); } },
+      { keys: ["["], text: "previous thread", run: () => this.nextThread(-1) },
+      { keys: ["]"], text: "next thread", run: () => this.nextThread(1) },
+      { keys: ["u"], text: "undo back to the selected turn", run: () => this.act((t) => moves.undo(t), true) },
+      { keys: ["U"], text: "redo up to the selected turn", run: () => this.act((t) => moves.redo(t), true) },
+      { keys: ["r"], text: "restore the selected checkpoint", run: () => this.act((t) => moves.restore(t)) },
+      { keys: ["f"], text: "fork files and chat", run: () => this.act((t) => moves.fork(t)) },
+      { keys: ["p"], text: "pin the checkpoint", run: () => this.act((t) => moves.pin(t)) },
+      { keys: ["c"], text: "compare with another checkpoint", run: () => this.act((t) => this.compare(t)) },
+      { keys: ["a"], text: "approve the call that waits", run: () => this.approvals.decide("approve") },
+      { keys: ["x"], text: "reject the call that waits", run: () => this.approvals.decide("reject") },
+      { keys: ["z"], text: "undo the last move", run: () => this.toasts.undo?.() },
+      { keys: ["/"], text: "search", run: () => this.search.focus() },
+      { keys: ["?"], text: "this help", run: () => showHelp(this.commands) },
+      { keys: ["Escape"], text: "close, or go back", run: () => this.escape() },
+    ];
+  }
+}
+
+bindTheme(byId("theme"));
+const token = takeToken();
+if (token) new Page(token).start();
+else {
+  fill(byId("connection"), "no token");
+  fill(byId("timeline"), h("div", { class: "pane-empty" }, h("h2", {}, "Open this page with its token"),
+    h("p", {}, "Run ", h("code", {}, "segno web"), " and open the address that it prints, or paste it here."), tokenField()));
+}

@@ -1,0 +1,151 @@
+// What a user can do to a thread: each move with its preview, its report and its undo.
+
+import { h } from "./dom.js";
+import { plural } from "./format.js";
+import { previewMove } from "./preview.js";
+
+export class Moves {
+  // onMoved is called after a move, with the server's answer.
+  constructor({ api, state, toasts, onMoved, onError }) {
+    Object.assign(this, { api, state, toasts, onMoved, onError });
+  }
+
+  undo(turn) {
+    this.#preview({ title: turn.head ? `Undo t${turn.turn}` : `Undo back to and including t${turn.turn}`, confirm: "Undo", body: { verb: "undo", turn: turn.turn } });
+  }
+
+  redo(turn) {
+    this.#preview({ title: `Redo up to and including t${turn.turn}`, confirm: "Redo", body: { verb: "redo", turn: turn.turn } });
+  }
+
+  restore(turn) {
+    this.#preview({ title: `Restore ${nameOf(turn)}`, confirm: "Restore", body: { verb: "restore", to: turn.id, scope: "both" }, options: restoreOptions });
+  }
+
+  fork(turn) {
+    this.#preview({ title: `Fork files and chat at ${nameOf(turn)}`, confirm: "Fork", body: { verb: "fork", to: turn.id }, options: (body, changed) => [
+      field("New directory", body, "dir", changed, "the default is beside the present one"), field("Title", body, "title", changed, "the default is the prompt"),
+    ] });
+  }
+
+  pin(turn) {
+    this.#preview({ title: `Pin ${nameOf(turn)}`, confirm: "Pin", body: { verb: "pin", to: turn.id },
+      options: (body, changed) => [field("Name", body, "name", changed, "such as green", true)] });
+  }
+
+  unpin(turn, name) {
+    this.#preview({ title: `Remove the pin ${name}`, confirm: "Remove", body: { verb: "unpin", to: turn.id, name } });
+  }
+
+  rename(thread) {
+    this.#preview({ title: "Rename the thread", confirm: "Rename", body: { verb: "rename", thread: thread.id, title: thread.title },
+      options: (body, changed) => [field("Title", body, "title", changed, "", true)] });
+  }
+
+  remove(thread) {
+    this.#preview({ title: "Delete the thread", confirm: "Delete", danger: true, body: { verb: "delete", thread: thread.id } });
+  }
+
+  // decide answers a call that waits for approval.
+  decide(thread, interrupt, decision) {
+    const names = { approve: "Approve", reject: "Reject", edit: "Edit and approve", respond: "Respond" };
+    const options = {
+      reject: (body, changed) => [field("Reason, for the agent", body, "message", changed, "may be empty")],
+      respond: (body, changed) => [field("Answer", body, "message", changed, "", true)],
+      edit: (body, changed) => [jsonArea("Input, as JSON", body, "input", changed)],
+    };
+    const body = { verb: "decide", thread: thread.id, interrupt: interrupt.id, decision };
+    if (decision === "edit") body.input = interrupt.args;
+    this.#preview({ title: `${names[decision]}: ${interrupt.tool}`, confirm: names[decision], body, options: options[decision], danger: decision === "reject" });
+  }
+
+  #preview({ body, ...parts }) {
+    body.thread ??= this.state.thread;
+    const refusal = this.state.store?.moves === false && this.state.store.why_no_moves;
+    if (refusal) {
+      this.toasts.show(refusal);
+      return;
+    }
+    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result), onError: this.onError });
+  }
+
+  // report tells of a move that was made and offers its undo.
+  #report(result) {
+    this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "), undo: result.undo && (() => this.#takeBack(result.undo)) });
+    this.onMoved(result);
+  }
+
+  // takeBack undoes a move at once, unless the plan has conflicts that the user must see.
+  async #takeBack(body) {
+    const parts = { title: "Undo the last move", confirm: "Undo", body };
+    try {
+      const plan = await this.api.post("previews", body);
+      if (plan.needs_force) {
+        this.#preview(parts);
+        return;
+      }
+      const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": key }));
+    } catch (err) {
+      this.onError(err);
+    }
+  }
+}
+
+function nameOf(turn) {
+  return turn.turn > 0 ? `t${turn.turn}` : turn.kind === "base" ? "the beginning" : `this ${turn.kind}`;
+}
+
+const done = {
+  undo: "Undone", redo: "Redone", restore: "Restored", fork: "Forked", "op-undo": "Move undone", "op undo": "Move undone", pin: "Pinned", unpin: "Pin removed",
+  rename: "Renamed", delete: "Thread deleted", decide: "Answered",
+};
+
+function describe(result) {
+  const files = Array.isArray(result.files) ? result.files.length : result.files;
+  const where = result.fork?.dir ? ` to ${result.fork.dir}` : "";
+  return `${done[result.verb] ?? "Done"}${where}${files > 0 ? `, ${plural(files, "file")} written` : ""}.`;
+}
+
+// restoreOptions are the choice of tiers and of paths.
+function restoreOptions(body, changed) {
+  const tiers = [["both", "Files and chat"], ["chat", "Chat only"], ["files", "Files only"]];
+  const paths = area("Only these paths, one a line", body, "paths", (fields, typed) =>
+    changed({ paths: fields.paths.split("\n").map((p) => p.trim()).filter(Boolean) }, typed));
+  paths.hidden = true;
+  return [
+    h("fieldset", { class: "tiers" }, h("legend", {}, "Restore"), tiers.map(([value, label]) => h("label", { class: "check" },
+      h("input", { type: "radio", name: "scope", value, checked: value === body.scope, onchange: () => {
+        paths.hidden = value !== "files";
+        changed({ scope: value, ...(value !== "files" && { paths: undefined }) });
+      } }), label))),
+    paths,
+  ];
+}
+
+function field(label, body, name, changed, placeholder, first = false) {
+  const input = h("input", { type: "text", value: body[name] ?? "", placeholder, autofocus: first, autocomplete: "off", spellcheck: "false",
+    oninput: () => changed({ [name]: input.value.trim() }, true) });
+  return h("label", { class: "field" }, h("span", {}, label), input);
+}
+
+function area(label, body, name, changed) {
+  const input = h("textarea", { rows: 3, spellcheck: "false", oninput: () => changed({ [name]: input.value }, true) });
+  input.value = body[name] ?? "";
+  return h("label", { class: "field" }, h("span", {}, label), input);
+}
+
+// jsonArea is a field for a value in JSON. While it is malformed, the previous value stays.
+function jsonArea(label, body, name, changed) {
+  const input = h("textarea", { rows: 8, spellcheck: "false", class: "code", oninput: () => {
+    try {
+      changed({ [name]: JSON.parse(input.value) }, true);
+      input.setCustomValidity("");
+    } catch (err) {
+      input.setCustomValidity(err.message);
+    }
+    input.reportValidity();
+  } });
+  input.value = JSON.stringify(body[name], null, 2);
+  return h("label", { class: "field" }, h("span", {}, label), input);
+}

@@ -1,0 +1,145 @@
+// The dialog of a move: the server's plan with its conflicts, options that make a new plan, and the
+// button that applies it.
+
+import { openDialog } from "./dialog.js";
+import { append, button, fill, h } from "./dom.js";
+import { plural } from "./format.js";
+
+const mostSteps = 200; // paths that are listed
+const pause = 300; // ms after typing before a new plan is asked for
+
+// previewMove shows the plan of a move and applies it if the user confirms.
+// options(body, changed) returns the fields of the form; changed(fields) asks for a new plan.
+export function previewMove({ api, title, confirm, body, options, onDone, onError, danger = false }) {
+  return new PreviewDialog({ api, title, confirm, body, options, onDone, onError, danger });
+}
+
+class PreviewDialog {
+  #asked = 0;
+  #timer = 0;
+
+  constructor(parts) {
+    Object.assign(this, parts);
+    this.plan = null;
+    this.planPlace = h("div", { class: "plan", "aria-live": "polite" });
+    this.apply = button(this.confirm, () => this.#apply(), { class: this.danger ? "bad" : "accent", disabled: true });
+    this.cancel = button("Cancel", () => this.dialog.close(), { autofocus: !this.options });
+    this.dialog = openDialog({
+      title: this.title, wide: true, buttons: [this.cancel, this.apply],
+      content: [this.options?.(this.body, (fields, typed) => this.#change(fields, typed)), this.planPlace],
+      onClose: () => { this.#asked = -1; clearTimeout(this.#timer); },
+    });
+    this.dialog.querySelector("[autofocus]")?.focus();
+    if (this.#complete()) this.#ask();
+    this.dialog.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && event.target.tagName === "INPUT" && !this.apply.disabled) this.#apply();
+    });
+  }
+
+  // complete reports whether the form has what a plan needs.
+  #complete() {
+    return !(this.body.verb === "pin" && !this.body.name) && !(this.body.verb === "rename" && !this.body.title);
+  }
+
+  #change(fields, typed) {
+    Object.assign(this.body, fields);
+    this.apply.disabled = true;
+    clearTimeout(this.#timer);
+    if (!this.#complete()) return;
+    this.#timer = setTimeout(() => this.#ask(), typed ? pause : 0);
+  }
+
+  // ask requests a plan. An answer that a newer request has replaced is dropped.
+  async #ask() {
+    const number = ++this.#asked;
+    if (!this.plan) fill(this.planPlace, h("p", { class: "dim" }, "Working out the plan\u2026"));
+    try {
+      const plan = await this.api.post("previews", this.body);
+      if (number !== this.#asked) return;
+      this.plan = plan;
+      this.#show(plan);
+    } catch (err) {
+      if (number !== this.#asked) return;
+      this.plan = null;
+      this.apply.disabled = true;
+      fill(this.planPlace, refusal(err), this.#forceBox(err));
+    }
+  }
+
+  // forceBox offers to override a refusal that the command line overrides with --force.
+  #forceBox(err) {
+    if (this.body.force || !/--force/.test(`${err.message} ${err.hint}`)) return null;
+    return h("label", { class: "check warn" }, h("input", { type: "checkbox", onchange: () => this.#change({ force: true }) }), "Do it anyway");
+  }
+
+  #show(plan) {
+    fill(this.planPlace, planParts(plan));
+    this.apply.disabled = Boolean(plan.needs_force);
+    if (plan.needs_force) {
+      const force = h("input", { type: "checkbox", onchange: () => { this.apply.disabled = !force.checked; this.force = force.checked; } });
+      append(this.planPlace, [h("label", { class: "check warn" }, force, "Overwrite the conflicts (the present is saved first)")]);
+    } else if (!this.dialog.contains(document.activeElement) || document.activeElement.tagName !== "INPUT") this.apply.focus();
+  }
+
+  async #apply() {
+    if (!this.plan || this.apply.disabled) return;
+    this.apply.disabled = true;
+    this.key ??= crypto.randomUUID?.() ?? randomKey();
+    try {
+      const result = await this.api.post("moves", { preview: this.plan.id, ...(this.force && { force: true }) }, { "Idempotency-Key": this.key });
+      this.dialog.close();
+      this.onDone(result);
+    } catch (err) {
+      this.#refused(err);
+    }
+  }
+
+  // refused shows why a move was not made. A plan that is out of date is made again.
+  async #refused(err) {
+    if (err.kind === "offline") { // the same key makes a second attempt safe
+      fill(this.planPlace, refusal(err));
+      this.apply.disabled = false;
+      return;
+    }
+    this.key = null;
+    if (err.status === 412) {
+      await this.#ask();
+      this.planPlace.prepend(h("p", { class: "notice warn", role: "alert" }, "Something changed since this plan was made. This is the new plan."));
+      return;
+    }
+    fill(this.planPlace, refusal(err));
+  }
+}
+
+// randomKey makes a key where the browser offers no UUIDs: on a plain-HTTP address that is not local.
+function randomKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}
+
+function refusal(err) {
+  return h("div", { class: "notice bad", role: "alert" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint));
+}
+
+const signs = { "+": "added", "-": "deleted", "~": "modified" };
+
+function planParts(plan) {
+  const steps = plan.steps ?? [], conflicts = plan.conflicts ?? [];
+  return [
+    h("pre", { class: "summary" }, (plan.summary ?? []).join("\n")),
+    conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(conflicts.length, "conflict")),
+      conflicts.map((c) => h("details", { open: conflicts.length <= 3 },
+        h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff)))),
+    steps.length > 0 && h("details", { open: steps.length <= 12 }, h("summary", {}, plural(steps.length, "file")),
+      h("ul", { class: "changes" }, steps.slice(0, mostSteps).map((s) => h("li", { class: "change plain" },
+        h("span", { class: `sign ${signs[s.sign] ?? ""}`, role: "img", "aria-label": signs[s.sign] ?? "changed" }, s.sign === "-" ? "\u2212" : s.sign),
+        h("span", { class: "path" }, s.path), s.merged && h("span", { class: "tag" }, "merged"))),
+      steps.length > mostSteps && h("li", { class: "dim" }, `and ${steps.length - mostSteps} more`))),
+  ];
+}
+
+// patch shows the text of a unified diff.
+function patch(text) {
+  const tone = { "+": "added", "-": "deleted", "@": "hunk" };
+  return text && h("pre", { class: "code patch", tabindex: 0 }, text.trimEnd().split("\n").slice(0, 2000).map((line) =>
+    h("span", { class: `line ${tone[line[0]] ?? ""}` }, `${line}\n`)));
+}

@@ -1,0 +1,43 @@
+// Describes a row of the timeline in words.
+
+import { h } from "./dom.js";
+import { counts, firstLine, plural, spokenAge } from "./format.js";
+
+// isTurn reports whether a checkpoint ends a turn, or a step of one.
+export function isTurn(row) {
+  return row.kind === "turn" || row.kind === "step";
+}
+
+export const signClass = { "~": "modified", "+": "added", "\u2212": "deleted" };
+
+// subject describes a checkpoint in a line, as segno log does.
+export function subject(row) {
+  if (row.kind === "turn") return firstLine(row.prompt) || "(no prompt)";
+  if (row.label) return `(${firstLine(row.label)})`;
+  const names = { base: row.parent ? "(fork)" : "(the beginning)", external: "(not by a turn)", save: "(saved)", step: firstLine(row.prompt) };
+  return names[row.kind] ?? `(${row.kind})`;
+}
+
+export function actor(row) {
+  if (row.kind === "restore" || (row.kind === "external" && row.label)) return "segno";
+  if (row.kind === "save") return "you";
+  return row.kind === "external" ? "" : row.agent;
+}
+
+// spoken is the accessible name of a row.
+export function spoken(row) {
+  const files = counts(row.files).map(([sign, n]) => `${n} ${signClass[sign]}`).join(", ");
+  const marks = badges(row).map((b) => b.textContent);
+  return [row.kind === "turn" && `turn ${row.turn}`, subject(row), actor(row), spokenAge(row.time), files && `files: ${files}`,
+    row.pins?.length > 0 && `pinned ${row.pins.join(", ")}`, ...marks].filter(Boolean).join(", ");
+}
+
+// badges are the states of a checkpoint as words.
+export function badges(row) {
+  const names = [
+    [row.head, "head", "accent"], [row.on_line === false, "undone", ""], [row.running, "running in the background", "accent"],
+    [row.interrupted, "interrupted", "warn"], [row.partial, "partial", "warn"], [row.shared, "shared", "warn"],
+    [row.notes > 0, plural(row.notes ?? 0, "note"), ""],
+  ];
+  return names.filter(([on]) => on).map(([, text, tone]) => h("span", { class: `tag ${tone}` }, text));
+}

@@ -1,0 +1,216 @@
+// The middle pane: the checkpoints of a thread as a graph, newest first.
+
+import { button, fill, h } from "./dom.js";
+import { age, counts, firstLine, plural } from "./format.js";
+import { drawGraph } from "./graph.js";
+import { Rows } from "./rows.js";
+import { actor, badges, isTurn, signClass, spoken, subject } from "./row.js";
+import { WindowList } from "./windowlist.js";
+
+const rowHeight = 48; // px; as .row in timeline.css
+
+export class TimelinePane {
+  constructor(place, { api, state, onChoose, onOpen, onError, actions }) {
+    Object.assign(this, { place, api, state, onChoose, onOpen, onError, actions });
+    this.rows = null;
+    this.list = null;
+    this.cursor = -1; // the index of the selected row, numbered from the oldest
+    state.on("from", () => this.#drawHead());
+    state.on("threads", () => this.#drawHead());
+    this.#build();
+  }
+
+  #build() {
+    this.headPlace = h("header", { class: "pane-head" });
+    this.approvalPlace = h("div", { class: "approvals" });
+    this.openPlace = h("div", { class: "open-turn" });
+    this.body = h("div", { class: "rows", role: "presentation" });
+    this.box = h("div", { class: "scroller", id: "rows", role: "listbox", tabindex: 0, "aria-label": "Checkpoints, newest first" }, this.body);
+    this.body.addEventListener("click", (event) => this.#click(event));
+    this.box.addEventListener("keydown", (event) => this.#key(event));
+    fill(this.place, this.headPlace, this.approvalPlace, this.openPlace, this.box);
+    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i),
+      onRange: (first, last) => this.rows?.ensure(this.rows.total - last, this.rows.total - first) });
+  }
+
+  // load shows a thread. select is the checkpoint to select; without it the head is selected.
+  async load(thread, select = "") {
+    this.rows?.close();
+    this.rows = null;
+    this.cursor = -1;
+    this.list.setCount(0);
+    this.list.reset();
+    this.#drawHead();
+    fill(this.openPlace);
+    if (!thread) return;
+    const rows = (this.rows = new Rows(this.api, thread, (first, last) => this.#changed(rows, first, last), this.onError));
+    try {
+      await rows.refresh(0, 0);
+      if (rows !== this.rows) return;
+      this.box.scrollTop = 0;
+      const wanted = select || rows.head;
+      const index = wanted ? await rows.around(wanted) : rows.total - 1;
+      if (rows === this.rows) this.select(index >= 0 ? index : rows.total - 1, { center: true });
+    } catch (err) {
+      if (err.name !== "AbortError") this.onError(err);
+    }
+  }
+
+  // refresh loads what is in view again, after a change of the thread.
+  async refresh() {
+    const rows = this.rows;
+    if (!rows) return;
+    const [first, last] = this.list.range();
+    const selected = this.state.selected, newest = this.cursor === rows.total - 1 || rows.get(this.cursor)?.head;
+    try {
+      await rows.refresh(rows.total - last, rows.total - first);
+    } catch (err) {
+      if (err.name !== "AbortError") this.onError(err);
+      return;
+    }
+    if (rows !== this.rows) return;
+    const at = rows.find(selected);
+    if (newest && !this.state.from) await this.#follow(rows);
+    else if (at >= 0) this.cursor = at;
+    this.list.reset();
+  }
+
+  // follow keeps the selection at the head when the head moves.
+  async #follow(rows) {
+    const index = rows.find(rows.head);
+    if (index < 0 || rows.get(index).id === this.state.selected) {
+      this.cursor = index >= 0 ? index : this.cursor;
+      return;
+    }
+    this.select(index, { quiet: true });
+  }
+
+  async show(checkpoint) {
+    const rows = this.rows;
+    const index = await rows.around(checkpoint);
+    if (index >= 0 && rows === this.rows) this.select(index, { center: true });
+  }
+
+  // select selects a row by its index.
+  select(index, { center = false, quiet = false } = {}) {
+    const rows = this.rows;
+    if (!rows || rows.total === 0) return;
+    index = Math.max(0, Math.min(rows.total - 1, index));
+    const before = this.cursor;
+    this.cursor = index;
+    if (!quiet || this.box.scrollTop < rowHeight) this.list.show(this.#position(index), center);
+    for (const i of [before, index]) if (i >= 0) this.list.invalidate(this.#position(i), this.#position(i) + 1);
+    this.box.setAttribute("aria-activedescendant", `row-${index}`);
+    const row = rows.get(index);
+    if (row) this.onChoose(row);
+    else this.wanted = index;
+  }
+
+  // move changes the selection by a number of rows in the direction of the screen.
+  move(by) {
+    this.select(this.cursor - by);
+  }
+
+  get current() {
+    return this.rows?.get(this.cursor) ?? null;
+  }
+
+  focus() {
+    this.box.focus({ preventScroll: true });
+  }
+
+  #position(index) {
+    return this.rows.total - 1 - index;
+  }
+
+  #changed(rows, first, last) {
+    if (rows !== this.rows) return;
+    if (first === undefined) {
+      const grown = rows.total - this.list.count;
+      const top = this.box.scrollTop;
+      this.list.setCount(rows.total);
+      if (grown > 0 && top > rowHeight && this.list.count > grown) this.box.scrollTop = top + grown * rowHeight;
+      this.list.reset();
+      this.#drawOpen();
+      this.#drawHead();
+    } else this.list.invalidate(rows.total - last, rows.total - first);
+    if (this.wanted >= 0 && rows.get(this.wanted)) {
+      const row = rows.get(this.wanted);
+      this.wanted = -1;
+      this.onChoose(row);
+    }
+  }
+
+  #drawHead() {
+    const thread = this.state.currentThread, { actions, state } = this;
+    if (!thread) {
+      fill(this.headPlace, h("h2", {}, "Timeline"));
+      return;
+    }
+    const compare = state.from && h("p", { class: "compare-bar" }, "Choose the checkpoint to compare with, or ",
+      button("the files now", () => actions.comparePresent()), " ", button("Cancel", () => actions.endCompare()));
+    fill(this.headPlace, h("h2", { title: thread.title, class: "ellipsis" }, firstLine(thread.title, 200) || "(no title)"),
+      h("div", { class: "head-row" },
+        h("p", { class: "dim ellipsis" }, [thread.agent, thread.dir, this.rows && plural(this.rows.total, "checkpoint")].filter(Boolean).join(" \u00b7 ")),
+        button("Rename\u2026", () => actions.rename(thread), { class: "quiet" }),
+        button("Delete\u2026", () => actions.remove(thread), { class: "quiet" })),
+      thread.forked_from && h("p", { class: "dim" }, "Forked from ", button("another thread", () => actions.open(thread.forked_from.thread, thread.forked_from.checkpoint), { class: "link" })),
+      compare);
+  }
+
+  // drawOpen shows the turn that runs now, above the rows.
+  #drawOpen() {
+    const open = this.rows?.open;
+    if (!open) {
+      fill(this.openPlace);
+      return;
+    }
+    const state = open.ended ? "running in the background" : open.running === false ? "broken off" : "running";
+    fill(this.openPlace, h("div", { class: `open-row ${open.running === false ? "broken" : ""}`, role: "status" },
+      h("span", { class: "dot running", "aria-hidden": "true" }),
+      h("div", {}, h("p", { class: "subject" }, firstLine(open.prompt) || "(no prompt)"),
+        h("p", { class: "meta" }, h("span", {}, state), h("span", {}, age(open.start)),
+          open.calls > 0 && h("span", {}, plural(open.calls, "call")), open.last_call && h("span", { class: "ellipsis" }, open.last_call),
+          open.tasks?.length > 0 && h("span", {}, plural(open.tasks.length, "task"))))));
+  }
+
+  #render(position) {
+    const index = this.rows.total - 1 - position, row = this.rows.get(index);
+    const selected = index === this.cursor;
+    const props = { id: `row-${index}`, role: "option", "aria-selected": selected, "aria-setsize": this.rows.total, "aria-posinset": position + 1, "data-index": index };
+    if (!row) return h("div", { ...props, class: "row loading", "aria-label": "Loading" });
+    const name = ["row", !row.on_line && "undone", selected && "selected", this.state.from === row.id && "compared"].filter(Boolean).join(" ");
+    return h("div", { ...props, class: name, "aria-label": spoken(row) },
+      drawGraph(row, rowHeight),
+      h("div", { class: "row-text" },
+        h("div", { class: "subject" }, subject(row)),
+        h("div", { class: "meta" },
+          isTurn(row) && h("span", { class: "turn-name" }, `t${row.turn}`),
+          h("span", {}, age(row.time)), h("span", {}, actor(row)),
+          counts(row.files).length > 0 && h("span", { class: "files" }, counts(row.files).map(([sign, n]) => h("span", { class: signClass[sign] }, `${sign}${n}`))),
+          row.shell > 0 && h("span", { title: plural(row.shell, "shell call") }, `sh:${row.shell}`),
+          row.pins?.map((pin) => h("span", { class: "tag pin" }, pin)),
+          badges(row),
+          row.forks?.map((fork) => button("fork", () => this.actions.open(fork.thread, fork.checkpoint), { class: "tag link", tabindex: -1, title: fork.title })))));
+  }
+
+  #click(event) {
+    const node = event.target.closest(".row");
+    if (!node || event.target.closest("button")) return;
+    this.select(Number(node.dataset.index));
+    this.focus();
+    this.onOpen();
+  }
+
+  #key(event) {
+    const page = Math.max(1, Math.floor(this.box.clientHeight / rowHeight) - 1);
+    const moves = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+    if (event.key === "Enter") this.onOpen();
+    else if (event.key in moves && !event.altKey && !event.ctrlKey && !event.metaKey) {
+      const by = moves[event.key];
+      if (Number.isFinite(by)) this.move(by);
+      else this.select(by < 0 ? this.rows.total - 1 : 0);
+    } else return;
+    event.preventDefault();
+  }
+}

@@ -1,0 +1,114 @@
+// The right pane: one checkpoint with its prompt, answer, tool calls and changed files.
+
+import { callList } from "./calls.js";
+import { changeList } from "./changes.js";
+import { button, fill, h } from "./dom.js";
+import { moment } from "./format.js";
+import { longText } from "./longtext.js";
+import { markdown } from "./markdown.js";
+import { badges, isTurn, subject } from "./row.js";
+
+export class TurnPane {
+  #stop = new AbortController();
+
+  // actions has undo, redo, restore, fork, pin, unpin and compare; each gets the checkpoint.
+  constructor(place, { api, state, actions, onError }) {
+    Object.assign(this, { place, api, state, actions, onError });
+    state.on("selected", (id) => this.show(id));
+    this.shown = "";
+    this.showNothing();
+  }
+
+  showNothing() {
+    this.#stop.abort();
+    this.shown = "";
+    fill(this.place, h("div", { class: "pane-empty" }, h("p", {}, "Select a turn to see its prompt, its answer and the files it changed.")));
+  }
+
+  // show loads a checkpoint. The previous one stays until the next has arrived.
+  async show(id, { keepScroll = false } = {}) {
+    if (!id) return this.showNothing();
+    this.#stop.abort();
+    const stop = (this.#stop = new AbortController());
+    this.place.setAttribute("aria-busy", "true");
+    try {
+      const turn = await this.api.get(`checkpoints/${encodeURIComponent(id)}`, {}, stop.signal);
+      const top = this.place.scrollTop;
+      this.#fill(turn, stop.signal);
+      this.place.scrollTop = keepScroll ? top : 0;
+      this.shown = id;
+      this.row = turn;
+    } catch (err) {
+      if (err.name === "AbortError") return;
+      fill(this.place, h("div", { class: "pane-empty" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint)));
+      this.onError(err);
+    } finally {
+      if (this.#stop === stop) this.place.removeAttribute("aria-busy");
+    }
+  }
+
+  // isOutdated reports whether a row of the timeline differs from the turn that is shown: its
+  // pins, its place on the line, or the work of its background tasks.
+  isOutdated(row) {
+    const marks = (r) => JSON.stringify([r.on_line, r.head, r.running, r.pins]);
+    return marks(row) !== marks(this.row);
+  }
+
+  #fill(turn, signal) {
+    const path = `checkpoints/${encodeURIComponent(turn.id)}`;
+    const text = (part, call) => (offset, n) => this.api.get(`${path}/text`, { part, call, offset, n }, signal);
+    fill(this.place, this.#head(turn),
+      section("Notes", turn.notes?.length > 0 && h("ul", { class: "notes" }, turn.notes.map((n) => h("li", {}, n)))),
+      section("Prompt", turn.prompt && longText(asValue(turn.prompt, turn.prompt_bytes_total),
+        { load: text("prompt"), render: (t) => h("div", { class: "prompt" }, t), name: "of the prompt" })),
+      section("Answer", turn.answer?.text && longText(turn.answer,
+        { load: text("answer"), render: (t) => h("div", { class: "markdown" }, markdown(t)), name: "of the answer" })),
+      section(`Tool calls`, turn.calls?.length > 0 && callList(turn.calls, turn.calls_total ?? turn.calls.length, { text,
+        more: async (from) => (await this.api.get(path, { calls_from: from }, signal)).calls }), turn.calls_total ?? turn.calls?.length),
+      this.#files(turn, path, signal),
+      section("Outside the workspace, not recorded", turn.outside?.length > 0 && h("ul", { class: "paths" }, turn.outside.map((p) => h("li", {}, p)))),
+      section("Not saved", turn.unread?.length > 0 && h("ul", { class: "paths" }, turn.unread.map((p) => h("li", {}, p)))),
+      this.#details(turn));
+  }
+
+  #head(turn) {
+    const { actions } = this;
+    const act = (name, run, key, props) => button(name, () => run(turn), { title: `${name} (${key})`, "aria-keyshortcuts": key, ...props });
+    return h("header", { class: "turn-head" },
+      h("h2", {}, h("span", { class: "turn-name" }, isTurn(turn) ? `t${turn.turn}` : turn.kind), " ", subject(turn)),
+      h("p", { class: "dim" }, [turn.agent, moment(turn.time)].filter(Boolean).join(", "), badges(turn)),
+      h("div", { class: "actions", role: "toolbar", "aria-label": "Moves" },
+        isTurn(turn) && turn.on_line && act("Undo\u2026", actions.undo, "u"),
+        isTurn(turn) && turn.on_line === false && act("Redo\u2026", actions.redo, "U"),
+        act("Restore\u2026", actions.restore, "r"),
+        act("Fork files and chat\u2026", actions.fork, "f"),
+        act("Pin\u2026", actions.pin, "p"),
+        act("Compare", actions.compare, "c")),
+      turn.pins?.length > 0 && h("ul", { class: "pins" }, turn.pins.map((name) =>
+        h("li", {}, name, " ", button("\u00d7", () => actions.unpin(turn, name), { class: "quiet", "aria-label": `Remove the pin ${name}` })))));
+  }
+
+  #files(turn, path, signal) {
+    const total = turn.changes_total ?? turn.changes?.length ?? 0;
+    if (total === 0) return section("Files", h("p", { class: "empty" }, "This turn changed no files."));
+    return section("Files", changeList(this.api, turn.changes, { total, from: turn.parent, to: turn.id, onError: this.onError,
+      more: async (from) => (await this.api.get(path, { changes_from: from }, signal)).changes }), total);
+  }
+
+  #details(turn) {
+    const rows = [["Checkpoint", turn.id], ["Session", turn.session?.session ?? turn.session], ["Continued as", turn.fidelity], ["Snapshot", turn.snapshot]].filter(([, v]) => v);
+    return h("details", { class: "section facts" }, h("summary", {}, "Details"),
+      h("dl", {}, rows.map(([name, value]) => [h("dt", {}, name), h("dd", {}, String(value))])));
+  }
+}
+
+// section is a part of the pane with its heading; without content it is left out.
+function section(title, content, count) {
+  return content && h("section", { class: "section" }, h("h3", {}, title, count > 0 && h("span", { class: "count" }, count.toLocaleString("en"))), content);
+}
+
+function asValue(prompt, total) {
+  if (typeof prompt === "object") return prompt;
+  const size = new TextEncoder().encode(prompt).length;
+  return { text: prompt, bytes: total ?? size, truncated: total > size };
+}

@@ -1,0 +1,191 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// Config has the parts of a [Server].
+type Config struct {
+	Store segno.Store
+	// Local is Store if it is a store of this machine. Without it there are no workspaces, and
+	// moves change pointers only.
+	Local   *local.Store
+	Kind    string // "sqlite", "postgres", "redis" or "file"
+	Name    string // of the store, for a person; it has no password
+	Version string // of segno
+	Dir     string // the directory of the command: the page begins at its thread; may be ""
+	Token   string // from NewToken
+	// Public is the address at which a proxy or a forwarded port serves this server, or nil.
+	Public *url.URL
+	Now    func() time.Time // nil is time.Now
+}
+
+// Server serves the API and the page of one store. The caller closes the store after Serve.
+type Server struct {
+	Config
+	guard     guard
+	listener  net.Listener
+	mux       *http.ServeMux
+	slots     chan struct{} // bounds the requests that are handled at once
+	closing   chan struct{} // closed when the server begins to end; ends the streams
+	heavy     chan struct{} // bounds the requests that need much memory
+	histories historyCache
+	presents  presentTrees
+	forks     forkIndex
+	hub       *hub
+	previews  previews
+
+	comparisons *lru[treePair, []segno.Change]
+	diffs       *lru[diffKey, *lineDiff]
+	counts      *lru[segno.CommitID, counts]
+}
+
+// maxRequests is how many requests are handled at once. Further ones wait.
+const maxRequests = 16
+
+// The limits of requests that need much memory, and of the results that are kept.
+const (
+	maxHeavy       = 2
+	maxComparisons = 200_000 // changes
+	maxDiffBytes   = 64 << 20
+)
+
+// New returns a server for a listener.
+func New(c Config, l net.Listener) *Server {
+	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
+		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
+		heavy: make(chan struct{}, maxHeavy), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
+		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	s.histories.open = map[segno.ThreadID]*threadHistory{}
+	s.hub = newHub(s)
+	for _, e := range routes() {
+		s.mux.HandleFunc(e.method+" "+apiRoot+e.path, func(w http.ResponseWriter, r *http.Request) {
+			if err := e.serve(s, w, r); err != nil {
+				writeProblem(w, r, err)
+			}
+		})
+	}
+	return s
+}
+
+// apiRoot is where the API begins.
+const apiRoot = "/api/v1"
+
+// The times that a request may take.
+const (
+	headerTimeout = 10 * time.Second
+	bodyTimeout   = 30 * time.Second
+	writeTimeout  = time.Minute
+	idleTimeout   = 2 * time.Minute
+	endTimeout    = 10 * time.Second // for the requests that are handled when the server ends
+)
+
+// Serve answers requests until ctx ends. It then ends the streams and waits for the other
+// requests, so that a move under way is completed.
+func (s *Server) Serve(ctx context.Context) error {
+	requests := context.WithoutCancel(ctx)
+	server := &http.Server{Handler: s, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return requests },
+		ErrorLog:    log.New(io.Discard, "", 0)} // it has the errors of clients only
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		close(s.closing)
+		return segno.NewError(segno.KindIO, "serve", s.listener.Addr().String(), err)
+	case <-ctx.Done():
+	}
+	close(s.closing)
+	end, cancel := context.WithTimeout(requests, endTimeout)
+	defer cancel()
+	err := server.Shutdown(end)
+	if err != nil {
+		err = errors.Join(err, server.Close())
+	}
+	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return segno.Errorf(segno.KindBusy, "serve", "", "a request did not end within %s", endTimeout)
+	}
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
+	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	setPolicy(w.Header(), dataPolicy)
+	if err := s.route(w, r); err != nil {
+		if statusOf(err) == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		writeProblem(w, r, err)
+	}
+}
+
+// route checks a request and gives it to its handler.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
+	isAPI := strings.HasPrefix(r.URL.Path, "/api/")
+	if err := s.guard.checkSite(r, !isAPI); err != nil {
+		return err
+	}
+	if !isAPI {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			return errMethod(r)
+		}
+		return s.servePage(w, r)
+	}
+	if err := s.guard.checkToken(r); err != nil {
+		return err
+	}
+	handler, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		return noRoute(w, r, handler)
+	}
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-r.Context().Done():
+			return segno.NewError(segno.KindCancelled, "wait for other requests", "", r.Context().Err())
+		}
+	}
+	s.mux.ServeHTTP(w, r)
+	return nil
+}
+
+// noRoute returns the error for a request that no route takes. handler is the answer of the mux: it
+// distinguishes an unknown path from a wrong method.
+func noRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) error {
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	if answer.Code == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", answer.Header().Get("Allow"))
+		return errMethod(r)
+	}
+	return segno.NewError(segno.KindNotFound, "find route", r.URL.Path, nil)
+}
+
+func errMethod(r *http.Request) error {
+	return withStatus(http.StatusMethodNotAllowed, segno.Errorf(segno.KindInvalid, "find route", r.URL.Path, "it has no method %s", r.Method))
+}

@@ -1,0 +1,52 @@
+package web
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+)
+
+// storeInfo is the store, and the place of the user in it.
+type storeInfo struct {
+	Kind       string   `json:"kind"`
+	Name       string   `json:"name"`
+	Version    string   `json:"version"` // of segno
+	ReadOnly   bool     `json:"read_only"`
+	Moves      bool     `json:"moves"`        // threads can be moved through this server
+	WhyNoMoves string   `json:"why_no_moves"` // "" if they can
+	Current    *current `json:"current"`      // null if the server was started in no workspace
+}
+
+// current is the workspace in which the server was started, and its thread.
+type current struct {
+	Workspace segno.WorkspaceID `json:"workspace"`
+	Dir       string            `json:"dir"`
+	Thread    segno.ThreadID    `json:"thread"`
+
+	DirBytes []byte `json:"dir_bytes,omitempty"`
+}
+
+func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
+	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true}
+	if s.Local != nil && s.Local.ReadOnly() {
+		info.ReadOnly, info.Moves, info.WhyNoMoves = true, false, "this user can only read the store"
+	}
+	var err error
+	info.Current, err = s.current(ctx)
+	return info, err
+}
+
+// current returns the place of the directory in which the server was started, or nil.
+func (s *Server) current(ctx context.Context) (*current, error) {
+	if s.Local == nil || s.Dir == "" {
+		return nil, nil
+	}
+	rec, err := s.Local.Find(ctx, s.Dir)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &current{Workspace: rec.ID, Dir: rec.Path, Thread: rec.State.Thread, DirBytes: segno.PathBytes(rec.Path)}, nil
+}

@@ -1,0 +1,197 @@
+package web
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// thread is one thread in a list.
+type thread struct {
+	ID           segno.ThreadID    `json:"id"`
+	Title        string            `json:"title"`
+	Agent        string            `json:"agent"`
+	Dir          string            `json:"dir"` // where it began; "" if it has no workspace
+	DirBytes     []byte            `json:"dir_bytes,omitempty"`
+	Workspace    segno.WorkspaceID `json:"workspace"`
+	Head         segno.CommitID    `json:"head"`
+	Tip          segno.CommitID    `json:"tip"`
+	Turn         int               `json:"turn"`  // of the head
+	Turns        int               `json:"turns"` // the highest number of a turn
+	Time         time.Time         `json:"time"`  // of the newest checkpoint
+	Created      time.Time         `json:"created"`
+	State        string            `json:"state"`
+	ForkedFrom   *origin           `json:"forked_from"`
+	ParentThread segno.ThreadID    `json:"parent_thread"` // the thread that it is a part of, or ""
+	Name         string            `json:"name"`          // its name within that
+	Current      bool              `json:"current"`
+	Open         *openTurn         `json:"open"`
+	Revision     int64             `json:"revision"`
+}
+
+// origin is the checkpoint that a fork begins at.
+type origin struct {
+	Thread     segno.ThreadID `json:"thread"`
+	Checkpoint segno.CommitID `json:"checkpoint"`
+}
+
+type threadList struct {
+	Threads []thread `json:"threads"`
+	Next    string   `json:"next"` // the cursor of the next window, "" at the end
+}
+
+type listParams struct {
+	Limit  int `query:"limit" default:"50" min:"1" max:"200"`
+	Cursor int `query:"cursor" default:"0"`
+}
+
+func (s *Server) listThreads(ctx context.Context, p *listParams) (threadList, error) {
+	list := threadList{Threads: []thread{}}
+	now, err := s.activity(ctx)
+	if err != nil {
+		return list, err
+	}
+	here, err := s.current(ctx)
+	if err != nil {
+		return list, err
+	}
+	n := 0
+	for t, err := range s.Store.Threads(ctx, segno.ThreadQuery{Limit: p.Cursor + p.Limit + 1}) {
+		if err != nil {
+			return list, err
+		}
+		if n++; n <= p.Cursor {
+			continue
+		}
+		if len(list.Threads) == p.Limit {
+			list.Next = strconv.Itoa(p.Cursor + p.Limit)
+			break
+		}
+		item, err := s.threadItem(ctx, &t, now, here)
+		if segno.KindOf(err) == segno.KindNotFound && err != nil {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return list, err
+		}
+		list.Threads = append(list.Threads, item)
+	}
+	return list, nil
+}
+
+// threadItem describes a thread.
+func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity, here *current) (thread, error) {
+	head, err := s.Store.Head(ctx, t.ID)
+	if err != nil {
+		return thread{}, err
+	}
+	item := thread{ID: t.ID, Title: timeline.Title(t.Title), Agent: t.Agent, Workspace: t.Workspace, Head: head.Head, Tip: head.Tip,
+		Turns: head.Turn, Time: t.Created, Created: t.Created, State: now.state(t.ID), ParentThread: t.ParentThread, Name: t.Name,
+		Current: here != nil && here.Thread == t.ID, Open: now.turns[t.ID], Revision: head.Seq}
+	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {
+		if err != nil {
+			return item, err
+		}
+		item.Time, item.Turn = c.Time, c.Turn
+	}
+	for n, err := range segno.Ancestors(ctx, s.Store, head.Head, segno.Window{}) {
+		if err != nil {
+			return item, err
+		}
+		if n.Checkpoint != nil {
+			item.Turn = n.Checkpoint.Turn
+			break
+		}
+	}
+	if t.Parent != "" {
+		item.ForkedFrom = &origin{Checkpoint: t.Parent}
+		line, err := s.Store.Load(ctx, t.Parent, segno.Window{Last: 1})
+		if err != nil {
+			return item, err
+		}
+		item.ForkedFrom.Thread = line.Commits[len(line.Commits)-1].Thread
+	}
+	if w, ok := s.Store.(segno.Workspaces); ok && t.Workspace != "" {
+		rec, err := w.Workspace(ctx, t.Workspace)
+		if err != nil && segno.KindOf(err) != segno.KindNotFound {
+			return item, err
+		}
+		item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
+	}
+	return item, nil
+}
+
+// threadDetails is one thread with its sessions and open questions.
+type threadDetails struct {
+	thread
+	Interrupts []question     `json:"interrupts"`
+	Chain      []history.Link `json:"chain"`
+}
+
+// question is a call of a Go agent that waits for a decision.
+type question struct {
+	ID       string               `json:"id"`
+	Thread   segno.ThreadID       `json:"thread"`
+	Tool     string               `json:"tool"`
+	Title    string               `json:"title"`
+	Question string               `json:"question"`
+	Reason   segno.Reason         `json:"reason"`
+	Input    text                 `json:"input"`
+	Time     time.Time            `json:"time"`
+	Expires  time.Time            `json:"expires,omitzero"`
+	Allowed  []segno.DecisionKind `json:"allowed"`
+}
+
+func questions(open []segno.Interrupt) []question {
+	out := make([]question, len(open))
+	for i, q := range open {
+		out[i] = question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(history.CallTitle(q.Args), maxTitle), Question: q.Question,
+			Reason: q.Reason, Input: beginning(history.BodyText(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed}
+	}
+	return out
+}
+
+type threadParams struct {
+	ID segno.ThreadID `path:"id"`
+}
+
+func (s *Server) getThread(ctx context.Context, p *threadParams) (threadDetails, error) {
+	d := threadDetails{Interrupts: []question{}, Chain: []history.Link{}}
+	t, err := s.findThread(ctx, p.ID)
+	if err != nil {
+		return d, err
+	}
+	now, err := s.activity(ctx)
+	if err != nil {
+		return d, err
+	}
+	here, err := s.current(ctx)
+	if err != nil {
+		return d, err
+	}
+	if d.thread, err = s.threadItem(ctx, t, now, here); err != nil {
+		return d, err
+	}
+	d.Interrupts = questions(now.interrupts[t.ID])
+	if c, ok := s.Store.(segno.Chains); ok {
+		d.Chain, err = history.Chain(ctx, c, t.ID)
+	}
+	return d, err
+}
+
+// findThread returns the thread with an id.
+func (s *Server) findThread(ctx context.Context, id segno.ThreadID) (*segno.Thread, error) {
+	for t, err := range s.Store.Threads(ctx, segno.ThreadQuery{IDPrefix: string(id)}) {
+		if err != nil {
+			return nil, err
+		}
+		if t.ID == id {
+			return &t, nil
+		}
+	}
+	return nil, segno.NewError(segno.KindNotFound, "find thread", string(id), nil)
+}

@@ -1,0 +1,163 @@
+package web
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/agent"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// openTurn is a turn that has begun and not ended.
+type openTurn struct {
+	Prompt     string         `json:"prompt"` // the beginning
+	Agent      string         `json:"agent"`
+	Start      time.Time      `json:"start"`
+	PID        int            `json:"pid"`
+	Parent     segno.CommitID `json:"parent"`
+	Ended      segno.CommitID `json:"ended"` // the checkpoint of a turn whose tasks go on in the background
+	Tasks      []openTask     `json:"tasks"`
+	Calls      []openCall     `json:"calls"` // the newest ones, oldest first
+	CallsTotal int            `json:"calls_total"`
+	IsRunning  bool           `json:"running"` // its process is alive
+	isAsking   bool
+	background bool
+}
+
+// openCall is a call of a turn that has not ended.
+type openCall struct {
+	ID    string `json:"id"`
+	Tool  string `json:"tool"`
+	Title string `json:"title"`
+	Done  bool   `json:"done"`
+}
+
+// openTask is a task in the background.
+type openTask struct {
+	ID   string `json:"id"`
+	Kind string `json:"kind"`
+}
+
+// The states of a thread.
+const (
+	stateIdle        = "idle"
+	stateRunning     = "running"
+	stateBackground  = "background"
+	stateWaiting     = "waiting"
+	stateInterrupted = "interrupted"
+)
+
+// activity is what happens in a store at one moment: the open turns of hooks and proxies, and the
+// phases of the threads of Go agents.
+type activity struct {
+	turns      map[segno.ThreadID]*openTurn
+	phases     map[segno.ThreadID]agent.Phase
+	interrupts map[segno.ThreadID][]segno.Interrupt
+}
+
+// activity reads what happens in the store now.
+func (s *Server) activity(ctx context.Context) (*activity, error) {
+	a := &activity{turns: map[segno.ThreadID]*openTurn{}, phases: map[segno.ThreadID]agent.Phase{}, interrupts: map[segno.ThreadID][]segno.Interrupt{}}
+	finder := agent.New(agent.Config{Name: chat.Name, Store: s.Store})
+	for _, phase := range []agent.Phase{agent.PhaseWaiting, agent.PhaseRunning, agent.PhaseBrokenOff} {
+		for f, err := range finder.Find(ctx, agent.FindQuery{Phase: phase, Limit: maxActive}) {
+			if err != nil {
+				return nil, err
+			}
+			a.phases[f.Thread.ID], a.interrupts[f.Thread.ID] = phase, f.Interrupts
+		}
+	}
+	if s.Local == nil {
+		return a, nil
+	}
+	turns, err := s.Local.Spool().Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range turns {
+		if turns[i].Thread == "" {
+			continue
+		}
+		if a.turns[turns[i].Thread], err = s.readOpenTurn(ctx, &turns[i]); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// maxActive is how many threads in each phase are distinguished from idle ones.
+const maxActive = 1000
+
+// readOpenTurn reads an open turn and its calls so far.
+func (s *Server) readOpenTurn(ctx context.Context, t *timeline.OpenTurn) (*openTurn, error) {
+	entries, _, err := s.Local.Spool().Entries(ctx, t.Key)
+	if err != nil {
+		return nil, err
+	}
+	o := &openTurn{Prompt: history.Cut(t.Prompt, maxOpenPrompt), Agent: t.Agent, Start: t.Start, PID: t.PID, Parent: t.Parent, Ended: t.Ended,
+		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: t.PID != 0 && proc.Alive(t.PID, t.PIDStart)}
+	o.readEntries(entries)
+	for _, task := range t.RunningTasks(entries) {
+		o.Tasks = append(o.Tasks, openTask{ID: task.ID, Kind: task.Kind})
+	}
+	return o, nil
+}
+
+// readEntries reads the calls and questions of a turn from its entries so far.
+func (o *openTurn) readEntries(entries []segno.Entry) {
+	asked, done := map[string]bool{}, map[string]bool{}
+	for i := range entries {
+		switch e := &entries[i]; e.Kind {
+		case segno.EntryIntent:
+			o.CallsTotal++
+		case segno.EntryInterrupt:
+			asked[e.ID] = true
+		case segno.EntryDecision, segno.EntryResult:
+			delete(asked, e.ID)
+			done[e.ID] = true
+		}
+	}
+	o.isAsking = len(asked) > 0
+	for i := len(entries) - 1; i >= 0 && len(o.Calls) < maxOpenCalls; i-- {
+		if e := &entries[i]; e.Kind == segno.EntryIntent {
+			title := history.CallTitle(history.ToolInput(e.Body))
+			o.Calls = append(o.Calls, openCall{ID: e.ID, Tool: history.Cut(e.Name, maxTitle), Title: history.Cut(title, maxTitle), Done: done[e.ID]})
+		}
+	}
+	slices.Reverse(o.Calls)
+}
+
+// How much of an open turn is shown.
+const (
+	maxOpenPrompt = 2 << 10
+	maxOpenCalls  = 20
+)
+
+// state returns the state of a thread.
+func (a *activity) state(thread segno.ThreadID) string {
+	if t := a.turns[thread]; t != nil {
+		switch {
+		case !t.IsRunning:
+			return stateInterrupted
+		case t.background:
+			return stateBackground
+		case t.isAsking:
+			return stateWaiting
+		}
+		return stateRunning
+	}
+	switch a.phases[thread] {
+	case agent.PhaseRunning:
+		return stateRunning
+	case agent.PhaseWaiting:
+		return stateWaiting
+	case agent.PhaseBrokenOff:
+		return stateInterrupted
+	}
+	return stateIdle
+}

@@ -46,6 +46,8 @@ type Server struct {
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
+	launch    launch
+	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -151,6 +153,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			return errMethod(r)
+		}
+		if strings.HasPrefix(r.URL.Path, launchPath) && r.Method == http.MethodGet {
+			return s.serveLaunch(w, r)
 		}
 		return s.servePage(w, r)
 	}

@@ -221,6 +221,7 @@ func writeItems[T any](w http.ResponseWriter, r *http.Request, all iter.Seq2[T, 
 	flush := func() error {
 		if !isBegun {
 			w.Header().Set("Content-Type", linesMedia)
+			_ = control.SetReadDeadline(time.Time{}) // its end would cancel the request
 			isBegun = true
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout)) // a list may be long, but it must advance

@@ -112,7 +112,7 @@ type Outcome struct {
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *Fork             `json:"fork"`
 	Notice    string            `json:"notice"` // what the user should know beside it
-	Undo      *Move             `json:"undo"`   // the move that takes it back, or nil
+	Undo      *Move             `json:"undo"`   // the move that undoes it, or nil
 }
 
 // Fork is the thread that a fork made.

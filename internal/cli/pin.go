@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
 )
 
 func (a *app) pin() *cobra.Command {
@@ -21,7 +21,7 @@ checkpoint can have several names. The default name is "pinned".`,
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: a.completeCheckpoints(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := strings.TrimSpace(append(args, "pinned")[1])
-			if name == "" || history.IsTurnName(name) || strings.HasPrefix(name, "@") || strings.HasSuffix(name, "-") || name == "latest" {
+			if !moves.IsPinName(name) {
 				return usage(errors.New("invalid pin name: names such as t1, latest, @x and x- are reserved"))
 			}
 			return a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {

@@ -75,7 +75,7 @@ type Outcome struct {
 	Chat      string            `json:"chat"`          // why the conversation could not move, or ""
 	Fork      *ForkedThread     `json:"fork"`
 	Notice    string            `json:"notice"` // what the user should know beside it
-	Undo      *Request          `json:"undo"`   // the request that takes it back, or null
+	Undo      *Request          `json:"undo"`   // the request that undoes it, or null
 }
 
 // ForkedThread is the thread that a fork made.
@@ -170,8 +170,7 @@ type target struct {
 	head     segno.Head
 	thread   segno.Thread
 	timeline *timeline.Timeline
-	root     string          // of the workspace; "" if only pointers can move
-	tree     *segno.Snapshot // the files of the head
+	root     string // of the workspace; "" if only pointers can move
 }
 
 // target finds the thread of a request.

@@ -192,7 +192,7 @@ func (m *fileMove) report(ctx context.Context, moved *timeline.MoveResult, o *Ou
 	return nil
 }
 
-// pointerUndo returns the request that takes a move of pointers back. The log has no operation for it.
+// pointerUndo returns the request that undoes a move of pointers. The log has no operation for it.
 func (m *fileMove) pointerUndo(p *timeline.Plan) *Request {
 	switch m.request.Verb {
 	case verbUndo:

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/history"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -51,18 +52,30 @@ type Request struct {
 	Input     json.RawMessage    `json:"input,omitempty"`     // edit: the new arguments
 }
 
-// fields has the fields that each verb accepts, beside the thread.
-var fields = map[string]string{
-	verbUndo:    "turns turn force paths",
-	verbRedo:    "turns turn force",
-	verbRestore: "to scope paths force",
-	verbFork:    "to scope dir title",
-	verbOpUndo:  "operation force",
-	verbPin:     "to name",
-	verbUnpin:   "to name",
-	verbRename:  "title",
-	verbDelete:  "",
-	verbDecide:  "interrupt decision message input",
+// fields returns the names of the fields that a verb accepts beside the thread, and false for an unknown
+// verb.
+func (r *Request) fields() (names string, ok bool) {
+	switch r.Verb {
+	case verbUndo:
+		return "turns turn force paths", true
+	case verbRedo:
+		return "turns turn force", true
+	case verbRestore:
+		return "to scope paths force", true
+	case verbFork:
+		return "to scope dir title", true
+	case verbOpUndo:
+		return "operation force", true
+	case verbPin, verbUnpin:
+		return "to name", true
+	case verbRename:
+		return "title", true
+	case verbDelete:
+		return "", true
+	case verbDecide:
+		return "interrupt decision message input", true
+	}
+	return "", false
 }
 
 // The longest title of a thread and name of a pin, in bytes.
@@ -70,7 +83,7 @@ const maxTitle, maxName = 1000, 200
 
 // check returns an error for a request that no thread could satisfy.
 func (r *Request) check() error {
-	accepted, ok := fields[r.Verb]
+	accepted, ok := r.fields()
 	if !ok {
 		return r.invalid("unknown verb").WithHint("use undo, redo, restore, fork, op-undo, pin, unpin, rename, delete or decide")
 	}
@@ -109,7 +122,7 @@ func (r *Request) checkValues() error {
 		return r.invalid("the title is longer than %d bytes, or not one line", maxTitle)
 	case len(r.Name) > maxName || strings.ContainsFunc(r.Name, unicode.IsControl):
 		return r.invalid("the name is longer than %d bytes, or not one line", maxName)
-	case r.Verb == verbPin && !isPinName(r.Name):
+	case r.Verb == verbPin && r.Name != "" && !IsPinName(r.Name):
 		return r.invalid("invalid pin name: names such as t1, latest, @x and x- are reserved")
 	case r.Verb == verbDecide && (r.Interrupt == "" || r.Decision == ""):
 		return r.invalid("no interrupt or no decision")
@@ -143,9 +156,8 @@ func (r *Request) invalid(format string, args ...any) *segno.Error {
 	return segno.Errorf(segno.KindInvalid, "preview", "", format, args...)
 }
 
-// isPinName reports whether a pin may have a name. The others have a meaning for the command line.
-func isPinName(name string) bool {
-	isTurn := strings.HasPrefix(name, "t") && len(name) > 1 && strings.Trim(name[1:], "0123456789") == ""
-	return name == strings.TrimSpace(name) && !isTurn && name != "latest" && !strings.ContainsAny(name, "\x00") &&
+// IsPinName reports whether a pin may have a name. The others have a meaning for the command line.
+func IsPinName(name string) bool {
+	return name != "" && name == strings.TrimSpace(name) && !history.IsTurnName(name) && name != "latest" &&
 		!strings.HasPrefix(name, "@") && !strings.HasSuffix(name, "-")
 }

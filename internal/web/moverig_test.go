@@ -228,7 +228,7 @@ func (r *moveRig) move(fields string) answer {
 	return a
 }
 
-// undo makes the move that takes another one back.
+// undo makes the move that undoes another one.
 func (r *moveRig) undo(a answer) answer {
 	r.Helper()
 	p := r.post("/previews", "", string(a.Undo))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sqlstore"
@@ -18,9 +19,9 @@ type Store struct {
 	token string
 	http  *http.Client
 	calls sqlstore.Calls
-	// waits ends when Close begins, to end the calls that wait for a commit.
-	waits    context.Context
-	endWaits context.CancelFunc
+	// closing is closed when Close begins, to end the calls that wait for a commit.
+	closing chan struct{}
+	once    sync.Once
 }
 
 // The interfaces that a Store implements.
@@ -44,14 +45,14 @@ func New(address, token string) (*Store, error) {
 	}
 	u.Fragment, u.RawQuery, u.User = "", "", nil
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/api/v1"
-	waits, end := context.WithCancel(context.Background())
-	return &Store{base: u, token: token, http: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone()}, waits: waits, endWaits: end}, nil
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	return &Store{base: u, token: token, http: &http.Client{Transport: transport}, closing: make(chan struct{})}, nil
 }
 
 // Close ends the calls that wait for a commit, and waits for the other ones. Later calls return
 // [segno.KindInvalid]. The store of the server stays open.
 func (s *Store) Close() error {
-	s.calls.Close(s.endWaits)
+	s.calls.Close(func() { s.once.Do(func() { close(s.closing) }) })
 	s.http.CloseIdleConnections()
 	return nil
 }
@@ -130,17 +131,33 @@ func (s *Store) Wait(ctx context.Context, thread segno.ThreadID, after int64) (s
 	q := url.Values{"thread": {string(thread)}, "after": {decimal(max(after, -1))}}
 	wait, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.waits, cancel)()
+	go func() {
+		select {
+		case <-s.closing:
+			cancel()
+		case <-wait.Done():
+		}
+	}()
 	for {
 		var answer struct{ Head *wire.Head }
 		err := s.read(wait, op, string(thread), "/raw/wait", q, &answer)
 		switch {
-		case err != nil && s.waits.Err() != nil && ctx.Err() == nil:
+		case err != nil && s.isClosing() && ctx.Err() == nil:
 			return segno.Head{}, segno.Errorf(segno.KindInvalid, op, string(thread), "the store is closed")
 		case err != nil:
 			return segno.Head{}, err
 		case answer.Head != nil:
 			return decoded[segno.Head](op, string(thread))(answer.Head.Decode())
 		}
+	}
+}
+
+// isClosing reports whether Close has begun.
+func (s *Store) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }

@@ -193,9 +193,16 @@ func TestPinRenameDelete(t *testing.T) {
 		return ""
 	}
 	old := title()
+	before, err := r.store.Head(t.Context(), r.thread)
+	if err != nil {
+		t.Fatal(err)
+	}
 	renamed := r.move(`"verb":"rename","title":"A new <b>title</b>"`)
 	if title() != "A new <b>title</b>" {
 		t.Errorf("the title is %q", title())
+	}
+	if after, err := r.store.Head(t.Context(), r.thread); err != nil || after.Seq == before.Seq || after.Head != before.Head {
+		t.Errorf("the rename changes the head from %+v to %+v, %v", before, after, err)
 	}
 	r.undo(renamed)
 	if title() != old {

@@ -86,7 +86,7 @@ func (h *History) shorten(c *segno.Checkpoint) {
 		h.prompts[c.ID] = len(c.Prompt)
 		c.Prompt = Cut(c.Prompt, maxPrompt)
 	}
-	c.Label = Cut(c.Label, maxPrompt)
+	c.Label, c.Agent = Cut(c.Label, maxPrompt), Cut(c.Agent, maxPrompt)
 	c.State, c.World, c.Members, c.Meta = nil, nil, nil, nil
 	if c.Session != nil {
 		c.Session = &segno.Position{Session: c.Session.Session}

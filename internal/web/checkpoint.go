@@ -12,6 +12,8 @@ const (
 	maxText    = 16 << 10
 	maxCalls   = 200
 	maxChanges = 500
+	maxNotes   = 100
+	maxNote    = 4 << 10
 )
 
 // checkpointDetails is one checkpoint with the beginnings of its texts and lists.
@@ -79,16 +81,17 @@ func (s *Server) getCheckpoint(ctx context.Context, p *checkpointParams) (checkp
 		return checkpointDetails{}, err
 	}
 	d := checkpointDetails{Item: read.Item, position: at, PromptBytesTotal: len(c.Prompt), Answer: beginning(read.Message),
-		Calls: []call{}, CallsTotal: len(read.Calls), Notes: read.Notes, Unread: read.Unread, UnreadBytes: read.UnreadBytes}
+		Calls: []call{}, CallsTotal: len(read.Calls), Notes: part(read.Notes, 0, maxNotes), Unread: read.Unread, UnreadBytes: read.UnreadBytes}
 	d.Prompt = history.Cut(c.Prompt, maxText)
+	d.Label, d.Agent = history.Cut(c.Label, maxNote), history.Cut(c.Agent, maxTitle)
 	for i := range d.Notes {
-		d.Notes[i] = history.Cut(d.Notes[i], maxText)
+		d.Notes[i] = history.Cut(d.Notes[i], maxNote)
 	}
 	for _, k := range part(read.Calls, p.CallsFrom, maxCalls) {
 		d.Calls = append(d.Calls, s.call(c, &k))
 	}
 	s.findOutside(&read, c)
-	d.Outside = read.Outside
+	d.Outside = part(read.Outside, 0, maxCalls)
 	changes, err := s.changesOf(ctx, h, c)
 	if err != nil {
 		return d, err
@@ -141,7 +144,7 @@ func (s *Server) historyOf(ctx context.Context, c *segno.Checkpoint) (*history.H
 func (s *Server) call(c *segno.Checkpoint, k *history.Call) call {
 	alone := history.Details{Calls: []history.Call{*k}, Outside: []string{}}
 	s.findOutside(&alone, c)
-	return call{ID: k.ID, Tool: k.Tool, Title: history.Cut(history.CallTitle(k.Input), maxTitle), Input: beginning(history.BodyText(k.Input)),
+	return call{ID: k.ID, Tool: history.Cut(k.Tool, maxTitle), Title: history.Cut(history.CallTitle(k.Input), maxTitle), Input: beginning(history.BodyText(k.Input)),
 		Result: beginning(history.BodyText(k.Result)), Status: k.Status, Done: k.Done, DurationMS: k.DurationMS, Exit: k.Exit, Outside: alone.Outside}
 }
 

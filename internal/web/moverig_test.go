@@ -93,10 +93,15 @@ func (r *moveRig) turn(n int) {
 	r.end(key)
 }
 
+// endOf returns the end of a turn.
+func endOf(r *moveRig, key segno.TurnKey) timeline.TurnEnd {
+	return timeline.TurnEnd{Key: key, Agent: "robot", Source: segno.Source{Session: "session", Dir: r.project}}
+}
+
 // end ends a turn.
 func (r *moveRig) end(key segno.TurnKey) *segno.Checkpoint {
 	r.Helper()
-	c, err := r.timeline.EndTurn(r.Context(), timeline.TurnEnd{Key: key, Agent: "robot", Source: segno.Source{Session: "session", Dir: r.project}})
+	c, err := r.timeline.EndTurn(r.Context(), endOf(r, key))
 	if err != nil {
 		r.Fatal(err)
 	}

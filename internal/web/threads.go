@@ -89,7 +89,7 @@ func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity,
 	if err != nil {
 		return thread{}, err
 	}
-	item := thread{ID: t.ID, Title: timeline.Title(t.Title), Agent: t.Agent, Workspace: t.Workspace, Head: head.Head, Tip: head.Tip,
+	item := thread{ID: t.ID, Title: timeline.Title(t.Title), Agent: history.Cut(t.Agent, maxTitle), Workspace: t.Workspace, Head: head.Head, Tip: head.Tip,
 		Turns: head.Turn, Time: t.Created, Created: t.Created, State: now.state(t.ID), ParentThread: t.ParentThread, Name: t.Name,
 		Current: here != nil && here.Thread == t.ID, Open: now.turns[t.ID], Revision: head.Seq}
 	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -89,11 +90,12 @@ const apiRoot = "/api/v1"
 
 // The times that a request may take.
 const (
-	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second
-	writeTimeout  = time.Minute
-	idleTimeout   = 2 * time.Minute
-	endTimeout    = 10 * time.Second // for the requests that are handled when the server ends
+	headerTimeout  = 10 * time.Second
+	bodyTimeout    = 30 * time.Second
+	requestTimeout = 10 * time.Minute // until the response is written
+	writeTimeout   = time.Minute      // for a response that is complete in memory
+	idleTimeout    = 2 * time.Minute
+	endTimeout     = 10 * time.Second // for the requests that are handled when the server ends
 )
 
 // Serve answers requests until ctx ends. It then ends the streams and waits for the other
@@ -129,10 +131,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
-	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTimeout)) // a recorder has no deadlines
 	setPolicy(w.Header(), dataPolicy)
 	if err := s.route(w, r); err != nil {
 		if statusOf(err) == http.StatusUnauthorized {
@@ -165,6 +164,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	if pattern == "" {
 		return noRoute(w, r, handler)
 	}
+	if err := receiveBody(w, r); err != nil {
+		return err
+	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
 		select {
@@ -192,4 +194,25 @@ func noRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) error
 
 func errMethod(r *http.Request) error {
 	return withStatus(http.StatusMethodNotAllowed, segno.Errorf(segno.KindInvalid, "find route", r.URL.Path, "it has no method %s", r.Method))
+}
+
+// receiveBody reads the whole body of a request. A deadline for the body must not stay while the
+// request is handled: net/http would cancel the request at that time.
+func receiveBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return withStatus(http.StatusRequestEntityTooLarge,
+			segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", tooLarge.Limit))
+	}
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "read request", "", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/dalsegno/segno/internal/web"
 )
 
-// request sends a request with headers, of which Host replaces the host. It returns the response with its
-// body read.
-func (r *moveRig) request(method, path, body string, headers map[string]string) (*http.Response, string) {
+// request sends a request with headers, of which Host replaces the host. It returns the response
+// and its body.
+func (r *moveRig) request(method, path, body string, headers map[string]string) (reply, string) {
 	r.Helper()
 	req, err := http.NewRequestWithContext(r.Context(), method, strings.TrimSuffix(r.address, "/api/v1")+path, strings.NewReader(body))
 	if err != nil {
@@ -45,7 +45,13 @@ func (r *moveRig) request(method, path, body string, headers map[string]string) 
 	if err != nil {
 		r.Fatal(err)
 	}
-	return res, string(data)
+	return reply{res.StatusCode, res.Header}, string(data)
+}
+
+// reply is a response without its body.
+type reply struct {
+	StatusCode int
+	Header     http.Header
 }
 
 // get reads JSON into v.

@@ -51,7 +51,7 @@ const (
 // search scans the threads, the most recently changed first, and each from its newest checkpoint.
 // The cursor is the position at which the next request goes on: a thread and a seq.
 func (s *Server) search(ctx context.Context, p *searchParams) (searchResult, error) {
-	release, err := s.acquireHeavy(ctx)
+	release, err := acquire(ctx, s.searches)
 	if err != nil {
 		return searchResult{}, err
 	}

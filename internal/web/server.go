@@ -42,6 +42,7 @@ type Server struct {
 	slots     chan struct{} // bounds the requests that are handled at once
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
+	searches  chan struct{} // bounds the searches
 	histories historyCache
 	previews  previews
 	presents  presentTrees
@@ -68,7 +69,7 @@ const (
 func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
-		heavy: make(chan struct{}, maxHeavy), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
+		heavy: make(chan struct{}, maxHeavy), searches: make(chan struct{}, 1), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
 		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -169,12 +170,11 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		case <-r.Context().Done():
-			return segno.NewError(segno.KindCancelled, "wait for other requests", "", r.Context().Err())
+		release, err := acquire(r.Context(), s.slots)
+		if err != nil {
+			return err
 		}
+		defer release()
 	}
 	s.mux.ServeHTTP(w, r)
 	return nil

@@ -30,8 +30,5 @@ func (a *app) checkpointNamed(ctx context.Context, d *openWorkspace, name string
 // label is the name of a checkpoint in text: "t4" for a turn, else its short id.
 func label(c *segno.Checkpoint) string { return printable.Label(c) }
 
-// shortID is how many letters of an id segno prints.
-const shortID = printable.ShortLength
-
 // short is the first letters of an id that segno made, or the whole name that the user chose.
 func short[ID ~string](id ID) string { return printable.Short(id) }

@@ -48,10 +48,7 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 // changesOf returns the files that differ between a checkpoint and its parent. It returns none if
 // the files of one of them are not recorded.
 func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *segno.Checkpoint) ([]history.Change, error) {
-	parent := h.ByID[c.Parent]
-	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
-		parent = h.ByID[parent.Parent] // steps of a session have no files
-	}
+	parent := h.ParentWithFiles(c)
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
 		return nil, nil
 	}

@@ -28,6 +28,9 @@ func tokenIn(fsys vfs.FS, path string) (string, error) {
 		}
 		return token, nil
 	}
+	if err != nil && segno.KindOf(err) != segno.KindInternal {
+		return "", err
+	}
 	if err != nil {
 		return "", segno.NewError(segno.KindIO, op, path, err)
 	}
@@ -51,10 +54,10 @@ func readToken(path string) (string, error) {
 		return "", err
 	}
 	if !fi.Mode().IsRegular() {
-		return "", errors.New("it is not a file")
+		return "", segno.Errorf(segno.KindInvalid, "read token", path, "it is not a file")
 	}
 	if fi.Mode().Perm()&0o077 != 0 {
-		return "", errors.New("other users can read it; run 'chmod 600' on it")
+		return "", segno.Errorf(segno.KindRefused, "read token", path, "other users can read it").WithHint("run 'chmod 600' on the file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, 4096))
 	return string(data), err

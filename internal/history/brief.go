@@ -13,7 +13,7 @@ import (
 const maxPrompt = 1 << 10
 
 // ReadBrief is Read for a program that keeps the result. The checkpoints have no more than their
-// list needs: of a prompt the beginning, and of the tiers the session and the tree. earlier, which may
+// list needs: of a prompt the beginning, and of the tiers the names of the session, the tree and the databases. earlier, which may
 // be nil, is an older result for the same thread: then only newer checkpoints are read from the store.
 func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, earlier *History) (*History, error) {
 	return readStable(ctx, store, thread, func(h *History) error {
@@ -86,13 +86,13 @@ func (h *History) shorten(c *segno.Checkpoint) {
 		h.prompts[c.ID] = len(c.Prompt)
 		c.Prompt = Cut(c.Prompt, maxPrompt)
 	}
-	c.Label = Cut(c.Label, maxPrompt)
+	c.Label, c.Agent = Cut(c.Label, maxPrompt), Cut(c.Agent, maxPrompt)
 	c.State, c.World, c.Members, c.Meta = nil, nil, nil, nil
 	if c.Session != nil {
 		c.Session = &segno.Position{Session: c.Session.Session}
 	}
 	if w := c.Workspace; w != nil {
-		c.Workspace = &segno.Snapshot{Workspace: w.Workspace, Tree: w.Tree, Held: w.Held, Unread: w.Unread[:min(len(w.Unread), 1)]}
+		c.Workspace = &segno.Snapshot{Workspace: w.Workspace, Tree: w.Tree, World: w.World, Held: w.Held, Unread: w.Unread[:min(len(w.Unread), 1)]}
 	}
 }
 

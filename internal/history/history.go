@@ -218,3 +218,16 @@ func (h *History) WithoutInnerSteps() []segno.Checkpoint {
 	}
 	return shown
 }
+
+// ParentWithFiles returns the checkpoint against which the files of c are compared, or nil. The steps of a
+// session have no files, and are passed over.
+func (h *History) ParentWithFiles(c *segno.Checkpoint) *segno.Checkpoint {
+	if linked := h.ByID[c.ID]; linked != nil {
+		c = linked // its parent is a checkpoint
+	}
+	parent := h.ByID[c.Parent]
+	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
+		parent = h.ByID[parent.Parent]
+	}
+	return parent
+}

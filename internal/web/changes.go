@@ -77,9 +77,14 @@ func (s *Server) compare(ctx context.Context, a, b segno.Hash) ([]segno.Change, 
 
 // acquireHeavy waits until few other requests need much memory.
 func (s *Server) acquireHeavy(ctx context.Context) (release func(), err error) {
+	return acquire(ctx, s.heavy)
+}
+
+// acquire waits for a place in a channel. release frees it.
+func acquire(ctx context.Context, places chan struct{}) (release func(), err error) {
 	select {
-	case s.heavy <- struct{}{}:
-		return func() { <-s.heavy }, nil
+	case places <- struct{}{}:
+		return func() { <-places }, nil
 	case <-ctx.Done():
 		return nil, segno.NewError(segno.KindCancelled, "wait for other requests", "", ctx.Err())
 	}

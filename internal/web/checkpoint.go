@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
 )
 
 // The largest windows of a checkpoint's details.
@@ -12,6 +14,8 @@ const (
 	maxText    = 16 << 10
 	maxCalls   = 200
 	maxChanges = 500
+	maxNotes   = 100
+	maxNote    = 4 << 10
 )
 
 // checkpointDetails is one checkpoint with the beginnings of its texts and lists.
@@ -29,6 +33,7 @@ type checkpointDetails struct {
 	Unread           []string         `json:"unread"`
 	UnreadBytes      [][]byte         `json:"unread_bytes,omitempty"`
 	Fidelity         segno.Fidelity   `json:"fidelity"` // of the checkpoint's session; "" if it has none
+	Damage           []string         `json:"damage"`   // why a part of this is missing
 }
 
 // text is the beginning of a text.
@@ -74,29 +79,75 @@ func (s *Server) getCheckpoint(ctx context.Context, p *checkpointParams) (checkp
 	if err != nil {
 		return checkpointDetails{}, err
 	}
-	read, err := h.ReadDetails(ctx, s.Store, c)
+	d := checkpointDetails{Item: h.Item(c), position: at, PromptBytesTotal: len(c.Prompt), Calls: []call{}, Notes: []string{},
+		Changes: []history.Change{}, Outside: []string{}, Unread: []string{}, Damage: []string{}}
+	d.Prompt, d.Label, d.Agent = history.Cut(c.Prompt, maxText), history.Cut(c.Label, maxNote), history.Cut(c.Agent, maxTitle)
+	for _, read := range []func() error{
+		func() error { return s.addEntries(ctx, &d, c, p.CallsFrom) },
+		func() error { return s.addChanges(ctx, &d, h, c, p.ChangesFrom) },
+		func() (err error) { d.Fidelity, err = s.fidelityOf(ctx, c); return err },
+	} {
+		if err := read(); isDamage(err) {
+			d.Damage = append(d.Damage, err.Error())
+		} else if err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+// isDamage reports whether an error is about a damaged record. The rest of a result is still useful then.
+func isDamage(err error) bool { return err != nil && segno.KindOf(err) == segno.KindCorrupt }
+
+// addEntries adds the answer, the calls and the notes.
+func (s *Server) addEntries(ctx context.Context, d *checkpointDetails, c *segno.Checkpoint, from int) error {
+	read, err := new(history.History).ReadDetails(ctx, s.Store, c)
 	if err != nil {
-		return checkpointDetails{}, err
+		return err
 	}
-	d := checkpointDetails{Item: read.Item, position: at, PromptBytesTotal: len(c.Prompt), Answer: beginning(read.Message),
-		Calls: []call{}, CallsTotal: len(read.Calls), Notes: read.Notes, Unread: read.Unread, UnreadBytes: read.UnreadBytes}
-	d.Prompt = history.Cut(c.Prompt, maxText)
-	for i := range d.Notes {
-		d.Notes[i] = history.Cut(d.Notes[i], maxText)
+	d.Answer, d.CallsTotal, d.Unread, d.UnreadBytes = beginning(read.Message), len(read.Calls), read.Unread, read.UnreadBytes
+	for _, note := range part(read.Notes, 0, maxNotes) {
+		d.Notes = append(d.Notes, history.Cut(note, maxNote))
 	}
-	for _, k := range part(read.Calls, p.CallsFrom, maxCalls) {
+	for _, k := range part(read.Calls, from, maxCalls) {
 		d.Calls = append(d.Calls, s.call(c, &k))
 	}
 	s.findOutside(&read, c)
-	d.Outside = read.Outside
-	changes, err := s.changesOf(ctx, h, c)
-	if err != nil {
-		return d, err
+	d.Outside = part(read.Outside, 0, maxCalls)
+	return nil
+}
+
+// addChanges adds the changes of files and databases against the parent. There are none if the files of
+// one of the checkpoints are not recorded.
+func (s *Server) addChanges(ctx context.Context, d *checkpointDetails, h *history.History, c *segno.Checkpoint, from int) error {
+	parent := h.ParentWithFiles(c)
+	if c.Tree().IsZero() || parent.Tree().IsZero() {
+		return nil
 	}
-	d.ChangesTotal = len(changes)
-	d.Changes = append([]history.Change{}, history.Signed(part(changes, p.ChangesFrom, maxChanges))...)
-	d.Fidelity, err = s.fidelityOf(ctx, c)
-	return d, err
+	files, err := s.compare(ctx, parent.Tree(), c.Tree())
+	if err != nil {
+		return err
+	}
+	if s.Local == nil || parent.Workspace.World == nil && c.Workspace.World == nil {
+		d.ChangesTotal, d.Changes = len(files), history.Signed(part(files, from, maxChanges))
+		return nil
+	}
+	rec, err := s.Local.Workspace(ctx, c.Workspace.Workspace)
+	if err != nil {
+		return err
+	}
+	tl, err := s.Local.Timeline(rec, nil)
+	if err != nil {
+		return err
+	}
+	databases, err := tl.Databases(ctx, parent.Workspace, c.Workspace)
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(databases, files)
+	d.ChangesTotal = len(all)
+	d.Changes, err = moves.Changes(ctx, tl, part(all, from, maxChanges))
+	return err
 }
 
 // part returns at most n elements of a list, beginning with the one at from.
@@ -141,7 +192,7 @@ func (s *Server) historyOf(ctx context.Context, c *segno.Checkpoint) (*history.H
 func (s *Server) call(c *segno.Checkpoint, k *history.Call) call {
 	alone := history.Details{Calls: []history.Call{*k}, Outside: []string{}}
 	s.findOutside(&alone, c)
-	return call{ID: k.ID, Tool: k.Tool, Title: history.Cut(history.CallTitle(k.Input), maxTitle), Input: beginning(history.BodyText(k.Input)),
+	return call{ID: k.ID, Tool: history.Cut(k.Tool, maxTitle), Title: history.Cut(history.CallTitle(k.Input), maxTitle), Input: beginning(history.BodyText(k.Input)),
 		Result: beginning(history.BodyText(k.Result)), Status: k.Status, Done: k.Done, DurationMS: k.DurationMS, Exit: k.Exit, Outside: alone.Outside}
 }
 
@@ -154,22 +205,6 @@ func (s *Server) findOutside(d *history.Details, c *segno.Checkpoint) {
 		place := s.Local.Place()
 		d.FindOutside(c, place.UserHome, place.Claude)
 	}
-}
-
-// changesOf returns the changes between a checkpoint and its parent. There are none if the files of
-// one of them are not recorded.
-func (s *Server) changesOf(ctx context.Context, h *history.History, c *segno.Checkpoint) ([]segno.Change, error) {
-	parent := h.ByID[c.Parent]
-	if parent == nil && h.ByID[c.ID] != nil {
-		parent = h.ByID[h.ByID[c.ID].Parent]
-	}
-	for parent != nil && parent.Kind == segno.CheckpointStep && parent.Tree().IsZero() {
-		parent = h.ByID[parent.Parent] // steps of a session have no files
-	}
-	if c.Tree().IsZero() || parent.Tree().IsZero() {
-		return nil, nil
-	}
-	return s.compare(ctx, parent.Tree(), c.Tree())
 }
 
 // fidelityOf returns how the session of a checkpoint was continued.

@@ -85,9 +85,5 @@ func readBody(r *http.Request, v any) error {
 			err = errors.New("more than one JSON document")
 		}
 	}
-	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-		return withStatus(http.StatusRequestEntityTooLarge,
-			segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", tooLarge.Limit))
-	}
 	return segno.NewError(segno.KindInvalid, "read request", "", err)
 }

@@ -33,6 +33,9 @@ const streamTimeout = 30 * time.Second
 // streamEvents writes events until the client or the server ends. A client that reads slowly gets
 // the newest event of each thread.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, _ *struct{}) error {
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	sub, err := s.hub.subscribe(r.Context())
 	if err != nil {
 		return err

@@ -31,6 +31,7 @@ type moveRig struct {
 	turns        []*segno.Checkpoint
 	now          time.Time
 
+	server         *web.Server
 	address, token string
 	stop           func()
 }
@@ -89,11 +90,23 @@ func (r *moveRig) turn(n int) {
 		lines += fmt.Sprintf("line %d\n", i+1)
 	}
 	r.write("lines.txt", lines)
-	c, err := r.timeline.EndTurn(r.Context(), timeline.TurnEnd{Key: key, Agent: "robot", Source: segno.Source{Session: "session", Dir: r.project}})
+	r.end(key)
+}
+
+// endOf returns the end of a turn.
+func endOf(r *moveRig, key segno.TurnKey) timeline.TurnEnd {
+	return timeline.TurnEnd{Key: key, Agent: "robot", Source: segno.Source{Session: "session", Dir: r.project}}
+}
+
+// end ends a turn.
+func (r *moveRig) end(key segno.TurnKey) *segno.Checkpoint {
+	r.Helper()
+	c, err := r.timeline.EndTurn(r.Context(), endOf(r, key))
 	if err != nil {
 		r.Fatal(err)
 	}
 	r.thread, r.turns = c.Thread, append(r.turns, c)
+	return c
 }
 
 func (r *moveRig) write(name, content string) {
@@ -123,7 +136,8 @@ func (r *moveRig) serveConfig(c web.Config) {
 	c.Token, c.Now = r.token, func() time.Time { return r.now }
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- web.New(c, l).Serve(ctx) }()
+	r.server = web.New(c, l)
+	go func() { ended <- r.server.Serve(ctx) }()
 	r.address = "http://" + l.Addr().String() + "/api/v1"
 	stopped := false
 	r.stop = func() {

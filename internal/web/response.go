@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
 )
@@ -65,6 +66,7 @@ const minCompressed = 1400
 
 // writeBytes writes a whole response, compressed if the client accepts it. The headers must be set.
 func writeBytes(w http.ResponseWriter, r *http.Request, status int, data []byte) error {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout)) // a recorder has no deadlines
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
 	if len(data) < minCompressed || !acceptsGzip(r) || h.Get("Content-Encoding") != "" {

@@ -18,6 +18,7 @@ type searchResult struct {
 	Hits      []hit  `json:"hits"`
 	Complete  bool   `json:"complete"` // false: continue at next, there may be more
 	Next      string `json:"next"`     // "" at the end
+	Damaged   int    `json:"damaged"`  // checkpoints that could not be read
 	ElapsedMS int64  `json:"elapsed_ms"`
 }
 
@@ -51,7 +52,7 @@ const (
 // search scans the threads, the most recently changed first, and each from its newest checkpoint.
 // The cursor is the position at which the next request goes on: a thread and a seq.
 func (s *Server) search(ctx context.Context, p *searchParams) (searchResult, error) {
-	release, err := s.acquireHeavy(ctx)
+	release, err := acquire(ctx, s.searches)
 	if err != nil {
 		return searchResult{}, err
 	}
@@ -132,7 +133,9 @@ func (c *scan) thread(ctx context.Context, t *segno.Thread, below int64) (done b
 		if err != nil {
 			return true, err
 		}
-		if err := c.checkpoint(ctx, t, &cp); err != nil {
+		if err := c.checkpoint(ctx, t, &cp); isDamage(err) {
+			c.result.Damaged++
+		} else if err != nil {
 			return true, err
 		}
 		if len(c.result.Hits) >= c.limit || time.Now().After(c.until) {

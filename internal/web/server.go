@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -41,6 +42,7 @@ type Server struct {
 	slots     chan struct{} // bounds the requests that are handled at once
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
+	searches  chan struct{} // bounds the searches
 	histories historyCache
 	previews  previews
 	presents  presentTrees
@@ -67,7 +69,7 @@ const (
 func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
 		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
-		heavy: make(chan struct{}, maxHeavy), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
+		heavy: make(chan struct{}, maxHeavy), searches: make(chan struct{}, 1), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
 		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
 	if s.Now == nil {
 		s.Now = time.Now
@@ -89,11 +91,12 @@ const apiRoot = "/api/v1"
 
 // The times that a request may take.
 const (
-	headerTimeout = 10 * time.Second
-	bodyTimeout   = 30 * time.Second
-	writeTimeout  = time.Minute
-	idleTimeout   = 2 * time.Minute
-	endTimeout    = 10 * time.Second // for the requests that are handled when the server ends
+	headerTimeout  = 10 * time.Second
+	bodyTimeout    = 30 * time.Second
+	requestTimeout = 10 * time.Minute // until the response is written
+	writeTimeout   = time.Minute      // for a response that is complete in memory
+	idleTimeout    = 2 * time.Minute
+	endTimeout     = 10 * time.Second // for the requests that are handled when the server ends
 )
 
 // Serve answers requests until ctx ends. It then ends the streams and waits for the other
@@ -129,10 +132,7 @@ func (s *Server) Serve(ctx context.Context) error {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
-	_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(requestTimeout)) // a recorder has no deadlines
 	setPolicy(w.Header(), dataPolicy)
 	if err := s.route(w, r); err != nil {
 		if statusOf(err) == http.StatusUnauthorized {
@@ -165,14 +165,16 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 	if pattern == "" {
 		return noRoute(w, r, handler)
 	}
+	if err := receiveBody(w, r); err != nil {
+		return err
+	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
-		select {
-		case s.slots <- struct{}{}:
-			defer func() { <-s.slots }()
-		case <-r.Context().Done():
-			return segno.NewError(segno.KindCancelled, "wait for other requests", "", r.Context().Err())
+		release, err := acquire(r.Context(), s.slots)
+		if err != nil {
+			return err
 		}
+		defer release()
 	}
 	s.mux.ServeHTTP(w, r)
 	return nil
@@ -192,4 +194,25 @@ func noRoute(w http.ResponseWriter, r *http.Request, handler http.Handler) error
 
 func errMethod(r *http.Request) error {
 	return withStatus(http.StatusMethodNotAllowed, segno.Errorf(segno.KindInvalid, "find route", r.URL.Path, "it has no method %s", r.Method))
+}
+
+// receiveBody reads the whole body of a request. A deadline for the body must not stay while the
+// request is handled: net/http would cancel the request at that time.
+func receiveBody(w http.ResponseWriter, r *http.Request) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has no deadlines
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	_ = control.SetReadDeadline(time.Time{})
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return withStatus(http.StatusRequestEntityTooLarge,
+			segno.Errorf(segno.KindInvalid, "read request", "", "the body is longer than %d bytes", tooLarge.Limit))
+	}
+	if err != nil {
+		return segno.NewError(segno.KindInvalid, "read request", "", err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(data))
+	return nil
 }

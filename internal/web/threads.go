@@ -31,6 +31,7 @@ type thread struct {
 	Current      bool              `json:"current"`
 	Open         *openTurn         `json:"open"`
 	Revision     int64             `json:"revision"`
+	Damage       string            `json:"damage"` // why a part of this is missing, else ""
 }
 
 // origin is the checkpoint that a fork begins at.
@@ -89,40 +90,70 @@ func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity,
 	if err != nil {
 		return thread{}, err
 	}
-	item := thread{ID: t.ID, Title: timeline.Title(t.Title), Agent: t.Agent, Workspace: t.Workspace, Head: head.Head, Tip: head.Tip,
+	item := thread{ID: t.ID, Title: timeline.Title(t.Title), Agent: history.Cut(t.Agent, maxTitle), Workspace: t.Workspace, Head: head.Head, Tip: head.Tip,
 		Turns: head.Turn, Time: t.Created, Created: t.Created, State: now.state(t.ID), ParentThread: t.ParentThread, Name: t.Name,
 		Current: here != nil && here.Thread == t.ID, Open: now.turns[t.ID], Revision: head.Seq}
-	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {
-		if err != nil {
+	for _, read := range []func(context.Context, *segno.Thread, *thread) error{s.addMoment, s.addOrigin, s.addDir} {
+		if err := read(ctx, t, &item); isDamage(err) {
+			item.Damage = err.Error()
+		} else if err != nil {
 			return item, err
 		}
-		item.Time, item.Turn = c.Time, c.Turn
 	}
-	for n, err := range segno.Ancestors(ctx, s.Store, head.Head, segno.Window{}) {
+	return item, nil
+}
+
+// addMoment adds the time of the newest checkpoint and the turn of the head.
+func (s *Server) addMoment(ctx context.Context, t *segno.Thread, item *thread) error {
+	for c, err := range s.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: t.ID, Limit: 1}) {
 		if err != nil {
-			return item, err
+			return err
+		}
+		item.Time, item.Turn = c.Time, c.Turn
+		if c.ID == item.Head {
+			return nil
+		}
+	}
+	if item.Head == "" {
+		return nil
+	}
+	for n, err := range segno.Ancestors(ctx, s.Store, item.Head, segno.Window{}) {
+		if err != nil {
+			return err
 		}
 		if n.Checkpoint != nil {
 			item.Turn = n.Checkpoint.Turn
 			break
 		}
 	}
-	if t.Parent != "" {
-		item.ForkedFrom = &origin{Checkpoint: t.Parent}
-		line, err := s.Store.Load(ctx, t.Parent, segno.Window{Last: 1})
-		if err != nil {
-			return item, err
-		}
+	return nil
+}
+
+// addOrigin adds the checkpoint at which a fork begins.
+func (s *Server) addOrigin(ctx context.Context, t *segno.Thread, item *thread) error {
+	if t.Parent == "" {
+		return nil
+	}
+	item.ForkedFrom = &origin{Checkpoint: t.Parent}
+	line, err := s.Store.Load(ctx, t.Parent, segno.Window{Last: 1})
+	if err == nil {
 		item.ForkedFrom.Thread = line.Commits[len(line.Commits)-1].Thread
 	}
-	if w, ok := s.Store.(segno.Workspaces); ok && t.Workspace != "" {
-		rec, err := w.Workspace(ctx, t.Workspace)
-		if err != nil && segno.KindOf(err) != segno.KindNotFound {
-			return item, err
-		}
-		item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
+	return err
+}
+
+// addDir adds the directory of the thread's workspace, if it has one.
+func (s *Server) addDir(ctx context.Context, t *segno.Thread, item *thread) error {
+	w, ok := s.Store.(segno.Workspaces)
+	if !ok || t.Workspace == "" {
+		return nil
 	}
-	return item, nil
+	rec, err := w.Workspace(ctx, t.Workspace)
+	if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		return nil
+	}
+	item.Dir, item.DirBytes = rec.Path, segno.PathBytes(rec.Path)
+	return err
 }
 
 // threadDetails is one thread with its sessions and open questions.

@@ -13,8 +13,9 @@ type row struct {
 	history.Item
 	PromptBytesTotal int `json:"prompt_bytes_total"` // of the whole prompt; prompt has its beginning
 	position
-	Calls int `json:"calls"`
-	Notes int `json:"notes"`
+	Calls  int    `json:"calls"`
+	Notes  int    `json:"notes"`
+	Damage string `json:"damage"` // why the counts are missing, else ""
 }
 
 // position is the position of a checkpoint in its thread, and what begins or ends there.
@@ -112,7 +113,9 @@ func (s *Server) row(ctx context.Context, h *threadHistory, i int) (row, error) 
 	c := &h.shown[i]
 	r := row{Item: h.Item(c), PromptBytesTotal: h.PromptBytes(c)}
 	n, err := s.count(ctx, c)
-	if err != nil {
+	if isDamage(err) {
+		r.Damage = err.Error()
+	} else if err != nil {
 		return r, err
 	}
 	r.Calls, r.Notes = n.calls, n.notes

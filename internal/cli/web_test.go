@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/faultfs"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// TestWebServesUntilItIsInterrupted starts both verbs, reads with the token, and ends them.
+func TestWebServesUntilItIsInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "token")
+	for _, args := range [][]string{{"web", "--no-open"}, {"serve", "--listen", "127.0.0.1:0"}, {"serve", "--listen", "127.0.0.1:0", "--token-file", tokens}} {
+		ctx, cancel := context.WithCancel(t.Context())
+		out, stdout := io.Pipe()
+		code := make(chan int, 1)
+		go func() {
+			code <- Main(ctx, Env{Stdout: stdout, Stderr: t.Output(), Environ: os.Environ, Executable: os.Executable,
+				Getwd: func() (string, error) { return dir, nil }, Getenv: func(name string) string {
+					return map[string]string{"HOME": dir, "XDG_DATA_HOME": dir}[name]
+				}}, args)
+			stdout.Close()
+		}()
+		lines := bufio.NewScanner(out)
+		if !lines.Scan() {
+			t.Fatalf("%v: no address; exit code %d", args, <-code)
+		}
+		address, token, _ := strings.Cut(lines.Text(), "#")
+		go io.Copy(io.Discard, out)
+		if token == "TOKEN" {
+			data, err := os.ReadFile(tokens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			token = strings.TrimSpace(string(data))
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"api/v1/store", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%v: %s", args, res.Status)
+		}
+		cancel()
+		if c := <-code; c != exitOK {
+			t.Errorf("%v: exit code %d", args, c)
+		}
+	}
+}
+
+func TestAPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = net.Listen("tcp", l.Addr().String())
+	if text := errListen(l.Addr().String(), err).Error(); !strings.Contains(text, "the port is in use") {
+		t.Error(text)
+	}
+}
+
+// TestATokenFileSurvivesFaults fails each operation of the disk in turn: the file has a whole token, or there is none.
+func TestATokenFileSurvivesFaults(t *testing.T) {
+	for n := 0; ; n++ {
+		path := filepath.Join(t.TempDir(), "token")
+		faults := faultfs.FailAt(n)
+		_, err := tokenIn(faults.Wrap(vfs.OS), path)
+		token, again := tokenIn(vfs.OS, path)
+		if again != nil || len(token) < minToken {
+			t.Fatalf("after the failure of operation %d: %q, %v", n, token, again)
+		}
+		if !faults.Fired() {
+			return
+		}
+		if err == nil {
+			t.Errorf("the failure of operation %d is not reported", n)
+		}
+	}
+}

@@ -26,7 +26,7 @@ type page struct {
 	expected []string
 }
 
-const patience = 10 * time.Second // for one event on a busy machine
+const patience = 25 * time.Second // for one event on a busy machine
 
 // openPage opens an address in a new tab. At the end of the test it checks that the browser reported
 // no exception, no failed request and no violation of the content security policy.

@@ -141,9 +141,9 @@ func (r *moveRig) serveConfig(c web.Config) {
 
 // answer is the body of any answer to a move.
 type answer struct {
-	ID      string          `json:"id"`
-	Summary []string        `json:"summary"`
-	Title   string          `json:"title"`
+	ID      string   `json:"id"`
+	Summary []string `json:"summary"`
+	Title   string   `json:"title"`
 	Steps   []struct{ Path, Sign string }
 	Forced  []struct{ Path string }
 	Dir     string `json:"dir"`

@@ -46,6 +46,8 @@ type Server struct {
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
+	launch    launch
+	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -152,6 +154,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", "GET, HEAD")
 			return errMethod(r)
 		}
+		if strings.HasPrefix(r.URL.Path, launchPath) && r.Method == http.MethodGet {
+			return s.serveLaunch(w, r)
+		}
 		return s.servePage(w, r)
 	}
 	if err := s.guard.checkToken(r); err != nil {
@@ -162,7 +167,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return noRoute(w, r, handler)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
-	if !strings.HasSuffix(pattern, "/events") {
+	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()

@@ -21,10 +21,7 @@ type call struct{ tool, input, result string }
 // writeThread adds a thread with turns to the demo's store, in the workspace of its project.
 func (d *demo) writeThread(id segno.ThreadID, title string, n int, make func(i int) turn) {
 	d.Helper()
-	store, err := local.Place{Store: filepath.Join(d.dir, "store"), UserHome: d.dir, Now: time.Now}.Open(d.Context())
-	if err != nil {
-		d.Fatal(err)
-	}
+	store := d.openStore()
 	defer store.Close()
 	rec, err := store.Find(d.Context(), filepath.Join(d.dir, "project"))
 	if err != nil {
@@ -37,6 +34,38 @@ func (d *demo) writeThread(id segno.ThreadID, title string, n int, make func(i i
 		if i == 0 {
 			c.Create = &segno.Thread{ID: id, Title: title, Agent: "claude", Workspace: rec.ID, Created: start}
 		}
+		if _, err := store.Commit(d.Context(), *c); err != nil {
+			d.Fatal(err)
+		}
+		parent = c.ID
+	}
+}
+
+func (d *demo) openStore() *local.Store {
+	d.Helper()
+	store, err := local.Place{Store: filepath.Join(d.dir, "store"), UserHome: d.dir, Now: time.Now}.Open(d.Context())
+	if err != nil {
+		d.Fatal(err)
+	}
+	return store
+}
+
+// commitFor commits turns to a thread at the rate of the benchmark.
+func (d *demo) commitFor(id segno.ThreadID, last time.Duration) {
+	d.Helper()
+	store := d.openStore()
+	defer store.Close()
+	head, err := store.Head(d.Context(), id)
+	if err != nil {
+		d.Fatal(err)
+	}
+	parent := head.Head
+	ticker := time.NewTicker(time.Second / eventsPerSec)
+	defer ticker.Stop()
+	n := int(last / (time.Second / eventsPerSec))
+	for i := 2; i < 2+n; i++ {
+		<-ticker.C
+		c := commitOf(id, i, parent, time.Now(), func(i int) turn { return turn{prompt: fmt.Sprintf("live %d", i), answer: "done"} })
 		if _, err := store.Commit(d.Context(), *c); err != nil {
 			d.Fatal(err)
 		}

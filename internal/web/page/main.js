@@ -57,16 +57,18 @@ class Page {
     addEventListener("hashchange", () => this.followRoute());
   }
 
+  // start requests the thread of the address at once, and the lists beside it.
   async start() {
+    const { thread } = readRoute();
+    if (thread) this.followRoute();
     try {
-      const store = await this.api.get("store");
+      const [store] = await Promise.all([this.api.get("store"), this.threads.load()]);
       this.state.set({ store });
       fill(byId("store"), h("span", { class: "dim" }, [store.name || store.kind, store.read_only && "read only"].filter(Boolean).join(", ")));
-      await this.threads.load();
     } catch (err) {
       this.fail(err);
     }
-    this.followRoute();
+    if (!thread) this.followRoute();
     this.live.retry();
   }
 

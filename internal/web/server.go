@@ -46,7 +46,6 @@ type Server struct {
 	forks     forkIndex
 	hub       *hub
 	launch    launch
-	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]

@@ -42,6 +42,7 @@ type Server struct {
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
 	histories historyCache
+	previews  previews
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub

@@ -132,13 +132,6 @@ func (p *page) typing(text string) {
 	p.keys(strings.Split(text, "")...)
 }
 
-// text returns the visible text of the first element of a selector.
-func (p *page) text(selector string) (text string) {
-	p.Helper()
-	p.eval(fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector)), &text)
-	return text
-}
-
 // shoot writes an image of the page if SEGNO_SHOTS names a directory for them.
 func (p *page) shoot(name string) {
 	dir := os.Getenv("SEGNO_SHOTS")

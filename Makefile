@@ -14,6 +14,7 @@ newest:
 # The figures: ratios against peers and physical limits, in one run.
 bench:
 	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript/claude
+	go test -run '^$$' -bench . -benchtime 1x ./internal/e2e/web
 	cd bench && GOWORK=off go run .
 
 # The man pages and the completion scripts of the shells, for the packages of a release.

@@ -84,7 +84,9 @@ type eventWriter struct {
 }
 
 func (e eventWriter) write(format string, args ...any) error {
-	_ = e.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // a recorder has no deadlines
+	// The deadline for the body of the request would end the stream. A recorder has no deadlines.
+	_ = e.control.SetReadDeadline(time.Time{})
+	_ = e.control.SetWriteDeadline(time.Now().Add(streamTimeout))
 	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
 		return err
 	}

@@ -35,3 +35,34 @@ func TestLookAtTheTimeline(t *testing.T) {
 	p.keys("Escape")
 	p.wait("!document.querySelector('dialog') && document.activeElement.id === 'rows'")
 }
+
+// Two checkpoints are compared, then one of them with the files as they are now; search finds a turn by
+// its words.
+func TestCompareAndSearch(t *testing.T) {
+	if !soak() {
+		return
+	}
+	d := newDemo(t)
+	d.write("mine.txt", "mine\n")
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+	p.keys("c")
+	p.waitText(".compare-bar", "Choose the checkpoint")
+	p.click(".row", "clean up")
+	p.waitText("#turn h2", "t2 \u2192 t4")
+	p.waitText("#turn .changes", "shout.sh")
+	p.shoot("compared")
+	p.click(".compare-bar button", "the files now")
+	p.waitText("#turn h2", "t2 \u2192 the files now")
+	p.waitText("#turn .changes", "mine.txt")
+	p.waitText("#turn .line.added", "mine")
+	p.keys("Escape")
+	p.waitText("#turn h2", "t4")
+
+	p.keys("/")
+	p.typing("shout")
+	p.waitText(".hits li", "rename it")
+	p.keys("ArrowDown", "Enter")
+	p.waitText("#turn h2", "t3")
+}

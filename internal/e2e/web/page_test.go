@@ -20,19 +20,18 @@ import (
 
 // page is a tab with segno's page. Its methods fail the test if what they wait for does not happen.
 type page struct {
-	*testing.T
-	tab *chromiumrig.Tab
+	testing.TB
+	tab      *chromiumrig.Tab
+	patience time.Duration // for one event on a busy machine
 	// expected are parts of messages that the test causes, such as the failed requests of a server that ended.
 	expected []string
 }
 
-const patience = 10 * time.Second // for one event on a busy machine
-
 // openPage opens an address in a new tab. At the end of the test it checks that the browser reported
 // no exception, no failed request and no violation of the content security policy.
-func openPage(t *testing.T, browser *chromiumrig.Browser, url string, width, height int64) *page {
+func openPage(t testing.TB, browser *chromiumrig.Browser, url string, width, height int64) *page {
 	t.Helper()
-	p := &page{T: t, tab: browser.NewTab(t, width, height)}
+	p := &page{TB: t, tab: browser.NewTab(t, width, height), patience: 25 * time.Second}
 	t.Cleanup(p.checkMessages)
 	p.run(chromedp.Navigate(url))
 	return p
@@ -51,7 +50,7 @@ func (p *page) checkMessages() {
 
 func (p *page) run(actions ...chromedp.Action) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.tab, patience)
+	ctx, cancel := context.WithTimeout(p.tab, p.patience)
 	defer cancel()
 	if err := chromedp.Run(ctx, actions...); err != nil {
 		p.Fatal(err)
@@ -67,7 +66,7 @@ func (p *page) eval(expression string, result any) {
 // wait waits until a condition in JavaScript holds.
 func (p *page) wait(condition string) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.tab, patience)
+	ctx, cancel := context.WithTimeout(p.tab, p.patience)
 	defer cancel()
 	loop := fmt.Sprintf(`new Promise((done) => { const look = () => { let is = false; try { is = %s } catch {} is ? done(true) : setTimeout(look, 15) }; look() })`, condition)
 	err := chromedp.Run(ctx, chromedp.Evaluate(loop, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
@@ -131,13 +130,6 @@ func (p *page) keys(keys ...string) {
 func (p *page) typing(text string) {
 	p.Helper()
 	p.keys(strings.Split(text, "")...)
-}
-
-// text returns the visible text of the first element of a selector.
-func (p *page) text(selector string) (text string) {
-	p.Helper()
-	p.eval(fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector)), &text)
-	return text
 }
 
 // shoot writes an image of the page if SEGNO_SHOTS names a directory for them.

@@ -21,7 +21,7 @@ type server struct {
 var address = regexp.MustCompile(`http://[^\s#]+/#\S+`)
 
 // serve starts a command that serves a page, and waits for the address that it prints.
-func serve(t *testing.T, cmd *exec.Cmd) *server {
+func serve(t testing.TB, cmd *exec.Cmd) *server {
 	t.Helper()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -55,15 +55,15 @@ func (s *server) end(signal syscall.Signal) {
 // demo is a project and a store that 'segno demo' recorded: four turns, of which two are undone, and
 // a fork.
 type demo struct {
-	*testing.T
+	testing.TB
 	dir string
 	env []string
 }
 
-func newDemo(t *testing.T) *demo {
+func newDemo(t testing.TB) *demo {
 	t.Helper()
 	temp := t.TempDir()
-	d := &demo{T: t, env: append(os.Environ(), "TMPDIR="+temp, "HOME="+temp, "XDG_DATA_HOME="+temp, "SEGNO_STORE=")}
+	d := &demo{TB: t, env: append(os.Environ(), "TMPDIR="+temp, "HOME="+temp, "XDG_DATA_HOME="+temp, "SEGNO_STORE=")}
 	cmd := exec.CommandContext(t.Context(), "segno", "demo")
 	cmd.Env, cmd.Dir = d.env, temp
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -10,6 +10,9 @@ import (
 )
 
 func TestBrowserRunsAndReportsErrors(t *testing.T) {
+	if testing.Short() {
+		return // the browser comes from the network
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Write([]byte(`<!doctype html><title>x</title><p id=a>seen</p><script>setTimeout(() => { throw new Error("thrown") })</script>`))

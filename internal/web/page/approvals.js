@@ -44,19 +44,17 @@ export class Approvals {
     return h("section", { class: "approval", "aria-label": `Waiting for approval: ${interrupt.tool}` },
       h("h3", {}, h("span", { class: "dot", "aria-hidden": "true" }), `The agent waits for approval: ${interrupt.question || interrupt.tool}`),
       interrupt.reason === "unknown" && h("p", {}, "It was begun and its result was lost, so it may have happened."),
-      h("pre", { class: "code", tabindex: 0, "aria-label": "Input of the call" }, inputText(interrupt.args)),
+      h("pre", { class: "code", tabindex: 0, "aria-label": "Input of the call" }, inputText(interrupt)),
       h("div", { class: "actions" },
         may("approve") && button("Approve", decide("approve"), { class: "accent", "aria-keyshortcuts": "a" }),
         may("reject") && button("Reject\u2026", decide("reject"), { "aria-keyshortcuts": "x" }),
-        may("edit") && button("Edit\u2026", decide("edit")),
+        may("edit") && !interrupt.input.truncated && button("Edit\u2026", decide("edit")),
         may("respond") && button("Respond\u2026", decide("respond"))));
   }
 }
 
-const longest = 20000; // characters of an input that are shown
-
-// inputText is the input of a call: the command of a shell call, else its JSON.
-export function inputText(args) {
-  const text = typeof args === "string" ? args : typeof args?.command === "string" && Object.keys(args).length === 1 ? args.command : JSON.stringify(args ?? null, null, 2);
-  return text.length > longest ? `${text.slice(0, longest)}\u2026` : text;
+// inputText is the input of a call: its title where that has all of it, such as a shell command.
+function inputText({ title, input }) {
+  if (title && title.length < 200 && input.text.includes(JSON.stringify(title))) return title;
+  return input.text + (input.truncated ? "\u2026" : "");
 }

@@ -43,7 +43,7 @@ class DiffView {
     const info = await this.lines.open();
     if (this.signal.aborted) return;
     if (info.kind === "text") this.#showText(info);
-    else if (info.kind === "image") await this.#showImages(info);
+    else if (info.kind === "image") fill(this.place, await this.#images(info));
     else fill(this.place, h("p", { class: "empty" }, describe(info)));
   }
 
@@ -64,6 +64,8 @@ class DiffView {
         h("label", { class: "check" }, split, "Side by side")),
       this.frame);
     this.#build(split.checked);
+    // An image that is also a text, such as SVG.
+    if (info.before?.media || info.after?.media) this.#images(info).then((images) => this.place.append(images)).catch(() => {});
   }
 
   #build(split) {
@@ -110,7 +112,7 @@ class DiffView {
     if (op === "@") return h("div", { class: "line hunk" }, h("span", { class: "text" }, line[3]));
     return h("div", { class: `line ${className(op)}` },
       h("span", { class: "number" }, before || ""), h("span", { class: "number" }, after || ""),
-      h("span", { class: "sign" }, op === " " ? "" : op), this.#text(line));
+      h("span", { class: "sign" }, op === "+" || op === "-" ? op : ""), this.#text(line));
   }
 
   #renderPair(index) {
@@ -135,7 +137,8 @@ class DiffView {
     return node;
   }
 
-  async #showImages(info) {
+  // images returns both sides of an image. An img element runs no script of an SVG.
+  async #images(info) {
     const sides = [[this.query.from, info.before, "Before"], [this.query.to, info.after, "After"]];
     const figures = await Promise.all(sides.filter(([, file]) => file).map(async ([checkpoint, file, caption]) => {
       const blob = await this.api.blob("file", { checkpoint, path: this.query.path, path_bytes: this.query.path_bytes }, this.signal);
@@ -143,7 +146,7 @@ class DiffView {
       this.urls.push(src);
       return h("figure", {}, h("img", { src, alt: `${this.query.path}, ${caption.toLowerCase()}` }), h("figcaption", {}, `${caption}, ${bytes(file.bytes)}`));
     }));
-    if (!this.signal.aborted) fill(this.place, h("div", { class: "images" }, figures));
+    return h("div", { class: "images" }, figures);
   }
 }
 

@@ -10,6 +10,7 @@ export function bindKeys(commands) {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input:not([type=checkbox]), textarea, select, dialog") || document.querySelector("dialog[open]")) return;
+    if (event.key === "Enter" && event.target.closest("button, a, summary")) return; // it activates the control
     const run = byKey.get(event.key);
     if (!run) return;
     event.preventDefault();

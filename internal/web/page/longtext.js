@@ -4,7 +4,7 @@
 import { fill, h, button } from "./dom.js";
 import { bytes } from "./format.js";
 
-const windowSize = 48 * 1024;
+const windowSize = 16 * 1024;
 
 // longText returns an element for {text, bytes, truncated}. load(offset, n) returns the answer of
 // the text endpoint, and render(text) the nodes of a part.

@@ -22,6 +22,8 @@ const byId = (id) => document.getElementById(id);
 const settle = 120; // ms that the selection rests before its turn is loaded
 const eventPause = 150; // ms in which events of the same thread become one refresh
 
+const movesHead = new Set(["undo", "redo", "restore", "op-undo", "op undo"]);
+
 class Page {
   #chooseTimer = 0;
   #refreshTimer = 0;
@@ -55,16 +57,18 @@ class Page {
     addEventListener("hashchange", () => this.followRoute());
   }
 
+  // start requests the thread of the address at once, and the lists beside it.
   async start() {
+    const { thread } = readRoute();
+    if (thread) this.followRoute();
     try {
-      const store = await this.api.get("store");
+      const [store] = await Promise.all([this.api.get("store"), this.threads.load()]);
       this.state.set({ store });
       fill(byId("store"), h("span", { class: "dim" }, [store.name || store.kind, store.read_only && "read only"].filter(Boolean).join(", ")));
-      await this.threads.load();
     } catch (err) {
       this.fail(err);
     }
-    this.followRoute();
+    if (!thread) this.followRoute();
     this.live.retry();
   }
 
@@ -177,7 +181,7 @@ class Page {
     await this.timeline.refresh();
     await this.approvals.load();
     if (choices !== this.timeline.choices) return; // the user has selected another row meanwhile
-    if (result.head && result.verb !== "pin" && result.verb !== "unpin") await this.timeline.show(result.head);
+    if (result.head && movesHead.has(result.verb)) await this.timeline.show(result.head);
     this.turn.show(this.state.selected, { keepScroll: true });
   }
 

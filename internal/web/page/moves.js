@@ -55,7 +55,7 @@ export class Moves {
       edit: (body, changed) => [jsonArea("Input, as JSON", body, "input", changed)],
     };
     const body = { verb: "decide", thread: thread.id, interrupt: interrupt.id, decision };
-    if (decision === "edit") body.input = interrupt.args;
+    if (decision === "edit") body.input = parsed(interrupt.input.text);
     this.#preview({ title: `${names[decision]}: ${interrupt.tool}`, confirm: names[decision], body, options: options[decision], danger: decision === "reject" });
   }
 
@@ -144,6 +144,14 @@ function area(label, body, name, changed) {
   const input = h("textarea", { rows: 3, spellcheck: "false", oninput: () => changed({ [name]: input.value }, true) });
   input.value = body[name] ?? "";
   return h("label", { class: "field" }, h("span", {}, label), input);
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 // jsonArea is a field for a value in JSON. While it is malformed, the previous value stays.

@@ -27,7 +27,7 @@ class PreviewDialog {
     this.dialog = openDialog({
       title: this.title, wide: true, buttons: [this.cancel, this.apply],
       content: [this.options?.(this.body, (fields, typed) => this.#change(fields, typed)), this.planPlace],
-      onClose: () => { this.#asked = -1; clearTimeout(this.#timer); },
+      onClose: () => { this.#asked++; clearTimeout(this.#timer); },
     });
     this.dialog.querySelector("[autofocus]")?.focus();
     if (this.#complete()) this.#ask();
@@ -43,6 +43,8 @@ class PreviewDialog {
 
   #change(fields, typed) {
     Object.assign(this.body, fields);
+    this.#asked++; // a plan under way is for the form as it was
+    this.plan = null;
     this.apply.disabled = true;
     clearTimeout(this.#timer);
     if (!this.#complete()) return;
@@ -52,7 +54,7 @@ class PreviewDialog {
   // ask requests a plan. An answer that a newer request has replaced is dropped.
   async #ask() {
     const number = ++this.#asked;
-    if (!this.plan) fill(this.planPlace, h("p", { class: "dim" }, "Working out the plan\u2026"));
+    if (!this.planPlace.hasChildNodes()) fill(this.planPlace, h("p", { class: "dim" }, "Working out the plan\u2026"));
     try {
       const plan = await this.api.post("previews", this.body);
       if (number !== this.#asked) return;

@@ -63,7 +63,7 @@ export class TimelinePane {
     const rows = this.rows;
     if (!rows) return;
     const [first, last] = this.list.range();
-    const { choices } = this, newest = this.cursor === rows.total - 1 || rows.get(this.cursor)?.head;
+    const { choices } = this, atHead = this.chosen === rows.head;
     try {
       await rows.refresh(rows.total - last, rows.total - first);
     } catch (err) {
@@ -73,7 +73,7 @@ export class TimelinePane {
     if (rows !== this.rows) return;
     const at = rows.find(this.chosen);
     // If the user has selected a row meanwhile, that row stays.
-    if (choices === this.choices && newest && !this.state.from) this.#follow(rows);
+    if (choices === this.choices && atHead && !this.state.from) this.#follow(rows);
     else if (at >= 0) this.cursor = at;
     this.list.invalidate();
   }

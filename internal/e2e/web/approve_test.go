@@ -1,0 +1,56 @@
+package web_test
+
+import (
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+)
+
+// A call of segno's own agent waits for approval. The page shows it with its input; the user rejects one
+// with the keyboard and approves another with the mouse, and the agent goes on with the answers.
+func TestApproveAWaitingCall(t *testing.T) {
+	if !soak() {
+		return
+	}
+	d := newDemo(t)
+	d.ask("one", "run echo approved >> ledger")
+	d.ask("two", "run echo rejected >> ledger")
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText(".thread .state", "waiting for approval")
+
+	p.click(".thread", "run echo rejected")
+	p.waitText(".approval .code", "echo rejected")
+	p.shoot("waiting")
+	p.keys("x")
+	p.waitText("dialog h2", "Reject")
+	p.click("dialog input", "")
+	p.typing("not now")
+	p.click("dialog footer button", "Reject")
+	p.waitText("#toasts", "Answered")
+	p.waitNo(".approval", "echo rejected")
+
+	p.click(".thread", "run echo approved")
+	p.waitText(".approval .code", "echo approved")
+	p.click(".approval button", "Approve")
+	p.waitText("dialog .plan", "approve")
+	p.click("dialog footer button", "Approve")
+	p.waitNo(".approval", "echo approved")
+	d.segno("chat", "--session", "one", "--continue")
+	if got := d.read("ledger"); strings.TrimSpace(got) != "approved" {
+		t.Errorf("after the approval the file is %q", got)
+	}
+}
+
+// ask starts a chat that ends with a question.
+func (d *demo) ask(session, prompt string) {
+	d.Helper()
+	out, err := d.command("chat", "--session", session, "-p", prompt).CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 10 {
+		d.Fatalf("the chat does not wait: %v\n%s", err, out)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -115,11 +116,38 @@ func (p *threadPause) runner(ctx context.Context) (spool.Runner, bool, error) {
 	if err != nil {
 		return spool.Runner{}, false, err
 	}
-	i := slices.IndexFunc(all, func(r spool.Runner) bool { return proc.Alive(r.PID, r.Start) })
+	dir := p.store.Place().Store
+	i := slices.IndexFunc(all, func(r spool.Runner) bool { return proc.Alive(r.PID, r.Start) && hasOpenBelow(r.PID, dir) })
 	if i < 0 {
 		return spool.Runner{}, false, nil
 	}
-	return all[i], true, nil
+	r := all[i]
+	if r.Agent.PID > 1 && proc.Parent(r.Agent.PID) != r.PID {
+		r.Agent = spool.Process{} // it is not the agent, or has ended
+	}
+	return r, true, nil
+}
+
+// hasOpenBelow reports whether a process has a file of a directory open, as a process of segno has one of its
+// store. A record that a program forged names no other process then. It is true where the system cannot tell,
+// and for a process of another user, which check refuses.
+func hasOpenBelow(pid int, dir string) bool {
+	if uid, known := ownerOf(pid); known && uid != os.Geteuid() {
+		return true
+	}
+	files, err := filepath.Glob(filepath.Join("/proc", strconv.Itoa(pid), "fd", "*"))
+	if err != nil || len(files) == 0 {
+		_, err := os.Stat("/proc/self/fd")
+		return err != nil
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(files, func(file string) bool {
+		target, err := os.Readlink(file)
+		return err == nil && strings.HasPrefix(target, real+string(filepath.Separator))
+	})
 }
 
 // check refuses a process that must not be stopped.

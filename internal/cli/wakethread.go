@@ -15,7 +15,7 @@ import (
 type wakeThreadResult struct {
 	Thread     segno.ThreadID `json:"thread"`
 	Checkpoint segno.CommitID `json:"checkpoint"`
-	Restore    *moves.Result    `json:"restore,omitempty"` // of files that changed since
+	Restore    *moves.Result  `json:"restore,omitempty"` // of files that changed since
 	Client     bool           `json:"client"`            // the session goes on in the ACP client that it belongs to
 	resumeResult
 }
@@ -56,7 +56,7 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	if a.dryRun {
 		return a.print(res, func(w *printer) { w.linef("wake thread %s at %s", short(thread), short(mark.Checkpoint)) })
 	}
-	res.Client, err = chat.Client(ctx, d.store, thread)
+	res.Client, err = a.isOfClient(ctx, d, thread, res.Checkpoint)
 	if err == nil && !res.Client {
 		res.resumeResult, err = a.resumeCommand(ctx, d, thread, res.Checkpoint)
 	}
@@ -66,14 +66,26 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	if err := p.spool.ClearPaused(thread); err != nil {
 		return err
 	}
-	if mark.Verb == "acp" {
-		a.notef("the session goes on in its client, where it is session %s", res.Session)
+	if mark.Verb == "acp" || res.Client {
+		a.notef("the client of the session can load it again")
 	}
 	if res.Client {
 		return a.print(res, func(w *printer) { w.linef("awake: thread %s", short(thread)) })
 	}
 	res.DirBytes = segno.PathBytes(res.Dir)
 	return a.printAndRun(ctx, d.Close, res.resumeResult, res, false)
+}
+
+// isOfClient reports whether only an ACP client can continue a thread: it is one of segno's own agent behind a proxy.
+func (a *app) isOfClient(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (bool, error) {
+	t, _, err := threadByID(ctx, d.store, thread)
+	if err != nil || t.Agent != chat.Name {
+		return false, err
+	}
+	if other, err := chat.OtherAgent(ctx, d.store, at); err != nil || other != "" {
+		return false, err
+	}
+	return chat.Client(ctx, d.store, thread)
 }
 
 // restorePaused makes the files what they were when the thread was paused. The present is saved first.

@@ -1,6 +1,6 @@
 # Tests and figures beyond go test work; see CONTRIBUTING.md.
 
-.PHONY: soak bench newest man completions release-snapshot
+.PHONY: soak bench newest screenshot man completions release-snapshot
 
 # The suites of thousands, whole: property tests, kill -9, every fault.
 soak:
@@ -16,6 +16,10 @@ bench:
 	go test -run '^$$' -bench . ./workspace ./store/sqlite ./transcript/claude
 	go test -run '^$$' -bench . -benchtime 1x ./internal/e2e/web
 	cd bench && GOWORK=off go run .
+
+# The screenshot in the README, of the page for the demo.
+screenshot:
+	go test -count=1 ./internal/e2e/web -run TestScreenshot -screenshot "$(CURDIR)/docs/web.png"
 
 # The man pages and the completion scripts of the shells, for the packages of a release.
 man:

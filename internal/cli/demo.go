@@ -253,8 +253,11 @@ Go on with:
   %s show t3 %s
   %s diff t2 t3 %s
   %s restore t4 %s
-With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude`, project, filepath.Join(scratch, "store"),
-		self, flags, self, flags, self, flags, self, flags)
+With a real agent: CGO_ENABLED=0 go install ./cmd/segno ./cmd/segno-hook && segno enable claude
+
+See it in a browser:
+  %s web %s`, project, filepath.Join(scratch, "store"),
+		self, flags, self, flags, self, flags, self, flags, self, flags)
 }
 
 func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.Stdout, format+"\n", args...) }

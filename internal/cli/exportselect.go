@@ -70,7 +70,7 @@ func (a *app) selection(ctx context.Context, s *exportStore, name string) (expor
 	if hasThread {
 		var at *segno.Checkpoint
 		if at, err = a.exportCheckpoint(ctx, s, thread, name); err == nil {
-			return export.Selection{Thread: at.Thread, At: at.ID, Single: true}, nil
+			return export.Selection{Thread: thread, At: at.ID, Single: true}, nil
 		}
 		if segno.KindOf(err) != segno.KindNotFound {
 			return export.Selection{}, err

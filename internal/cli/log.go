@@ -64,7 +64,11 @@ func (a *app) runLog(ctx context.Context, d *openWorkspace, limit int) error {
 	for i := range shown {
 		items[i] = h.Item(&shown[i])
 	}
-	return a.printLong(items, func(p *printer) { a.drawLog(p, h, shown) })
+	if err := a.printLong(items, func(p *printer) { a.drawLog(p, h, shown) }); err != nil {
+		return err
+	}
+	a.hintOnce(d.store, "web", "to see this in a browser: segno web")
+	return nil
 }
 
 // drawLog draws the graph: a row with the columns and a description for each checkpoint, and below

@@ -121,6 +121,8 @@ func notCoveredReason(name string) string {
 		return " (paths of directories of other users)"
 	case "forks":
 		return " (paths of forks that are not complete)"
+	case "hints":
+		return " (which hints were shown)"
 	case "demo-agent":
 		return " (sessions of 'segno demo')"
 	}

@@ -21,9 +21,20 @@ type conversations struct {
 	failed  bool // the session cannot be read, which a turn mentions
 	next    int  // the number of selected positions so far
 	at      int  // the position that was read, counted from 1
-	// parts are the messages of each turn behind the last one that was found, oldest first.
-	parts [][]transcript.Message
+	misses  int  // turns in a row that no position showed
+	// parts are the turns behind the last one that was found, oldest first.
+	parts []part
 }
+
+// part is the messages of one turn.
+type part struct {
+	prompt   string
+	messages []transcript.Message
+}
+
+// maxMisses is how many turns in a row may be missing before only the positions that were read count.
+// Each look for a turn reads the whole transcript.
+const maxMisses = 4
 
 // complete adds what only the transcript has: texts between calls, whole results, images and the
 // model. Without a transcript the turn stays as the entries describe it.
@@ -46,27 +57,27 @@ func (c *conversations) complete(ctx context.Context, turn *Turn) error {
 	// oldest messages by a summary. At an earlier position it does. A position far ahead serves many turns.
 	for _, ahead := range []int{63, 15, 3, 0} {
 		n := min(c.next+ahead, len(c.t.sessions[c.session]))
-		if c.failed || n == c.at {
+		if c.failed || n == c.at || c.misses >= maxMisses {
 			continue
 		}
 		if err := c.read(ctx, turn, n); err != nil || c.use(turn) {
 			return err
 		}
 	}
+	c.misses++
 	return nil
 }
 
 // use completes a turn with its messages, if there are any.
 func (c *conversations) use(turn *Turn) bool {
 	prompt := strings.TrimSpace(turn.Prompt)
-	for i, part := range c.parts {
-		if strings.TrimSpace(textOf(part[0].Parts)) == prompt {
-			c.parts = c.parts[i+1:]
-			turn.useMessages(part)
-			return true
-		}
+	i := slices.IndexFunc(c.parts, func(p part) bool { return p.prompt == prompt })
+	if i < 0 {
+		return false
 	}
-	return false
+	turn.useMessages(c.parts[i].messages)
+	c.parts, c.misses = c.parts[i+1:], 0
+	return true
 }
 
 // read reads the session up to its n-th selected position, counted from 1.
@@ -95,9 +106,10 @@ func (c *conversations) read(ctx context.Context, turn *Turn, n int) error {
 	for _, m := range talk.Messages {
 		switch {
 		case m.Prompt:
-			c.parts = append(c.parts, []transcript.Message{m})
+			c.parts = append(c.parts, part{strings.TrimSpace(textOf(m.Parts)), []transcript.Message{m}})
 		case len(c.parts) > 0:
-			c.parts[len(c.parts)-1] = append(c.parts[len(c.parts)-1], m)
+			last := &c.parts[len(c.parts)-1]
+			last.messages = append(last.messages, m)
 		}
 	}
 	return nil

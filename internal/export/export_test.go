@@ -213,6 +213,20 @@ func TestAForkHasTheTurnsBeforeIt(t *testing.T) {
 	}
 }
 
+func TestATurnOfADeletedThreadIsReadThroughItsFork(t *testing.T) {
+	f := newFixture(t)
+	at := f.turn("one", f.message("agent", "done"))
+	f.put(segno.Commit{ID: "base", Thread: "fork", Create: &segno.Thread{ID: "fork", Parent: at}, Parent: at,
+		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointBase, Turn: 1, Time: f.now()}})
+	must(t, f.store.Delete(t.Context(), f.thread))
+	for _, thread := range []segno.ThreadID{"fork", f.thread} {
+		src := f.source(export.Selection{Thread: thread, At: at, Single: true}, filter(t))
+		if text := written(t, "markdown", src); !strings.Contains(text, "> one") || !strings.Contains(text, "done") {
+			t.Errorf("through %s:\n%s", thread, text)
+		}
+	}
+}
+
 func TestAnAmendedTurnIsThereOnce(t *testing.T) {
 	f := newFixture(t)
 	at := f.turn("one")

@@ -27,7 +27,7 @@ type markdownWriter struct {
 func writeMarkdown(w io.Writer, s Source) error {
 	m := &markdownWriter{w: w}
 	h := s.Header
-	m.printf("# %s\n\n", oneLine(cmp.Or(h.Title, "Thread "+string(h.Thread)), 120))
+	m.printf("# %s\n\n", oneLine(nameOfThread(h), 120))
 	m.printf("Thread `%s`, agent %s, %s, %s.", code(string(h.Thread)), oneLine(h.Agent, 60), day(h.Created), printable.Plural(h.Count, "turn"))
 	if h.Fork != nil {
 		m.printf(" Forked from thread `%s`.", code(string(h.Fork.Thread)))
@@ -62,7 +62,7 @@ func (m *markdownWriter) turn(t *Turn) {
 	for _, x := range marksOf(t) {
 		marks += " · " + oneLine(x, 100)
 	}
-	m.printf("\n## %s%s\n\n%s\n", t.Name, marks, strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
+	m.printf("\n## %s%s\n\n%s\n", oneLine(t.Name, 100), marks, strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
 	if t.Prompt != "" {
 		m.printf("\n%s\n", quoted(markdown.Inert(shorten(t.Prompt, maxMarkdownText))))
 	}

@@ -41,12 +41,12 @@ type pageWriter struct {
 // writePage writes a page. All content goes through [markdown.Escape] or [markdown.HTML].
 func writePage(w io.Writer, s Source) error {
 	p := &pageWriter{w: w}
-	title := markdown.Escape(cmp.Or(s.Header.Title, "Thread "+string(s.Header.Thread)))
+	title, _, _ := strings.Cut(nameOfThread(s.Header), "\n")
 	p.printf("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '%s'; script-src '%s'; img-src data:; base-uri 'none'; form-action 'none'\">\n"+
 		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"referrer\" content=\"no-referrer\">\n"+
 		"<meta name=\"color-scheme\" content=\"light dark\">\n<title>%s</title>\n<style>%s</style>\n</head>\n<body>\n",
-		sourceHash(pageStyle), sourceHash(pageScript), shortTitle(title), pageStyle)
+		sourceHash(pageStyle), sourceHash(pageScript), markdown.Escape(title), pageStyle)
 	p.thread(s, true)
 	p.printf("<footer>Written by segno%s. This page is one file and loads nothing.</footer>\n<script>%s</script>\n</body>\n</html>\n",
 		markdown.Escape(" "+s.Version), pageScript)
@@ -59,9 +59,10 @@ func sourceHash(source string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-func shortTitle(title string) string {
-	title, _, _ = strings.Cut(title, "\n")
-	return title
+// nameOfThread is the title of a thread, or its id.
+func nameOfThread(h Header) string {
+	const longest = 300
+	return shorten(cmp.Or(h.Title, "Thread "+string(h.Thread)), longest)
 }
 
 func (p *pageWriter) printf(format string, args ...any) {
@@ -73,12 +74,11 @@ func (p *pageWriter) printf(format string, args ...any) {
 // thread writes a thread. The threads of subagents follow the first one.
 func (p *pageWriter) thread(s Source, isFirst bool) {
 	h := s.Header
-	level, name := "h1", cmp.Or(h.Title, "Thread "+string(h.Thread))
+	level := "h1"
 	if !isFirst {
 		level = "h2"
 	}
-	const longest = 300
-	p.printf("<header>\n<%s>%s</%s>\n<p class=\"facts\">%s · thread <code>%s</code> · %s · %s", level, markdown.Escape(shorten(name, longest)), level,
+	p.printf("<header>\n<%s>%s</%s>\n<p class=\"facts\">%s · thread <code>%s</code> · %s · %s", level, markdown.Escape(nameOfThread(h)), level,
 		markdown.Escape(h.Agent), markdown.Escape(string(h.Thread)), day(h.Created), printable.Plural(h.Count, "turn"))
 	if h.Fork != nil {
 		p.printf(" · forked from <code>%s</code>", markdown.Escape(string(h.Fork.Thread)))

@@ -57,7 +57,7 @@ type tree struct {
 func (r *Reader) Open(ctx context.Context, s Selection) (*Thread, error) {
 	t := &Thread{r: r, sessions: map[segno.SessionID][]segno.Position{}}
 	head, err := r.Store.Head(ctx, s.Thread)
-	if err != nil {
+	if err != nil && (s.At == "" || segno.KindOf(err) != segno.KindNotFound) { // a fork keeps checkpoints of a deleted thread
 		return nil, err
 	}
 	if err := t.readHeader(ctx, s.Thread, head); err != nil {
@@ -118,6 +118,9 @@ func (t *Thread) readHeader(ctx context.Context, id segno.ThreadID, head segno.H
 		return nil
 	}
 	for link, err := range chains.Chain(ctx, id) {
+		if segno.KindOf(err) == segno.KindNotFound {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,10 @@
 package claude_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +46,7 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 		if show := s.Segno("show", "t3"); !strings.Contains(show, "exit 1") || !strings.Contains(show, "echo more") {
 			s.Errorf("show t3 says\n%s", show)
 		}
+		checkExport(s)
 
 		before := s.Transcripts()
 		s.Segno("undo", "-y")
@@ -78,6 +81,42 @@ func TestEveryTurnIsACheckpoint(t *testing.T) {
 			}
 		}
 	})
+}
+
+// checkExport checks a trajectory and a page of the three turns.
+func checkExport(s *e2erig.Stage) {
+	s.Helper()
+	var trajectory struct {
+		Agent struct{ Name, Version string } `json:"agent"`
+		Steps []struct {
+			Source, Message string
+			Model           string `json:"model_name"`
+			Calls           []struct {
+				Name string `json:"function_name"`
+			} `json:"tool_calls"`
+		}
+	}
+	if err := json.Unmarshal([]byte(s.Segno("export", "--format", "atif")), &trajectory); err != nil {
+		s.Fatal(err)
+	}
+	var said []string
+	for _, step := range trajectory.Steps {
+		what := strings.TrimSpace(step.Message)
+		for _, c := range step.Calls {
+			what += c.Name
+		}
+		if step.Source == "agent" && step.Model != "" {
+			said = append(said, what)
+		}
+	}
+	if want := []string{"Write", "done 1", "Bash", "done 2", "Bash", "done 3"}; !slices.Equal(said, want) || trajectory.Agent.Version == "unknown" {
+		s.Errorf("the trajectory of %+v has %q, want %q", trajectory.Agent, said, want)
+	}
+	page := filepath.Join(s.TempDir(), "page.html")
+	s.Segno("share", "-o", page)
+	if data, err := os.ReadFile(page); err != nil || !strings.Contains(string(data), "<ins>+more</ins>") || !strings.Contains(string(data), "exit 1") {
+		s.Errorf("the page: %v\n%s", err, data)
+	}
 }
 
 func withoutLine(text, name string) string {

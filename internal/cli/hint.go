@@ -1,0 +1,25 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/vfs"
+)
+
+// hintOnce prints a hint on a terminal, once in the user's own store. The file hints/NAME of the store records
+// that it was shown. If the file cannot be written the hint stays away, because it would come each time.
+func (a *app) hintOnce(store *local.Store, name, text string) {
+	if a.json || a.store != "" || !terminal(a.Stdout) || !terminal(a.Stderr) || store.ReadOnly() {
+		return
+	}
+	place := store.Place()
+	fsys := place.FS
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	dir := filepath.Join(place.Store, "hints")
+	if vfs.MkdirAll(fsys, dir) == nil && vfs.WriteSynced(fsys, filepath.Join(dir, name), nil, 0o600) == nil {
+		a.notef("%s", text)
+	}
+}

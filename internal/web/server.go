@@ -47,7 +47,6 @@ type Server struct {
 	forks     forkIndex
 	hub       *hub
 	launch    launch
-	previews  previews
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]

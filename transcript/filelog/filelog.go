@@ -71,6 +71,15 @@ func (c *Transcripts) path(id segno.SessionID) string {
 	return filepath.Join(c.dir, "threads", string(id), "log.jsonl")
 }
 
+// Has reports whether there is a conversation.
+func (c *Transcripts) Has(id segno.SessionID) bool {
+	if sessionfile.CheckSession("find session", id) != nil {
+		return false
+	}
+	_, err := os.Lstat(c.path(id))
+	return err == nil
+}
+
 // Find returns where a conversation is kept.
 func (c *Transcripts) Find(_ context.Context, id segno.SessionID) (segno.Source, error) {
 	const op = "find session"

@@ -30,7 +30,6 @@ type rig struct {
 	*testing.T
 	dir   string
 	store *memory.Store
-	head  segno.Head
 }
 
 func newRig(t *testing.T) *rig {

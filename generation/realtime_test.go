@@ -148,3 +148,47 @@ func TestTicksInRealTime(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// dyingWorld is a realtime world that dies.
+type dyingWorld struct {
+	realtimeWorld
+	died func() bool
+}
+
+func (w dyingWorld) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
+	if w.died() {
+		return segno.WorldSnapshot{}, segno.Errorf(segno.KindIO, "save world", "company", "it died")
+	}
+	return w.World.Snapshot(ctx)
+}
+
+// TestRealTimeWorldDies lets the world die. The generation fails although no agent notices and no checkpoint is made.
+func TestRealTimeWorldDies(t *testing.T) {
+	r := newRig(t)
+	c := r.realtime(1, time.Hour, time.Millisecond)
+	c.Every, c.Retries = 0, 0
+	start := c.Start
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		w, err := start(ctx, s)
+		return dyingWorld{realtimeWorld{w}, func() bool { return len(r.find(generation.EventTurnEnd)) > 1 }}, err
+	}
+	if err := generation.New(c).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it died") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAgentCommand reports kinds of agents that lack a command, and those that have one for nothing.
+func TestAgentCommand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.toml")
+	for agent, valid := range map[string]bool{
+		`kind = "acp"`: false, `kind = "acp"` + "\n" + `command = ["agent"]`: true, `kind = "acp"` + "\ncommand = []": false, `command = ["agent"]`: false,
+	} {
+		text := "world = \"company\"\ngenerations = 1\nticks = 1\n[[agents]]\nname = \"Ada\"\n" + agent + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := generation.ReadExperiment(file); (err == nil) != valid {
+			t.Errorf("%q: %v", agent, err)
+		}
+	}
+}

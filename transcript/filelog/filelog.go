@@ -215,7 +215,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	}
 	if to.Session != p.Session || c.dir == "" {
 		return segno.Source{}, segno.Errorf(segno.KindRefused, op, string(p.Session), "only the runner of the agent continues its conversation").
-			WithHint("move the files alone, with --tier workspace")
+			WithHint("continue the experiment with 'segno generations run --resume-from'")
 	}
 	lines, err := readLines(op, c.path(p.Session))
 	if err != nil {

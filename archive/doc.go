@@ -79,6 +79,9 @@
 // thread.json and commits.jsonl in the tier session: head and tip are its last commit, and the
 // checkpoints have no files, documents and positions.
 //
+// The session format segno-log-v1, of agents in a world for which segno keeps the conversation, is
+// the log of one thread of package store/file, in threads/ID/log.jsonl.
+//
 // # Profile of the zip
 //
 // One archive has one reading. Each header is what the functions of zip.go write from the

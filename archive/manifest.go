@@ -69,7 +69,7 @@ type WorldInfo struct {
 type AgentInfo struct {
 	Name          string `json:"name"`
 	Backend       string `json:"backend,omitempty"`        // claude, codex, segno …
-	SessionFormat string `json:"session_format,omitempty"` // claude-code-v1, codex-v1, segno-v1
+	SessionFormat string `json:"session_format,omitempty"` // claude-code-v1, codex-v1, segno-v1, segno-log-v1
 	SessionID     string `json:"session_id,omitempty"`
 }
 

@@ -201,26 +201,32 @@ func (a *attempt) tick(ctx, work context.Context) error {
 		return err
 	}
 	a.ticks++
-	s, err := a.world.Snapshot(work)
-	if err != nil {
+	if err := a.reportWorld(work); err != nil {
 		return err
 	}
-	a.status.SimTime = s.Time
-	if a.story != nil {
-		lines, err := a.story(s.Document)
-		if err != nil {
-			return err
-		}
-		for _, line := range lines {
-			a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
-		}
-	}
-	e := Event{Kind: EventTick, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time}
+	e := Event{Kind: EventTick, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: a.status.SimTime}
 	if a.Every > 0 {
 		e.Next = max(0, a.Every-a.Now().Sub(a.last)).Seconds()
 	}
 	a.event(e)
 	return nil
+}
+
+// reportWorld reports what happened in the world. The error is that of a world that died.
+func (a *attempt) reportWorld(ctx context.Context) error {
+	s, err := a.world.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+	a.status.SimTime = s.Time
+	if a.story == nil {
+		return nil
+	}
+	lines, err := a.story(s.Document)
+	for _, line := range lines {
+		a.event(Event{Kind: EventStory, Generation: a.generation, Run: a.id, Tick: a.ticks, SimTime: s.Time, Text: line})
+	}
+	return err
 }
 
 // await returns the outcome of the next turn that ends.

@@ -81,6 +81,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 	if err != nil {
 		return err
 	}
+	a.status.SimTime = before.Time
 	members := map[string]segno.CommitID{}
 	for _, m := range a.agents {
 		cp, err := a.saveAgent(ctx, m)
@@ -194,10 +195,15 @@ func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name st
 	if state.Caller, err = asMap(about); err != nil {
 		return "", err
 	}
-	if a.from != "" {
-		state.Parent = &archive.ParentInfo{Digest: a.from, Kind: "lineage"}
+	name = a.archiveName(elapsed)
+	parent := a.from
+	if old := readSaved(filepath.Join(a.dir, checkpointsDir, name)); old.Digest == parent {
+		parent = old.Parent // the archive of the same tick or second, which this one replaces
 	}
-	return a.archiveName(elapsed), nil
+	if parent != "" {
+		state.Parent = &archive.ParentInfo{Digest: parent, Kind: "lineage"}
+	}
+	return name, nil
 }
 
 // reportOmitted tells loudly that an archive has no conversation of an agent.

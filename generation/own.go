@@ -55,7 +55,7 @@ func (acpKind) Prepare(context.Context, Place) error { return nil }
 // checkpoint into the home of the agent and has no record.
 func (k acpKind) Turn(p Place, t Turn) Command {
 	id := p.Session
-	if _, err := filelog.New(p.Conversation(), nil).Find(context.Background(), t.Session); err == nil {
+	if filelog.New(p.Conversation(), nil).Has(t.Session) {
 		id = string(t.Session)
 	}
 	args := append(ownFlags(k.command, p, t, id), "--session="+string(t.Session), "--")

@@ -96,6 +96,9 @@ func (a *attempt) liveInRealTime(ctx, work context.Context) error {
 				if err := a.endTurn(r.endedTurn); err != nil {
 					return err
 				}
+				if err := a.reportWorld(work); err != nil {
+					return err
+				}
 			}
 		case <-cuts.C:
 			thaw, err := a.cut(work)

@@ -91,7 +91,11 @@ func TestRealTime(t *testing.T) {
 	if err != nil || len(l.Rows) != 1 || !strings.HasPrefix(l.Rows[0].TemplateIn, "checkpoint:") {
 		t.Fatalf("the chain is %+v, %v", l.Rows, err)
 	}
-	for _, cp := range l.Checkpoints {
+	known := map[string]bool{"": true}
+	for _, cp := range l.Checkpoints { // several of one second have one archive
+		if known[cp.Digest] = true; !known[cp.Parent] {
+			t.Errorf("%s continues %s, which is not there", cp.Path, cp.Parent)
+		}
 		if cp.Run == "village-g001" && cp.ElapsedSeconds < before {
 			t.Errorf("%s is of %.2f s, before %.2f s", cp.Path, cp.ElapsedSeconds, before)
 		}
@@ -142,5 +146,49 @@ func TestTicksInRealTime(t *testing.T) {
 	c.Experiment = r.config(1, 1).Experiment
 	if err := generation.New(c).Run(t.Context()); segno.KindOf(err) != segno.KindInvalid || !strings.Contains(segno.HintOf(err), "duration") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// dyingWorld is a realtime world that dies.
+type dyingWorld struct {
+	realtimeWorld
+	died func() bool
+}
+
+func (w dyingWorld) Snapshot(ctx context.Context) (segno.WorldSnapshot, error) {
+	if w.died() {
+		return segno.WorldSnapshot{}, segno.Errorf(segno.KindIO, "save world", "company", "it died")
+	}
+	return w.World.Snapshot(ctx)
+}
+
+// TestRealTimeWorldDies lets the world die. The generation fails although no agent notices and no checkpoint is made.
+func TestRealTimeWorldDies(t *testing.T) {
+	r := newRig(t)
+	c := r.realtime(1, time.Hour, time.Millisecond)
+	c.Every, c.Retries = 0, 0
+	start := c.Start
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		w, err := start(ctx, s)
+		return dyingWorld{realtimeWorld{w}, func() bool { return len(r.find(generation.EventTurnEnd)) > 1 }}, err
+	}
+	if err := generation.New(c).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "it died") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestAgentCommand reports kinds of agents that lack a command, and those that have one for nothing.
+func TestAgentCommand(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "x.toml")
+	for agent, valid := range map[string]bool{
+		`kind = "acp"`: false, `kind = "acp"` + "\n" + `command = ["agent"]`: true, `kind = "acp"` + "\ncommand = []": false, `command = ["agent"]`: false,
+	} {
+		text := "world = \"company\"\ngenerations = 1\nticks = 1\n[[agents]]\nname = \"Ada\"\n" + agent + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := generation.ReadExperiment(file); (err == nil) != valid {
+			t.Errorf("%q: %v", agent, err)
+		}
 	}
 }

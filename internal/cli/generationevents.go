@@ -71,6 +71,9 @@ func isOutcome(e generation.Event) bool {
 // generationEvent describes an event in one line.
 func (p *printer) generationEvent(e generation.Event) string {
 	at := fmt.Sprintf("generation %d, tick %d", e.Generation, e.Tick)
+	if e.Tick == 0 && e.Kind != generation.EventBegin { // a realtime world has no ticks
+		at = fmt.Sprintf("generation %d", e.Generation)
+	}
 	switch e.Kind {
 	case generation.EventBegin:
 		return fmt.Sprintf("%s: begins with %s", at, cmp.Or(clean(e.Path), "empty workspaces"))

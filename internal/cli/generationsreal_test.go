@@ -257,7 +257,7 @@ func TestUnknownAgentSurvivesKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.Copy(io.Discard, lines)
-	_ = first.Wait() // it was killed
+	_ = first.Wait()                                                                                // it was killed
 	if err := os.RemoveAll(filepath.Join(x.dir, "runs/village-g001/agents/Ada/home")); err != nil { // as on another machine
 		t.Fatal(err)
 	}

@@ -9,8 +9,10 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// maxText is how much of the agent's text between two tool calls is kept.
-const maxText = 256 << 10
+const (
+	maxText  = 256 << 10 // how much of the agent's text between two tool calls is kept
+	maxCalls = 10_000    // of a turn that are recorded
+)
 
 // turnOutput is what the agent sent in a turn.
 type turnOutput struct {
@@ -51,7 +53,7 @@ func (t *acpTurn) updateCall(ctx context.Context, m acp.Message, update acp.Span
 	hasEnded, known := t.calls[id]
 	status := m.Text(m.Find(update, "status"))
 	isEnd := status == "completed" || status == "failed"
-	if hasEnded || known && !isEnd {
+	if hasEnded || known && !isEnd || !known && len(t.calls) >= maxCalls {
 		return nil
 	}
 	if t.calls == nil {

@@ -71,6 +71,15 @@ func (c *Transcripts) path(id segno.SessionID) string {
 	return filepath.Join(c.dir, "threads", string(id), "log.jsonl")
 }
 
+// Has reports whether there is a conversation.
+func (c *Transcripts) Has(id segno.SessionID) bool {
+	if sessionfile.CheckSession("find session", id) != nil {
+		return false
+	}
+	_, err := os.Lstat(c.path(id))
+	return err == nil
+}
+
 // Find returns where a conversation is kept.
 func (c *Transcripts) Find(_ context.Context, id segno.SessionID) (segno.Source, error) {
 	const op = "find session"
@@ -206,7 +215,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	}
 	if to.Session != p.Session || c.dir == "" {
 		return segno.Source{}, segno.Errorf(segno.KindRefused, op, string(p.Session), "only the runner of the agent continues its conversation").
-			WithHint("move the files alone, with --tier workspace")
+			WithHint("continue the experiment with 'segno generations run --resume-from'")
 	}
 	lines, err := readLines(op, c.path(p.Session))
 	if err != nil {

@@ -14,18 +14,20 @@ type databases interface {
 	// DiffDatabases returns the changes that turn the databases of document a into those of b. A
 	// document may be nil.
 	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
-	// DatabasePages returns how many pages a change writes or removes.
-	DatabasePages(ctx context.Context, c segno.Change) (int, error)
-	// DatabaseClients describes the other processes that have the database of a change open.
-	DatabaseClients(c segno.Change) ([]string, error)
+	// DatabasePages returns how many pages a change writes or removes, or how many tables if the database
+	// is saved by table.
+	DatabasePages(ctx context.Context, c segno.Change) (pages, tables int, err error)
+	// DatabaseClients describes the other programs that have the database of a change open.
+	DatabaseClients(ctx context.Context, c segno.Change) ([]string, error)
 	// CheckDatabase returns an error if the store lacks a part of a state.
 	CheckDatabase(ctx context.Context, e segno.Entity) error
 }
 
 // DatabaseStep is a database that a plan writes.
 type DatabaseStep struct {
-	Name  string `json:"name"`
-	Pages int    `json:"pages"` // how many differ
+	Name   string `json:"name"`
+	Pages  int    `json:"pages,omitempty"`  // how many differ
+	Tables int    `json:"tables,omitempty"` // how many differ, of a database that is saved by table
 }
 
 // diffStates returns the changes of files and databases that turn state a into b.
@@ -56,19 +58,19 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change) (
 	}
 	for _, c := range changes {
 		if name, is := segno.DatabaseName(c.Path); is {
-			pages, err := ws.DatabasePages(ctx, c)
+			pages, tables, err := ws.DatabasePages(ctx, c)
 			if err != nil {
 				return nil, err
 			}
-			steps = append(steps, DatabaseStep{name, pages})
+			steps = append(steps, DatabaseStep{name, pages, tables})
 		}
 	}
 	return steps, nil
 }
 
-// refuseClients refuses a plan that writes a database which another process has open. SQLite protects the
+// refuseClients refuses a plan that writes a database which another program has open. The database protects its
 // content, but a program may hold rows in memory that are no longer there.
-func (tx *txn) refuseClients(ask MoveRequest, p *Plan) error {
+func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) error {
 	ws, ok := tx.Workspace.(databases)
 	if !ok || ask.Force {
 		return nil
@@ -78,7 +80,7 @@ func (tx *txn) refuseClients(ask MoveRequest, p *Plan) error {
 		if !is {
 			continue
 		}
-		all, err := ws.DatabaseClients(step)
+		all, err := ws.DatabaseClients(ctx, step)
 		if err != nil {
 			return err
 		}

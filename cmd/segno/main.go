@@ -21,6 +21,6 @@ func main() {
 		Models: map[string]func(string, func(string) string) (agent.Model, error){"anthropic": newAnthropic, "openai": newOpenAI},
 		Stores: map[string]func(context.Context, string) (segno.Store, error){
 			"postgres": openPostgres, "postgresql": openPostgres, "redis": openRedis, "rediss": openRedis},
-		Version: version,
+		Postgres: postgresDriver{}, Version: version,
 	}, os.Args[1:]))
 }

@@ -17,7 +17,13 @@ import (
 // server is the PostgreSQL server of all tests.
 var server *serverrig.Server
 
+// asCommand is the variable of the environment that makes the test binary the command.
+const asCommand = "SEGNO_TEST_COMMAND"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("nothing is run with -short: servers are installed from the network")

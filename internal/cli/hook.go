@@ -39,6 +39,7 @@ func (a *app) runHook(ctx context.Context, agent string) {
 
 func (a *app) hookEvent(ctx context.Context) (hook.Event, error) {
 	place, err := local.FindPlace(a.Getenv, a.store)
+	place.Postgres = a.Postgres
 	return hook.Event{Place: place, Stdin: a.Stdin, Stdout: a.Stdout,
 		Getenv: a.Getenv, PID: os.Getpid(), Exit: func() { os.Exit(exitOK) },
 		Baseline: func(dir string) error { return a.startBaseline(context.WithoutCancel(ctx), dir) }}, err

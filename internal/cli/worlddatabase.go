@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,16 +15,21 @@ import (
 
 func (a *app) worldAttach() *cobra.Command {
 	return &cobra.Command{
-		Use: "attach FILE", Short: "make a development database move with undo, restore and fork", Args: cobra.ExactArgs(1),
-		Long: `Attaches the SQLite database in FILE to the workspace. Each turn that changes it then has its
+		Use: "attach FILE|URL", Short: "make a development database move with undo, restore and fork", Args: cobra.ExactArgs(1),
+		Long: `Attaches the SQLite database in FILE, or the PostgreSQL database of URL, to the workspace. Each turn that changes it then has its
 content, and undo, redo, restore and fork move it together with the files and the conversation.
 A change costs the space of the changed pages. The files of the database are no files of the
 workspace any more: they are in no snapshot of files.
 
 A move of the database is one transaction of SQLite. It is refused while another process has
 the database open, unless --force is set. The copy of a fork is at the same place in its
-directory, or beside the directory if the database is outside the workspace.`,
-		Example: "  segno world attach dev.db",
+directory, or beside the directory if the database is outside the workspace.
+
+A PostgreSQL database is saved with pg_dump and COPY, in the version of the server or a newer
+one, and a move replaces its objects and rows in one transaction. A fork gets a database with
+the name of its directory. Only a server of this machine is allowed, or one that is listed in
+SEGNO_DATABASE_HOSTS. The password of the URL is kept in the store.`,
+		Example: "  segno world attach dev.db\n  segno world attach postgres://localhost/dev",
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := a.openOrRegister(c.Context())
 			if err != nil {
@@ -39,7 +43,7 @@ directory, or beside the directory if the database is outside the workspace.`,
 
 func (a *app) worldDetach() *cobra.Command {
 	return &cobra.Command{
-		Use: "detach FILE", Short: "a database does not move any more", Args: cobra.ExactArgs(1),
+		Use: "detach FILE|URL", Short: "a database does not move any more", Args: cobra.ExactArgs(1),
 		Long: `Detaches a database from the workspace. The database stays as it is. If it is in the
 workspace, it is a file of the snapshots again.`,
 		Example: "  segno world detach dev.db",
@@ -53,7 +57,7 @@ workspace, it is a file of the snapshots again.`,
 type attachedItem struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	Path string `json:"path"` // absolute
+	Path string `json:"path,omitempty"` // absolute; "" of a database in a server
 	// Changed is set by status if the database differs from the head.
 	Changed bool `json:"changed,omitempty"`
 
@@ -61,28 +65,25 @@ type attachedItem struct {
 }
 
 func newAttachedItem(d *openWorkspace, at database.Attachment) attachedItem {
+	if at.Kind == database.KindPostgres {
+		return attachedItem{Name: at.Name, Kind: at.Kind}
+	}
 	file := at.File(d.rec.Path)
 	return attachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
 }
 
 func (a *app) runWorldAttach(ctx context.Context, d *openWorkspace, name string) error {
 	const op = "attach database"
-	if u, err := url.Parse(name); err == nil && u.Scheme != "" && u.Host != "" {
-		return segno.Errorf(segno.KindInvalid, op, u.Redacted(), "only SQLite databases in files can be attached")
-	}
-	at, err := database.New(d.rec.Path, absolute(d.dir, name))
+	at, err := a.newAttachment(ctx, d, name)
 	if err != nil {
 		return err
-	}
-	if isBelow(d.store.Place().Store, at.File(d.rec.Path)) {
-		return segno.Errorf(segno.KindRefused, op, name, "it is part of segno's store")
 	}
 	all, err := d.store.Databases(d.rec.ID)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path == at.Path }) {
-		return segno.Errorf(segno.KindConflict, op, name, "it is attached already")
+	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path != "" && x.Path == at.Path }) {
+		return segno.Errorf(segno.KindConflict, op, at.Name, "it is attached already")
 	}
 	if err := a.changeAttached(ctx, d, op, append(all, at), "attach "+at.Name); err != nil {
 		return err
@@ -92,16 +93,36 @@ func (a *app) runWorldAttach(ctx context.Context, d *openWorkspace, name string)
 	})
 }
 
+// newAttachment returns the attachment of the database that an argument names.
+func (a *app) newAttachment(ctx context.Context, d *openWorkspace, name string) (database.Attachment, error) {
+	const op = "attach database"
+	if database.IsPostgresURL(name) {
+		return database.NewPostgres(ctx, a.Postgres, name, strings.Split(a.Getenv("SEGNO_DATABASE_HOSTS"), ","))
+	}
+	if scheme, ok := urlScheme(name); ok {
+		return database.Attachment{}, segno.Errorf(segno.KindInvalid, op, redactURL(name), "unknown kind of database %q", scheme).
+			WithHint("name the file of a SQLite database, or a URL like postgres://localhost/dev")
+	}
+	at, err := database.New(d.rec.Path, absolute(d.dir, name))
+	if err == nil && isBelow(d.store.Place().Store, at.File(d.rec.Path)) {
+		err = segno.Errorf(segno.KindRefused, op, name, "it is part of segno's store")
+	}
+	return at, err
+}
+
 func (a *app) runWorldDetach(ctx context.Context, d *openWorkspace, name string) error {
 	const op = "detach database"
 	all, err := d.store.Databases(d.rec.ID)
 	if err != nil {
 		return err
 	}
+	if database.IsPostgresURL(name) {
+		name = database.PostgresName(a.Postgres, name)
+	}
 	file := absolute(d.dir, name)
 	real, _ := filepath.EvalSymlinks(file) // a database that is gone has no other path
 	i := slices.IndexFunc(all, func(x database.Attachment) bool {
-		return x.Name == name || slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.rec.Path))
+		return x.Name == name || x.Kind == database.KindSQLite && slices.Contains([]string{file, cmp.Or(real, file)}, x.File(d.rec.Path))
 	})
 	if i < 0 {
 		return segno.Errorf(segno.KindNotFound, op, name, "it is not attached").WithHint("run 'segno world list'")
@@ -169,6 +190,9 @@ func (d *openWorkspace) attached() (items []attachedItem, err error) {
 
 // describe names the kind of a database for people, and its place if the name does not have it.
 func (i attachedItem) describe() string {
+	if i.Kind == database.KindPostgres {
+		return "PostgreSQL database, attached"
+	}
 	if strings.HasSuffix(i.Path, i.Name) {
 		return "SQLite database, attached"
 	}

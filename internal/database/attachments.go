@@ -18,7 +18,8 @@ type Attachment struct {
 	// Name is the name in checkpoints. It stays the same in a fork.
 	Name string `json:"name"`
 	Kind string `json:"kind"`
-	Path string `json:"path"` // relative to the root if it is in the workspace
+	Path string `json:"path,omitempty"` // of a file; relative to the root if it is in the workspace
+	URL  string `json:"url,omitempty"`  // of a database in a server; it may contain a password
 }
 
 // File returns the absolute path of the database, in the workspace at root.
@@ -90,6 +91,9 @@ func (l List) Write(all []Attachment) error {
 // Files returns the paths of the databases at root, and of the files that SQLite keeps beside them.
 func Files(root string, all []Attachment) (databases, beside []string) {
 	for _, a := range all {
+		if a.Kind != KindSQLite {
+			continue
+		}
 		file := a.File(root)
 		databases = append(databases, file)
 		for _, suffix := range sidecars() {
@@ -102,6 +106,9 @@ func Files(root string, all []Attachment) (databases, beside []string) {
 // InFork returns the attachment for the copy of a database in a fork. The copy of a database outside the
 // workspace is beside the directory of the fork.
 func (a Attachment) InFork(root string) Attachment {
+	if a.Kind == KindPostgres {
+		return a.inFork(root)
+	}
 	if filepath.IsAbs(a.Path) {
 		a.Path = root + "." + filepath.Base(a.Path)
 	}

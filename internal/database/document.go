@@ -23,6 +23,7 @@ type saved struct {
 	Kind     string     `json:"kind"`
 	PageSize int        `json:"page_size,omitempty"`
 	Pages    int        `json:"pages,omitempty"`
+	Bytes    int64      `json:"bytes,omitempty"` // of a PostgreSQL database
 	Content  segno.Hash `json:"content,omitzero"`
 	Missing  bool       `json:"missing,omitempty"`
 	Unread   string     `json:"unread,omitempty"`
@@ -36,7 +37,7 @@ func (s *saved) entity() segno.Entity {
 	case s.Unread != "":
 		return segno.Entity{Type: segno.EntityProtected, Why: s.Unread}
 	}
-	return segno.Entity{Type: segno.EntityDatabase, Hash: s.Content, Size: int64(s.Pages) * int64(s.PageSize)}
+	return segno.Entity{Type: segno.EntityDatabase, Hash: s.Content, Size: s.Bytes + int64(s.Pages)*int64(s.PageSize)}
 }
 
 // find returns the state of a database, or nil.
@@ -83,21 +84,42 @@ func Trace(ctx context.Context, objects segno.Objects, d *segno.Document, visit 
 		if s.Content.IsZero() || !visit(s.Content) {
 			continue
 		}
-		groups, err := readHashes(ctx, objects, s.Content)
+		state, err := readPgState(ctx, objects, s.Content)
 		if err != nil {
 			return err
 		}
-		for _, g := range groups {
-			if !visit(g) {
-				continue
-			}
-			pages, err := readHashes(ctx, objects, g)
-			if err != nil {
+		texts := []segno.Hash{s.Content}
+		if state != nil {
+			texts = state.texts()
+		}
+		for _, t := range texts {
+			if err := traceList(ctx, objects, t, t == s.Content, visit); err != nil {
 				return err
 			}
-			for _, p := range pages {
-				visit(p)
-			}
+		}
+	}
+	return nil
+}
+
+// traceList visits the groups and the parts of a list, which may be visited already.
+func traceList(ctx context.Context, objects segno.Objects, name segno.Hash, visited bool, visit func(segno.Hash) bool) error {
+	if name.IsZero() || !visited && !visit(name) {
+		return nil
+	}
+	groups, err := readHashes(ctx, objects, name)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if !visit(g) {
+			continue
+		}
+		parts, err := readHashes(ctx, objects, g)
+		if err != nil {
+			return err
+		}
+		for _, p := range parts {
+			visit(p)
 		}
 	}
 	return nil

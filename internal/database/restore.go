@@ -282,8 +282,12 @@ func describeFailure(err error) string {
 	if isBusy(err) {
 		return whyLocked
 	}
+	return "it cannot be read: " + oneLine(err).Error()
+}
+
+func firstLine(err error) string {
 	text, _, _ := strings.Cut(fmt.Sprint(err), "\n")
-	return "it cannot be read: " + text
+	return text
 }
 
 // isPlain reports whether a path leads through no symlink, and not to a file of another type. An agent may

@@ -34,11 +34,14 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 // saveOne saves one database, or returns its newest state if it did not change since.
 func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
 	path, last := at.File(w.Root()), cached[at.Name]
-	unlock, err := w.options.Lock(ctx, path)
+	unlock, err := w.options.Lock(ctx, w.lockName(at))
 	if err != nil {
 		return saved{}, err
 	}
 	defer unlock()
+	if at.Kind == KindPostgres {
+		return w.savePostgres(ctx, b, at, cached)
+	}
 	if !isPlain(path) {
 		return saved{Name: at.Name, Kind: at.Kind, Unread: whyNotPlain}, nil
 	}

@@ -2,7 +2,6 @@ package database
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,11 +15,13 @@ type Options struct {
 	// List is read by each method, because a database may be attached while a process runs for long.
 	List  func() ([]Attachment, error)
 	Cache Cache
-	// Lock makes the caller the only one that looks at the database in a file. To close a file ends all
-	// locks of the process on it, also those of another workspace that moves the same database.
+	// Lock makes the caller the only one that looks at the database in a file, or of a server. To close a file
+	// ends all locks of the process on it, also those of another workspace that moves the same database.
 	Lock func(ctx context.Context, file string) (unlock func(), err error)
-	FS   vfs.FS
-	Now  func() time.Time
+	// Postgres connects to PostgreSQL databases. If it is nil, they are recorded as unread.
+	Postgres Postgres
+	FS       vfs.FS
+	Now      func() time.Time
 }
 
 // Attached is a workspace with databases.
@@ -130,7 +131,7 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 		case isDatabase && at.Name == "":
 			why = "the database is not attached"
 		case isDatabase:
-			if why, err = w.write(ctx, at.File(w.Root()), step); err != nil {
+			if why, err = w.write(ctx, at, step); err != nil {
 				return conflicts, err
 			}
 		case own[Attachment{Path: step.Path}.File(w.Root())]:
@@ -146,15 +147,26 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	return append(conflicts, more...), err
 }
 
-// write makes the change of the database in a file, or returns why it cannot.
-func (w *Attached) write(ctx context.Context, file string, step segno.Change) (conflict string, err error) {
-	unlock, err := w.options.Lock(ctx, file)
+// lockName returns what Lock locks for a database.
+func (w *Attached) lockName(at Attachment) string {
+	if at.Kind == KindPostgres {
+		return at.label(w.Root(), w.options.Postgres)
+	}
+	return at.File(w.Root())
+}
+
+// write makes the change of a database, or returns why it cannot.
+func (w *Attached) write(ctx context.Context, at Attachment, step segno.Change) (conflict string, err error) {
+	unlock, err := w.options.Lock(ctx, w.lockName(at))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
+	if at.Kind == KindPostgres {
+		return w.writePostgres(ctx, at, step.From, step.To)
+	}
 	r := restorer{w.recent, w.options.FS}
-	return r.write(ctx, file, step.From, step.To)
+	return r.write(ctx, at.File(w.Root()), step.From, step.To)
 }
 
 // Fork makes a copy of the tree, and of the databases of the snapshot.
@@ -168,7 +180,12 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 		return segno.ForkReport{}, err
 	}
 	for _, at := range all { // before anything is written
-		if copied := at.InFork(dir); at.Path != copied.Path && exists(copied.Path) {
+		copied := at.InFork(dir)
+		if at.Kind == KindPostgres {
+			if err := w.checkPostgresFork(ctx, at, copied); err != nil {
+				return segno.ForkReport{}, err
+			}
+		} else if at.Path != copied.Path && exists(copied.Path) {
 			return segno.ForkReport{}, segno.Errorf(segno.KindConflict, "fork database", copied.Path, "already exists").
 				WithHint("move it, or give another directory with --to")
 		}
@@ -180,7 +197,15 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	r := restorer{w.recent, w.options.FS}
 	for _, at := range all {
 		state, file := doc.find(at.Name), at.InFork(report.Root).File(report.Root)
-		if state == nil || state.Content.IsZero() {
+		if state == nil || state.Content.IsZero() || at.Kind != state.Kind {
+			continue
+		}
+		if at.Kind == KindPostgres {
+			name, err := w.forkPostgres(ctx, at, at.InFork(report.Root), state.Content)
+			if err != nil {
+				return report, err
+			}
+			report.Databases = append(report.Databases, name)
 			continue
 		}
 		pages, err := readPages(ctx, w.recent, state.Content)
@@ -195,39 +220,73 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	return report, nil
 }
 
-// DatabasePages returns how many pages a change writes or removes.
-func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, error) {
+// DatabasePages returns how many pages a change writes or removes, or how many tables of a PostgreSQL database.
+func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (pages, tables int, err error) {
+	before, err := readPgState(ctx, w.recent, c.From.Hash)
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err := readPgState(ctx, w.recent, c.To.Hash)
+	if err != nil {
+		return 0, 0, err
+	}
+	if before != nil || after != nil {
+		return 0, len(diffTables(before, after)), nil
+	}
 	from, err := readPages(ctx, w.recent, c.From.Hash)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	to, err := readPages(ctx, w.recent, c.To.Hash)
-	return differing(from, to), err
+	return differing(from, to), 0, err
 }
 
-// DatabaseClients describes the other processes that have a database open.
-func (w *Attached) DatabaseClients(c segno.Change) ([]string, error) {
+// DatabaseClients describes the other programs that have a database open.
+func (w *Attached) DatabaseClients(ctx context.Context, c segno.Change) ([]string, error) {
 	all, err := w.options.List()
 	if err != nil {
 		return nil, err
 	}
 	at, _ := find(all, c.Path)
-	return clients(at.File(w.Root())), nil
+	if at.Kind != KindPostgres {
+		return clients(at.File(w.Root())), nil
+	}
+	s := postgresSession{pg: w.options.Postgres, at: at}
+	defer s.close(ctx)
+	if err := s.open(ctx); err != nil {
+		return nil, nil // to write it fails, too, with the reason
+	}
+	found, err := s.clients(ctx)
+	if err != nil {
+		return nil, segno.NewError(segno.KindIO, "look for clients", at.Name, err)
+	}
+	return found, nil
 }
 
 // CheckDatabase returns an error if the store lacks a part of the state e.
 func (w *Attached) CheckDatabase(ctx context.Context, e segno.Entity) error {
-	pages, err := readPages(ctx, w.recent, e.Hash)
+	state, err := readPgState(ctx, w.recent, e.Hash)
 	if err != nil {
 		return err
 	}
-	unique := map[segno.Hash]bool{}
-	for _, p := range pages {
-		unique[p] = true
+	lists := []segno.Hash{e.Hash}
+	if state != nil {
+		lists = state.texts()
 	}
-	for p := range maps.Keys(unique) {
-		if _, err := w.recent.Get(ctx, p); err != nil {
+	checked := map[segno.Hash]bool{}
+	for _, list := range lists {
+		parts, err := readPages(ctx, w.recent, list)
+		if err != nil {
 			return err
+		}
+		for _, p := range parts {
+			if checked[p] {
+				continue
+			}
+			checked[p] = true
+			if _, err := w.recent.Get(ctx, p); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

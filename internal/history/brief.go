@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"maps"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno"
@@ -100,8 +101,12 @@ func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
 	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
+	end := n
+	for end > 0 && n-end < utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
 	}
-	return string([]byte(text[:n])) // does not keep the whole text in memory
+	if !utf8.RuneStart(text[end]) {
+		end = n // it is not UTF-8
+	}
+	return strings.Clone(text[:end]) // does not keep the whole text in memory
 }

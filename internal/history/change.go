@@ -17,6 +17,7 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+	Tables    int    `json:"tables,omitempty"` // of an attached PostgreSQL database: how many differ
 }
 
 // Name is the path as a person reads it.
@@ -25,7 +26,11 @@ func (c Change) Name() string {
 	case string(segno.EntityDir):
 		return segno.QuotePath(c.Path + "/")
 	case string(segno.EntityDatabase):
-		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), printable.Plural(c.Pages, "page"))
+		size := printable.Plural(c.Pages, "page")
+		if c.Pages == 0 && c.Tables > 0 {
+			size = printable.Plural(c.Tables, "table")
+		}
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), size)
 	}
 	return segno.QuotePath(c.Path)
 }

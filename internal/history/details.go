@@ -25,14 +25,19 @@ type Details struct {
 
 // Call is one tool call of a turn.
 type Call struct {
-	ID         string          `json:"id"`
-	Tool       string          `json:"tool"`
-	Input      json.RawMessage `json:"input"`
-	Result     json.RawMessage `json:"result,omitempty"`
-	Exit       *int            `json:"exit,omitempty"`
-	DurationMS *float64        `json:"duration_ms,omitempty"`
-	Status     string          `json:"status,omitempty"` // "completed" or "failed", if the agent reports it
-	Done       bool            `json:"done"`             // a result was seen
+	ID     string          `json:"id"`
+	Tool   string          `json:"tool"`
+	Input  json.RawMessage `json:"input"`
+	Result json.RawMessage `json:"result,omitempty"`
+	Outcome
+	Done bool `json:"done"` // a result was seen
+}
+
+// Outcome has the fields of a result that agents have in common.
+type Outcome struct {
+	Exit       *int     `json:"exit,omitempty"`
+	DurationMS *float64 `json:"duration_ms,omitempty"`
+	Status     string   `json:"status,omitempty"` // "completed" or "failed", if the agent reports it
 }
 
 // ReadDetails reads the calls, messages and notes of a checkpoint. It does not compare files: Changes
@@ -80,7 +85,7 @@ func (s *Details) readTurn(ctx context.Context, store segno.Store, c *segno.Chec
 		isText := json.Unmarshal(e.Body, &text) == nil // a clipped message is not plain text
 		switch {
 		case e.Kind == segno.EntryIntent:
-			s.Calls = append(s.Calls, Call{ID: e.ID, Tool: e.Name, Input: toolInput(e.Body)})
+			s.Calls = append(s.Calls, Call{ID: e.ID, Tool: e.Name, Input: ToolInput(e.Body)})
 		case e.Kind == segno.EntryResult:
 			k := s.callByID(e.ID)
 			if k == nil {
@@ -88,7 +93,7 @@ func (s *Details) readTurn(ctx context.Context, store segno.Store, c *segno.Chec
 				k = &s.Calls[len(s.Calls)-1]
 			}
 			k.Done, k.Result = true, e.Body
-			_ = json.Unmarshal(e.Body, k) // exit and duration, if the body has them
+			_ = json.Unmarshal(e.Body, &k.Outcome) // if the body has them
 		case e.Kind == segno.EntryMessage && e.Name == "agent" && isText:
 			s.Message = text
 		case e.Kind == segno.EntryMessage && e.Name == "user":
@@ -103,20 +108,28 @@ func (s *Details) readTurn(ctx context.Context, store segno.Store, c *segno.Chec
 	return nil
 }
 
-// readSteps reads the calls and messages of a Go agent's turn from the commits of its steps.
+// readSteps reads the calls and messages of a Go agent's turn from the commits of its steps. It loads
+// only the commits of the turn, and some before it.
 func (s *Details) readSteps(ctx context.Context, store segno.Store, c *segno.Checkpoint) error {
-	line, err := store.Load(ctx, c.ID, segno.Window{Entries: true})
-	if err != nil {
-		return err
+	var nodes []*segno.Node // newest first
+	for n, err := range segno.Ancestors(ctx, store, c.ID, segno.Window{Last: 8, Entries: true}) {
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Turn < c.Turn }) ||
+			n.Checkpoint != nil && n.Checkpoint.Turn < c.Turn {
+			break
+		}
+		nodes = append(nodes, n)
 	}
-	for i := range line.Commits {
-		for _, e := range line.Commits[i].Entries {
+	for _, n := range slices.Backward(nodes) {
+		for _, e := range n.Entries {
 			if e.Kind != segno.EntryMessage || e.Turn != c.Turn {
 				continue
 			}
 			var m agent.Message
 			if err := json.Unmarshal(e.Body, &m); err != nil {
-				return segno.NewError(segno.KindCorrupt, "read message", string(line.Commits[i].ID), err)
+				return segno.NewError(segno.KindCorrupt, "read message", string(n.ID), err)
 			}
 			if err := s.addMessage(&m); err != nil {
 				return err
@@ -164,9 +177,9 @@ func (s *Details) callByID(id string) *Call {
 	return nil
 }
 
-// toolInput returns the input of a tool's call: an intent's body, or a field of it if the agent
+// ToolInput returns the input of a tool's call: an intent's body, or a field of it if the agent
 // recorded more of the call than its input.
-func toolInput(body json.RawMessage) json.RawMessage {
+func ToolInput(body json.RawMessage) json.RawMessage {
 	var fields struct {
 		Title string          `json:"title"`
 		Input json.RawMessage `json:"input"`

@@ -41,7 +41,7 @@ func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, besi
 // withDatabases adds the attached databases to a workspace.
 func (s *Store) withDatabases(w segno.Workspace) segno.Workspace {
 	cache := filepath.Join(s.place.Store, "index", segno.DerivedID("databases", string(w.ID())))
-	return database.Attach(w, database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now,
+	return database.Attach(w, database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now, Postgres: s.place.Postgres,
 		Lock: func(ctx context.Context, file string) (func(), error) {
 			return s.Spool().Lock(ctx, segno.WorkspaceID(segno.DerivedID("database", file)))
 		},

@@ -7,6 +7,7 @@
 //	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
+//	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
@@ -36,6 +37,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/filelog"
 	"github.com/dalsegno/segno/transcript/gemini"
 	"github.com/dalsegno/segno/transcript/opencode"
 	"github.com/dalsegno/segno/workspace"
@@ -63,7 +65,9 @@ type Place struct {
 	Log          *slog.Logger
 	StoreWait    time.Duration // how long to wait for the store's writer; 0 is its default
 	SudoUID      string        // id of the user that ran sudo, "" without sudo
-	Identity     string        // the key file of a sealed store; "" is the one recorded in the store
+	// Postgres connects to attached PostgreSQL databases. With nil they are recorded as not readable.
+	Postgres database.Postgres
+	Identity string // the key file of a sealed store; "" is the one recorded in the store
 }
 
 // FindPlace derives the paths from the environment. store, if not empty, replaces the store's
@@ -161,17 +165,18 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
-	all := s.place.agentSessions(s.Objects())
+	all := s.place.Transcripts(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
 	all[claude.Agent] = claude.New(s.place.Claude, o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
+	all[filelog.Agent] = filelog.New("", s.place.FS) // for Trace; only the runner of generations has these files
 	return all
 }
 
-// agentSessions returns the readers of the sessions of the agents that the user may have. objects may
+// Transcripts returns the readers of the sessions of the agents that the user may have. objects may
 // be nil.
-func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript {
+func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
 	if p.Claude != "" {
 		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
@@ -343,7 +348,7 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 	if c.Session != nil {
 		t := s.Transcripts()[c.Session.Agent]
 		if t == nil {
-			t = s.place.agentSessions(s.Objects())[c.Session.Agent]
+			t = s.place.Transcripts(s.Objects())[c.Session.Agent]
 		}
 		if t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {

@@ -147,7 +147,7 @@ func (p *Patch) write(c segno.Change, from, to side, withBinary bool) {
 		return
 	}
 	sameContent := bytes.Equal(from.content, to.content)
-	asBinary := !sameContent && (isBinary(from.content) || isBinary(to.content))
+	asBinary := !sameContent && (IsBinary(from.content) || IsBinary(to.content))
 	if p.Binary = p.Binary || asBinary; asBinary && !withBinary {
 		p.Note(c, "binary: omitted; 'segno diff --binary' prints it for git apply")
 		return
@@ -205,5 +205,5 @@ func TerminateName(name string) string {
 	return name
 }
 
-// isBinary reports whether the beginning of a file contains a NUL byte, as git does.
-func isBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }
+// IsBinary reports whether the beginning of a file contains a NUL byte, as git does.
+func IsBinary(data []byte) bool { return bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 }

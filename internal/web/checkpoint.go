@@ -5,7 +5,6 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
-	"github.com/dalsegno/segno/workspace"
 )
 
 // The largest windows of a checkpoint's details.
@@ -170,7 +169,7 @@ func (s *Server) changesOf(ctx context.Context, h *history.History, c *segno.Che
 	if c.Tree().IsZero() || parent.Tree().IsZero() {
 		return nil, nil
 	}
-	return workspace.Diff(ctx, s.Store.Objects(), parent.Tree(), c.Tree())
+	return s.compare(ctx, parent.Tree(), c.Tree())
 }
 
 // fidelityOf returns how the session of a checkpoint was continued.

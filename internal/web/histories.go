@@ -15,6 +15,7 @@ type threadHistory struct {
 	shown    []segno.Checkpoint     // oldest first
 	index    map[segno.CommitID]int // in shown
 	places   []place
+	moves    map[segno.CommitID][]rowMove // the operations that led to each checkpoint
 	revision int64
 	read     time.Time
 }
@@ -85,6 +86,57 @@ func (s *Server) history(ctx context.Context, thread segno.ThreadID) (*threadHis
 		t.shown[n-1-i] = newestFirst[i]
 		t.index[newestFirst[i].ID] = n - 1 - i
 	}
+	if t.moves, err = s.movesOf(ctx, t); err != nil {
+		return nil, err
+	}
 	s.histories.put(thread, t)
 	return t, nil
+}
+
+// maxMoves is how many operations of a workspace are shown in a timeline.
+const maxMoves = 500
+
+// movesOf returns the newest operations on a thread, by the checkpoint that each led to or pinned.
+func (s *Server) movesOf(ctx context.Context, h *threadHistory) (map[segno.CommitID][]rowMove, error) {
+	workspaces, ok := s.Store.(segno.Workspaces)
+	if !ok {
+		return nil, nil
+	}
+	at := map[segno.CommitID][]rowMove{}
+	seen := map[segno.WorkspaceID]bool{}
+	for i := range h.shown {
+		if w := h.shown[i].Workspace; w != nil && !seen[w.Workspace] && len(seen) < maxMoveWorkspaces {
+			seen[w.Workspace] = true
+			if err := addMoves(ctx, workspaces, w.Workspace, h.Head.Thread, at); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return at, nil
+}
+
+// maxMoveWorkspaces is the number of workspaces of one thread whose operations are shown.
+const maxMoveWorkspaces = 4
+
+// addMoves adds the operations of a workspace on a thread, newest first.
+func addMoves(ctx context.Context, store segno.Workspaces, id segno.WorkspaceID, thread segno.ThreadID, at map[segno.CommitID][]rowMove) error {
+	undone := map[segno.OperationID]bool{}
+	n := 0
+	for op, err := range store.Operations(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if n++; n > maxMoves {
+			break
+		}
+		undone[op.Undoes] = true
+		to := op.After.Head
+		if op.Pin != nil {
+			to = op.Pin.Checkpoint
+		}
+		if op.Thread == thread {
+			at[to] = append(at[to], rowMove{ID: op.ID, Verb: op.Verb, Args: history.Cut(op.Args, maxTitle), Time: op.Time, Undone: undone[op.ID]})
+		}
+	}
+	return nil
 }

@@ -7,18 +7,8 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/wire"
 )
-
-// problem is the body of an error response, as RFC 9457 defines it. Kind is the kind of the
-// error; the other fields describe it for a person.
-type problem struct {
-	Type   string     `json:"type"`
-	Title  string     `json:"title"`
-	Status int        `json:"status"`
-	Kind   segno.Kind `json:"kind"`
-	Detail string     `json:"detail"`
-	Hint   string     `json:"hint,omitempty"`
-}
 
 // statusError is an error with a status of HTTP that its kind does not determine.
 type statusError struct {
@@ -53,19 +43,26 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
+// newProblem describes an error for a client.
+func newProblem(err error) *wire.Problem {
+	status := statusOf(err)
+	kind := segno.KindOf(err)
+	if kind == segno.KindInternal && status < http.StatusInternalServerError {
+		kind = segno.KindInvalid
+	}
+	name, _ := kind.MarshalText() // never fails
+	return &wire.Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: string(name),
+		Detail: strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "), Hint: segno.HintOf(err)}
+}
+
 // writeProblem writes an error response. The caller must not have written anything.
 func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
-	status := statusOf(err)
-	p := problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: segno.KindOf(err),
-		Detail: strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", " "), Hint: segno.HintOf(err)}
-	if p.Kind == segno.KindInternal && status < http.StatusInternalServerError {
-		p.Kind = segno.KindInvalid
-	}
+	p := newProblem(err)
 	h := w.Header()
 	h.Del("ETag")
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
+	w.WriteHeader(p.Status)
 	if r.Method != http.MethodHead {
 		_ = json.NewEncoder(w).Encode(p) // the client is gone
 	}

@@ -10,6 +10,14 @@ func routes() []endpoint {
 		get("/threads/{id}", "One thread", (*Server).getThread),
 		get("/threads/{id}/timeline", "A window of a thread's timeline", (*Server).getTimeline),
 		get("/checkpoints/{id}", "One checkpoint with its prompt, answer, tool calls and changes", (*Server).getCheckpoint),
+		get("/checkpoints/{id}/text", "A window of a long text of a checkpoint", (*Server).getText),
+		get("/changes", "The paths that differ between two checkpoints, or one and the present", (*Server).listChanges),
+		get("/diff", "A window of the difference of one path", (*Server).getDiff),
+		stream("/file", "The content of a file at a checkpoint", "application/octet-stream", (*Server).getFile),
+		get("/operations", "The operations on a workspace, newest first", (*Server).listOperations),
+		get("/search", "Prompts, answers, tool calls and paths that contain a text", (*Server).search),
+		stream("/openapi.json", "This document", "application/json", (*Server).getOpenAPI),
+		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}
-	return slices.Concat(reads, moveRoutes())
+	return slices.Concat(reads, moveRoutes(), rawRoutes())
 }

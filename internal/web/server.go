@@ -40,21 +40,40 @@ type Server struct {
 	mux       *http.ServeMux
 	slots     chan struct{} // bounds the requests that are handled at once
 	closing   chan struct{} // closed when the server begins to end; ends the streams
+	heavy     chan struct{} // bounds the requests that need much memory
 	histories historyCache
 	previews  previews
+	presents  presentTrees
+	forks     forkIndex
+	hub       *hub
+	launch    launch
+
+	comparisons *lru[treePair, []segno.Change]
+	diffs       *lru[diffKey, *lineDiff]
+	counts      *lru[segno.CommitID, counts]
 }
 
 // maxRequests is how many requests are handled at once. Further ones wait.
 const maxRequests = 16
 
+// The limits of requests that need much memory, and of the results that are kept.
+const (
+	maxHeavy       = 2
+	maxComparisons = 200_000 // changes
+	maxDiffBytes   = 64 << 20
+)
+
 // New returns a server for a listener.
 func New(c Config, l net.Listener) *Server {
 	s := &Server{Config: c, guard: newGuard(l.Addr(), c.Public, c.Token), listener: l, mux: http.NewServeMux(),
-		slots: make(chan struct{}, maxRequests), closing: make(chan struct{})}
+		slots: make(chan struct{}, maxRequests), closing: make(chan struct{}),
+		heavy: make(chan struct{}, maxHeavy), comparisons: newLRU[treePair, []segno.Change](maxComparisons),
+		diffs: newLRU[diffKey, *lineDiff](maxDiffBytes), counts: newLRU[segno.CommitID, counts](maxCounts)}
 	if s.Now == nil {
 		s.Now = time.Now
 	}
 	s.histories.open = map[segno.ThreadID]*threadHistory{}
+	s.hub = newHub(s)
 	for _, e := range routes() {
 		s.mux.HandleFunc(e.method+" "+apiRoot+e.path, func(w http.ResponseWriter, r *http.Request) {
 			if err := e.serve(s, w, r); err != nil {
@@ -134,6 +153,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Allow", "GET, HEAD")
 			return errMethod(r)
 		}
+		if strings.HasPrefix(r.URL.Path, launchPath) && r.Method == http.MethodGet {
+			return s.serveLaunch(w, r)
+		}
 		return s.servePage(w, r)
 	}
 	if err := s.guard.checkToken(r); err != nil {
@@ -144,7 +166,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		return noRoute(w, r, handler)
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
-	if !strings.HasSuffix(pattern, "/events") {
+	if !strings.HasSuffix(pattern, "/events") && !strings.HasSuffix(pattern, "/raw/wait") {
 		select {
 		case s.slots <- struct{}{}:
 			defer func() { <-s.slots }()

@@ -128,8 +128,31 @@ func (s *Server) threadItem(ctx context.Context, t *segno.Thread, now *activity,
 // threadDetails is one thread with its sessions and open questions.
 type threadDetails struct {
 	thread
-	Interrupts []segno.Interrupt `json:"interrupts"`
-	Chain      []history.Link    `json:"chain"`
+	Interrupts []question     `json:"interrupts"`
+	Chain      []history.Link `json:"chain"`
+}
+
+// question is a call of a Go agent that waits for a decision.
+type question struct {
+	ID       string               `json:"id"`
+	Thread   segno.ThreadID       `json:"thread"`
+	Tool     string               `json:"tool"`
+	Title    string               `json:"title"`
+	Question string               `json:"question"`
+	Reason   segno.Reason         `json:"reason"`
+	Input    text                 `json:"input"`
+	Time     time.Time            `json:"time"`
+	Expires  time.Time            `json:"expires,omitzero"`
+	Allowed  []segno.DecisionKind `json:"allowed"`
+}
+
+func questions(open []segno.Interrupt) []question {
+	out := make([]question, len(open))
+	for i, q := range open {
+		out[i] = question{ID: q.ID, Thread: q.Thread, Tool: q.Tool, Title: history.Cut(history.CallTitle(q.Args), maxTitle), Question: q.Question,
+			Reason: q.Reason, Input: beginning(history.BodyText(q.Args)), Time: q.Asked, Expires: q.Expires, Allowed: q.Allowed}
+	}
+	return out
 }
 
 type threadParams struct {
@@ -137,7 +160,7 @@ type threadParams struct {
 }
 
 func (s *Server) getThread(ctx context.Context, p *threadParams) (threadDetails, error) {
-	d := threadDetails{Interrupts: []segno.Interrupt{}, Chain: []history.Link{}}
+	d := threadDetails{Interrupts: []question{}, Chain: []history.Link{}}
 	t, err := s.findThread(ctx, p.ID)
 	if err != nil {
 		return d, err
@@ -153,7 +176,7 @@ func (s *Server) getThread(ctx context.Context, p *threadParams) (threadDetails,
 	if d.thread, err = s.threadItem(ctx, t, now, here); err != nil {
 		return d, err
 	}
-	d.Interrupts = append(d.Interrupts, now.interrupts[t.ID]...)
+	d.Interrupts = questions(now.interrupts[t.ID])
 	if c, ok := s.Store.(segno.Chains); ok {
 		d.Chain, err = history.Chain(ctx, c, t.ID)
 	}

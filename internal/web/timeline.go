@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
@@ -37,10 +38,11 @@ type fork struct {
 
 // rowMove is an operation that moved the thread to a checkpoint, or pinned it.
 type rowMove struct {
-	ID   segno.OperationID `json:"id"`
-	Verb segno.Verb        `json:"verb"`
-	Args string            `json:"args"`
-	Time string            `json:"time"`
+	ID     segno.OperationID `json:"id"`
+	Verb   segno.Verb        `json:"verb"`
+	Args   string            `json:"args"`
+	Time   time.Time         `json:"time"`
+	Undone bool              `json:"undone"`
 }
 
 // window is a part of a thread's timeline, oldest first.
@@ -108,13 +110,20 @@ func (p *timelineParams) first(h *threadHistory) (int, error) {
 // row makes one row of a timeline.
 func (s *Server) row(ctx context.Context, h *threadHistory, i int) (row, error) {
 	c := &h.shown[i]
-	p, err := s.position(ctx, h, i)
-	return row{Item: h.Item(c), PromptBytesTotal: h.PromptBytes(c), position: p}, err
+	r := row{Item: h.Item(c), PromptBytesTotal: h.PromptBytes(c)}
+	n, err := s.count(ctx, c)
+	if err != nil {
+		return r, err
+	}
+	r.Calls, r.Notes = n.calls, n.notes
+	r.position, err = s.position(ctx, h, i)
+	return r, err
 }
 
 // position returns the position of the checkpoint with an index.
 func (s *Server) position(ctx context.Context, h *threadHistory, i int) (position, error) {
-	at := &h.places[i]
-	return position{Index: i, ParentIndex: at.parent, Lane: at.lane, Through: append([]int{}, at.through...),
-		Joins: append([]int{}, at.joins...), OnLine: at.onLine, Forks: []fork{}, Operations: []rowMove{}}, nil
+	at, c := &h.places[i], &h.shown[i]
+	forks, err := s.forksAt(ctx)
+	return position{Index: i, ParentIndex: at.parent, Lane: at.lane, Through: append([]int{}, at.through...), Joins: append([]int{}, at.joins...),
+		OnLine: at.onLine, Forks: append([]fork{}, forks[c.ID]...), Operations: append([]rowMove{}, h.moves[c.ID]...)}, err
 }

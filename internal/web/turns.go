@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -21,11 +22,19 @@ type openTurn struct {
 	Parent     segno.CommitID `json:"parent"`
 	Ended      segno.CommitID `json:"ended"` // the checkpoint of a turn whose tasks go on in the background
 	Tasks      []openTask     `json:"tasks"`
-	Calls      int            `json:"calls"`
-	LastCall   string         `json:"last_call"` // the tool of the newest call
-	IsRunning  bool           `json:"running"`   // its process is alive
+	Calls      []openCall     `json:"calls"` // the newest ones, oldest first
+	CallsTotal int            `json:"calls_total"`
+	IsRunning  bool           `json:"running"` // its process is alive
 	isAsking   bool
 	background bool
+}
+
+// openCall is a call of a turn that has not ended.
+type openCall struct {
+	ID    string `json:"id"`
+	Tool  string `json:"tool"`
+	Title string `json:"title"`
+	Done  bool   `json:"done"`
 }
 
 // openTask is a task in the background.
@@ -91,30 +100,42 @@ func (s *Server) readOpenTurn(ctx context.Context, t *timeline.OpenTurn) (*openT
 		return nil, err
 	}
 	o := &openTurn{Prompt: history.Cut(t.Prompt, maxOpenPrompt), Agent: t.Agent, Start: t.Start, PID: t.PID, Parent: t.Parent, Ended: t.Ended,
-		Tasks: []openTask{}, background: t.InBackground() && !t.Awake, IsRunning: t.PID != 0 && proc.Alive(t.PID, t.PIDStart)}
-	asked := map[string]bool{}
-	for _, e := range entries {
-		switch e.Kind {
-		case segno.EntryIntent:
-			o.Calls++
-			o.LastCall = history.Cut(e.Name, maxOpenName)
-		case segno.EntryInterrupt:
-			asked[e.ID] = true
-		case segno.EntryDecision, segno.EntryResult:
-			delete(asked, e.ID)
-		}
-	}
-	o.isAsking = len(asked) > 0
+		Tasks: []openTask{}, Calls: []openCall{}, background: t.InBackground() && !t.Awake, IsRunning: t.PID != 0 && proc.Alive(t.PID, t.PIDStart)}
+	o.readEntries(entries)
 	for _, task := range t.RunningTasks(entries) {
 		o.Tasks = append(o.Tasks, openTask{ID: task.ID, Kind: task.Kind})
 	}
 	return o, nil
 }
 
-// How much of the texts of an open turn is shown.
+// readEntries reads the calls and questions of a turn from its entries so far.
+func (o *openTurn) readEntries(entries []segno.Entry) {
+	asked, done := map[string]bool{}, map[string]bool{}
+	for i := range entries {
+		switch e := &entries[i]; e.Kind {
+		case segno.EntryIntent:
+			o.CallsTotal++
+		case segno.EntryInterrupt:
+			asked[e.ID] = true
+		case segno.EntryDecision, segno.EntryResult:
+			delete(asked, e.ID)
+			done[e.ID] = true
+		}
+	}
+	o.isAsking = len(asked) > 0
+	for i := len(entries) - 1; i >= 0 && len(o.Calls) < maxOpenCalls; i-- {
+		if e := &entries[i]; e.Kind == segno.EntryIntent {
+			title := history.CallTitle(history.ToolInput(e.Body))
+			o.Calls = append(o.Calls, openCall{ID: e.ID, Tool: history.Cut(e.Name, maxTitle), Title: history.Cut(title, maxTitle), Done: done[e.ID]})
+		}
+	}
+	slices.Reverse(o.Calls)
+}
+
+// How much of an open turn is shown.
 const (
 	maxOpenPrompt = 2 << 10
-	maxOpenName   = 100
+	maxOpenCalls  = 20
 )
 
 // state returns the state of a thread.

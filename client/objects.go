@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/dalsegno/segno"
+)
+
+// maxObject is the size of the largest object that a client accepts.
+const maxObject = 256 << 20
+
+// Objects implements [segno.Store].
+func (s *Store) Objects() segno.Objects { return objects{s} }
+
+type objects struct{ s *Store }
+
+// Get implements [segno.Objects]. The bytes are checked against the name.
+func (o objects) Get(ctx context.Context, name segno.Hash) ([]byte, error) {
+	const op = "read object"
+	if err := o.s.calls.Begin(ctx, op); err != nil {
+		return nil, err
+	}
+	defer o.s.calls.End()
+	res, err := o.s.send(ctx, op, name.String(), http.MethodGet, "/raw/objects/"+name.String(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxObject+1))
+	switch {
+	case err != nil:
+		return nil, failed(ctx, op, name.String(), err)
+	case len(data) > maxObject:
+		return nil, segno.Errorf(segno.KindInvalid, op, name.String(), "larger than %d bytes", maxObject)
+	case segno.HashOf(data) != name:
+		return nil, segno.Errorf(segno.KindCorrupt, op, name.String(), "the bytes do not have this hash")
+	}
+	return data, nil
+}
+
+// Has implements [segno.Objects].
+func (o objects) Has(ctx context.Context, name segno.Hash) (bool, error) {
+	const op = "find object"
+	if err := o.s.calls.Begin(ctx, op); err != nil {
+		return false, err
+	}
+	defer o.s.calls.End()
+	res, err := o.s.send(ctx, op, name.String(), http.MethodHead, "/raw/objects/"+name.String(), nil, nil)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, res.Body.Close()
+}
+
+// Keep returns [segno.KindRefused].
+func (o objects) Keep(ctx context.Context, _ segno.Staged) error {
+	return o.s.refuse(ctx, "keep objects", "")
+}
+
+// Batch returns a batch that accepts no objects.
+func (o objects) Batch() segno.Batch { return batch{o} }
+
+type batch struct{ objects }
+
+// Put returns [segno.KindRefused].
+func (b batch) Put(ctx context.Context, _ []byte) (segno.Hash, error) {
+	return segno.Hash{}, b.s.refuse(ctx, "put object", "")
+}
+
+// Stage returns [segno.KindRefused].
+func (b batch) Stage(ctx context.Context) (segno.Staged, error) {
+	return segno.Staged{}, b.s.refuse(ctx, "stage objects", "")
+}
+
+// Close implements [segno.Batch].
+func (b batch) Close() error { return nil }

@@ -1,0 +1,138 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// connectTimeout is how long a turn waits for a server.
+const connectTimeout = 2 * time.Second
+
+// postgresSession is a connection to an attached database.
+type postgresSession struct {
+	pg   Postgres
+	at   Attachment
+	conn PostgresConn
+}
+
+func (s *postgresSession) open(ctx context.Context) (err error) {
+	if s.pg == nil {
+		return errors.New("this program has no driver of PostgreSQL")
+	}
+	dial, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if s.conn, err = s.pg.Connect(dial, s.at.URL); err != nil {
+		return err
+	}
+	// The texts of values must not depend on the settings of a user.
+	_, err = s.conn.Exec(ctx, `SET application_name = 'segno'; SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres';
+		SET timezone = 'UTC'; SET extra_float_digits = 1; SET bytea_output = 'hex'; SET row_security = off; SET statement_timeout = 0;
+		SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '`+fmt.Sprint(busyMillis)+`ms'; SET search_path = ''`)
+	return err
+}
+
+func (s *postgresSession) close(ctx context.Context) {
+	if s.conn != nil {
+		_ = s.conn.Close(context.WithoutCancel(ctx)) // an open transaction ends without effect
+		s.conn = nil
+	}
+}
+
+// value returns the only value of a query.
+func (s *postgresSession) value(ctx context.Context, sql string) (string, error) {
+	rows, err := s.conn.Exec(ctx, sql)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) != 1 || len(rows[0]) != 1 {
+		return "", errors.New("the server returned no value")
+	}
+	return rows[0][0], nil
+}
+
+// checkSupported returns an error for a database that a move could not restore.
+func (s *postgresSession) checkSupported(ctx context.Context) error {
+	why, err := s.value(ctx, fmt.Sprintf(`SELECT CASE
+		WHEN pg_database_size(current_database()) > %d THEN 'the database has more than %d GiB'
+		WHEN pg_is_in_recovery() THEN 'the server is a replica'
+		WHEN EXISTS (SELECT FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())) THEN 'the database has a subscription'
+		ELSE '' END`, maxPostgresBytes, maxPostgresBytes>>30))
+	if err != nil && strings.Contains(err.Error(), "pg_subscription") { // only superusers may read it
+		return nil
+	}
+	if err == nil && why != "" {
+		err = errors.New(why)
+	}
+	return err
+}
+
+// catalogs are the tables that describe the objects of a database. An object that changes has a new row.
+func catalogs() []string {
+	return []string{"pg_class", "pg_attribute", "pg_attrdef", "pg_constraint", "pg_index", "pg_proc", "pg_type", "pg_trigger", "pg_namespace", "pg_rewrite",
+		"pg_enum", "pg_sequence", "pg_policy", "pg_extension", "pg_description", "pg_operator", "pg_cast", "pg_default_acl", "pg_event_trigger",
+		"pg_collation", "pg_publication", "pg_publication_rel", "pg_statistic_ext", "pg_foreign_server", "pg_foreign_table", "pg_foreign_data_wrapper",
+		"pg_range", "pg_inherits", "pg_ts_config", "pg_ts_dict", "pg_language", "pg_largeobject_metadata", "pg_aggregate", "pg_opclass", "pg_conversion"}
+}
+
+// catalogState returns a text that changes with each change of the description of the database.
+func (s *postgresSession) catalogState(ctx context.Context) (string, error) {
+	var parts []string
+	for _, name := range catalogs() {
+		// The rows that initdb made have the xids 1 to 3 and are many.
+		parts = append(parts, `SELECT count(*) n, sum(('x' || substr(md5(xmin::text || ctid::text || '`+name+`'), 1, 15))::bit(60)::bigint) h FROM pg_catalog.`+name+
+			` WHERE xmin::text::bigint > 3`)
+	}
+	return s.value(ctx, `SELECT sum(n) || ' ' || sum(h) FROM (`+strings.Join(parts, " UNION ALL ")+`) c`)
+}
+
+// evidence returns a text that changes whenever a transaction that wrote ends, or a sequence moves. All but
+// the sequences is for the whole server. It must be taken in the transaction that reads the database.
+func (s *postgresSession) evidence(ctx context.Context) (text string, sequences []pgSequence, err error) {
+	head, err := s.conn.Exec(ctx, `SELECT d.oid || ' ' || pg_postmaster_start_time() || ' ' || txid_current_snapshot(),
+		(SELECT string_agg(format('SELECT %L, last_value, is_called FROM %I.%I', quote_ident(n.nspname) || '.' || quote_ident(c.relname), n.nspname, c.relname),
+			' UNION ALL ' ORDER BY n.nspname, c.relname)
+			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND `+notOfExtension("pg_class", "c.oid")+`)
+		FROM pg_database d WHERE datname = current_database()`)
+	if err != nil || len(head) != 1 {
+		return "", nil, errors.Join(err, errIf(len(head) != 1 && err == nil, "the server returned no value"))
+	}
+	if head[0][1] == "" {
+		return head[0][0], nil, nil
+	}
+	rows, err := s.conn.Exec(ctx, head[0][1])
+	for _, r := range rows {
+		sequences = append(sequences, pgSequence{Name: r[0], Last: r[1], Called: r[2] == "t"})
+	}
+	return fmt.Sprint(head[0][0], " ", sequences), sequences, err
+}
+
+func errIf(is bool, text string) error {
+	if is {
+		return errors.New(text)
+	}
+	return nil
+}
+
+// notOfExtension is the condition that no extension owns an object.
+func notOfExtension(catalog, oid string) string {
+	return `NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = '` + catalog + `'::regclass AND x.objid = ` + oid + ` AND x.deptype = 'e')`
+}
+
+// clients describes the other connections to the database, but those of segno.
+func (s *postgresSession) clients(ctx context.Context) (found []string, err error) {
+	const query = `SELECT coalesce(nullif(application_name, ''), 'a program of ' || coalesce(usename, 'another user')) || ' (pid ' || pid || ' of the server)'
+		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'segno'
+		AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY pid`
+	rows, err := s.conn.Exec(ctx, query)
+	if err == nil && len(rows) > 0 { // the server may not have noticed yet that a program closed its connection
+		rows, err = s.conn.Exec(ctx, `SELECT pg_sleep(0.2); SELECT pg_stat_clear_snapshot(); `+query)
+	}
+	for _, r := range rows {
+		found = append(found, r[0])
+	}
+	return found, err
+}

@@ -1,0 +1,112 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// threadEvent tells a client that a thread changed.
+type threadEvent struct {
+	Thread   segno.ThreadID `json:"thread"`
+	Head     segno.CommitID `json:"head"`
+	Tip      segno.CommitID `json:"tip"`
+	Revision int64          `json:"revision"`
+	Total    int            `json:"total"` // rows of its timeline, -1 if this server has not read it
+	State    string         `json:"state"` // as in the list of threads, or "deleted"
+}
+
+// stateDeleted is the state of a thread that is deleted.
+const stateDeleted = "deleted"
+
+// keepAlive is the interval at which an idle stream gets a comment, so that proxies keep it open.
+const keepAlive = 15 * time.Second
+
+// streamTimeout is how long a client may take to read an event.
+const streamTimeout = 30 * time.Second
+
+// streamEvents writes events until the client or the server ends. A client that reads slowly gets
+// the newest event of each thread.
+func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, _ *struct{}) error {
+	sub, err := s.hub.subscribe(r.Context())
+	if err != nil {
+		return err
+	}
+	defer s.hub.unsubscribe(sub)
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // a proxy must not hold events back
+	out := eventWriter{w, http.NewResponseController(w)}
+	if out.write("retry: 2000\nevent: hello\ndata: {\"version\":%q}\n\n", s.Version) != nil {
+		return nil // the client is gone
+	}
+	ticker := time.NewTicker(keepAlive)
+	defer ticker.Stop()
+	for {
+		err = nil
+		select {
+		case <-s.closing:
+			return nil
+		case <-r.Context().Done():
+			return nil
+		case <-ticker.C:
+			err = out.write(": keep-alive\n\n")
+		case <-sub.ready:
+			for _, e := range sub.take() {
+				data, encodeErr := json.Marshal(e)
+				if err = encodeErr; err == nil {
+					err = out.write("event: thread\ndata: %s\n\n", data)
+				}
+				if err != nil {
+					break
+				}
+			}
+		}
+		if err != nil {
+			return nil // the client is gone
+		}
+	}
+}
+
+// eventWriter writes to a stream, each time with a deadline.
+type eventWriter struct {
+	w       io.Writer
+	control *http.ResponseController
+}
+
+func (e eventWriter) write(format string, args ...any) error {
+	_ = e.control.SetWriteDeadline(time.Now().Add(streamTimeout)) // a recorder has no deadlines
+	if _, err := fmt.Fprintf(e.w, format, args...); err != nil {
+		return err
+	}
+	return e.control.Flush()
+}
+
+// event describes a thread for the streams.
+func (s *Server) event(ctx context.Context, id segno.ThreadID, now *activity) (threadEvent, error) {
+	e := threadEvent{Thread: id, Total: -1, State: now.state(id)}
+	head, err := s.Store.Head(ctx, id)
+	if segno.KindOf(err) == segno.KindNotFound && err != nil {
+		e.State = stateDeleted
+		return e, nil
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Head, e.Tip, e.Revision = head.Head, head.Tip, head.Seq
+	if s.histories.get(id) == nil {
+		return e, nil
+	}
+	h, err := s.history(ctx, id)
+	if err != nil {
+		return e, err
+	}
+	e.Total, e.Revision = len(h.shown), h.revision
+	return e, nil
+}

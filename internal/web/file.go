@@ -1,0 +1,68 @@
+package web
+
+import (
+	"mime"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/patch"
+	"github.com/dalsegno/segno/workspace"
+)
+
+type fileParams struct {
+	Checkpoint segno.CommitID `query:"checkpoint" max:"1024" required:"true"`
+	Path       string         `query:"path" max:"4096"`
+	PathBytes  string         `query:"path_bytes" max:"8192"`
+}
+
+func (p *fileParams) resultKey() string {
+	if p.Checkpoint == present {
+		return ""
+	}
+	return string(p.Checkpoint) + "-" + shortHash([]byte(segno.DerivedID("file", p.Path, p.PathBytes)))
+}
+
+// getFile writes the content of a file. Only images of a few types have their own type: the browser
+// of the user must not run any content.
+func (s *Server) getFile(w http.ResponseWriter, r *http.Request, p *fileParams) error {
+	ctx := r.Context()
+	name, err := pathOf(p.Path, p.PathBytes)
+	if err != nil {
+		return err
+	}
+	c, err := s.checkpointWithFiles(ctx, p.Checkpoint)
+	if err != nil {
+		return err
+	}
+	e, err := workspace.Lookup(ctx, s.Store.Objects(), c.Tree(), name)
+	if err != nil {
+		return err
+	}
+	if e.Type != segno.EntityFile && e.Type != segno.EntityHardLink && e.Type != segno.EntitySymlink {
+		return segno.Errorf(segno.KindInvalid, "read file", name, "it is not a file")
+	}
+	release, err := s.acquireHeavy(ctx) // until the response is written, because it is in memory
+	if err != nil {
+		return err
+	}
+	defer release()
+	data, err := s.content(ctx, e)
+	if err != nil {
+		return err
+	}
+	media := imageType(data)
+	h := w.Header()
+	if media == "" {
+		media = "application/octet-stream"
+		if !patch.IsBinary(data) && utf8.Valid(data) {
+			media = "text/plain; charset=utf-8"
+		}
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": baseName(name)}))
+	}
+	h.Set("Content-Type", media)
+	if isBitmap(media) {
+		r.Header.Del("Accept-Encoding") // they are compressed already
+	}
+	return writeBytes(w, r, http.StatusOK, data)
+}

@@ -1,0 +1,280 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// hub tells the open streams which threads change. It follows the store while there is a stream, so
+// that many streams cost as much as one.
+type hub struct {
+	server *Server
+	mu     sync.Mutex
+	subs   map[*subscription]bool
+	dirty  map[segno.ThreadID]bool // changed since the last round of publish
+	wake   chan struct{}           // there is something dirty
+	stop   context.CancelFunc      // ends the goroutines; nil if there are none
+	done   *sync.WaitGroup
+}
+
+// subscription is one stream.
+type subscription struct {
+	mu      sync.Mutex
+	pending map[segno.ThreadID]threadEvent
+	ready   chan struct{} // there is something pending
+}
+
+// The limits of a hub.
+const (
+	maxStreams      = 64
+	maxFollowed     = 200 // threads, the most recently changed ones
+	publishInterval = 100 * time.Millisecond
+	turnsInterval   = 300 * time.Millisecond
+	threadsInterval = time.Second
+)
+
+func newHub(s *Server) *hub {
+	return &hub{server: s, subs: map[*subscription]bool{}, dirty: map[segno.ThreadID]bool{}, wake: make(chan struct{}, 1)}
+}
+
+// subscribe opens a stream. The values of ctx are used, and not its end.
+func (h *hub) subscribe(ctx context.Context) (*subscription, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.subs) >= maxStreams {
+		return nil, segno.Errorf(segno.KindBusy, "open stream", "", "the server has %d streams", maxStreams).WithHint("close other pages of this server")
+	}
+	sub := &subscription{pending: map[segno.ThreadID]threadEvent{}, ready: make(chan struct{}, 1)}
+	h.subs[sub] = true
+	if h.stop == nil {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		h.stop, h.done = cancel, &sync.WaitGroup{}
+		h.done.Go(func() { h.publish(ctx) })
+		h.done.Go(func() { h.followThreads(ctx) })
+		h.done.Go(func() { h.followTurns(ctx) })
+	}
+	return sub, nil
+}
+
+// unsubscribe closes a stream. The last one ends the goroutines and waits for them.
+func (h *hub) unsubscribe(sub *subscription) {
+	h.mu.Lock()
+	delete(h.subs, sub)
+	stop, done := h.stop, h.done
+	if len(h.subs) > 0 {
+		stop = nil
+	}
+	if stop != nil {
+		h.stop = nil
+	}
+	h.mu.Unlock()
+	if stop != nil {
+		stop()
+		done.Wait()
+	}
+}
+
+// take returns the pending events and removes them.
+func (sub *subscription) take() []threadEvent {
+	sub.mu.Lock()
+	defer sub.mu.Unlock()
+	events := slices.Collect(maps.Values(sub.pending))
+	clear(sub.pending)
+	return events
+}
+
+// put replaces the pending event of a thread.
+func (sub *subscription) put(e threadEvent) {
+	sub.mu.Lock()
+	sub.pending[e.Thread] = e
+	sub.mu.Unlock()
+	signal(sub.ready)
+}
+
+// signal makes a channel with room for one value ready.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// mark records that threads changed.
+func (h *hub) mark(ids ...segno.ThreadID) {
+	h.mu.Lock()
+	for _, id := range ids {
+		h.dirty[id] = true
+	}
+	h.mu.Unlock()
+	if len(ids) > 0 {
+		signal(h.wake)
+	}
+}
+
+// publish sends events about changed threads, for each at most one in an interval.
+func (h *hub) publish(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.wake:
+		}
+		h.mu.Lock()
+		changed := slices.Collect(maps.Keys(h.dirty))
+		clear(h.dirty)
+		subs := slices.Collect(maps.Keys(h.subs))
+		h.mu.Unlock()
+		if now, err := h.server.activity(ctx); err == nil {
+			for _, id := range changed {
+				e, err := h.server.event(ctx, id, now)
+				if err != nil {
+					continue // the next change, or the client's next read, reports it
+				}
+				for _, sub := range subs {
+					sub.put(e)
+				}
+			}
+		} else if ctx.Err() == nil {
+			h.mark(changed...) // the store is busy or gone: try again
+		}
+		if !pause(ctx, publishInterval) {
+			return
+		}
+	}
+}
+
+// pause waits, and returns false if ctx ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// followThreads follows the most recently changed threads, also new ones.
+func (h *hub) followThreads(ctx context.Context) {
+	var followers sync.WaitGroup
+	defer followers.Wait()
+	followed := map[segno.ThreadID]context.CancelFunc{}
+	for first := true; ; first = false {
+		ids := map[segno.ThreadID]bool{}
+		complete := true
+		for t, err := range h.server.Store.Threads(ctx, segno.ThreadQuery{Limit: maxFollowed}) {
+			if err != nil {
+				complete = false
+				break
+			}
+			ids[t.ID] = true
+			if followed[t.ID] != nil {
+				continue
+			}
+			if !first {
+				h.mark(t.ID)
+			}
+			at, cancel := context.WithCancel(ctx)
+			followed[t.ID] = cancel
+			followers.Go(func() { h.follow(at, t.ID) })
+		}
+		for id, cancel := range followed {
+			if complete && !ids[id] {
+				cancel()
+				delete(followed, id)
+				h.mark(id) // it may be deleted
+			}
+		}
+		if !pause(ctx, threadsInterval) {
+			for _, cancel := range followed {
+				cancel()
+			}
+			return
+		}
+	}
+}
+
+// follow marks a thread after each of its commits.
+func (h *hub) follow(ctx context.Context, id segno.ThreadID) {
+	store := h.server.Store
+	head, err := store.Head(ctx, id)
+	for ctx.Err() == nil {
+		after := head.Seq
+		if err == nil {
+			head, err = segno.Wait(ctx, store, id, after)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			h.mark(id)
+		case segno.KindOf(err) == segno.KindNotFound, segno.KindOf(err) == segno.KindInvalid: // deleted, or the store is closed
+			h.mark(id)
+			return
+		default:
+			if !pause(ctx, threadsInterval) {
+				return
+			}
+			head, err = store.Head(ctx, id)
+			h.mark(id)
+		}
+	}
+}
+
+// followTurns marks the threads whose turn begins, makes a call, or ends: until its end a turn is
+// not in the store.
+func (h *hub) followTurns(ctx context.Context) {
+	var before map[segno.ThreadID]string
+	for {
+		if now, err := h.server.activity(ctx); err == nil {
+			signs := now.signs()
+			if before != nil {
+				h.mark(differing(before, signs)...)
+			}
+			before = signs
+		}
+		if !pause(ctx, turnsInterval) {
+			return
+		}
+	}
+}
+
+// signs has a text for each active thread that changes when its state or its open turn does.
+func (a *activity) signs() map[segno.ThreadID]string {
+	signs := map[segno.ThreadID]string{}
+	for id, phase := range a.phases {
+		signs[id] = fmt.Sprint(phase, len(a.interrupts[id]))
+	}
+	for id, t := range a.turns {
+		done := 0
+		for _, c := range t.Calls {
+			if c.Done {
+				done++
+			}
+		}
+		signs[id] += fmt.Sprint(a.state(id), t.Start, t.CallsTotal, done, len(t.Tasks), t.Ended)
+	}
+	return signs
+}
+
+// differing returns the keys whose values differ in two maps.
+func differing(a, b map[segno.ThreadID]string) (ids []segno.ThreadID) {
+	for id, sign := range a {
+		if b[id] != sign {
+			ids = append(ids, id)
+		}
+	}
+	for id := range b {
+		if _, ok := a[id]; !ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

@@ -39,6 +39,7 @@ const (
 	EventNoCheckpoint  EventKind = "checkpoint-failed"  // the generation goes on without it
 	EventFailed        EventKind = "generation-failed"  // Path is where its directory is kept
 	EventBadCheckpoint EventKind = "checkpoint-refused" // it does not verify, so an older one is tried
+	EventIncomplete    EventKind = "files-incomplete"   // a resumed agent has only the files that its archive has
 	EventEnd           EventKind = "end"                // a generation is complete
 	EventStopped       EventKind = "stopped"            // by a signal
 	EventDone          EventKind = "done"               // all generations are complete

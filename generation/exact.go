@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +34,9 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 	if a.OpenHome == nil {
 		return "", nil
 	}
+	if !isOwnDir(m.Home()) {
+		return "", nil
+	}
 	entries, err := os.ReadDir(m.Home())
 	if err != nil || len(entries) == 0 {
 		return "", nil // the agent can also make it unreadable
@@ -55,22 +59,22 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 // restoreFiles makes the files of the agents what they were at a checkpoint, if this machine has the store and the
 // directory of the run. The archive alone lacks the files that do not travel, such as .env and .git, the modes of others,
 // and everything of a home but the conversation.
-func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) error {
+//
+// If that fails, the files of the archive stay, and an event tells of it.
+func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) {
 	for _, info := range from.Manifest().Agents {
 		old, dir := filepath.Join(filepath.Dir(filepath.Dir(from.path)), "agents", info.Name), a.agentDir(info.Name)
 		saved := from.caller.Files[info.Name]
-		if err := a.restoreWorkspace(ctx, saved.Workspace, filepath.Join(old, "workspace"), filepath.Join(dir, "workspace")); err != nil {
-			return err
-		}
+		err := a.restoreWorkspace(ctx, saved.Workspace, filepath.Join(old, "workspace"), filepath.Join(dir, "workspace"))
 		loaded := ""
 		if len(from.Manifest().Tree(info.Name, archive.Session)) > 0 {
 			loaded = info.SessionID
 		}
-		if err := a.restoreHome(ctx, saved.Home, filepath.Join(old, "home"), filepath.Join(dir, "home"), loaded); err != nil {
-			return err
+		err = errors.Join(err, a.restoreHome(ctx, saved.Home, filepath.Join(old, "home"), filepath.Join(dir, "home"), loaded))
+		if err != nil {
+			a.event(Event{Kind: EventIncomplete, Generation: a.generation, Run: a.id, Agent: info.Name, Path: dir, Error: err.Error()})
 		}
 	}
-	return nil
 }
 
 // restoreWorkspace replaces the workspace that was loaded.
@@ -89,7 +93,7 @@ func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, 
 // restoreHome adds the files of a home to its conversation, which was loaded. The logins are those of now, because
 // their agent may have renewed them.
 func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home, loaded string) error {
-	if a.OpenHome == nil || !isDir(old) {
+	if a.OpenHome == nil || !isOwnDir(old) {
 		return nil
 	}
 	whole := home + ".whole"
@@ -117,7 +121,7 @@ func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home,
 // makeTree makes dir what a checkpoint has, with the protected files of the directory from which it was made. It reports
 // whether it did: another machine has neither the checkpoint nor the directory.
 func (a *attempt) makeTree(ctx context.Context, open func(context.Context, string) (*timeline.Timeline, error), at segno.CommitID, old, dir string) (bool, error) {
-	if at == "" || !isDir(old) {
+	if at == "" || !isOwnDir(old) {
 		return false, nil
 	}
 	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
@@ -140,6 +144,12 @@ func (a *attempt) makeTree(ctx context.Context, open func(context.Context, strin
 	}
 	_, err = tl.Workspace.Fork(ctx, *cp.Workspace, dir)
 	return err == nil, err
+}
+
+// isOwnDir reports whether path is a directory, and not a symlink by which its agent replaced it.
+func isOwnDir(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
 }
 
 // copyLogins copies the logins of a home that another one lacks.

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -120,14 +123,7 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 	if err := r.removeTemporary(dir); err != nil {
 		return "", err
 	}
-	stamp := r.Now().UTC().Format("20060102T150405Z")
-	to := fmt.Sprintf("%s.%s-%s", dir, why, stamp)
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		to = fmt.Sprintf("%s.%s-%s-%03d", dir, why, stamp, n)
-	}
+	to := fmt.Sprintf("%s.%s-%s", dir, why, r.nextStamp(g))
 	err := r.FS.Rename(dir, to)
 	if err == nil {
 		err = r.FS.SyncDir(r.Out)
@@ -139,6 +135,26 @@ func (r *Runner) putAway(g int, why string) (string, error) {
 		return "", segno.NewError(segno.KindIO, "rename run", dir, err)
 	}
 	return to, nil
+}
+
+// earlierName is how the name of a run ends that is not in place any more. The stamp tells when that was.
+var earlierName = regexp.MustCompile(`\.([a-z]+)-([0-9]{8}T[0-9]{6}Z(?:-[0-9]{3,})?)$`)
+
+// nextStamp returns a stamp after those of all earlier runs of a generation, also if the clock was set back.
+func (r *Runner) nextStamp(g int) string {
+	const format = "20060102T150405Z"
+	newest := ""
+	found, _ := filepath.Glob(globQuote(r.runDir(g)) + ".*") // the pattern is well-formed
+	for _, run := range found {
+		if parts := earlierName.FindStringSubmatch(run); parts != nil {
+			newest = max(newest, parts[2])
+		}
+	}
+	if now := r.Now().UTC().Format(format); now > newest {
+		return now
+	}
+	n, _ := strconv.Atoi(strings.TrimPrefix(newest[len(format):], "-")) // 0 without a number
+	return fmt.Sprintf("%s-%03d", newest[:len(format)], max(n, 1)+1)
 }
 
 // removeTemporary removes the archives that a killed runner did not complete.
@@ -199,11 +215,13 @@ func (r *Runner) prepare(ctx context.Context, g int, from *savedRun) (*attempt, 
 	if err := r.putEarlierAway(g, a.id); err != nil {
 		return nil, err
 	}
+	var err error
 	if from == nil && !r.NoAutoResume {
-		from = r.newest(ctx, g)
+		if from, err = r.newest(ctx, g); err != nil {
+			return nil, err
+		}
 	}
 	record := runRecord{Generation: g, Start: a.start}
-	var err error
 	if from == nil {
 		err = a.begin()
 	} else {
@@ -245,12 +263,12 @@ func (r *Runner) putEarlierAway(g int, id string) error {
 // earlierRuns returns the directories of a generation's runs that failed or were paused, oldest first.
 func (r *Runner) earlierRuns(g int) (runs []string) {
 	stamp := map[string]string{}
-	for _, end := range []string{endFailed, endPaused} {
-		found, _ := filepath.Glob(globQuote(r.runDir(g)) + "." + end + "-*") // the pattern is well-formed
-		for _, run := range found {
-			stamp[run] = strings.TrimPrefix(run, r.runDir(g)+"."+end)
+	found, _ := filepath.Glob(globQuote(r.runDir(g)) + ".*") // the pattern is well-formed
+	for _, run := range found {
+		if parts := earlierName.FindStringSubmatch(run); parts != nil && (parts[1] == endFailed || parts[1] == endPaused) {
+			stamp[run] = parts[2]
+			runs = append(runs, run)
 		}
-		runs = append(runs, found...)
 	}
 	slices.SortFunc(runs, func(a, b string) int { return strings.Compare(stamp[a], stamp[b]) })
 	return runs
@@ -259,7 +277,10 @@ func (r *Runner) earlierRuns(g int) (runs []string) {
 // newest returns the newest checkpoint of a generation that verifies, or nil. It begins in the run that
 // failed or was paused last, and goes back only along the checkpoints that each run began with. The user may
 // have left other runs on purpose.
-func (r *Runner) newest(ctx context.Context, g int) *savedRun {
+//
+// A checkpoint that is sound and that the experiment cannot continue is an error: the user decides whether the
+// generation begins again.
+func (r *Runner) newest(ctx context.Context, g int) (*savedRun, error) {
 	for _, run := range slices.Backward(r.earlierRuns(g)) {
 		var record runRecord
 		if began, err := readJSON(run, runFile, &record); err != nil || began {
@@ -267,27 +288,30 @@ func (r *Runner) newest(ctx context.Context, g int) *savedRun {
 		}
 		// Otherwise the runner was killed before the run began.
 	}
-	return nil
+	return nil, nil
 }
 
 // newestFrom is newest for a run and those before it.
-func (r *Runner) newestFrom(ctx context.Context, g int, run string) *savedRun {
+func (r *Runner) newestFrom(ctx context.Context, g int, run string) (*savedRun, error) {
 	candidates, seen := archivesIn(run), map[string]bool{}
 	for !seen[run] {
 		seen[run] = true
 		for _, path := range slices.Backward(candidates) {
 			s, err := r.openSaved(ctx, path)
-			if err == nil && s.caller.Generation == g {
-				return s
-			}
-			if err == nil {
+			switch {
+			case err == nil && s.caller.Generation == g:
+				return s, nil
+			case segno.KindOf(err) == segno.KindRefused:
+				return nil, segno.NewError(segno.KindRefused, "", "", err).
+					WithHint(cmp.Or(segno.HintOf(err), "repair the file of the experiment, or begin the generation again with --no-auto-resume"))
+			case err == nil:
 				err = errors.Join(segno.Errorf(segno.KindCorrupt, "resume experiment", path, "it is of another generation"), s.Close())
 			}
 			r.event(Event{Kind: EventBadCheckpoint, Generation: g, Path: path, Error: err.Error()})
 		}
 		var record runRecord
 		if _, err := readJSON(run, runFile, &record); err != nil || record.Resumed == "" {
-			return nil
+			return nil, nil
 		}
 		resumed := filepath.Join(r.Out, record.Resumed)
 		run = filepath.Dir(filepath.Dir(resumed))
@@ -298,7 +322,7 @@ func (r *Runner) newestFrom(ctx context.Context, g int, run string) *savedRun {
 			candidates = []string{resumed}
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func globQuote(path string) string {
@@ -369,9 +393,7 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 		err = a.moveHomes(homes)
 	}
 	if err == nil {
-		err = a.restoreFiles(ctx, from)
-	}
-	if err == nil {
+		a.restoreFiles(ctx, from)
 		err = a.copyHomes(from)
 	}
 	if err != nil {

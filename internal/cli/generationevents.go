@@ -101,6 +101,8 @@ func (p *printer) generationEvent(e generation.Event) string {
 		return p.warn(fmt.Sprintf("%s: no checkpoint: %s", at, clean(e.Error)))
 	case generation.EventBadCheckpoint:
 		return p.warn(fmt.Sprintf("%s is not used: %s", clean(e.Path), clean(e.Error)))
+	case generation.EventIncomplete:
+		return p.warn(fmt.Sprintf("generation %d: %s has only the files of its archive: %s", e.Generation, e.Agent, clean(e.Error)))
 	case generation.EventFailed:
 		if e.Path != "" {
 			return fmt.Sprintf("generation %d: %s in %s", e.Generation, clean(e.Text), clean(e.Path))

@@ -84,7 +84,11 @@ func (a *app) checkpointEvery(every time.Duration) (time.Duration, error) {
 	if err != nil || !(seconds >= 0 && seconds <= 1e9) {
 		return 0, usage(fmt.Errorf("CHECKPOINT_EVERY %q is not a number of seconds", text))
 	}
-	return time.Duration(seconds * float64(time.Second)), nil
+	every = time.Duration(seconds * float64(time.Second))
+	if seconds > 0 {
+		every = max(every, 1) // 0 would make no checkpoints
+	}
+	return every, nil
 }
 
 func (a *app) runGenerations(ctx context.Context, file string, f generationsFlags) error {

@@ -189,6 +189,7 @@ func (m *experimentModel) onEvent(e generation.Event) {
 	case generation.EventCheckpoint:
 		m.cuts++
 		m.lastCut, m.nextCut = e, e.Time.Add(m.every)
+		m.at.SimTime = max(m.at.SimTime, e.SimTime) // a world without ticks has no other events with a time
 	case generation.EventOmitted:
 		m.omitted++
 	case generation.EventNoCheckpoint:

@@ -105,6 +105,16 @@ func TestExperimentIsShown(t *testing.T) {
 	b.sees("complete")
 }
 
+// TestExperimentWithoutTicks shows a world whose time moves without segno.
+func TestExperimentWithoutTicks(t *testing.T) {
+	b := newBoard(t, 0, "Ada")
+	b.tell(generation.Event{Kind: generation.EventBegin, Generation: 1, Next: 2}, generation.Event{Kind: generation.EventTurn, Agent: "Ada"},
+		generation.Event{Kind: generation.EventCheckpoint, Path: "/r/gen001-t000002.ckpt", SimTime: segno.SimTime(time.Minute)})
+	b.sees(" village │ running │ generation 1 of 3 │ 1m0s in the world\n", "next checkpoint in 1s", "● Ada")
+	b.now = b.now.Add(time.Minute)
+	b.sees("next checkpoint now")
+}
+
 func TestExperimentStops(t *testing.T) {
 	for _, key := range []tea.Key{{Code: 'q', Text: "q"}, ctrlC} {
 		b := newBoard(t, 12, "Ada")

@@ -44,9 +44,12 @@ func (m *experimentModel) title() string {
 	if m.at.Generation == 0 {
 		return text
 	}
-	text += fmt.Sprintf(" │ generation %d of %d │ tick %d", m.at.Generation, e.Generations, m.at.Tick)
-	if e.Ticks > 0 {
-		text += fmt.Sprintf(" of %d", e.Ticks)
+	text += fmt.Sprintf(" │ generation %d of %d", m.at.Generation, e.Generations)
+	switch {
+	case e.Ticks > 0:
+		text += fmt.Sprintf(" │ tick %d of %d", m.at.Tick, e.Ticks)
+	case m.at.Tick > 0:
+		text += fmt.Sprintf(" │ tick %d", m.at.Tick)
 	}
 	if m.at.SimTime > 0 {
 		text += fmt.Sprintf(" │ %s in the world", time.Duration(m.at.SimTime))
@@ -63,8 +66,10 @@ func (m *experimentModel) checkpointLines() (lines []string) {
 		facts = append(facts, "no checkpoints")
 	case left > 0:
 		facts = append(facts, fmt.Sprintf("next checkpoint in %s", left))
-	default:
+	case m.Experiment.Ticks > 0 || m.at.Tick > 0:
 		facts = append(facts, "next checkpoint after this tick")
+	default: // the world has no ticks
+		facts = append(facts, "next checkpoint now")
 	}
 	if m.cuts > 0 {
 		age := max(0, m.Now().Sub(m.lastCut.Time)).Truncate(time.Second)

@@ -53,7 +53,7 @@ func (a *app) pauseThread(ctx context.Context, called string, flags pauseFlags) 
 	}
 	p.result = pauseThreadResult{Thread: p.thread, Ended: []segno.ThreadID{}}
 	if flags.output != "" {
-		if err := checkOutput(absolute(d.dir, flags.output)); err != nil {
+		if err := checkOutput("pause", absolute(d.dir, flags.output)); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,9 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 	if err != nil || machine.info == nil {
 		return r, err
 	}
+	if info, err := os.Lstat(home); err == nil && !info.IsDir() {
+		return r, refusal(home)
+	}
 	root, err := fsys.OpenRoot(home)
 	if err != nil {
 		return r, segno.NewError(segno.KindIO, op, home, err)
@@ -113,7 +116,7 @@ func readUserFile(name string) (content, error) {
 }
 
 func refusal(name string) error {
-	return segno.Errorf(segno.KindRefused, op, name, "it is a symlink, or no file").WithHint("remove it, and log in again")
+	return segno.Errorf(segno.KindRefused, op, name, "it is a symlink, or neither a file nor a directory").WithHint("remove it, and log in again")
 }
 
 // readContent reads an open file, which must be the one that info describes.
@@ -172,7 +175,7 @@ func (t *target) makeDir() error {
 			return segno.NewError(segno.KindIO, op, filepath.Join(t.home, dir), err)
 		}
 		if !info.IsDir() {
-			return segno.Errorf(segno.KindRefused, op, filepath.Join(t.home, dir), "it is a symlink, or no directory").WithHint("remove it, and log in again")
+			return refusal(filepath.Join(t.home, dir))
 		}
 	}
 	return nil

@@ -192,6 +192,7 @@ func TestRefusals(t *testing.T) {
 		"FIFO":              {func(r *rig) error { return syscall.Mkfifo(r.own, 0o600) }, segno.KindRefused},
 		"directory":         {func(r *rig) error { return os.Mkdir(r.own, 0o700) }, segno.KindRefused},
 		"symlink above":     {func(r *rig) error { return moved(filepath.Dir(r.own)) }, segno.KindRefused},
+		"symlink to a home": {func(r *rig) error { return moved(r.home) }, segno.KindRefused},
 		"truncated":         {func(r *rig) error { return os.WriteFile(r.own, []byte(good[:30]), 0o600) }, segno.KindCorrupt},
 		"empty":             {func(r *rig) error { return os.WriteFile(r.own, nil, 0o600) }, segno.KindCorrupt},
 		"array":             {func(r *rig) error { return os.WriteFile(r.own, []byte(`["SECRET"]`), 0o600) }, segno.KindCorrupt},

@@ -180,6 +180,22 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestNoLoginOfTheMachine only protects the agent's file.
+func TestNoLoginOfTheMachine(t *testing.T) {
+	r := newRig(t, "codex")
+	if res, err := r.merge(); err != nil || len(res.Taken)+len(res.Kept) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	r.write(r.own, codex(1, "own", ""), morning)
+	if _, err := r.merge(); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, r.read(), codex(1, "own", ""))
+	if info, err := os.Stat(r.own); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 // TestRefusals keeps both files if one of them is not what it should be.
 func TestRefusals(t *testing.T) {
 	const good = `{"claudeAiOauth":{"expiresAt":5,"accessToken":"SECRET"}}`

@@ -43,7 +43,8 @@ type caller struct {
 	AgentsPerWorld int               `json:"agents_per_world"`
 	Port           int               `json:"world_port"`
 	Tickets        map[string]string `json:"world_sessions"`
-	// Files are by agent.
+	// Turns, those of the generation that are complete, and Files are by agent.
+	Turns map[string]int        `json:"agent_turns"`
 	Files map[string]savedFiles `json:"agent_files,omitempty"`
 }
 
@@ -99,7 +100,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 		return err
 	}
 	cut := archive.Cut{Consistency: string(c), WorldSeq: []uint64{before.Seq, after.Seq}, ElapsedSeconds: int64(elapsed / time.Second), Generation: a.generation}
-	if before.Seq != after.Seq { // a process that left its agent's group acted meanwhile
+	if before.Seq != after.Seq && a.world.Info().Tick > 0 { // a process that left its agent's group acted meanwhile
 		cut.Consistency = archive.Crash
 	}
 	path, digest, err := a.write(ctx, cp.ID, cut, elapsed)
@@ -183,9 +184,12 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 // describe completes the state of an archive, and returns its name.
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
-		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Files: map[string]savedFiles{}}
+		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
+		Files: map[string]savedFiles{}}
 	for _, m := range a.agents {
-		about.Tickets[m.Name], about.Files[m.Name] = m.Ticket, m.saved
+		m.mu.Lock()
+		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved
+		m.mu.Unlock()
 	}
 	if state.Caller, err = asMap(about); err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -182,8 +183,11 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
 		if r.retries <= 0 || !mayRetry(err) {
 			r.setState(StateFailed, err.Error())
-			return segno.NewError(segno.KindOf(err), "run generation", fmt.Sprintf("%d of %s", g, r.Experiment.Name), err).
-				WithHint("run the same command again to continue from the newest checkpoint")
+			hint := "run the same command again to continue from the newest checkpoint"
+			if !mayRetry(err) {
+				hint = cmp.Or(segno.HintOf(err), hint)
+			}
+			return segno.NewError(segno.KindOf(err), "run generation", fmt.Sprintf("%d of %s", g, r.Experiment.Name), err).WithHint(hint)
 		}
 		r.retries--
 		r.status.Retries++

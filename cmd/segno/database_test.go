@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -292,4 +295,141 @@ func (p *project) dump() string {
 		}
 	}
 	return strings.Join(lines, "")
+}
+
+// A move is killed at a random moment, again and again. The database has its old content or the new one, and
+// the next command completes the move.
+func TestKilledMovesOfPostgres(t *testing.T) {
+	p := newProject(t, `CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 5000) i`)
+	p.segno("save")
+	p.segno("world", "attach", p.url(p.database))
+	p.turn("change", func() { p.write("a", "1"); p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`) })
+	rounds := 4
+	if os.Getenv("SEGNO_SOAK") != "" {
+		rounds = 60
+	}
+	longest := 100 * time.Millisecond
+	undone := false
+	for range rounds {
+		verb := "undo"
+		if undone {
+			verb = "redo"
+		}
+		cmd := p.command(verb, "-y")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // pg_dump is killed, too
+		begun := time.Now()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(rand.N(longest), func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		err := cmd.Wait()
+		if timer.Stop() && err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, time.Since(begun)*5/4)
+		p.admin(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '` + p.database + `' AND pid <> pg_backend_pid()`)
+		state := p.sql(`SELECT min(x), max(x), count(*), to_regclass('u') IS NULL FROM t`)
+		if state != "0 0 5000 t" && state != "1 1 5000 f" {
+			t.Fatalf("after a kill of %s the database is %s", verb, state)
+		}
+		p.segno("save") // completes what was interrupted
+		state = p.sql(`SELECT max(x) FROM t`)
+		a, err := os.ReadFile(filepath.Join(p.dir, "a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.want("the file beside the database", string(a), state)
+		undone = state == "0"
+	}
+}
+
+func TestPostgresIsRefused(t *testing.T) {
+	p := newProject(t, `CREATE TABLE t (x int); INSERT INTO t VALUES (1)`)
+	p.segno("save")
+	fails := func(want string, code int, args ...string) {
+		t.Helper()
+		out, got := p.try(args...)
+		if got != code || !strings.Contains(out, want) || strings.Contains(out, "pa55") {
+			t.Errorf("segno %s: exit code %d\n%swant %d and %q", strings.Join(args, " "), got, out, code, want)
+		}
+	}
+	fails("is not on this machine", 5, "world", "attach", "postgres://joe:pa55word@db.example/dev")
+	fails("names more than one server", 2, "world", "attach", "postgres://joe:pa55word@127.0.0.1,db.example/dev")
+	fails("is malformed", 2, "world", "attach", "postgres://joe:pa55/word@127.0.0.1/dev")
+	fails("check that the server runs", 9, "world", "attach", "postgres://joe:pa55word@127.0.0.1:1/dev")
+	fails("does not exist", 9, "world", "attach", p.url("none"))
+	path := p.env
+	p.env = append(p.env, "PATH=/none")
+	fails("pg_dump is not installed", 2, "world", "attach", p.url(p.database))
+	p.env = path
+
+	p.segno("world", "attach", p.url(p.database))
+	fails("attached already", 11, "world", "attach", p.url(p.database))
+	p.turn("change", func() { p.sql(`UPDATE t SET x = 2`) })
+
+	// another client
+	client := p.connect(p.database)
+	defer client.Close(t.Context())
+	fails("the database is open in", 5, "undo", "-y")
+	if _, err := (postgresConn{client}).Exec(t.Context(), `BEGIN; SELECT * FROM t`); err != nil {
+		t.Fatal(err)
+	}
+	fails("locked", 4, "undo", "-y", "--force")
+	p.want("the database while it is locked", p.sql(`SELECT x FROM t`), "2")
+	if _, err := (postgresConn{client}).Exec(t.Context(), `COMMIT`); err != nil {
+		t.Fatal(err)
+	}
+	p.segno("redo", "-y", "--force")
+	p.segno("undo", "-y", "--force")
+	rows, err := (postgresConn{client}).Exec(t.Context(), `SELECT x FROM t`)
+	if err != nil || len(rows) != 1 || rows[0][0] != "1" {
+		t.Errorf("the client sees %v, %v", rows, err)
+	}
+	client.Close(t.Context())
+
+	// a change since the turn is a conflict
+	p.segno("redo", "-y")
+	p.sql(`INSERT INTO t VALUES (7)`)
+	fails("changed since the turn", 4, "undo", "-y")
+
+	// a role that may not read everything, and a database that is gone: the turn is recorded
+	p.sql(`DROP TABLE t`)
+	p.admin(`ALTER DATABASE ` + p.database + ` RENAME TO ` + p.database + `_away`)
+	p.turn("without the database", func() { p.write("a", "2") })
+	p.admin(`ALTER DATABASE ` + p.database + `_away RENAME TO ` + p.database)
+	if out := p.segno("log"); !strings.Contains(out, "without the database") {
+		t.Error(out)
+	}
+	p.segno("undo", "-y")
+	p.segno("world", "detach", p.url(p.database))
+}
+
+func TestForkOfPostgres(t *testing.T) {
+	p := newProject(t, `CREATE TABLE t (x int); INSERT INTO t VALUES (1)`)
+	p.turn("begin", func() { p.write("a", "1") })
+	p.segno("world", "attach", p.url(p.database))
+	p.turn("change", func() { p.sql(`UPDATE t SET x = 2`) })
+	copied := p.database + "_project_fork"
+	t.Cleanup(func() { p.admin("DROP DATABASE IF EXISTS " + copied) })
+	out := p.segno("fork", "t2", "--to", filepath.Join(filepath.Dir(p.dir), "project-Fork"))
+	if !strings.Contains(out, copied) {
+		t.Error(out)
+	}
+	p.want("the copy", p.on(copied, `SELECT x FROM t`), "2")
+	p.on(copied, `UPDATE t SET x = 3`)
+	p.want("the source", p.sql(`SELECT x FROM t`), "2")
+	fork := *p
+	fork.dir = filepath.Join(filepath.Dir(p.dir), "project-Fork")
+	if out := fork.segno("status"); !strings.Contains(out, "changed since then") {
+		t.Error(out)
+	}
+	fork.segno("undo", "-y", "--force")
+	p.want("the copy", p.on(copied, `SELECT x FROM t`), "1")
+	p.want("the source", p.sql(`SELECT x FROM t`), "2")
+	if out, code := p.try("fork", "t2", "--to", filepath.Join(filepath.Dir(p.dir), "project_fork")); code != 11 || !strings.Contains(out, "already exists") {
+		t.Error(out)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(p.dir), "project_fork")); err == nil {
+		t.Error("a fork was begun although its database cannot be created")
+	}
 }

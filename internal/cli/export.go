@@ -162,8 +162,15 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	if err != nil {
 		return err
 	}
-	filter := &export.Filter{Scanner: scanner, Redact: flags.redact, Allowed: func(x string) bool { return slices.Contains(allowed, x) }}
-	reader := &export.Reader{Store: store, Transcripts: store.transcripts(), Diffs: true}
+	var used []string // of the allowed ones
+	filter := &export.Filter{Scanner: scanner, Redact: flags.redact, Allowed: func(x string) bool {
+		if !slices.Contains(allowed, x) {
+			return false
+		}
+		used = append(used, x)
+		return true
+	}}
+	reader := &export.Reader{Store: store.under(), Transcripts: store.transcripts(), Diffs: true}
 	source, err := reader.Source(ctx, sel, filter, a.buildVersion())
 	if err != nil {
 		return err
@@ -180,9 +187,7 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	if len(filter.Findings) > 0 && !flags.redact {
 		return a.refuseSecrets("export", cmp.Or(path, flags.format), filter.Findings, exportWaysOn(filter.Findings))
 	}
-	if err := records.Allow(ctx, flags.allow); err != nil {
-		a.notef("segno: %s; the next export reports the finding again", clean(err.Error()))
-	}
+	a.recordAllowed(ctx, records, flags.allow, used)
 	res := exported{File: path, FileBytes: segno.PathBytes(path), Format: flags.format, Thread: sel.Thread, Turns: source.Header.Count,
 		Redacted: len(filter.Findings), Missing: append([]string{}, filter.Missing...)}
 	if sel.Single {

@@ -16,6 +16,14 @@ type exportStore struct {
 	place local.Place
 }
 
+// under returns the store with all its abilities, which are found by type assertion.
+func (s *exportStore) under() segno.Store {
+	if s.local != nil {
+		return s.local.Store
+	}
+	return s.Store
+}
+
 func (s *exportStore) transcripts() map[string]segno.Transcript {
 	if s.local != nil {
 		return s.local.Transcripts()
@@ -58,7 +66,8 @@ func (a *app) selection(ctx context.Context, s *exportStore, name string) (expor
 	if name == "" || err != nil && segno.KindOf(err) != segno.KindNotFound {
 		return export.Selection{Thread: thread}, err
 	}
-	if err == nil {
+	hasThread := err == nil
+	if hasThread {
 		var at *segno.Checkpoint
 		if at, err = a.exportCheckpoint(ctx, s, thread, name); err == nil {
 			return export.Selection{Thread: at.Thread, At: at.ID, Single: true}, nil
@@ -67,10 +76,14 @@ func (a *app) selection(ctx context.Context, s *exportStore, name string) (expor
 			return export.Selection{}, err
 		}
 	}
-	if t, threadErr := a.threadOf(ctx, s, name); threadErr == nil {
+	t, threadErr := a.threadOf(ctx, s, name)
+	switch {
+	case threadErr == nil:
 		return export.Selection{Thread: t}, nil
-	} else if segno.KindOf(threadErr) != segno.KindNotFound {
+	case segno.KindOf(threadErr) != segno.KindNotFound:
 		return export.Selection{}, threadErr
+	case !hasThread:
+		err = threadErr
 	}
 	if line, loadErr := s.Load(ctx, segno.CommitID(name), segno.Window{Last: 1}); loadErr == nil && line.Commits[0].Checkpoint != nil {
 		c := line.Commits[0].Checkpoint

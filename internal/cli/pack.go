@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -310,19 +309,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 	if info, err := os.Stat(res.File); err == nil {
 		res.Bytes = info.Size()
 	}
-	var used []string
-	for _, x := range allow {
-		if slices.Contains(res.Allowed, x) {
-			used = append(used, x)
-		} else {
-			a.notef("note: --allow %s was not needed: no finding has it", x)
-		}
-	}
-	if len(used) > 0 {
-		if err := records.Allow(ctx, used); err != nil {
-			a.notef("segno: %s; the next archive reports the finding again", clean(err.Error()))
-		}
-	}
+	a.recordAllowed(ctx, records, allow, res.Allowed)
 	return a.print(res, func(p *printer) {
 		p.linef("packed %s into %s: %s; the file has %s", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers), size(res.Bytes))
 		p.linef("digest %s", res.Digest)

@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
@@ -38,6 +40,24 @@ func (a *app) secretScanner(records local.Archives, allow []string) (*secret.Sca
 		a.notef("segno: %s; findings that it allowed are reported again", clean(err.Error()))
 	}
 	return scanner, append(allowed, allow...), nil
+}
+
+// recordAllowed records the fingerprints of --allow that findings have, and notes the others.
+func (a *app) recordAllowed(ctx context.Context, records local.Archives, allow, found []string) {
+	var used []string
+	for _, x := range allow {
+		if slices.Contains(found, x) {
+			used = append(used, x)
+		} else {
+			a.notef("note: --allow %s was not needed: no finding has it", x)
+		}
+	}
+	if len(used) == 0 {
+		return
+	}
+	if err := records.Allow(ctx, used); err != nil {
+		a.notef("segno: %s; the finding is reported again the next time", clean(err.Error()))
+	}
 }
 
 // secretsError says how many findings refused an archive; they are printed before it.

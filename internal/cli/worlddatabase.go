@@ -83,7 +83,7 @@ func (a *app) runWorldAttach(ctx context.Context, d *openWorkspace, name string)
 		return err
 	}
 	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path != "" && x.Path == at.Path }) {
-		return segno.Errorf(segno.KindConflict, op, name, "it is attached already")
+		return segno.Errorf(segno.KindConflict, op, at.Name, "it is attached already")
 	}
 	if err := a.changeAttached(ctx, d, op, append(all, at), "attach "+at.Name); err != nil {
 		return err

@@ -2,6 +2,7 @@ package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -75,7 +76,7 @@ func NewPostgres(ctx context.Context, pg Postgres, text string, allowed []string
 	s := postgresSession{pg: pg, at: at}
 	defer s.close(ctx)
 	if err := s.open(ctx); err != nil {
-		return at, segno.NewError(segno.KindIO, op, at.Name, err).WithHint("check that the server runs, and the name of the database")
+		return at, segno.NewError(segno.KindIO, op, at.Name, oneLine(err)).WithHint("check that the server runs, and the name of the database")
 	}
 	if err := s.checkSupported(ctx); err != nil {
 		return at, segno.NewError(segno.KindInvalid, op, at.Name, err)
@@ -97,6 +98,9 @@ func PostgresName(pg Postgres, text string) string {
 	}
 	return target.name()
 }
+
+// oneLine removes the line breaks from an error: the driver writes one before each address that it tried.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }
 
 // name is the name of a database in checkpoints and messages: without the user and the password.
 func (t PostgresTarget) name() string {

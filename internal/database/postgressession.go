@@ -122,11 +122,15 @@ func notOfExtension(catalog, oid string) string {
 	return `NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = '` + catalog + `'::regclass AND x.objid = ` + oid + ` AND x.deptype = 'e')`
 }
 
-// clients describes the other connections to the database.
+// clients describes the other connections to the database, but those of segno.
 func (s *postgresSession) clients(ctx context.Context) (found []string, err error) {
-	rows, err := s.conn.Exec(ctx, `SELECT coalesce(nullif(application_name, ''), 'a program of ' || coalesce(usename, 'another user')) || ' (pid ' || pid || ' of the server)'
-		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-		AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY pid`)
+	const query = `SELECT coalesce(nullif(application_name, ''), 'a program of ' || coalesce(usename, 'another user')) || ' (pid ' || pid || ' of the server)'
+		FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name <> 'segno'
+		AND coalesce(backend_type, 'client backend') = 'client backend' ORDER BY pid`
+	rows, err := s.conn.Exec(ctx, query)
+	if err == nil && len(rows) > 0 { // the server may not have noticed yet that a program closed its connection
+		rows, err = s.conn.Exec(ctx, `SELECT pg_sleep(0.2); SELECT pg_stat_clear_snapshot(); `+query)
+	}
 	for _, r := range rows {
 		found = append(found, r[0])
 	}

@@ -282,7 +282,7 @@ func describeFailure(err error) string {
 	if isBusy(err) {
 		return whyLocked
 	}
-	return "it cannot be read: " + firstLine(err)
+	return "it cannot be read: " + oneLine(err).Error()
 }
 
 func firstLine(err error) string {

@@ -60,9 +60,9 @@ func (m *markdownWriter) turn(t *Turn) {
 	}
 	marks := ""
 	for _, x := range marksOf(t) {
-		marks += " · " + x
+		marks += " · " + oneLine(x, 100)
 	}
-	m.printf("\n## %s%s\n\n%s\n", t.Name, oneLine(marks, 200), strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
+	m.printf("\n## %s%s\n\n%s\n", t.Name, marks, strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
 	if t.Prompt != "" {
 		m.printf("\n%s\n", quoted(markdown.Inert(shorten(t.Prompt, maxMarkdownText))))
 	}

@@ -37,6 +37,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/filelog"
 	"github.com/dalsegno/segno/transcript/gemini"
 	"github.com/dalsegno/segno/transcript/opencode"
 	"github.com/dalsegno/segno/workspace"
@@ -169,6 +170,7 @@ func (s *Store) Transcripts() map[string]segno.Transcript {
 	all[claude.Agent] = claude.New(s.place.Claude, o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
+	all[filelog.Agent] = filelog.New("", s.place.FS) // for Trace; only the runner of generations has these files
 	return all
 }
 

@@ -32,6 +32,6 @@ func TestLookAtTheTimeline(t *testing.T) {
 	p.waitText("#turn h2", "t3")
 	p.keys("?")
 	p.waitText("dialog[open]", "this help")
-	p.keys("\x1b")
+	p.keys("Escape")
 	p.wait("!document.querySelector('dialog') && document.activeElement.id === 'rows'")
 }

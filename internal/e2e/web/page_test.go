@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -25,7 +26,7 @@ type page struct {
 	expected []string
 }
 
-const patience = 20 * time.Second // for one event on a busy machine
+const patience = 10 * time.Second // for one event on a busy machine
 
 // openPage opens an address in a new tab. At the end of the test it checks that the browser reported
 // no exception, no failed request and no violation of the content security policy.
@@ -97,23 +98,39 @@ func (p *page) click(selector, text string) {
 	p.wait("Boolean(" + find + ")")
 	var at struct {
 		X, Y    float64
-		Covered bool
+		Covered string
 	}
 	p.eval(fmt.Sprintf(`(() => { const e = %s; e.scrollIntoView({ block: "nearest" }); const r = e.getBoundingClientRect();
 		const x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
-		return { X: x, Y: y, Covered: !(top && (e.contains(top) || top.contains(e))) } })()`, find), &at)
-	if at.Covered {
-		p.Fatalf("the element %s with %q is covered", selector, text)
+		return { X: x, Y: y, Covered: top && e.contains(top) ? "" : top?.outerHTML.slice(0, 200) ?? "nothing" } })()`, find), &at)
+	if at.Covered != "" {
+		p.Fatalf("the element %s with %q is covered by %s", selector, text, at.Covered)
 	}
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// keys presses keys one after the other.
+// keys presses keys one after the other: characters, or names of keys such as "Escape".
 func (p *page) keys(keys ...string) {
 	p.Helper()
 	for _, key := range keys {
-		p.run(chromedp.KeyEvent(key))
+		text := key
+		if len([]rune(key)) > 1 {
+			text = map[string]string{"Enter": "\r"}[key]
+		}
+		// One event has both the key and its text, as a keyboard's: an action that prevents the default
+		// also prevents the text.
+		down := input.DispatchKeyEvent(input.KeyDown).WithKey(key).WithText(text).WithUnmodifiedText(text)
+		if code := map[string]int64{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}[key]; code != 0 {
+			down = down.WithWindowsVirtualKeyCode(code).WithCode(key)
+		}
+		p.run(down, input.DispatchKeyEvent(input.KeyUp).WithKey(key))
 	}
+}
+
+// typing presses the keys of a text.
+func (p *page) typing(text string) {
+	p.Helper()
+	p.keys(strings.Split(text, "")...)
 }
 
 // text returns the visible text of the first element of a selector.

@@ -12,10 +12,13 @@
 //	NAME/status.json                how far the experiment is, for people
 //	NAME/key                        makes the agents' sessions in the world
 //	NAME/lock                       is locked by the runner
+//	NAME/runner.json                the process of the runner, and its settings
+//	NAME/pause.json                 asks the runner to pause
 //	NAME-g001/                      a run: generation 1
 //	NAME-g001/agents/Ada/workspace  also home, and run, which is empty at each start
 //	NAME-g001/checkpoints/gen001-t000012.ckpt
 //	NAME-g001.failed-STAMP          a run that failed; it is never deleted
+//	NAME-g001.paused-STAMP          a run that was paused and went on
 //
 // A run that is resumed gets the directory of the run that failed, because agents see its path.
 //

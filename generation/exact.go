@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/credential"
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/timeline"
 )
@@ -19,13 +20,6 @@ import (
 type savedFiles struct {
 	Workspace segno.CommitID `json:"workspace"`
 	Home      segno.CommitID `json:"home,omitempty"` // "" if the home was empty
-}
-
-// LoginFiles are the files with logins that agents keep in their homes. The store must not have them: each run
-// gets the login of the user.
-func LoginFiles(home string) []string {
-	return []string{filepath.Join(home, ".claude", ".credentials.json"), filepath.Join(home, ".codex", "auth.json"),
-		filepath.Join(home, ".gemini", "oauth_creds.json"), filepath.Join(home, ".local", "share", "opencode", "auth.json")}
 }
 
 // saveHome makes a checkpoint of the home of an agent, without its logins and its conversation, which the
@@ -41,7 +35,7 @@ func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) 
 	if err != nil || len(entries) == 0 {
 		return "", nil // the agent can also make it unreadable
 	}
-	exclude := LoginFiles(m.Home())
+	exclude := credential.Files(m.Home()) // the store must not have them
 	if conversation != "" {
 		exclude = append(exclude, conversation)
 	}
@@ -98,7 +92,7 @@ func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home,
 	}
 	whole := home + ".whole"
 	made, err := a.makeTree(ctx, func(ctx context.Context, dir string) (*timeline.Timeline, error) {
-		return a.OpenHome(ctx, dir, LoginFiles(dir))
+		return a.OpenHome(ctx, dir, credential.Files(dir))
 	}, at, old, whole)
 	if err != nil {
 		return err
@@ -154,7 +148,7 @@ func isOwnDir(path string) bool {
 
 // copyLogins copies the logins of a home that another one lacks.
 func copyLogins(from, to string) error {
-	logins := LoginFiles(from)
+	logins := credential.Files(from)
 	return treeCopy{from: from, to: to, mode: func(m fs.FileMode) fs.FileMode { return m.Perm() },
 		isLeftOut: func(rel string, d fs.DirEntry) bool {
 			path := filepath.Join(from, rel)

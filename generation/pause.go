@@ -246,14 +246,38 @@ func Wake(ctx context.Context, out, name string) (Settings, error) {
 	return record.Settings, pointer.verify(ctx, out, name)
 }
 
+// checkPaused reports a checkpoint of a pause that the experiment cannot continue, before anything is
+// renamed. Otherwise the generation would begin again.
+func (r *Runner) checkPaused() error {
+	var p Pointer
+	known, err := readJSON(r.dir, pointerFile, &p)
+	if err != nil || !known || r.paused != r.runID(p.Generation) || r.NoAutoResume || r.ResumeFrom != "" {
+		return err
+	}
+	reader, err := p.open(r.Out, r.Experiment.Name)
+	if err != nil {
+		return nil // the runner tells of it, and uses an older one
+	}
+	return errors.Join(r.checkSaved(&savedRun{Reader: reader, path: p.Checkpoint}), reader.Close())
+}
+
 // verify reads the archive that the pointer of an experiment names.
 func (p *Pointer) verify(ctx context.Context, out, name string) error {
+	r, err := p.open(out, name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.Verify(ctx, nil), r.Close())
+}
+
+// open opens the archive that the pointer of an experiment names.
+func (p *Pointer) open(out, name string) (*archive.Reader, error) {
 	path := filepath.Join(out, name, filepath.FromSlash(p.Checkpoint))
 	candidates := []string{path}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // a wake that was killed renamed the run
 		moved, err := filepath.Glob(filepath.Join(globQuote(out), name+"-g*."+endPaused+"-*", checkpointsDir, filepath.Base(path)))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		candidates = append(moved, path)
 	}
@@ -265,13 +289,13 @@ func (p *Pointer) verify(ctx context.Context, out, name string) error {
 			continue
 		}
 		if r.Manifest().Digest == p.Digest {
-			return errors.Join(r.Verify(ctx, nil), r.Close())
+			return r, nil
 		}
 		r.Close()
 		last = segno.Errorf(segno.KindCorrupt, "wake experiment", name, "its checkpoint is not the one that was made").
 			WithHint("run 'segno generations run' with its file to continue from another one")
 	}
-	return last
+	return nil, last
 }
 
 // recordRunner makes this process known to Pause, and forgets an earlier request.

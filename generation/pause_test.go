@@ -79,6 +79,11 @@ func TestPause(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", r.path(home, "link")); err != nil {
 		t.Fatal(err)
 	}
+	changed := r.config(1, 3)
+	changed.Experiment.Agents[0].Name = "Bo"
+	if err := generation.New(changed).Run(t.Context()); segno.KindOf(err) != segno.KindRefused || !exists(r.path(home)) {
+		t.Errorf("with another agent: %v", err)
+	}
 	settings, err := generation.Wake(t.Context(), c.Out, "village")
 	if err != nil || settings.File != filepath.Join(r.dir, "village.toml") || settings.Keep != c.Keep {
 		t.Fatalf("%+v, %v", settings, err)

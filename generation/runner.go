@@ -121,6 +121,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.recordRunner(); err != nil {
 		return err
 	}
+	if err := r.checkPaused(); err != nil {
+		return err
+	}
 	ctx, cancel := r.watchPause(ctx)
 	defer cancel()
 	if err := r.runAll(ctx); err != nil {

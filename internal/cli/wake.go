@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -42,7 +43,7 @@ own expires later.`,
 	flags.add(c)
 	a.writeFlags(c)
 	c.Flags().StringVar(&flags.to, "to", "", "of an archive of one agent: the new directory `DIR` of the agent")
-	c.Flags().StringVar(&flags.experiment, "experiment", "", "the `FILE` of the experiment that the archive belongs to")
+	c.Flags().StringVar(&flags.experiment, "experiment", "", "the `FILE` of the experiment")
 	c.Flags().BoolVar(&flags.trust, "trust-session", false, "continue from an archive of another machine")
 	return c
 }
@@ -55,22 +56,23 @@ func (a *app) runWake(ctx context.Context, called string, flags wakeFlags) error
 	if info, err := os.Stat(absolute(wd, called)); err == nil && info.Mode().IsRegular() {
 		return a.wakeArchive(ctx, called, flags)
 	}
-	if flags.experiment != "" || flags.to != "" {
-		return usage(errors.New("--experiment and --to are for archives, and there is no such file"))
+	if flags.to != "" {
+		return usage(errors.New("--to is for archives, and there is no such file"))
 	}
 	if dir, name, found := generation.Find(wd, flags.out, called); found {
-		return a.wakeRun(ctx, dir, name)
+		return a.wakeRun(ctx, dir, name, flags)
 	}
 	return explainNone(a.wakeThread(ctx, called), called)
 }
 
 // wakeRun continues an experiment that was paused here.
-func (a *app) wakeRun(ctx context.Context, dir, name string) error {
+func (a *app) wakeRun(ctx context.Context, dir, name string, flags wakeFlags) error {
 	s, err := generation.Wake(ctx, dir, name)
 	if err != nil {
 		return explainBadArchive(err)
 	}
-	return a.runGenerations(ctx, s.File, generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries})
+	return a.runGenerations(ctx, cmp.Or(flags.experiment, s.File),
+		generationsFlags{out: dir, every: s.Every, keep: s.Keep, retries: s.Retries, trust: flags.trust})
 }
 
 // wakeArchive continues from an archive.

@@ -41,8 +41,8 @@ const (
 // Merge makes the login of an agent that lives in a home the better one of its own and that of the machine,
 // which is in the file userFile. For each login in it, the one that expires later wins. Two that cannot
 // be compared, or expire at the same time, are decided by the time at which their files were written. The
-// rest of the agent's file stays. Without a file of the machine, and for an agent that the table does not
-// have, Merge does nothing. fsys may be nil.
+// rest of the agent's file stays. Without a file of the machine, only the mode of the agent's file changes. For an
+// agent that the table does not have, Merge does nothing. fsys may be nil.
 //
 // The agent's file is replaced at once and durably, and has the mode 0600. No process may run the agent there. If it
 // changes meanwhile, it is read again. The error has [segno.KindRefused] for a symlink and for anything
@@ -59,8 +59,11 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 		fsys = vfs.OS
 	}
 	machine, err := readUserFile(userFile)
-	if err != nil || machine.info == nil {
+	if err != nil {
 		return r, err
+	}
+	if info, err := os.Lstat(home); err == nil && !info.IsDir() {
+		return r, refusal(home)
 	}
 	root, err := fsys.OpenRoot(home)
 	if err != nil {
@@ -68,6 +71,9 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 	}
 	defer root.Close()
 	t := target{root: root, home: home, file: f}
+	if machine.info == nil {
+		return r, t.protectIfAny()
+	}
 	if err := t.makeDir(); err != nil {
 		return r, err
 	}
@@ -113,7 +119,7 @@ func readUserFile(name string) (content, error) {
 }
 
 func refusal(name string) error {
-	return segno.Errorf(segno.KindRefused, op, name, "it is a symlink, or no file").WithHint("remove it, and log in again")
+	return segno.Errorf(segno.KindRefused, op, name, "it is a symlink, or neither a file nor a directory").WithHint("remove it, and log in again")
 }
 
 // readContent reads an open file, which must be the one that info describes.
@@ -172,7 +178,7 @@ func (t *target) makeDir() error {
 			return segno.NewError(segno.KindIO, op, filepath.Join(t.home, dir), err)
 		}
 		if !info.IsDir() {
-			return segno.Errorf(segno.KindRefused, op, filepath.Join(t.home, dir), "it is a symlink, or no directory").WithHint("remove it, and log in again")
+			return refusal(filepath.Join(t.home, dir))
 		}
 	}
 	return nil
@@ -259,6 +265,15 @@ func (t *target) protect(info fs.FileInfo) error {
 		return segno.NewError(segno.KindIO, op, t.path(), err)
 	}
 	return nil
+}
+
+// protectIfAny is protect for a file that may not exist.
+func (t *target) protectIfAny() error {
+	info, err := t.root.Lstat(t.rel())
+	if err != nil || !info.Mode().IsRegular() {
+		return nil // the agent has no login
+	}
+	return t.protect(info)
 }
 
 // removeStray removes the temporary files of a merge that was killed, because they contain a login.

@@ -180,6 +180,22 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// TestNoLoginOfTheMachine only protects the agent's file.
+func TestNoLoginOfTheMachine(t *testing.T) {
+	r := newRig(t, "codex")
+	if res, err := r.merge(); err != nil || len(res.Taken)+len(res.Kept) > 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	r.write(r.own, codex(1, "own", ""), morning)
+	if _, err := r.merge(); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, r.read(), codex(1, "own", ""))
+	if info, err := os.Stat(r.own); err != nil || info.Mode() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+}
+
 // TestRefusals keeps both files if one of them is not what it should be.
 func TestRefusals(t *testing.T) {
 	const good = `{"claudeAiOauth":{"expiresAt":5,"accessToken":"SECRET"}}`
@@ -192,6 +208,7 @@ func TestRefusals(t *testing.T) {
 		"FIFO":              {func(r *rig) error { return syscall.Mkfifo(r.own, 0o600) }, segno.KindRefused},
 		"directory":         {func(r *rig) error { return os.Mkdir(r.own, 0o700) }, segno.KindRefused},
 		"symlink above":     {func(r *rig) error { return moved(filepath.Dir(r.own)) }, segno.KindRefused},
+		"symlink to a home": {func(r *rig) error { return moved(r.home) }, segno.KindRefused},
 		"truncated":         {func(r *rig) error { return os.WriteFile(r.own, []byte(good[:30]), 0o600) }, segno.KindCorrupt},
 		"empty":             {func(r *rig) error { return os.WriteFile(r.own, nil, 0o600) }, segno.KindCorrupt},
 		"array":             {func(r *rig) error { return os.WriteFile(r.own, []byte(`["SECRET"]`), 0o600) }, segno.KindCorrupt},

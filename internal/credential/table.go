@@ -71,6 +71,14 @@ func fileOf(agent string) (file, bool) {
 	return all[i], true
 }
 
+// Files returns the paths of the files in which all agents keep their logins in a home.
+func Files(home string) (paths []string) {
+	for _, f := range table() {
+		paths = append(paths, filepath.Join(home, f.homeDir, f.name))
+	}
+	return paths
+}
+
 // UserFile returns the path of the file in which an agent of this user keeps its logins, by the
 // environment, or "" if the table does not have the agent.
 func UserFile(agent, home string, getenv func(string) string) string {

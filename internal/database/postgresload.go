@@ -29,7 +29,7 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 	}
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return describeFailure(err), nil
 	}
 	l := pgLoad{postgresSession: &s, objects: w.recent, state: state}
@@ -52,9 +52,6 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 func (w *Attached) presentPostgres(ctx context.Context, at Attachment) (content segno.Hash, catalog string, err error) {
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
-		return content, "", err
-	}
 	d := pgDump{postgresSession: &s, batch: discard{}, recent: &recent{newest: map[segno.Hash][]byte{}}}
 	if _, err = d.begin(ctx); err != nil {
 		return content, "", err
@@ -132,7 +129,7 @@ func (l *pgLoad) lockUnchanged(ctx context.Context, from segno.Hash, catalog str
 	if err := d.tables(ctx); err != nil {
 		return false, err
 	}
-	_, sequences, err := l.evidence(ctx)
+	sequences, err := l.sequences(ctx)
 	return err == nil && (fmt.Sprint(d.state.Tables) != fmt.Sprint(before.Tables) || fmt.Sprint(sequences) != fmt.Sprint(before.Sequences)), err
 }
 

@@ -253,7 +253,7 @@ func (w *Attached) DatabaseClients(ctx context.Context, c segno.Change) ([]strin
 	}
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return nil, nil // to write it fails, too, with the reason
 	}
 	found, err := s.clients(ctx)

@@ -49,7 +49,8 @@ func BenchmarkPostgres(b *testing.B) {
 		Cache: database.Cache{FS: vfs.OS, File: b.TempDir() + "/cache", Sealer: openSealer{}}, Postgres: postgresDriver{}, Now: time.Now,
 		Lock: func(context.Context, string) (func(), error) { return func() {}, nil }})
 	n, thread := 0, segno.Head{}
-	snapshot := func(b *testing.B) (bytes int64) {
+	snapshot := func(b *testing.B) (bytes int64, took time.Duration) {
+		begun := time.Now()
 		batch := store.Objects().Batch()
 		snap, err := attached.Snapshot(b.Context(), batch)
 		if err != nil {
@@ -62,6 +63,7 @@ func BenchmarkPostgres(b *testing.B) {
 		for _, o := range staged.Objects {
 			bytes += o.Size
 		}
+		took = time.Since(begun)
 		b.StopTimer()
 		n++
 		c := segno.Commit{ID: segno.CommitID(fmt.Sprint(n)), Thread: "t", Staged: staged, Needs: []segno.Hash{snap.World.Data}, Expect: thread.Head, Parent: thread.Head,
@@ -73,19 +75,19 @@ func BenchmarkPostgres(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		return bytes
+		return bytes, took
 	}
 	b.Run("connect", func(b *testing.B) {
-		for b.Loop() {
+		reportFastest(b, func() time.Duration {
+			begun := time.Now()
 			c := p.connect(p.database)
 			c.Close(b.Context())
-		}
+			return time.Since(begun)
+		})
 	})
-	b.ReportMetric(float64(snapshot(b)), "first-bytes")
+	snapshot(b)
 	b.Run("unchanged", func(b *testing.B) {
-		for b.Loop() {
-			snapshot(b)
-		}
+		reportFastest(b, func() time.Duration { _, took := snapshot(b); return took })
 	})
 	b.Run("other database changed", func(b *testing.B) {
 		for b.Loop() {
@@ -101,7 +103,7 @@ func BenchmarkPostgres(b *testing.B) {
 			b.StopTimer()
 			p.sql(fmt.Sprintf(`UPDATE t3 SET name = '%s' WHERE id = 3000`, segno.NewID()))
 			b.StartTimer()
-			bytes = snapshot(b)
+			bytes, _ = snapshot(b)
 		}
 		b.ReportMetric(float64(bytes), "new-bytes")
 	})
@@ -113,4 +115,13 @@ func BenchmarkPostgres(b *testing.B) {
 			b.StartTimer()
 		}
 	})
+}
+
+// reportFastest also reports the fastest run: on a busy machine each message to the server waits for its turn.
+func reportFastest(b *testing.B, run func() time.Duration) {
+	fastest := time.Hour
+	for b.Loop() {
+		fastest = min(fastest, run())
+	}
+	b.ReportMetric(float64(fastest.Microseconds())/1000, "ms-fastest")
 }

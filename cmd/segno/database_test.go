@@ -303,7 +303,10 @@ func TestKilledMovesOfPostgres(t *testing.T) {
 	p := newProject(t, `CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 5000) i`)
 	p.segno("save")
 	p.segno("world", "attach", p.url(p.database))
-	p.turn("change", func() { p.write("a", "1"); p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`) })
+	p.turn("change", func() {
+		p.write("a", "1")
+		p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`)
+	})
 	rounds := 4
 	if os.Getenv("SEGNO_SOAK") != "" {
 		rounds = 60

@@ -38,10 +38,23 @@ type pgTable struct {
 	Content segno.Hash `json:"content,omitzero"`
 }
 
+// columnList is the list of columns of a COPY statement. A table may have none.
+func (t pgTable) columnList() string {
+	if t.Columns == "" {
+		return ""
+	}
+	return " (" + t.Columns + ")"
+}
+
 type pgSequence struct {
 	Name   string `json:"name"`
 	Last   string `json:"last"`
 	Called bool   `json:"called"`
+}
+
+// statement sets the sequence to the state.
+func (q pgSequence) statement() string {
+	return fmt.Sprintf("SELECT pg_catalog.setval(%s, %s, %t)", quoteLiteral(q.Name), q.Last, q.Called)
 }
 
 // pgStateHead begins the object of a [pgState]. The content of a SQLite database is hashes, so it never begins so.

@@ -251,16 +251,12 @@ func (l *pgLoad) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		columns := ""
-		if t.Columns != "" {
-			columns = " (" + t.Columns + ")"
-		}
-		if err := l.conn.CopyFrom(ctx, r, "COPY "+t.Name+columns+" FROM STDIN"); err != nil {
+		if err := l.conn.CopyFrom(ctx, r, "COPY "+t.Name+t.columnList()+" FROM STDIN"); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	for _, q := range l.state.Sequences {
-		if _, err := l.conn.Exec(ctx, fmt.Sprintf("SELECT pg_catalog.setval(%s, %s, %t)", quoteLiteral(q.Name), q.Last, q.Called)); err != nil {
+		if _, err := l.conn.Exec(ctx, q.statement()); err != nil {
 			return err
 		}
 	}
@@ -269,6 +265,12 @@ func (l *pgLoad) load(ctx context.Context) error {
 	}
 	return l.execText(ctx, l.state.After)
 }
+
+// The statements that write the content of large objects.
+const (
+	createLarge = `CREATE TEMPORARY TABLE segno_large (id oid, content bytea) ON COMMIT DROP`
+	writeLarge  = `SELECT pg_catalog.lo_put(id, 0, content) FROM pg_temp.segno_large`
+)
 
 // loadLarge writes the content of large objects, which the statements of the state created.
 func (l *pgLoad) loadLarge(ctx context.Context) error {
@@ -279,13 +281,13 @@ func (l *pgLoad) loadLarge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.conn.Exec(ctx, `CREATE TEMPORARY TABLE segno_large (id oid, content bytea) ON COMMIT DROP`); err != nil {
+	if _, err := l.conn.Exec(ctx, createLarge); err != nil {
 		return err
 	}
 	if err := l.conn.CopyFrom(ctx, r, `COPY pg_temp.segno_large FROM STDIN`); err != nil {
 		return err
 	}
-	_, err = l.conn.Exec(ctx, `SELECT pg_catalog.lo_put(id, 0, content) FROM pg_temp.segno_large`)
+	_, err = l.conn.Exec(ctx, writeLarge)
 	return err
 }
 

@@ -364,16 +364,8 @@ func quoteLiteral(text string) string {
 
 func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// TableChange is a table that differs between two states of a database.
-type TableChange struct {
-	Name   string `json:"name"`
-	Before int64  `json:"rows_before"` // -1 if there is none
-	After  int64  `json:"rows_after"`  // -1 if there is none
-}
-
-// diffTables returns the tables that differ between two states, in the order of their names. The name of
-// other objects is "". A nil state has no tables.
-func diffTables(before, after *pgState) (changes []TableChange) {
+// diffTables returns the tables that differ between two states, in the order of their names. A nil state has no tables.
+func diffTables(before, after *pgState) (changes []segno.TableChange) {
 	empty := &pgState{}
 	before, after = cmp.Or(before, empty), cmp.Or(after, empty)
 	byName := map[string]pgTable{}
@@ -385,14 +377,14 @@ func diffTables(before, after *pgState) (changes []TableChange) {
 		delete(byName, t.Name)
 		switch {
 		case !ok:
-			changes = append(changes, TableChange{t.Name, -1, t.Rows})
+			changes = append(changes, segno.TableChange{Name: t.Name, Before: -1, After: t.Rows})
 		case was != t:
-			changes = append(changes, TableChange{t.Name, was.Rows, t.Rows})
+			changes = append(changes, segno.TableChange{Name: t.Name, Before: was.Rows, After: t.Rows})
 		}
 	}
 	for name, t := range byName {
-		changes = append(changes, TableChange{name, t.Rows, -1})
+		changes = append(changes, segno.TableChange{Name: name, Before: t.Rows, After: -1})
 	}
-	slices.SortFunc(changes, func(a, b TableChange) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(changes, func(a, b segno.TableChange) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }

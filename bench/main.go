@@ -164,7 +164,8 @@ func sections(which string) ([]section, error) {
 	}
 	return append(all, section{"step", steps}, section{"saver", savers}, section{"hook", hooks}, section{"cut", cuts},
 		section{"discover", discoveries}, section{"keep", keeps},
-		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners}), nil
+		section{"message", messages}, section{"flood", floods}, section{"archive", archives}, section{"scanner", scanners},
+		section{"generation", generations}), nil
 }
 
 // scratch returns a new directory below the run's own.

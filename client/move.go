@@ -43,7 +43,8 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
-	Pages     int    `json:"pages,omitempty"`  // of a database: how many differ
+	Pages     int    `json:"pages,omitempty"`  // of an SQLite database: how many differ
+	Tables    int    `json:"tables,omitempty"` // of a PostgreSQL database: how many differ
 }
 
 // Unwritten is a path that a move leaves as it is.

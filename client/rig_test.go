@@ -36,8 +36,8 @@ func serve(t testing.TB, c web.Config) (address, token string, stop func()) {
 	}
 }
 
-// local is a store of this machine.
-type local interface {
+// localStore is a store of this machine.
+type localStore interface {
 	segno.Store
 	segno.Chains
 	segno.Workspaces
@@ -47,7 +47,7 @@ type local interface {
 // readThrough writes to a store and reads it through the API.
 type readThrough struct {
 	*client.Store
-	local local
+	local localStore
 	stop  func()
 }
 

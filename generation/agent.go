@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/supervise"
@@ -42,6 +45,12 @@ func (p Place) Home() string { return filepath.Join(p.Dir, "home") }
 
 // Run is for temporary files. It is empty whenever a run starts.
 func (p Place) Run() string { return filepath.Join(p.Dir, "run") }
+
+// conversationDir is beside the home of an agent, which has nothing of segno.
+const conversationDir = "conversation"
+
+// Conversation is for what segno keeps of the conversation of an agent that does not keep it in its home.
+func (p Place) Conversation() string { return filepath.Join(p.Dir, conversationDir) }
 
 // Turn is one prompt to an agent.
 type Turn struct {
@@ -108,5 +117,5 @@ func (c *Config) kind(name string) (Kind, error) {
 	if k := c.Kinds[name]; k != nil {
 		return k, nil
 	}
-	return nil, segno.NewError(segno.KindInvalid, "find kind of agent", name, fmt.Errorf("unknown kind")).WithHint("use offline, claude or codex")
+	return nil, segno.NewError(segno.KindInvalid, "find kind of agent", name, fmt.Errorf("unknown kind")).WithHint("use " + strings.Join(slices.Sorted(maps.Keys(c.Kinds)), ", "))
 }

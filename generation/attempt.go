@@ -1,23 +1,15 @@
 package generation
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/supervise"
-	"github.com/dalsegno/segno/internal/vfs"
-	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/world"
 )
 
@@ -29,6 +21,7 @@ type attempt struct {
 	document   []byte // of the world to begin with, or nil
 	templates  []string
 	tickets    map[string]string // of agents, from the checkpoint
+	turns      map[string]int    // of agents that are complete, from the checkpoint
 	port       int               // of the world, from the checkpoint, or 0
 	story      world.Story       // or nil
 	from       string            // the digest of the archive that it continues, or ""
@@ -39,21 +32,10 @@ type attempt struct {
 	before time.Duration  // that had passed when the attempt began
 	start  time.Time      // of the attempt
 	opened time.Time      // when the world was ready
+	gate   gate           // of turns that begin
 	last   time.Time      // of the newest checkpoint, or the start
 	thread segno.ThreadID // of the run
 	cutErr error          // why the newest checkpoint failed
-}
-
-// member is one agent of an attempt.
-type member struct {
-	Place
-	kind     Kind
-	log      *os.File
-	timeline *timeline.Timeline
-	session  segno.SessionID
-	begun    bool // it had a turn in the generation
-	mu       sync.Mutex
-	group    *supervise.Group // of the turn in progress, or nil
 }
 
 // cutError returns why the newest checkpoint failed, or nil. a may be nil.
@@ -76,6 +58,18 @@ func (a *attempt) run(ctx context.Context) (err error) {
 	a.setState(StateRunning, "")
 	a.event(Event{Kind: EventBegin, Generation: a.generation, Run: a.id, Tick: a.ticks, Path: a.templates[0], Next: a.Every.Seconds()})
 	a.opened, a.last = a.Now(), a.Now()
+	live := a.liveInSteps
+	if a.world.Info().Tick == 0 {
+		live = a.liveInRealTime
+	}
+	if err := live(ctx, work); err != nil {
+		return err
+	}
+	return a.complete()
+}
+
+// liveInSteps lets the agents live until the generation is over, tick after tick.
+func (a *attempt) liveInSteps(ctx, work context.Context) error {
 	for !a.isOver() {
 		if err := a.tick(ctx, work); err != nil {
 			return err
@@ -92,10 +86,7 @@ func (a *attempt) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := a.checkpoint(work, quiet); err != nil {
-		return err
-	}
-	return a.complete()
+	return a.checkpoint(work, quiet)
 }
 
 // isOver reports whether the generation lasted as long as the experiment says.
@@ -122,9 +113,9 @@ func (a *attempt) open(ctx context.Context) error {
 	}
 	a.world = w
 	info := a.world.Info()
-	if info.Tick <= 0 {
-		return segno.Errorf(segno.KindInvalid, "run experiment", info.Name, "the time of the world moves without steps").
-			WithHint("use a world with the mode stepped")
+	if info.Tick == 0 && a.Experiment.Ticks > 0 {
+		return segno.Errorf(segno.KindInvalid, "run experiment", info.Name, "the time of the world moves without ticks").
+			WithHint("give the experiment a duration in place of ticks")
 	}
 	for i, spec := range a.Experiment.Agents {
 		m, err := a.openAgent(ctx, spec, info.Manual)
@@ -156,66 +147,32 @@ func (a *attempt) openStory(ctx context.Context) error {
 	return err
 }
 
-// openAgent makes the directories of an agent that the template or the checkpoint did not make.
-func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) (m *member, err error) {
-	name := string(a.key) + "/" + a.id + "/" + spec.Name
-	m = &member{Place: Place{AgentSpec: spec, Dir: a.agentDir(spec.Name), World: a.world.URL(), Manual: manual, FS: a.FS,
-		Ticket: segno.DerivedID("world-session", name), Session: uuid.NewSHA1(uuid.NameSpaceURL, []byte(name)).String()}}
-	m.Ticket = cmp.Or(a.tickets[spec.Name], m.Ticket)
-	if m.kind, err = a.kind(spec.Kind); err != nil {
-		return nil, err
-	}
-	if err := os.RemoveAll(m.Run()); err != nil {
-		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Run(), err)
-	}
-	for _, dir := range []string{m.Workspace(), m.Home(), m.Run()} {
-		if err := vfs.MkdirAll(a.FS, dir); err != nil {
-			return nil, segno.NewError(segno.KindIO, "prepare agent", dir, err)
-		}
-	}
-	if spec.Home != "" {
-		if err := copyTree(spec.Home, m.Home()); err != nil {
-			return nil, segno.NewError(segno.KindIO, "prepare agent", m.Home(), err)
-		}
-	}
-	if err := m.kind.Prepare(ctx, m.Place); err != nil {
-		return nil, err
-	}
-	if m.log, err = os.OpenFile(filepath.Join(m.Dir, logFile), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
-		return nil, segno.NewError(segno.KindIO, "prepare agent", m.Dir, err)
-	}
-	_, src, err := m.kind.Session(ctx, m.Place)
-	if err != nil {
-		return nil, err
-	}
-	m.session, m.begun = src.Session, a.ticks > 0 || a.document != nil && src.Session != ""
-	m.timeline, err = a.Open(ctx, m.Workspace())
-	return m, err
-}
-
 func (a *attempt) agentDir(name string) string { return filepath.Join(a.dir, "agents", name) }
 
 // sweep kills the processes that left the group of a turn and stayed when it ended. It must not be
 // called while a turn is in progress.
 func (a *attempt) sweep() {
-	var marks []string
-	for _, m := range a.agents {
-		marks = append(marks, m.mark())
-	}
-	if len(marks) > 0 {
+	if marks := a.marks(); len(marks) > 0 {
 		supervise.KillWith(marks...)
 	}
+}
+
+// marks are the variables that only the processes of the agents have.
+func (a *attempt) marks() (all []string) {
+	for _, m := range a.agents {
+		all = append(all, m.mark())
+	}
+	return all
 }
 
 // close ends the world and the agents.
 func (a *attempt) close() (err error) {
 	defer a.sweep()
+	a.gate.close()
+	for _, g := range a.groups() {
+		g.Kill()
+	}
 	for _, m := range a.agents {
-		m.mu.Lock()
-		if m.group != nil {
-			m.group.Kill()
-		}
-		m.mu.Unlock()
 		err = errors.Join(err, m.log.Close())
 	}
 	if a.world != nil {
@@ -279,48 +236,8 @@ func (a *attempt) await(ctx context.Context, turns <-chan endedTurn) error {
 	case t := <-turns:
 		return a.endTurn(t)
 	case <-timer.C:
-		a.signal(syscall.SIGSTOP)
-		return errors.Join(ctx.Err(), a.checkpoint(context.WithoutCancel(ctx), frozen))
+		return errors.Join(ctx.Err(), a.lastCut(context.WithoutCancel(ctx)))
 	}
-}
-
-// signal sends a signal to all agents that have a turn.
-func (a *attempt) signal(s syscall.Signal) {
-	for _, m := range a.agents {
-		m.mu.Lock()
-		if m.group != nil {
-			m.group.Signal(s)
-		}
-		m.mu.Unlock()
-	}
-}
-
-// turn lets an agent have one turn.
-func (a *attempt) turn(ctx context.Context, m *member) error {
-	t := Turn{Prompt: continuePrompt, Session: m.session}
-	switch {
-	case !m.begun:
-		t.Prompt = strings.ReplaceAll(cmp.Or(m.Prompt, a.Experiment.Prompt, defaultPrompt), "AGENT", m.Name)
-	case a.Experiment.Ticks > 0 && a.ticks == a.Experiment.Ticks-1:
-		t.Prompt = finishPrompt
-	}
-	m.mu.Lock()
-	g, err := m.start(ctx, m.kind.Turn(m.Place, t), m.log, a.locked)
-	m.group = g
-	m.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	<-g.Gone
-	m.mu.Lock()
-	m.group, m.begun = nil, true
-	m.mu.Unlock()
-	if err := m.outcome(g); err != nil {
-		return err
-	}
-	_, src, err := m.kind.Session(ctx, m.Place)
-	m.session = src.Session
-	return err
 }
 
 // complete records that the generation is over.

@@ -43,6 +43,9 @@ type caller struct {
 	AgentsPerWorld int               `json:"agents_per_world"`
 	Port           int               `json:"world_port"`
 	Tickets        map[string]string `json:"world_sessions"`
+	// Turns, those of the generation that are complete, and Files are by agent.
+	Turns map[string]int        `json:"agent_turns"`
+	Files map[string]savedFiles `json:"agent_files,omitempty"`
 }
 
 // checkpoint saves the present moment. A failure is counted and shown, and the generation goes on. The error is
@@ -97,7 +100,7 @@ func (a *attempt) save(ctx context.Context, c consistency) error {
 		return err
 	}
 	cut := archive.Cut{Consistency: string(c), WorldSeq: []uint64{before.Seq, after.Seq}, ElapsedSeconds: int64(elapsed / time.Second), Generation: a.generation}
-	if before.Seq != after.Seq { // a process that left its agent's group acted meanwhile
+	if before.Seq != after.Seq && a.world.Info().Tick > 0 { // a process that left its agent's group acted meanwhile
 		cut.Consistency = archive.Crash
 	}
 	path, digest, err := a.write(ctx, cp.ID, cut, elapsed)
@@ -119,13 +122,19 @@ func (a *attempt) timelineOfRun() *timeline.Timeline {
 	return timeline.Open(timeline.Config{Store: a.Store, Now: a.Now})
 }
 
-// saveAgent makes a checkpoint of the files and the conversation of an agent.
+// saveAgent makes a checkpoint of the files and the conversation of an agent, and one of its home.
 func (a *attempt) saveAgent(ctx context.Context, m *member) (*segno.Checkpoint, error) {
 	t, src, err := m.kind.Session(ctx, m.Place)
 	if err != nil {
 		return nil, err
 	}
-	return m.timeline.SaveAgent(ctx, timeline.AgentSave{Label: a.label(), Transcript: t, Source: src})
+	cp, err := m.timeline.SaveAgent(ctx, timeline.AgentSave{Label: a.label(), Transcript: t, Source: src})
+	if err != nil {
+		return nil, err
+	}
+	m.saved.Workspace = cp.ID
+	m.saved.Home, err = a.saveHome(ctx, m, src.Path)
+	return cp, err
 }
 
 // archiveName is the name of an archive. t counts ticks in a generation that ticks bound, else seconds.
@@ -175,9 +184,12 @@ func (a *attempt) write(ctx context.Context, at segno.CommitID, cut archive.Cut,
 // describe completes the state of an archive, and returns its name.
 func (a *attempt) describe(state *archive.State, elapsed time.Duration) (name string, err error) {
 	about := caller{Experiment: a.Experiment.Name, Generation: a.generation, ElapsedSeconds: elapsed.Seconds(), ElapsedTicks: a.ticks, Run: a.id,
-		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}}
+		World: a.world.Info().Name, AgentsPerWorld: len(a.agents), Port: a.world.Port(), Tickets: map[string]string{}, Turns: map[string]int{},
+		Files: map[string]savedFiles{}}
 	for _, m := range a.agents {
-		about.Tickets[m.Name] = m.Ticket
+		m.mu.Lock()
+		about.Tickets[m.Name], about.Turns[m.Name], about.Files[m.Name] = m.Ticket, m.turns, m.saved
+		m.mu.Unlock()
 	}
 	if state.Caller, err = asMap(about); err != nil {
 		return "", err

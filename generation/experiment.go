@@ -27,6 +27,8 @@ type Experiment struct {
 	// A generation lasts Ticks ticks of the world, or Duration.
 	Ticks    int      `toml:"ticks"`
 	Duration duration `toml:"duration"`
+	// Idle is how long an idle agent of a realtime world waits for its next prompt; 0 is a second.
+	Idle duration `toml:"idle"`
 	// Template is a directory whose files each workspace of the first generation begins with.
 	Template string `toml:"template"`
 	// Prompt is the first message to each agent. AGENT is replaced by the agent's name.
@@ -40,6 +42,8 @@ type Experiment struct {
 type AgentSpec struct {
 	Name string `toml:"name"`
 	Kind string `toml:"kind"` // of [Config.Kinds]; "" is "offline"
+	// Command is the program of an agent that speaks the Agent Client Protocol, with its arguments.
+	Command []string `toml:"command"`
 	// Model, if given, is the model of the agent, in the agent's own words.
 	Model  string `toml:"model"`
 	System string `toml:"system"` // the system prompt
@@ -48,6 +52,11 @@ type AgentSpec struct {
 	Home string `toml:"home"`
 	// Env are names of variables that the agent gets from the environment of segno.
 	Env []string `toml:"env"`
+}
+
+// IsOffline reports whether the agent is segno's own without a model, so that the world must have a scripted player.
+func (a *AgentSpec) IsOffline() bool {
+	return (a.Kind == KindOffline || a.Kind == KindSegno) && (a.Model == "" || a.Model == "offline")
 }
 
 // duration is a [time.Duration] that TOML has as text: "4h".
@@ -113,6 +122,8 @@ func (e *Experiment) check() error {
 		return errors.New("generations is not 1 to 999")
 	case (e.Ticks > 0) == (e.Duration > 0) || e.Ticks < 0 || e.Duration < 0 || e.Ticks > maxTicks:
 		return errors.New("either ticks, 1 to 999999, or duration is needed")
+	case e.Idle < 0:
+		return errors.New("idle is negative")
 	case len(e.Agents) == 0 || len(e.Agents) > maxAgents:
 		return errors.New("1 to 100 tables [[agents]] are needed")
 	}
@@ -126,11 +137,17 @@ func (e *Experiment) check() error {
 		if a.Kind == "" {
 			a.Kind = KindOffline
 		}
+		if (a.Kind == KindACP) != (len(a.Command) > 0) {
+			return fmt.Errorf("a command is needed for the kind %s, and only for it", KindACP)
+		}
 		if a.Home != "" {
 			if a.Home = e.resolve(a.Home); !isDir(a.Home) {
 				return fmt.Errorf("home of %s is not a directory", a.Name)
 			}
 		}
+	}
+	if e.Idle == 0 {
+		e.Idle = duration(time.Second)
 	}
 	if e.Template != "" {
 		if e.Template = e.resolve(e.Template); !isDir(e.Template) {

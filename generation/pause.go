@@ -52,10 +52,13 @@ type PauseOptions struct {
 	FS   vfs.FS // nil is the operating system
 }
 
-// pollInterval is how often Pause looks whether the runner has ended.
-const pollInterval = 10 * time.Millisecond
+const (
+	pollInterval  = 10 * time.Millisecond // how often Pause looks whether the runner has ended
+	watchInterval = 50 * time.Millisecond // how often a runner looks for a request
+)
 
-// Pause stops the runner of an experiment with its world and all agents. The runner makes a checkpoint
+// Pause stops the runner of an experiment with its world and all agents. It asks the runner with a file and not with
+// a signal, because a second signal kills a runner that is about to stop. The runner makes a checkpoint
 // first, also if the experiment makes none otherwise, and its state is then [StatePaused]. [Wake] is the
 // counterpart.
 //
@@ -156,29 +159,26 @@ func isOwn(pid int) bool {
 	return !ok || int(stat.Uid) == os.Geteuid()
 }
 
-// stop ends the runner, and returns when it and all that it started have ended.
+// stop returns when the runner and all that it started have ended. It kills a runner that does not.
 func (p *pausing) stop(ctx context.Context) error {
-	if err := p.signal(syscall.SIGTERM); err != nil {
-		return err
-	}
 	for _, wait := range []time.Duration{p.Grace + p.Wait, lockWait + p.Wait} {
 		gone, err := p.await(ctx, wait)
 		if gone || err != nil {
 			return err
 		}
-		if err := p.signal(syscall.SIGKILL); err != nil {
+		if err := p.kill(); err != nil {
 			return err
 		}
 	}
 	return segno.Errorf(segno.KindBusy, pauseOp, p.name, "its processes do not end").WithHint(statusHint)
 }
 
-// signal sends a signal to the runner, if it still runs.
-func (p *pausing) signal(s syscall.Signal) error {
+// kill kills the runner, if it still runs. Its agents and its world end with it.
+func (p *pausing) kill() error {
 	if !proc.Alive(p.runner.PID, p.runner.Start) {
 		return nil
 	}
-	if err := syscall.Kill(p.runner.PID, s); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(p.runner.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return segno.NewError(segno.KindRefused, pauseOp, p.name, err).WithHint("run the command as the user of the experiment")
 	}
 	return nil
@@ -243,19 +243,35 @@ func Wake(ctx context.Context, out, name string) (Settings, error) {
 	case pointer == nil: // it was paused before its first checkpoint
 		return record.Settings, nil
 	}
-	r, err := archive.Open(filepath.Join(out, name, filepath.FromSlash(pointer.Checkpoint)))
-	if err != nil {
-		return Settings{}, err
+	return record.Settings, pointer.verify(ctx, out, name)
+}
+
+// verify reads the archive that the pointer of an experiment names.
+func (p *Pointer) verify(ctx context.Context, out, name string) error {
+	path := filepath.Join(out, name, filepath.FromSlash(p.Checkpoint))
+	candidates := []string{path}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) { // a wake that was killed renamed the run
+		moved, err := filepath.Glob(filepath.Join(globQuote(out), name+"-g*."+endPaused+"-*", checkpointsDir, filepath.Base(path)))
+		if err != nil {
+			return err
+		}
+		candidates = append(moved, path)
 	}
-	defer r.Close()
-	if err := r.Verify(ctx, nil); err != nil {
-		return Settings{}, err
-	}
-	if r.Manifest().Digest != pointer.Digest {
-		return Settings{}, segno.Errorf(segno.KindCorrupt, op, name, "its checkpoint is not the one that was made").
+	var last error
+	for _, path := range candidates {
+		r, err := archive.Open(path)
+		if err != nil {
+			last = err
+			continue
+		}
+		if r.Manifest().Digest == p.Digest {
+			return errors.Join(r.Verify(ctx, nil), r.Close())
+		}
+		r.Close()
+		last = segno.Errorf(segno.KindCorrupt, "wake experiment", name, "its checkpoint is not the one that was made").
 			WithHint("run 'segno generations run' with its file to continue from another one")
 	}
-	return record.Settings, nil
+	return last
 }
 
 // recordRunner makes this process known to Pause, and forgets an earlier request.
@@ -270,6 +286,26 @@ func (r *Runner) recordRunner() error {
 	}
 	return r.writeJSON(runnerFile, runnerRecord{PID: os.Getpid(), Start: proc.Start(os.Getpid()), UID: os.Geteuid(),
 		Settings: Settings{File: r.Experiment.path, Every: r.Every, Keep: r.Keep, Retries: r.Config.Retries}})
+}
+
+// watchPause returns a context that ends when a user wants the experiment to pause.
+func (r *Runner) watchPause(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		tick := time.NewTicker(watchInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, is := r.pauseRequested(); is {
+				cancel()
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // pauseRequested returns the request of a user to pause.

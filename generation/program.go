@@ -2,6 +2,7 @@ package generation
 
 import (
 	"context"
+	"iter"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -78,7 +79,15 @@ func (k claudeKind) Turn(p Place, t Turn) Command {
 }
 
 func (k claudeKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
-	return newest(ctx, claude.New(filepath.Join(p.Home(), ".claude"), claude.Options{}), p)
+	return newest(ctx, p, claudeSessions(p))
+}
+
+func claudeSessions(p Place) *claude.Transcripts {
+	return claude.New(filepath.Join(p.Home(), ".claude"), claude.Options{})
+}
+
+func codexSessions(p Place) *codex.Transcripts {
+	return codex.New(filepath.Join(p.Home(), ".codex"), codex.Options{})
 }
 
 // codexKind is Codex, which chooses the id of its session.
@@ -105,29 +114,34 @@ func (k codexKind) Turn(p Place, t Turn) Command {
 }
 
 func (k codexKind) Session(ctx context.Context, p Place) (segno.Transcript, segno.Source, error) {
-	return newest(ctx, codex.New(filepath.Join(p.Home(), ".codex"), codex.Options{}), p)
+	return newest(ctx, p, codexSessions(p))
 }
 
 // sessions is what reads the sessions in the home of an agent.
 type sessions interface {
 	segno.Transcript
-	transcript.Discovery
+	Sessions(ctx context.Context) iter.Seq2[transcript.SessionFile, error]
 }
 
-// newest returns the session of an agent: of those in its home, the one that changed last.
-func newest(ctx context.Context, t sessions, p Place) (segno.Transcript, segno.Source, error) {
-	var found segno.Source
+// newest returns the session of an agent: of those that the readers find, the one that changed last. If there is
+// none, it returns the last reader.
+func newest(ctx context.Context, p Place, readers ...sessions) (reader segno.Transcript, found segno.Source, err error) {
 	var changed time.Time
-	for f, err := range t.Sessions(ctx) {
-		if err != nil {
-			if segno.KindOf(err) == segno.KindCancelled {
-				return nil, segno.Source{}, err
-			}
-			continue // an agent can write anything there; the other sessions count
+	for _, t := range readers {
+		if found.Session == "" {
+			reader = t
 		}
-		if f.Modified.After(changed) {
-			changed, found = f.Modified, segno.Source{Session: f.Session, Path: f.Path, Dir: p.Workspace()}
+		for f, err := range t.Sessions(ctx) {
+			if err != nil {
+				if segno.KindOf(err) == segno.KindCancelled {
+					return nil, segno.Source{}, err
+				}
+				continue // an agent can write anything there; the other sessions count
+			}
+			if f.Modified.After(changed) {
+				changed, reader, found = f.Modified, t, segno.Source{Session: f.Session, Path: f.Path, Dir: p.Workspace()}
+			}
 		}
 	}
-	return t, found, nil
+	return reader, found, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dalsegno/segno/archive"
 	"github.com/dalsegno/segno/internal/pack"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript/filelog"
 )
 
 // runFile is in the directory of a run.
@@ -348,21 +349,27 @@ func (a *attempt) copyTemplate(name, template string) error {
 func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	c := from.caller
 	a.ticks, a.before, a.from = c.ElapsedTicks, time.Duration(c.ElapsedSeconds*float64(time.Second)), from.Manifest().Digest
-	a.tickets, a.port = c.Tickets, c.Port
+	a.tickets, a.turns, a.port = c.Tickets, c.Turns, c.Port
 	homes := a.dir + ".homes" // an unpacked directory has no homes, because others are beside the files
 	if err := os.RemoveAll(homes); err != nil {
 		return err
 	}
 	done, err := pack.Unpack(ctx, from.Reader, pack.Into{Dir: a.dir, TrustSession: true, FS: a.FS, HomeOf: func(name, agent string) string {
+		if agent == filelog.Agent {
+			return filepath.Join(homes, name, conversationDir)
+		}
 		return pack.DefaultHome(agent, func(variable string) string {
 			if variable == "HOME" {
-				return filepath.Join(homes, name)
+				return filepath.Join(homes, name, "home")
 			}
 			return ""
 		})
 	}})
 	if err == nil {
 		err = a.moveHomes(homes)
+	}
+	if err == nil {
+		err = a.restoreFiles(ctx, from)
 	}
 	if err == nil {
 		err = a.copyHomes(from)
@@ -384,19 +391,17 @@ func (a *attempt) load(ctx context.Context, from *savedRun) error {
 	return err
 }
 
-// moveHomes moves the homes with the conversations to their agents.
+// moveHomes moves the homes with the conversations to their agents, and the conversations beside them.
 func (a *attempt) moveHomes(homes string) error {
-	entries, err := os.ReadDir(homes)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	for _, e := range entries {
+	found, err := filepath.Glob(globQuote(homes) + "/*/*")
+	for _, from := range found {
 		if err == nil {
-			err = a.FS.Rename(filepath.Join(homes, e.Name()), filepath.Join(a.agentDir(e.Name()), "home"))
+			agent := filepath.Base(filepath.Dir(from))
+			err = a.FS.Rename(from, filepath.Join(a.agentDir(agent), filepath.Base(from)))
 		}
 	}
 	if err == nil {
-		err = a.FS.Remove(homes)
+		err = os.RemoveAll(homes)
 	}
 	return err
 }

@@ -139,6 +139,13 @@ func (r *rig) config(generations, ticks int) generation.Config {
 			}
 			return r.store.Timeline(rec, nil)
 		},
+		OpenHome: func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error) {
+			rec, err := r.store.Register(ctx, dir)
+			if err != nil {
+				return nil, err
+			}
+			return r.store.TimelineWithout(rec, exclude)
+		},
 		Report: func(e generation.Event) {
 			r.events = append(r.events, e)
 			if r.on != nil {

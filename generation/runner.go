@@ -1,6 +1,7 @@
 package generation
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -46,7 +47,9 @@ type Config struct {
 	Store segno.Store
 	// Open returns the timeline of an agent's workspace.
 	Open func(ctx context.Context, dir string) (*timeline.Timeline, error)
-	Temp string // for temporary files, where agents do not look
+	// OpenHome, if not nil, returns the timeline of an agent's home that saves everything but some files.
+	OpenHome func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error)
+	Temp     string // for temporary files, where agents do not look
 	// Write are the options of all archives.
 	Write archive.WriteOptions
 	// Ours reports whether an archive with a digest was written here. Trust accepts others, too.
@@ -118,6 +121,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	if err := r.recordRunner(); err != nil {
 		return err
 	}
+	ctx, cancel := r.watchPause(ctx)
+	defer cancel()
 	if err := r.runAll(ctx); err != nil {
 		return err
 	}
@@ -175,8 +180,11 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 		r.event(Event{Kind: EventFailed, Generation: g, Run: r.runID(g), Error: err.Error()})
 		if r.retries <= 0 || !mayRetry(err) {
 			r.setState(StateFailed, err.Error())
-			return segno.NewError(segno.KindOf(err), "run generation", fmt.Sprintf("%d of %s", g, r.Experiment.Name), err).
-				WithHint("run the same command again to continue from the newest checkpoint")
+			hint := "run the same command again to continue from the newest checkpoint"
+			if !mayRetry(err) {
+				hint = cmp.Or(segno.HintOf(err), hint)
+			}
+			return segno.NewError(segno.KindOf(err), "run generation", fmt.Sprintf("%d of %s", g, r.Experiment.Name), err).WithHint(hint)
 		}
 		r.retries--
 		r.status.Retries++

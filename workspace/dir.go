@@ -21,7 +21,7 @@ type Options struct {
 	// copy during a Fork, so that [RemoveAbandonedFork] finds the copy that a killed process
 	// left. Without it, that copy stays beside the fork's target.
 	ForkNote string
-	// Exclude are absolute paths of directories that are never entered, such as segno's
+	// Exclude are absolute paths of files, and of directories that are never entered, such as segno's
 	// own store if it is inside the tree.
 	Exclude []string
 	// Databases, if not nil, returns absolute paths of files that another package saves: trees record

@@ -167,7 +167,7 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def answer(self, status, body, kind="application/json"):
-        self.send_response(status)
+        self.send_response_only(status)  # without the header Date: agents see the time of the world only
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

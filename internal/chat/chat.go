@@ -38,7 +38,9 @@ type Config struct {
 	// CheckStore returns an error if the store was moved or deleted since it was opened: a
 	// further commit would be lost.
 	CheckStore func() error
-	Now        func() time.Time
+	// OnRun, if not nil, is called with the name of the session before each run.
+	OnRun func(session string)
+	Now   func() time.Time
 }
 
 // Chat is an agent, a directory and a session. One goroutine at a time may use it, except that
@@ -114,6 +116,9 @@ func (c *Chat) Stream(ctx context.Context, in agent.Input) iter.Seq2[agent.Event
 		if err := c.checkPlace(); err != nil {
 			yield(agent.Event{Kind: agent.EventError, Thread: segno.ThreadID(c.Session), Text: err.Error(), Time: c.Now()}, err)
 			return
+		}
+		if c.OnRun != nil {
+			c.OnRun(c.Session)
 		}
 		for e, err := range c.agent.Stream(ctx, in) {
 			if err = c.explainConflict(ctx, err); err != nil && e.Kind == agent.EventError {

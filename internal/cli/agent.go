@@ -48,7 +48,12 @@ func (a *app) runAgent(ctx context.Context, f *chatFlags) error {
 		return err
 	}
 	defer store.Close()
-	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval}
+	dir, err := a.workDir()
+	if err != nil {
+		return err
+	}
+	s := &acpServer{app: a, store: store, model: model, skipApproval: f.skipApproval, runner: newRunnerRecord(store, "agent", dir)}
+	defer s.runner.remove()
 	return acpagent.Serve(ctx, acpagent.Config{Open: s.open, List: s.list, Session: f.session, Version: a.buildVersion()}, a.Stdin, a.Stdout)
 }
 
@@ -58,6 +63,7 @@ type acpServer struct {
 	store        *local.Store
 	model        agent.Model
 	skipApproval bool
+	runner       *runnerRecord
 }
 
 // open opens a session. If a proxy in front of the agent records the session and its files, the
@@ -71,7 +77,7 @@ func (s *acpServer) open(ctx context.Context, session, dir string, answer acpage
 		note = "files are not saved with the session: " + reason.Error()
 	}
 	c, err = chat.Open(ctx, chat.Config{Model: s.model, Store: s.store, Timeline: t, Dir: dir, Session: session,
-		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user()})
+		SkipApproval: s.skipApproval, Answer: answer, Actor: s.app.user(), OnRun: s.runner.announce})
 	return c, note, err
 }
 

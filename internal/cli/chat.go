@@ -187,16 +187,20 @@ func (a *app) runChat(ctx context.Context, f *chatFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	runner := newRunnerRecord(d.store, "chat", d.dir)
+	defer runner.remove()
 	c, err := chat.Open(ctx, chat.Config{Model: model, Store: d.store, Timeline: t, Dir: d.dir, SkipApproval: f.skipApproval,
-		CheckStore: checkStore, Session: session, Actor: a.user()})
+		CheckStore: checkStore, OnRun: runner.announce, Session: session, Actor: a.user()})
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	o := &oneShot{app: a, workspace: d, chat: c, flags: f}
-	switch {
-	case f.waiting:
+	if f.waiting {
 		return o.listWaiting(ctx)
+	}
+	runner.announce(session)
+	switch {
 	case in == nil:
 		a.bar.stop()
 		return tui.Run(ctx, tui.Options{Chat: c, Model: model.Name(), In: a.Stdin, Out: a.Stdout, Environ: a.Environ(),

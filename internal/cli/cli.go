@@ -117,11 +117,11 @@ func (a *app) addVerbs(root *cobra.Command) {
 		verbs     []*cobra.Command
 	}{
 		{"start", "Set up:", []*cobra.Command{a.demo(), a.enable(), a.disable(), a.acp(), a.doctor()}},
-		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox(), a.web()}},
+		{"see", "See what happened:", []*cobra.Command{a.status(), a.log(), a.show(), a.diff(), a.threads(), a.inbox(), a.web(), a.serve()}},
 		{"move", "Move back and forward:", []*cobra.Command{a.undo(), a.redo(), a.restore(), a.op()}},
 		{"keep", "Save a checkpoint and continue from it:", []*cobra.Command{a.save(), a.pin(), a.unpin(), a.fork(), a.resume()}},
 		{"sessions", "Look after the sessions of agents:", []*cobra.Command{a.sessions(), a.keep(), a.moveSession(), a.heal()}},
-		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.pack(), a.unpack(), a.inspect(), a.verify()}},
+		{"archive", "Take a checkpoint elsewhere:", []*cobra.Command{a.share(), a.export(), a.pack(), a.unpack(), a.inspect(), a.verify()}},
 		{"talk", "Talk with segno's own agent:", []*cobra.Command{a.chat(), a.agent()}},
 		{"world", "Let agents live in a world:", []*cobra.Command{a.world(), a.generations(), a.pause(), a.wake()}},
 		{"store", "Maintain the store:", []*cobra.Command{a.check(), a.gc(), a.delete(), a.storeVerb()}},
@@ -150,7 +150,7 @@ var otherNames = map[string][]string{
 	"log": {"history", "list", "ls"}, "restore": {"checkout", "rewind", "rollback", "revert", "goto"},
 	"save": {"checkpoint", "snapshot", "commit"}, "fork": {"branch"}, "pin": {"tag"}, "resume": {"continue"},
 	"enable": {"init", "install"}, "disable": {"uninstall"}, "move": {"mv", "relocate"}, "check": {"fsck"},
-	"pack": {"export", "bundle", "archive"}, "unpack": {"import", "load", "extract"},
+	"pack": {"bundle", "archive"}, "unpack": {"import", "load", "extract"},
 }
 
 // writeFlags adds the flags of verbs that write files.

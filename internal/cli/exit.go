@@ -42,7 +42,7 @@ var exitTable = [...]struct {
 	{11, []segno.Kind{segno.KindConflict}, "nothing was done: another process changed the thread first, or the name is already in use"},
 	{exitUnsafe, nil, "an archive is unsafe: programs could read it in different ways, or a file or a link of it would be outside the directory; " +
 		"nothing was written. An archive that was changed on purpose looks like this; so can a damaged one"},
-	{exitSecret, nil, "no archive was written: the scan found a secret"},
+	{exitSecret, nil, "nothing was written: the scan found a secret"},
 }
 
 // errSilent ends the command with [exitConflict] and without a message: the result, which is printed

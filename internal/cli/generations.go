@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -24,7 +25,7 @@ func (a *app) generations() *cobra.Command {
 		Use: "generations", Short: "run generations of agents in a world, with checkpoints", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn())
+	c.AddCommand(a.generationsRun(), a.generationsStatus(), a.generationsLog(), a.generationsTurn(), a.generationsACP())
 	return c
 }
 
@@ -157,6 +158,13 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 		}
 		return store.Timeline(rec, nil)
 	}
+	c.OpenHome = func(ctx context.Context, dir string, exclude []string) (*timeline.Timeline, error) {
+		rec, err := store.Register(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		return store.TimelineWithout(rec, exclude)
+	}
 	exe, err := a.Executable()
 	if err != nil {
 		return segno.NewError(segno.KindIO, "find executable", "", err)
@@ -164,11 +172,11 @@ func (a *app) completeGenerations(ctx context.Context, c *generation.Config, sto
 	c.Kinds = generation.Programs(place.UserHome, a.Getenv)
 	name := cmp.Or(c.Experiment.WorldDir(), c.Experiment.World)
 	for _, agent := range c.Experiment.Agents {
-		if _, err := playerOf(ctx, name, ""); err != nil && agent.Kind == generation.KindOffline {
+		if _, err := playerOf(ctx, name, ""); err != nil && agent.IsOffline() {
 			return err
 		}
 	}
-	c.Kinds[generation.KindOffline] = generation.Offline{Command: []string{exe, "generations", "turn", name}}
+	maps.Copy(c.Kinds, generation.Own(a.Getenv, []string{exe, "generations", "turn", "--world=" + name}, []string{exe, "generations", "acp"}))
 	return setWorld(c, exe)
 }
 
@@ -210,24 +218,6 @@ func (a *app) worldServe() *cobra.Command {
 				return usage(fmt.Errorf("WORLD_SEED is not a number"))
 			}
 			return httpworld.Serve(c.Context(), b.New(seed), a.Getenv)
-		},
-	}
-}
-
-// generationsTurn is the process of one turn of an agent without a model.
-func (a *app) generationsTurn() *cobra.Command {
-	return &cobra.Command{
-		Use: "turn WORLD", Short: "play one turn of an agent without a model", Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: func(c *cobra.Command, args []string) error {
-			wd, err := a.workDir()
-			if err != nil {
-				return err
-			}
-			player, err := playerOf(c.Context(), args[0], wd)
-			if err != nil {
-				return err
-			}
-			return generation.PlayTurn(c.Context(), player, wd, a.Getenv, a.Stdout)
 		},
 	}
 }

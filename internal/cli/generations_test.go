@@ -46,8 +46,8 @@ name = "Bo"
 name = "Cy"
 `
 
-// newExperiment makes an installation. All have the same key, so that the agents' sessions in the world are
-// the same, too.
+// newExperiment makes an installation. All of a process have the same key, so that the agents' sessions in the world are
+// the same, too. Those of other processes are others, because a runner kills all processes that have such a session.
 func newExperiment(t *testing.T, text, every string) *experiment {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -56,7 +56,7 @@ func newExperiment(t *testing.T, text, every string) *experiment {
 	x := &experiment{t: t, dir: dir, file: filepath.Join(dir, "village.toml")}
 	x.env = []string{"HOME=" + filepath.Join(dir, "user"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 		"XDG_DATA_HOME=" + filepath.Join(dir, "data"), "CHECKPOINT_EVERY=" + every}
-	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": "the key of both"} {
+	for name, content := range map[string]string{"village.toml": text, "user/note": "", "runs/village/key": fmt.Sprint("the key of ", os.Getpid())} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func (x *experiment) mustRun(args ...string) string {
 }
 
 // outcome is everything that an experiment leaves, for each generation: the digests of the world and of
-// the files in the last archive, and the files themselves.
+// the files in the last archive, and the files themselves, without conversations, which have times and ids.
 func (x *experiment) outcome() map[string]string {
 	x.t.Helper()
 	all := map[string]string{}
@@ -118,10 +118,16 @@ func (x *experiment) outcome() map[string]string {
 			x.t.Fatal(err)
 		}
 		for _, e := range r.Manifest().Entries {
+			if strings.Contains(e.Path, "/session/") {
+				continue
+			}
 			all[fmt.Sprintf("%d %s", g, e.Path)] = e.SHA256
 		}
 		r.Close()
 		err = filepath.WalkDir(filepath.Join(run, "agents"), func(path string, d os.DirEntry, err error) error {
+			if d != nil && d.Name() == "conversation" {
+				return filepath.SkipDir
+			}
 			if err != nil || d.IsDir() || d.Name() == "agent.log" {
 				return err
 			}

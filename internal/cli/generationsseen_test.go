@@ -11,24 +11,38 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// seeingAgent is a program in the place of Claude Code that writes down everything that it can see, and acts.
+// seeingAgent is a program in the place of Claude Code that writes down everything that it can see, and acts. It leaves
+// files that no archive has, and compares the times of its files with those of its last turn.
 const seeingAgent = `#!/bin/sh
+list() { find . "$HOME" -type f ! -name .times -exec stat -c '%n %a %h %y' {} + | sort; }
 {
 	echo "TURN"
 	printf 'argument %s\n' "$@"
-	echo "directory $(pwd) has $(ls -A) and $(ls -A "$TMPDIR")"
+	echo "directory $(pwd)"
 	env | grep -v '^_=' | sort
-	echo "home $(cd "$HOME" && find . | sort | tr '\n' ' ')"
-	curl -s -H "X-Session: $WORLD_SESSION" "$WORLD_URL/observe"; echo
-	curl -s -H "X-Session: $WORLD_SESSION" -d '{"do":"order","good":"beans","quantity":1}' "$WORLD_URL/act"; echo
-} >> seen
+	for dir in . "$HOME" "$TMPDIR"; do
+		(cd "$dir" && find . ! -name now -printf '%p %m %y %l\n' | sort; find . -type f ! -name seen ! -name .times ! -name now | sort | xargs -r cat)
+	done
+	if test -f "$HOME/.times"; then list | diff "$HOME/.times" - && echo "all files are as they were left"; fi
+	curl -si "$WORLD_URL/api.md" | head -5
+	curl -si -H "X-Session: $WORLD_SESSION" "$WORLD_URL/observe"; echo
+	curl -si -H "X-Session: $WORLD_SESSION" -d '{"do":"order","good":"beans","quantity":1}' "$WORLD_URL/act"; echo
+} > "$TMPDIR/now" 2>&1
+cat "$TMPDIR/now" >> seen
+rm "$TMPDIR/now"
+echo "$1" >> "$HOME/.history"
+echo secret > .env
+mkdir -p .git empty
+test -f .git/HEAD || echo ref > .git/HEAD
+touch private && chmod 600 private
+list > "$HOME/.times"
 `
 
 // runSeeing runs an experiment with agents that write down what they see, and returns it for each agent of
 // each generation.
 func runSeeing(t *testing.T, run func(x *experiment)) map[string]string {
 	t.Helper()
-	x := newExperiment(t, strings.ReplaceAll(villageTOML, `name = "Cy"`, "name = \"Cy\"\nkind = \"claude\""), "0.05")
+	x := newExperiment(t, strings.NewReplacer(`name = "Cy"`, "name = \"Cy\"\nkind = \"claude\"", "ticks = 8", "ticks = 4").Replace(villageTOML), "0.05")
 	x.replaceClaude(seeingAgent)
 	run(x)
 	all := map[string]string{}
@@ -65,7 +79,10 @@ func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
 	if at := strings.Index(strings.ToLower(text), "segno"); at >= 0 {
 		t.Errorf("the agent sees segno: %s", text[max(0, at-100):min(len(text), at+100)])
 	}
-	if turns := strings.Count(want["3"], "TURN\n"); turns != 24 {
-		t.Errorf("%d turns, want 24", turns)
+	if same := strings.Count(want["3"], "all files are as they were left\n"); same != 3*3 { // a generation has a new home
+		t.Errorf("in %d turns the files were as they were left", same)
+	}
+	if turns := strings.Count(want["3"], "TURN\n"); turns != 12 {
+		t.Errorf("%d turns, want 12", turns)
 	}
 }

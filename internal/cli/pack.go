@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -77,8 +75,6 @@ its lines, so that log, undo and fork work where it is unpacked.`,
 	return c
 }
 
-var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
-
 func (f *packFlags) check() error {
 	if f.output == "" {
 		return usage(errors.New("pack needs -o FILE"))
@@ -89,12 +85,7 @@ func (f *packFlags) check() error {
 	if f.thread && f.since != "" {
 		return usage(errors.New("--since is for a checkpoint, and --thread packs all of them"))
 	}
-	for _, x := range f.allow {
-		if !fingerprintText.MatchString(x) {
-			return usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
-		}
-	}
-	return nil
+	return checkFingerprints(f.allow)
 }
 
 // packResult is the result of pack.
@@ -116,7 +107,7 @@ type packResult struct {
 
 func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags packFlags) (err error) {
 	path := absolute(d.dir, flags.output)
-	if err := checkOutput(path); err != nil {
+	if err := checkOutput("pack", path); err != nil {
 		return err
 	}
 	records := d.store.Place().Archives()
@@ -202,13 +193,13 @@ func (f *packFlags) options() pack.Options {
 	return pack.Options{WorkspaceOnly: f.workspaceOnly, OmitSession: f.omitSession}
 }
 
-// checkOutput refuses a path that an archive cannot have, before the long work begins.
-func checkOutput(path string) error {
+// checkOutput refuses a path that a new file cannot have, before the long work begins.
+func checkOutput(op, path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return segno.Errorf(segno.KindConflict, "pack", path, "already exists").WithHint("give a new file with -o")
+		return segno.Errorf(segno.KindConflict, op, path, "already exists").WithHint("give a new file with -o")
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
-		return segno.Errorf(segno.KindNotFound, "pack", filepath.Dir(path), "there is no such directory").WithHint("make it, or give another file with -o")
+		return segno.Errorf(segno.KindNotFound, op, filepath.Dir(path), "there is no such directory").WithHint("make it, or give another file with -o")
 	}
 	return nil
 }
@@ -223,21 +214,12 @@ func (a *app) writeOptions(ctx context.Context, records local.Archives, flags pa
 			return o, err
 		}
 	}
-	key, err := records.Key()
-	if err != nil {
-		return o, err
-	}
-	if o.Scanner, err = secret.New(secret.Options{Key: key, Environ: a.Environ()}); err != nil {
+	if o.Scanner, o.Allow, err = a.secretScanner(records, flags.allow); err != nil {
 		return o, err
 	}
 	if o.Verdicts, err = records.Verdicts(o.Scanner.Digest()); err != nil {
 		return o, err
 	}
-	allowed, err := records.Allowed()
-	if err != nil {
-		a.notef("segno: %s; findings that it allowed are reported again", clean(err.Error()))
-	}
-	o.Allow = append(allowed, flags.allow...)
 	o.Deflate = flags.compress == "deflate"
 	o.Record = func(digest string) error { return records.RecordWritten(ctx, digest) }
 	return o, nil
@@ -253,13 +235,6 @@ func (a *app) isInWorkspace(d *openWorkspace, path string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// secretsError says how many findings refused an archive; they are printed before it.
-type secretsError struct{ *archive.CheckpointSecretError }
-
-func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }
-
-func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
-
 // explainPack prints the findings that refuse an archive, and adds hints to errors.
 func (a *app) explainPack(path string, err error) error {
 	var found *archive.CheckpointSecretError
@@ -270,39 +245,18 @@ func (a *app) explainPack(path string, err error) error {
 	default:
 		return err
 	}
-	for n, f := range found.Findings {
-		if a.json {
-			break // report has them as JSON
-		}
-		if n == maxArchiveLines {
-			a.notef("and %d more; --json lists all", len(found.Findings)-n)
-			break
-		}
-		a.notef("secret: %s: %s (%s): %s  fingerprint %s", findingPlace(f), inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
-	}
-	return segno.NewError(segno.KindRefused, "pack", path, secretsError{found}).WithHint(waysOn(found.Findings))
-}
-
-// findingPlace is the file and the line of a finding.
-func findingPlace(f secret.Finding) string {
-	if f.Record == 0 {
-		return quotePath(f.Path)
-	}
-	return fmt.Sprintf("%s:%d", quotePath(f.Path), f.Record)
+	return a.refuseSecrets("pack", path, found.Findings, waysOn(found.Findings))
 }
 
 // waysOn is the hint for findings: what the user can do depends on where they are.
 func waysOn(findings []secret.Finding) string {
 	var inSession, inFiles bool
-	allow := "--allow " + findings[0].Fingerprint + " if it is not a secret"
+	allow := allowHint(findings)
 	for _, f := range findings {
 		if isSessionPath(f.Path) {
 			inSession = true
 		} else {
 			inFiles = true
-		}
-		if f.Fingerprint != findings[0].Fingerprint {
-			allow = "--allow FINGERPRINT for each that is not a secret"
 		}
 	}
 	switch {
@@ -355,19 +309,7 @@ func (a *app) printPacked(ctx context.Context, records local.Archives, res packR
 	if info, err := os.Stat(res.File); err == nil {
 		res.Bytes = info.Size()
 	}
-	var used []string
-	for _, x := range allow {
-		if slices.Contains(res.Allowed, x) {
-			used = append(used, x)
-		} else {
-			a.notef("note: --allow %s was not needed: no finding has it", x)
-		}
-	}
-	if len(used) > 0 {
-		if err := records.Allow(ctx, used); err != nil {
-			a.notef("segno: %s; the next archive reports the finding again", clean(err.Error()))
-		}
-	}
+	a.recordAllowed(ctx, records, allow, res.Allowed)
 	return a.print(res, func(p *printer) {
 		p.linef("packed %s into %s: %s; the file has %s", name, quotePath(a.relativePath(res.File)), describeTiers(res.Tiers), size(res.Bytes))
 		p.linef("digest %s", res.Digest)

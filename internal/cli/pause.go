@@ -56,7 +56,15 @@ func (a *app) runPause(ctx context.Context, called string, flags pauseFlags) err
 		}
 		return a.pauseRun(ctx, dir, name, flags)
 	}
-	return segno.Errorf(segno.KindNotFound, "pause", called, "it is neither an experiment nor a thread").
+	return explainNone(a.pauseThread(ctx, called, flags), called)
+}
+
+// explainNone describes the error for an argument that is neither a run nor a thread.
+func explainNone(err error, called string) error {
+	if segno.KindOf(err) != segno.KindNotFound {
+		return err
+	}
+	return segno.Errorf(segno.KindNotFound, "find thread", called, "it is neither an experiment nor a thread here").
 		WithHint("see 'segno generations status' and 'segno threads'")
 }
 

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		"segno": func() {
 			os.Exit(Main(Signalled(context.Background()), Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv, Environ: os.Environ, Getwd: os.Getwd, Executable: os.Executable,
-				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel}}, os.Args[1:]))
+				Models: map[string]func(string, func(string) string) (agent.Model, error){"test": newTestModel, "anthropic": newAnthropicModel}}, os.Args[1:]))
 		},
 		"segno-hook": func() {
 			ctx, stop := event.SignalContext(context.Background())
@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 				}}.Run(ctx, os.Args[1:])
 		},
 		"agent":        agentMain,
+		"acpagent":     acpAgentMain,
 		"unprivileged": unprivilegedMain,
 		"sql":          sqlMain,
 	})

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/generation"
 )
 
 // wakeFlags are the flags of wake.
 type wakeFlags struct {
-	out, experiment string
-	trust           bool
+	archiveFlags
+	out, experiment, to string
+	trust               bool
 }
 
 func (a *app) wake() *cobra.Command {
@@ -25,18 +25,23 @@ func (a *app) wake() *cobra.Command {
 		Long: `Continues agents that 'segno pause' stopped: the workspace and the home of each agent are as they
 were, its directory for temporary files is empty, and its session is resumed.
 
-RUN is an experiment, which wake runs as 'segno generations run' does. FILE is the archive of a
-checkpoint, from which agents continue elsewhere; that of an experiment needs --experiment with the
-file of the experiment.
+RUN is an experiment, which wake runs as 'segno generations run' does. Of a THREAD, wake restores the
+files if they changed since, prints the command that continues the conversation, and on a terminal
+runs it. FILE is the archive of a checkpoint, from which agents continue elsewhere: that of an
+experiment with --experiment and the file of the experiment, that of one agent with --to, in a new
+directory that has workspace, home and run.
 
 No archive has the logins of agents. Each agent gets that of the user on this machine, unless its
 own expires later.`,
-		Example: "  segno wake village\n  segno wake gen003-t005400.ckpt --experiment village.toml --trust-session",
+		Example: "  segno wake village\n  segno wake away.ckpt --to ~/agent --trust-session\n  segno wake gen003-t005400.ckpt --experiment village.toml --trust-session",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.runWake(c.Context(), args[0], flags)
 		},
 	}
 	outFlag(c, &flags.out)
+	flags.add(c)
+	a.writeFlags(c)
+	c.Flags().StringVar(&flags.to, "to", "", "of an archive of one agent: the new directory `DIR` of the agent")
 	c.Flags().StringVar(&flags.experiment, "experiment", "", "the `FILE` of the experiment that the archive belongs to")
 	c.Flags().BoolVar(&flags.trust, "trust-session", false, "continue from an archive of another machine")
 	return c
@@ -50,14 +55,13 @@ func (a *app) runWake(ctx context.Context, called string, flags wakeFlags) error
 	if info, err := os.Stat(absolute(wd, called)); err == nil && info.Mode().IsRegular() {
 		return a.wakeArchive(ctx, called, flags)
 	}
-	if flags.experiment != "" {
-		return usage(errors.New("--experiment is for the archive of an experiment"))
+	if flags.experiment != "" || flags.to != "" {
+		return usage(errors.New("--experiment and --to are for archives, and there is no such file"))
 	}
 	if dir, name, found := generation.Find(wd, flags.out, called); found {
 		return a.wakeRun(ctx, dir, name)
 	}
-	return segno.Errorf(segno.KindNotFound, "wake", called, "it is neither an experiment, nor a thread, nor a file").
-		WithHint("see 'segno generations status' and 'segno threads'")
+	return explainNone(a.wakeThread(ctx, called), called)
 }
 
 // wakeRun continues an experiment that was paused here.
@@ -75,8 +79,11 @@ func (a *app) wakeArchive(ctx context.Context, name string, flags wakeFlags) err
 	if err != nil {
 		return err
 	}
-	if flags.experiment == "" {
-		return usage(errors.New("the archive of an experiment needs --experiment FILE"))
+	switch {
+	case (flags.experiment == "") == (flags.to == ""):
+		return usage(errors.New("an archive needs --to DIR, or --experiment FILE if it is that of an experiment"))
+	case flags.to != "":
+		return a.wakeInto(ctx, path, flags)
 	}
 	err = a.runGenerations(ctx, flags.experiment, generationsFlags{out: flags.out, resumeFrom: filepath.Clean(path), every: defaultEvery,
 		keep: defaultKeep, retries: defaultRetries, trust: flags.trust})

@@ -2,31 +2,43 @@ package cli
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"net"
+	"net/url"
 	"os/exec"
 	"runtime"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/internal/web"
 )
+
+// webFlags are the flags of web and serve.
+type webFlags struct {
+	listen    string
+	public    *url.URL
+	tokenFile string
+	open      bool // start a browser
+}
 
 func (a *app) web() *cobra.Command {
 	var port int
 	var noOpen bool
 	c := &cobra.Command{
 		Use: "web", Short: "open the timeline in the browser", Args: cobra.NoArgs,
-		Long: `Serves a page with the threads, the timeline and the differences of this store to this
-machine, and opens it in the browser. The page can undo, redo, restore, fork and pin.
+		Long: `Serves a page with the threads, the timelines and the differences of the store, and opens
+it in the browser. On the page you can undo, redo, restore, fork and pin: each move is
+previewed first. --store can name any store, also by URL.
 
-The address contains a token. Who has the address can read and change the store until the
-command ends, so do not share it. End the command with ctrl+c.`,
-		Example: "  segno web\n  segno web --no-open --port 7777",
+The printed address contains a token that ends with the command. Everybody with the address can
+read and change the store, so do not share it. End the command with ctrl+c.`,
+		Example: "  segno web\n  segno web --no-open --port 7777\n  segno web --store postgres://localhost/segno",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.runWeb(c.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), !noOpen)
+			return a.runWeb(c.Context(), webFlags{listen: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), open: !noOpen})
 		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "the `PORT` to use (default: a free one)")
@@ -34,48 +46,155 @@ command ends, so do not share it. End the command with ctrl+c.`,
 	return c
 }
 
-// webItem is the result of web and serve.
-type webItem struct {
-	URL   string `json:"url"`
-	Token string `json:"token"`
+func (a *app) serve() *cobra.Command {
+	var f webFlags
+	var public string
+	c := &cobra.Command{
+		Use: "serve", Short: "serve the timeline and its API to other clients", Args: cobra.NoArgs,
+		Long: `Serves the page and the HTTP API of 'segno web' at a fixed address, for a proxy or a
+forwarded port in front of it and for other clients. The API is described by
+/api/v1/openapi.json.
+
+--public-url is the address at which users open it: requests with another address are
+refused. --token-file keeps the token: the file is made with a new token if it does not
+exist, and a new token is valid when the command starts again. Without it the token ends
+with the command.
+
+An address that other machines can reach needs both. segno itself speaks plain HTTP, so
+put a proxy with TLS in front of it.`,
+		Example: "  segno serve --listen 127.0.0.1:7777\n  segno serve --listen 127.0.0.1:7777 --public-url https://segno.example.com --token-file ~/.config/segno-token",
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if public != "" {
+				if f.public, err = parsePublicURL(public); err != nil {
+					return err
+				}
+			}
+			if err := f.checkListen(c.Context()); err != nil {
+				return err
+			}
+			return a.runWeb(c.Context(), f)
+		},
+	}
+	c.Flags().StringVar(&f.listen, "listen", "127.0.0.1:7777", "the `ADDRESS` to listen on")
+	c.Flags().StringVar(&public, "public-url", "", "the `URL` at which users open it")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token")
+	return c
 }
 
-func (a *app) runWeb(ctx context.Context, address string, open bool) error {
+// parsePublicURL reads the value of --public-url: a scheme and a host.
+func parsePublicURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	isBare := err == nil && (u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == "" && u.User == nil
+	if !isBare || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, usage(errors.New("--public-url takes an address like https://segno.example.com, without a path"))
+	}
+	return u, nil
+}
+
+// checkListen refuses an address that other machines can reach, unless the flags for that are given.
+func (f *webFlags) checkListen(ctx context.Context) error {
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		return usage(errors.New("--listen takes an address like 127.0.0.1:7777"))
+	}
+	if f.public != nil && f.tokenFile != "" || host == "localhost" {
+		return nil
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return segno.Errorf(segno.KindRefused, "listen", f.listen, "other machines can reach this address").
+		WithHint("give --public-url and --token-file, or listen on 127.0.0.1")
+}
+
+// webItem is the result of web and serve. Token is "" if it is in a file.
+type webItem struct {
+	URL       string `json:"url"` // with the token
+	Token     string `json:"token,omitempty"`
+	TokenFile string `json:"token_file,omitempty"`
+}
+
+func (a *app) runWeb(ctx context.Context, f webFlags) error {
 	store, err := a.openAnyStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	config := web.Config{Store: store.Store, Local: store.local, Kind: store.kind, Name: store.name, Version: a.buildVersion(), Public: f.public}
+	if config.Dir, err = a.workDir(); err != nil {
+		return err
+	}
+	item := webItem{}
+	if f.tokenFile == "" {
+		config.Token = web.NewToken()
+		item.Token = config.Token
+	} else {
+		item.TokenFile = absolute(config.Dir, f.tokenFile)
+		if config.Token, err = tokenIn(vfs.OS, item.TokenFile); err != nil {
+			return err
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
 	if err != nil {
-		return segno.NewError(segno.KindIO, "listen", address, err).WithHint("use another port, or none to get a free one")
+		return errListen(f.listen, err)
 	}
 	defer listener.Close()
-	dir, err := a.workDir()
-	if err != nil {
-		return err
-	}
-	config := web.Config{Store: store.Store, Local: store.local, Kind: store.kind, Name: store.name, Version: a.buildVersion(), Dir: dir, Token: web.NewToken()}
 	server := web.New(config, listener)
-	item := webItem{URL: "http://" + listener.Addr().String() + "/#" + config.Token, Token: config.Token}
-	if err := a.print(item, func(p *printer) { p.linef("%s", item.URL) }); err != nil {
+	item.URL = server.URL() + "/"
+	if f.public != nil {
+		item.URL = f.public.Scheme + "://" + f.public.Host + "/"
+	}
+	if item.Token != "" {
+		item.URL += "#" + item.Token
+	}
+	if err := a.print(item, func(p *printer) { p.writeWeb(item) }); err != nil {
 		return err
 	}
-	if open {
-		if err := a.openBrowser(ctx, item.URL); err != nil {
-			a.notef("no browser was opened (%s); open the address above", clean(err.Error()))
-		}
+	if f.open {
+		a.openBrowser(ctx, server.LaunchURL())
 	}
 	return server.Serve(ctx)
 }
 
-// openBrowser starts the user's browser.
-func (a *app) openBrowser(ctx context.Context, url string) error {
-	name := "xdg-open"
-	if runtime.GOOS == "darwin" {
-		name = "open"
-	} else if a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" {
-		return fmt.Errorf("there is no display")
+func (p *printer) writeWeb(item webItem) {
+	if item.TokenFile == "" {
+		p.linef("%s", item.URL)
+		return
 	}
-	return exec.CommandContext(ctx, name, url).Run()
+	p.linef("%s#TOKEN", item.URL)
+	p.linef("the token is in %s", quotePath(item.TokenFile))
+}
+
+// errListen describes why a server cannot listen on an address.
+func errListen(address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return segno.Errorf(segno.KindIO, "listen", address, "the port is in use").WithHint("use another port")
+	}
+	return segno.NewError(segno.KindIO, "listen", address, err).WithHint("use another address")
+}
+
+// openBrowser starts the user's browser, which outlives the command. If that fails, a note asks the user to
+// open the address, which is printed already.
+func (a *app) openBrowser(ctx context.Context, address string) {
+	name := "xdg-open"
+	switch {
+	case runtime.GOOS == "darwin":
+		name = "open"
+	case a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" && a.Getenv("BROWSER") == "":
+		a.notef("there is no display for a browser; open the address yourself")
+		return
+	}
+	c := exec.CommandContext(context.WithoutCancel(ctx), name, address)
+	c.Env = a.Environ()
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // ctrl+c ends the command only
+	err := c.Start()
+	if err != nil {
+		a.notef("no browser was opened: %s; open the address yourself", clean(err.Error()))
+		return
+	}
+	go func() {
+		if err := c.Wait(); err != nil && ctx.Err() == nil {
+			a.notef("no browser was opened: %s; open the address yourself", clean(err.Error()))
+		}
+	}()
 }

@@ -42,7 +42,7 @@ const (
 // which is in the file userFile. For each login in it, the one that expires later wins. Two that cannot
 // be compared, or expire at the same time, are decided by the time at which their files were written. The
 // rest of the agent's file stays. Without a file of the machine, and for an agent that the table does not
-// have, Merge does nothing.
+// have, Merge does nothing. fsys may be nil.
 //
 // The agent's file is replaced at once and durably, and has the mode 0600. No process may run the agent there. If it
 // changes meanwhile, it is read again. The error has [segno.KindRefused] for a symlink and for anything
@@ -55,6 +55,9 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 		return r, nil
 	}
 	r.File = filepath.Join(home, f.homeDir, f.name)
+	if fsys == nil {
+		fsys = vfs.OS
+	}
 	machine, err := readUserFile(userFile)
 	if err != nil || machine.info == nil {
 		return r, err

@@ -211,7 +211,7 @@ func stepsOf(t *Turn) []atifStep {
 		if t.Checkpoint.Label != "" {
 			message += " (" + t.Checkpoint.Label + ")"
 		}
-		return []atifStep{{Source: "system", Time: stamp(t.Checkpoint.Time), Message: message}}
+		return []atifStep{{Source: "system", Time: stamp(t.End), Message: message}}
 	}
 	steps := []atifStep{{Source: "user", Time: stamp(t.Start), Message: withImages(t.Prompt, t.Images)}}
 	message := -1

@@ -18,6 +18,9 @@ const maxTranscript = 64 << 20
 type conversations struct {
 	t       *Thread
 	session segno.SessionID
+	failed  bool // the session cannot be read, which a turn mentions
+	next    int  // the number of selected positions so far
+	at      int  // the position that was read, counted from 1
 	// parts are the messages of each turn behind the last one that was found, oldest first.
 	parts [][]transcript.Message
 }
@@ -26,34 +29,57 @@ type conversations struct {
 // model. Without a transcript the turn stays as the entries describe it.
 func (c *conversations) complete(ctx context.Context, turn *Turn) error {
 	p := turn.Checkpoint.Session
-	if p == nil || p.Leaf == "" || turn.Checkpoint.Kind != segno.CheckpointTurn {
+	if p == nil {
 		return nil
 	}
 	if c.session != p.Session {
-		c.session = p.Session
-		if err := c.read(ctx, turn, c.t.sessions[p.Session]); err != nil {
+		*c = conversations{t: c.t, session: p.Session}
+		if err := c.read(ctx, turn, len(c.t.sessions[p.Session])); err != nil {
 			return err
 		}
 	}
-	prompt := strings.TrimSpace(turn.Prompt)
-	for i, part := range c.parts {
-		if strings.TrimSpace(textOf(part[0].Parts)) == prompt {
-			c.parts = c.parts[i+1:]
-			turn.useMessages(part)
-			break
+	c.next++
+	if p.Leaf == "" || turn.Checkpoint.Kind != segno.CheckpointTurn || c.use(turn) {
+		return nil
+	}
+	// The model no longer sees the turn at the end of the session, because the agent replaced the
+	// oldest messages by a summary. At an earlier position it does. A position far ahead serves many turns.
+	for _, ahead := range []int{63, 15, 3, 0} {
+		n := min(c.next+ahead, len(c.t.sessions[c.session]))
+		if c.failed || n == c.at {
+			continue
+		}
+		if err := c.read(ctx, turn, n); err != nil || c.use(turn) {
+			return err
 		}
 	}
 	return nil
 }
 
-// read reads the newest position of a session.
-func (c *conversations) read(ctx context.Context, turn *Turn, p segno.Position) error {
-	c.parts = nil
+// use completes a turn with its messages, if there are any.
+func (c *conversations) use(turn *Turn) bool {
+	prompt := strings.TrimSpace(turn.Prompt)
+	for i, part := range c.parts {
+		if strings.TrimSpace(textOf(part[0].Parts)) == prompt {
+			c.parts = c.parts[i+1:]
+			turn.useMessages(part)
+			return true
+		}
+	}
+	return false
+}
+
+// read reads the session up to its n-th selected position, counted from 1.
+func (c *conversations) read(ctx context.Context, turn *Turn, n int) error {
+	c.parts, c.at = nil, n
+	p := c.t.sessions[c.session][n-1]
 	reader, ok := c.t.r.Transcripts[p.Agent].(transcript.ConversationReader)
-	if !ok {
+	if !ok || p.Leaf == "" {
+		c.failed = !ok
 		return nil
 	}
 	if p.Offset > maxTranscript {
+		c.failed = true
 		turn.Missing = append(turn.Missing, fmt.Sprintf("the transcript of session %s was not read, because it is larger than %d MiB", p.Session, maxTranscript>>20))
 		return nil
 	}
@@ -62,6 +88,7 @@ func (c *conversations) read(ctx context.Context, turn *Turn, p segno.Position) 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
+		c.failed = true
 		turn.miss("the transcript of session "+string(p.Session), err)
 		return nil
 	}
@@ -91,6 +118,12 @@ func textOf(parts []transcript.Part) string {
 func (t *Turn) useMessages(messages []transcript.Message) {
 	recorded := t.Items
 	t.Items, t.Images = nil, imagesIn(messages[0].Parts)
+	if at := messages[0].Time; !at.IsZero() && at.Before(t.End) {
+		t.Start = at
+	}
+	if at := messages[len(messages)-1].Time; at.After(t.Start) && at.Before(t.End) {
+		t.End = at
+	}
 	for n, m := range messages[1:] {
 		t.addTranscript(&m, n+1)
 	}
@@ -98,12 +131,22 @@ func (t *Turn) useMessages(messages []transcript.Message) {
 		switch {
 		case it.Call != nil:
 			t.addDetails(it)
-		case it.Author == Segno:
-			t.Items = append(t.Items, it)
-		case it.Author == Agent && !t.has(it.Text):
-			t.Items = append(t.Items, it)
+		case it.Author == Segno || it.Author == Agent && !t.has(it.Text):
+			t.insert(it)
 		}
 	}
+}
+
+// insert adds an item at the place that its time gives it.
+func (t *Turn) insert(it Item) {
+	at := len(t.Items)
+	for i := range t.Items {
+		if !it.Time.IsZero() && t.Items[i].Time.After(it.Time) {
+			at = i
+			break
+		}
+	}
+	t.Items = slices.Insert(t.Items, at, it)
 }
 
 // has reports whether the agent's texts contain text.
@@ -130,7 +173,7 @@ func (t *Turn) agentTexts() (out []string) {
 func (t *Turn) addDetails(recorded Item) {
 	have := t.call(recorded.Call.ID)
 	if have == nil {
-		t.Items = append(t.Items, recorded)
+		t.insert(recorded)
 		return
 	}
 	from := recorded.Call

@@ -31,8 +31,9 @@ func (r *Reader) addFiles(ctx context.Context, turn *Turn, u *unit) error {
 		return err
 	}
 	room := maxDiffs
-	for _, c := range changes {
-		if c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected {
+	for i, c := range changes {
+		hasEntries := i+1 < len(changes) && strings.HasPrefix(changes[i+1].Path, c.Path+"/")
+		if hasEntries || c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected {
 			continue
 		}
 		if len(turn.Files) == maxFiles {

@@ -18,25 +18,55 @@ type Filter struct {
 	Redact bool
 
 	Findings []secret.Finding
+	Missing  []string // the parts that could not be read
+	seen     map[string]bool
 }
 
-// Header searches the description of a thread.
-func (f *Filter) Header(h Header) Header {
+// Found adds findings, each once: a format may read the turns twice.
+func (f *Filter) Found(findings ...secret.Finding) {
+	for _, x := range findings {
+		if !f.Allowed(x.Fingerprint) && f.isNew(x.Path+"\x00"+x.Fingerprint) {
+			f.Findings = append(f.Findings, x)
+		}
+	}
+}
+
+func (f *Filter) isNew(key string) bool {
+	if f.seen == nil {
+		f.seen = map[string]bool{}
+	}
+	defer func() { f.seen[key] = true }()
+	return !f.seen[key]
+}
+
+// header searches the description of a thread.
+func (f *Filter) header(h Header) Header {
 	h.Title = f.text("title", h.Title)
 	return h
 }
 
-// Turns searches the turns on their way.
-func (f *Filter) Turns(turns iter.Seq2[*Turn, error]) iter.Seq2[*Turn, error] {
+// turns searches the turns on their way.
+func (f *Filter) turns(turns iter.Seq2[*Turn, error]) iter.Seq2[*Turn, error] {
 	return func(yield func(*Turn, error) bool) {
 		for t, err := range turns {
-			if err == nil && f.hasFinding(t) {
-				t.edit(f.text)
-				f.removeImages(t)
+			if err == nil {
+				f.turn(t)
 			}
 			if !yield(t, err) {
 				return
 			}
+		}
+	}
+}
+
+func (f *Filter) turn(t *Turn) {
+	if f.hasFinding(t) {
+		t.edit(f.text)
+		f.removeImages(t)
+	}
+	for _, x := range t.Missing {
+		if text := t.Name + ": " + x; f.isNew(text) {
+			f.Missing = append(f.Missing, text)
 		}
 	}
 }
@@ -70,7 +100,7 @@ func (f *Filter) scanImage(name string, i *Image) []secret.Finding {
 // text searches one text, and returns it without secrets if f redacts.
 func (f *Filter) text(where, text string) string {
 	clean, found := f.Scanner.Redact(where, text, f.Allowed)
-	f.Findings = append(f.Findings, found...)
+	f.Found(found...)
 	if f.Redact {
 		return clean
 	}
@@ -84,7 +114,7 @@ func (f *Filter) removeImages(t *Turn) {
 			if f.Allowed(x.Fingerprint) {
 				continue
 			}
-			f.Findings = append(f.Findings, x)
+			f.Found(x)
 			if f.Redact {
 				i.Data = nil
 			}

@@ -143,7 +143,7 @@ func writeJSONL(w io.Writer, s Source) error {
 func jsonOf(t *Turn) jsonTurn {
 	c := &t.Checkpoint
 	out := jsonTurn{Type: "turn", Thread: c.Thread, Turn: t.Name, Checkpoint: c.ID, Parent: c.Parent, Kind: c.Kind, Agent: c.Agent, Model: t.Model,
-		Start: stamp(t.Start), Time: stamp(c.Time), jsonMarks: jsonMarks{t.Inherited, t.Undone, c.Interrupted, c.Shared, c.Partial()},
+		Start: stamp(t.Start), Time: stamp(t.End), jsonMarks: jsonMarks{t.Inherited, t.Undone, c.Interrupted, c.Shared, c.Partial()},
 		Label: c.Label, Prompt: t.Prompt, Answer: t.Answer(), Items: []jsonItem{}, Files: []jsonFile{}, MoreFiles: t.MoreFiles,
 		Subagents: []jsonSubagent{}, Missing: append([]string{}, t.Missing...)}
 	if c.Session != nil {

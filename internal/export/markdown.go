@@ -9,6 +9,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/markdown"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 const (
@@ -27,7 +28,7 @@ func writeMarkdown(w io.Writer, s Source) error {
 	m := &markdownWriter{w: w}
 	h := s.Header
 	m.printf("# %s\n\n", oneLine(cmp.Or(h.Title, "Thread "+string(h.Thread)), 120))
-	m.printf("Thread `%s`, agent %s, %s, %s.", code(string(h.Thread)), oneLine(h.Agent, 60), day(h.Created), count(h.Count, "turn"))
+	m.printf("Thread `%s`, agent %s, %s, %s.", code(string(h.Thread)), oneLine(h.Agent, 60), day(h.Created), printable.Plural(h.Count, "turn"))
 	if h.Fork != nil {
 		m.printf(" Forked from thread `%s`.", code(string(h.Fork.Thread)))
 	}
@@ -59,9 +60,9 @@ func (m *markdownWriter) turn(t *Turn) {
 	}
 	marks := ""
 	for _, x := range marksOf(t) {
-		marks += " · " + x
+		marks += " · " + oneLine(x, 100)
 	}
-	m.printf("\n## %s%s\n\n%s\n", t.Name, oneLine(marks, 200), strings.TrimSpace(day(t.Checkpoint.Time)+" "+oneLine(t.Checkpoint.Label, 200)))
+	m.printf("\n## %s%s\n\n%s\n", t.Name, marks, strings.TrimSpace(day(t.End)+" "+oneLine(t.Checkpoint.Label, 200)))
 	if t.Prompt != "" {
 		m.printf("\n%s\n", quoted(markdown.Inert(shorten(t.Prompt, maxMarkdownText))))
 	}
@@ -70,7 +71,7 @@ func (m *markdownWriter) turn(t *Turn) {
 		m.item(&t.Items[i])
 	}
 	for _, sub := range t.Subagents {
-		m.printf("\nSubagent `%s`, %s:\n", code(sub.ID), count(len(sub.Calls), "call"))
+		m.printf("\nSubagent `%s`, %s:\n", code(sub.ID), printable.Plural(len(sub.Calls), "call"))
 		for _, c := range sub.Calls {
 			m.call(c)
 		}
@@ -105,7 +106,7 @@ func (m *markdownWriter) images(images []Image) {
 
 func (m *markdownWriter) call(c *Call) {
 	m.printf("\n<details><summary>%s %s%s</summary>\n\n", "<b>"+oneLine(c.Tool, 60)+"</b>", "<code>"+markdown.Escape(subjectOf(c, 100))+"</code>", outcome(c))
-	m.block("json", string(c.Input), maxMarkdownCall)
+	m.block("", inputText(c), maxMarkdownCall)
 	if c.Result != "" {
 		m.block("", c.Result, maxMarkdownCall)
 	}
@@ -117,7 +118,7 @@ func (m *markdownWriter) files(t *Turn) {
 	if len(t.Files) == 0 {
 		return
 	}
-	m.printf("\n<details><summary>%s</summary>\n\n", count(len(t.Files)+t.MoreFiles, "changed file"))
+	m.printf("\n<details><summary>%s</summary>\n\n", printable.Plural(len(t.Files)+t.MoreFiles, "changed file"))
 	for _, f := range t.Files {
 		m.printf("- `%s %s` +%d −%d %s\n", f.Sign, code(segno.QuotePath(f.Path)), f.Added, f.Gone, oneLine(f.Why, 200))
 	}
@@ -146,7 +147,7 @@ func (m *markdownWriter) files(t *Turn) {
 
 // block writes a block of code that no content can end.
 func (m *markdownWriter) block(language, content string, most int) {
-	content = markdown.Visible(strings.TrimRight(shorten(content, most), "\n"))
+	content = printable.Patch(strings.TrimRight(shorten(content, most), "\n"))
 	fence := "```"
 	for strings.Contains(content, fence) {
 		fence += "`"
@@ -160,12 +161,12 @@ func quoted(text string) string { return "> " + strings.ReplaceAll(text, "\n", "
 // oneLine is text that is safe within a line of Markdown.
 func oneLine(text string, most int) string {
 	text = strings.Join(strings.Fields(shorten(text, most)), " ")
-	return strings.NewReplacer("<", "&lt;", "[", `\[`, "`", "'", "*", `\*`, "_", `\_`).Replace(markdown.Visible(text))
+	return strings.NewReplacer("<", "&lt;", "[", `\[`, "`", "'", "*", `\*`, "_", `\_`).Replace(printable.Patch(text))
 }
 
 // code is text between backticks.
 func code(text string) string {
-	return strings.ReplaceAll(markdown.Visible(strings.ReplaceAll(text, "\n", " ")), "`", "'")
+	return strings.ReplaceAll(printable.Patch(strings.ReplaceAll(text, "\n", " ")), "`", "'")
 }
 
 // shorten cuts a text at a number of bytes and mentions how many are left out.
@@ -181,14 +182,6 @@ func day(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04 UTC")
-}
-
-// count writes a number of things.
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }
 
 // marksOf are the marks of a turn that people should know.

@@ -41,7 +41,7 @@ type Turn struct {
 	Checkpoint segno.Checkpoint
 	Inherited  bool // it belongs to the thread that this one was forked from
 	Undone     bool // it is not on the line of the head
-	Start      time.Time
+	Start, End time.Time
 	Model      string // "" if it is not known
 	Prompt     string
 	Images     []Image // of the prompt

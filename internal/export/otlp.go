@@ -134,7 +134,7 @@ func spansOf(t *Turn, thread segno.ThreadID) []otlpSpan {
 	c := &t.Checkpoint
 	trace := idOf(16, "trace", string(c.Thread), string(c.ID))
 	root := otlpSpan{Trace: trace, ID: idOf(8, "turn", string(c.ID)), Name: strings.TrimSpace("invoke_agent " + text(c.Agent)), Kind: otlpInternal}
-	root.period(t.Start, c.Time)
+	root.period(t.Start, t.End)
 	root.Attributes = append(agentAttributes(t, thread),
 		stringOf("gen_ai.input.messages", messagesOf("user", t.Prompt)),
 		stringOf("gen_ai.output.messages", messagesOf("assistant", t.Answer())),

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/markdown"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 //go:embed page.css
@@ -78,7 +79,7 @@ func (p *pageWriter) thread(s Source, isFirst bool) {
 	}
 	const longest = 300
 	p.printf("<header>\n<%s>%s</%s>\n<p class=\"facts\">%s · thread <code>%s</code> · %s · %s", level, markdown.Escape(shorten(name, longest)), level,
-		markdown.Escape(h.Agent), markdown.Escape(string(h.Thread)), day(h.Created), count(h.Count, "turn"))
+		markdown.Escape(h.Agent), markdown.Escape(string(h.Thread)), day(h.Created), printable.Plural(h.Count, "turn"))
 	if h.Fork != nil {
 		p.printf(" · forked from <code>%s</code>", markdown.Escape(string(h.Fork.Thread)))
 	}
@@ -133,7 +134,7 @@ func (p *pageWriter) turn(t *Turn) {
 		p.item(&t.Items[i])
 	}
 	for _, sub := range t.Subagents {
-		p.printf("<details class=\"call\"><summary>subagent <b>%s</b> <span class=\"dim\">%s</span></summary>\n", markdown.Escape(sub.ID), count(len(sub.Calls), "call"))
+		p.printf("<details class=\"call\"><summary>subagent <b>%s</b> <span class=\"dim\">%s</span></summary>\n", markdown.Escape(sub.ID), printable.Plural(len(sub.Calls), "call"))
 		for _, c := range sub.Calls {
 			p.call(c)
 		}
@@ -148,14 +149,14 @@ func (p *pageWriter) turn(t *Turn) {
 
 // factsLine is the time, the agent, the model and the duration of a turn.
 func factsLine(t *Turn) string {
-	facts := []string{day(t.Checkpoint.Time)}
+	facts := []string{day(t.End)}
 	for _, x := range []string{t.Checkpoint.Agent, t.Model} {
 		if x != "" {
 			facts = append(facts, x)
 		}
 	}
-	if t.IsTurn() && !t.Start.IsZero() && t.Checkpoint.Time.Sub(t.Start) >= time.Second {
-		facts = append(facts, t.Checkpoint.Time.Sub(t.Start).Round(time.Second).String())
+	if t.IsTurn() && !t.Start.IsZero() && t.End.Sub(t.Start) >= time.Second {
+		facts = append(facts, t.End.Sub(t.Start).Round(time.Second).String())
 	}
 	return strings.Join(facts, " · ")
 }
@@ -186,7 +187,7 @@ func (p *pageWriter) call(c *Call) {
 	p.printf("<details class=\"%s\"><summary><b>%s</b> <code>%s</code><span class=\"dim\">%s</span></summary>\n", class,
 		markdown.Escape(shorten(c.Tool, subject)), markdown.Escape(subjectOf(c, subject)), markdown.Escape(outcome(c)))
 	if len(c.Input) > len("{}") {
-		p.printf("<pre>%s</pre>\n", markdown.Escape(shorten(string(c.Input), maxPageCall)))
+		p.printf("<pre>%s</pre>\n", markdown.Escape(shorten(inputText(c), maxPageCall)))
 	}
 	if c.Result != "" {
 		p.printf("<pre class=\"result\">%s</pre>\n", markdown.Escape(shorten(c.Result, maxPageCall)))
@@ -217,7 +218,7 @@ func (p *pageWriter) files(t *Turn) {
 	if len(t.Files) == 0 {
 		return
 	}
-	p.printf("<section class=\"files\"><h3>%s</h3>\n", count(len(t.Files)+t.MoreFiles, "changed file"))
+	p.printf("<section class=\"files\"><h3>%s</h3>\n", printable.Plural(len(t.Files)+t.MoreFiles, "changed file"))
 	room := maxPageDiffs
 	for i := range t.Files {
 		p.file(&t.Files[i], &room)

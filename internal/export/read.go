@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Reader reads threads for an export.
@@ -32,7 +33,7 @@ type Thread struct {
 	Header
 	r        *Reader
 	units    []unit
-	sessions map[segno.SessionID]segno.Position // the newest selected position of each
+	sessions map[segno.SessionID][]segno.Position // the selected positions of each, in order
 }
 
 // unit is the commits of one turn.
@@ -54,7 +55,7 @@ type tree struct {
 // Open selects turns of a thread. The error has [segno.KindNotFound] if there is no such thread or
 // checkpoint.
 func (r *Reader) Open(ctx context.Context, s Selection) (*Thread, error) {
-	t := &Thread{r: r, sessions: map[segno.SessionID]segno.Position{}}
+	t := &Thread{r: r, sessions: map[segno.SessionID][]segno.Position{}}
 	head, err := r.Store.Head(ctx, s.Thread)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (r *Reader) Open(ctx context.Context, s Selection) (*Thread, error) {
 			t.Count++
 		}
 		if p := c.Session; p != nil {
-			t.sessions[p.Session] = *p
+			t.sessions[p.Session] = append(t.sessions[p.Session], *p)
 		}
 	}
 	return t, nil
@@ -251,7 +252,7 @@ func (t *Thread) Turns(ctx context.Context) iter.Seq2[*Turn, error] {
 }
 
 func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn, error) {
-	turn := &Turn{Name: nameOf(&u.at), Checkpoint: u.at, Undone: u.undone, Inherited: u.at.Thread != t.Thread}
+	turn := &Turn{Name: nameOf(&u.at), Checkpoint: u.at, End: u.at.Time, Undone: u.undone, Inherited: u.at.Thread != t.Thread}
 	line, err := t.r.Store.Load(ctx, u.commit, segno.Window{Last: u.count, Entries: true})
 	switch {
 	case segno.KindOf(err) == segno.KindCorrupt:
@@ -262,7 +263,7 @@ func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn
 	}
 	if c := line.Commits[len(line.Commits)-1].Checkpoint; c != nil {
 		turn.Checkpoint = *c
-		turn.Prompt = c.Prompt
+		turn.Prompt, turn.End = c.Prompt, c.Time
 	}
 	if turn.Checkpoint.Step > 0 && turn.Checkpoint.Session == nil {
 		turn.readSteps(line.Commits)
@@ -272,8 +273,16 @@ func (t *Thread) turn(ctx context.Context, u *unit, talks *conversations) (*Turn
 			return nil, err
 		}
 	}
+	if turn.IsTurn() && !turn.hasWork() {
+		turn.Items = append(turn.Items, Item{Author: Segno, Text: "No answer of the agent is recorded."})
+	}
 	turn.separateSubagents()
 	return turn, t.r.addFiles(ctx, turn, u)
+}
+
+// hasWork reports whether the agent did or said anything.
+func (t *Turn) hasWork() bool {
+	return slices.ContainsFunc(t.Items, func(it Item) bool { return it.Author == Agent })
 }
 
 // miss records that a part could not be read.
@@ -281,11 +290,42 @@ func (t *Turn) miss(what string, err error) {
 	t.Missing = append(t.Missing, what+" could not be read: "+err.Error())
 }
 
-// nameOf is the name of a checkpoint for people.
+// nameOf is the name of a checkpoint for people. A step ends the turn that it belongs to.
 func nameOf(c *segno.Checkpoint) string {
-	if c.Kind == segno.CheckpointTurn || c.Kind == segno.CheckpointStep && c.Turn > 0 {
+	if c.Kind == segno.CheckpointStep && c.Turn > 0 {
 		return "t" + strconv.Itoa(c.Turn)
 	}
-	const shown = 6
-	return string(c.ID[:min(shown, len(c.ID))])
+	return printable.Label(c)
+}
+
+// Source returns a thread for [Write], after f searched it. version is that of segno.
+func (r *Reader) Source(ctx context.Context, s Selection, f *Filter, version string) (Source, error) {
+	return r.source(ctx, s, f, version, map[segno.ThreadID]bool{})
+}
+
+func (r *Reader) source(ctx context.Context, s Selection, f *Filter, version string, seen map[segno.ThreadID]bool) (Source, error) {
+	seen[s.Thread] = true
+	t, err := r.Open(ctx, s)
+	if err != nil {
+		return Source{}, err
+	}
+	out := Source{Header: f.header(t.Header), Version: version}
+	out.Turns = func() iter.Seq2[*Turn, error] { return f.turns(t.Turns(ctx)) }
+	if s.Single {
+		return out, nil
+	}
+	for child, err := range r.Store.Threads(ctx, segno.ThreadQuery{ParentThread: s.Thread}) {
+		if err != nil {
+			return Source{}, err
+		}
+		if seen[child.ID] {
+			continue
+		}
+		inner, err := r.source(ctx, Selection{Thread: child.ID, All: s.All}, f, version, seen)
+		if err != nil {
+			return Source{}, err
+		}
+		out.Children = append(out.Children, inner)
+	}
+	return out, nil
 }

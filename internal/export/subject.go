@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dalsegno/segno/internal/jsonscan"
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
@@ -28,6 +29,29 @@ func subjectOf(c *Call, most int) string {
 		subject = string(runes[:most]) + "…"
 	}
 	return subject
+}
+
+// inputText writes the input of a call for people: the members of an object, one below the other.
+func inputText(c *Call) string {
+	var b strings.Builder
+	n := 0
+	jsonscan.Members(c.Input, 0, func(key []byte, value jsonscan.Span) {
+		raw := json.RawMessage(value.Of(c.Input))
+		words := string(raw)
+		if len(raw) > 0 && raw[0] == '"' {
+			words = preamble.TextOf(raw)
+		}
+		separator := " "
+		if strings.Contains(words, "\n") {
+			separator = "\n"
+		}
+		fmt.Fprintf(&b, "%s:%s%s\n", jsonscan.Unescape(key), separator, strings.TrimRight(words, "\n"))
+		n++
+	})
+	if n == 0 || strings.HasPrefix(string(c.Input), `{"clipped":`) {
+		return preamble.TextOf(c.Input)
+	}
+	return b.String()
 }
 
 // outcome describes the end of a call.

@@ -7,6 +7,7 @@
 //	converting/         the other form of the store, while it is sealed or unsealed
 //	turns/ deferred/    internal/spool
 //	journal/ locks/
+//	runners/ paused/
 //	index/<workspace>   workspace: the result of the last scan; a cache
 //	databases/          internal/database: the databases that are attached to each workspace
 //	forks/              workspace: the incomplete directory of each fork under way
@@ -36,6 +37,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/filelog"
 	"github.com/dalsegno/segno/transcript/gemini"
 	"github.com/dalsegno/segno/transcript/opencode"
 	"github.com/dalsegno/segno/workspace"
@@ -163,17 +165,18 @@ func (p Place) DemoHome() string { return filepath.Join(p.Store, "demo-agent") }
 // Transcripts returns the readers of sessions, by agent. The store's objects let a capture
 // skip sidecars that have not changed.
 func (s *Store) Transcripts() map[string]segno.Transcript {
-	all := s.place.agentSessions(s.Objects())
+	all := s.place.Transcripts(s.Objects())
 	o := claude.Options{FS: s.place.FS, Objects: s.Objects(), Clock: s.place.Now}
 	all[claude.Agent] = claude.New(s.place.Claude, o)
 	o.Agent, o.Resume = AgentDemo, []string{"segno", "--store", s.place.Store, "demo-agent", "--resume"}
 	all[AgentDemo] = claude.New(s.place.DemoHome(), o)
+	all[filelog.Agent] = filelog.New("", s.place.FS) // for Trace; only the runner of generations has these files
 	return all
 }
 
-// agentSessions returns the readers of the sessions of the agents that the user may have. objects may
+// Transcripts returns the readers of the sessions of the agents that the user may have. objects may
 // be nil.
-func (p Place) agentSessions(objects segno.Objects) map[string]segno.Transcript {
+func (p Place) Transcripts(objects segno.Objects) map[string]segno.Transcript {
 	all := map[string]segno.Transcript{}
 	if p.Claude != "" {
 		all[claude.Agent] = claude.New(p.Claude, claude.Options{FS: p.FS, Objects: objects, Clock: p.Now})
@@ -298,6 +301,15 @@ func (s *Store) RegisterRoot(ctx context.Context, dir string) (segno.WorkspaceRe
 // Timeline returns the timeline of a workspace. progress may be nil. The error has
 // [segno.KindRefused] if another user owns the directory: see [Place.Trust].
 func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total int64)) (*timeline.Timeline, error) {
+	return s.timeline(rec, progress, nil)
+}
+
+// TimelineWithout is [Store.Timeline] without some absolute paths, which are never saved.
+func (s *Store) TimelineWithout(rec segno.WorkspaceRecord, exclude []string) (*timeline.Timeline, error) {
+	return s.timeline(rec, nil, exclude)
+}
+
+func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total int64), exclude []string) (*timeline.Timeline, error) {
 	if err := workspace.CheckOwner(rec.Path, s.place.isTrusted); err != nil {
 		return nil, err
 	}
@@ -307,7 +319,7 @@ func (s *Store) Timeline(rec segno.WorkspaceRecord, progress func(done, total in
 		}
 	}
 	dir, err := workspace.Open(rec.Path, workspace.Options{ID: rec.ID, Objects: s.Objects(),
-		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: []string{s.place.Store},
+		Index: s.IndexFile(rec.ID), ForkNote: s.forkNote(rec.ID), Exclude: append([]string{s.place.Store}, exclude...),
 		Databases: s.databaseFiles(rec),
 		Sealer:    s, Progress: progress, FS: s.place.FS, GitIgnore: s.place.GitIgnore})
 	if err != nil {
@@ -336,7 +348,7 @@ func (s *Store) Trace(ctx context.Context, o segno.Objects, c segno.Checkpoint, 
 	if c.Session != nil {
 		t := s.Transcripts()[c.Session.Agent]
 		if t == nil {
-			t = s.place.agentSessions(s.Objects())[c.Session.Agent]
+			t = s.place.Transcripts(s.Objects())[c.Session.Agent]
 		}
 		if t != nil {
 			if err := t.Trace(ctx, *c.Session, o, visit); err != nil {

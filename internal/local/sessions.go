@@ -28,7 +28,7 @@ type FoundSession struct {
 // FindSessions returns the sessions of all agents, newest first, without opening a file. skipped has
 // an error for each that cannot be one of the agent's or cannot be read.
 func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped []error) {
-	for agent, t := range p.agentSessions(nil) {
+	for agent, t := range p.Transcripts(nil) {
 		d, ok := t.(transcript.Discovery)
 		if !ok {
 			continue
@@ -54,7 +54,7 @@ func (p Place) FindSessions(ctx context.Context) (found []FoundSession, skipped 
 
 // CheckSession returns the damage of a session. It writes nothing.
 func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source, o transcript.LintOptions) ([]transcript.Finding, error) {
-	linter, ok := p.agentSessions(nil)[agent].(transcript.Linter)
+	linter, ok := p.Transcripts(nil)[agent].(transcript.Linter)
 	if !ok {
 		return nil, segno.Errorf(segno.KindNotFound, "check session", agent, "sessions of that agent cannot be checked")
 	}
@@ -64,7 +64,7 @@ func (p Place) CheckSession(ctx context.Context, agent string, src segno.Source,
 // OpenElsewhere returns a process that has a session open and that this process did not start: -1 if its
 // number is not known, 0 if there is none.
 func (p Place) OpenElsewhere(ctx context.Context, session segno.SessionID) int {
-	for _, t := range p.agentSessions(nil) {
+	for _, t := range p.Transcripts(nil) {
 		d, ok := t.(transcript.Discovery)
 		if !ok {
 			continue
@@ -133,7 +133,7 @@ func (p Place) details(ctx context.Context, store *Store, found []FoundSession, 
 	out := make([]SessionDetail, len(found))
 	readers := map[string]transcript.Discovery{}
 	running := map[string]map[segno.SessionID]int{}
-	for agent, t := range p.agentSessions(nil) {
+	for agent, t := range p.Transcripts(nil) {
 		if d, ok := t.(transcript.Discovery); ok {
 			readers[agent], running[agent] = d, d.Running(ctx)
 		}
@@ -260,5 +260,5 @@ func (s *Store) ChangedSessions(ctx context.Context, found []FoundSession) (chan
 // SessionTimeline returns a timeline that has no workspace, for [timeline.Timeline.KeepSession] and
 // the other methods that need none.
 func (s *Store) SessionTimeline() *timeline.Timeline {
-	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.place.agentSessions(s.Objects())})
+	return timeline.Open(timeline.Config{Store: s.Store, Spool: s.place.Spool(), Now: s.place.Now, Alive: proc.Alive, Transcripts: s.place.Transcripts(s.Objects())})
 }

@@ -10,54 +10,22 @@
 package markdown
 
 import (
-	"fmt"
 	"html"
 	"net/url"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Escape returns text for HTML. Characters that cannot be seen but change how others are shown are
 // replaced by their numbers.
-func Escape(text string) string { return html.EscapeString(Visible(text)) }
-
-// Visible replaces control characters and marks of direction by their numbers, and bytes that are
-// not UTF-8 by U+FFFD. Line ends and tabs stay.
-func Visible(text string) string {
-	if !strings.ContainsFunc(text, isHidden) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(text, string(utf8.RuneError)) {
-		switch {
-		case r == utf8.RuneError || !isHidden(r):
-			b.WriteRune(r)
-		case r == '\r':
-		default:
-			fmt.Fprintf(&b, "\\u%04x", r)
-		}
-	}
-	return b.String()
-}
-
-// isHidden reports whether a character is one that [Visible] replaces. The joiners stay: words of some
-// scripts and many emoji contain them.
-func isHidden(r rune) bool {
-	switch r {
-	case '\n', '\t', '\u200c', '\u200d', '\ufeff', '\u00ad':
-		return false
-	case utf8.RuneError:
-		return true
-	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029'
-}
+func Escape(text string) string { return html.EscapeString(printable.Patch(text)) }
 
 // safeURL returns the destination of a link in a form for an attribute, or false if it is not an address
 // on the web or of mail.
 func safeURL(dest string) (string, bool) {
 	const longest = 2000
-	if len(dest) > longest || strings.ContainsFunc(dest, func(r rune) bool { return r <= ' ' || isHidden(r) || r == '\\' }) {
+	if len(dest) > longest || strings.ContainsFunc(dest, func(r rune) bool { return r <= ' ' || printable.IsUnsafe(r) || r == '\\' }) {
 		return "", false
 	}
 	u, err := url.Parse(dest)

@@ -3,6 +3,8 @@ package markdown
 import (
 	"regexp"
 	"strings"
+
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Inert returns Markdown that shows the same text and does nothing: HTML is text, pictures are links,
@@ -12,7 +14,7 @@ func Inert(source string) string {
 	var b strings.Builder
 	f := fenceReader{}
 	var p paragraphReader
-	for line := range strings.Lines(Visible(strings.ReplaceAll(source, "\r\n", "\n"))) {
+	for line := range strings.Lines(printable.Patch(strings.ReplaceAll(source, "\r\n", "\n"))) {
 		line = strings.TrimSuffix(line, "\n")
 		if f.isCode(line) {
 			p = paragraphReader{}

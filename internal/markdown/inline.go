@@ -3,11 +3,13 @@ package markdown
 import (
 	"html"
 	"strings"
+
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // inline renders the text of a paragraph.
 func inline(text string) string {
-	text = strings.TrimSpace(Visible(text))
+	text = strings.TrimSpace(printable.Patch(text))
 	return (&span{text: text, brackets: matchBrackets(text), missing: map[int]bool{}, links: true}).render()
 }
 

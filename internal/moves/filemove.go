@@ -77,7 +77,35 @@ func (m *fileMove) ready(ctx context.Context) error {
 	if m.root == "" && (len(m.ask.Paths) > 0 || r.Verb == verbRestore && m.ask.Scope != timeline.ScopeBoth) {
 		return m.refusePointers(r.Verb)
 	}
-	return nil
+	return m.refuseRunning(ctx)
+}
+
+// refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. The timeline
+// of a workspace does this with its open turns.
+func (m *fileMove) refuseRunning(ctx context.Context) error {
+	if m.root != "" || m.request.Force {
+		return nil
+	}
+	refuse := func(why string) error {
+		return segno.Errorf(segno.KindRefused, m.request.Verb, string(m.head.Thread), "%s", why).WithHint("wait for it to end, or use force")
+	}
+	if leaser, ok := m.Store.(segno.Leaser); ok {
+		l, err := leaser.LeaseOf(ctx, m.head.Thread)
+		if err != nil {
+			return err
+		}
+		if l.Owner != "" {
+			return refuse("a run holds the thread: " + l.Owner)
+		}
+	}
+	if m.Local == nil {
+		return nil
+	}
+	running, err := m.Local.OpenThreads(ctx)
+	if err == nil && running[m.head.Thread] {
+		err = refuse("a turn is open")
+	}
+	return err
 }
 
 // refusePointers returns the error of a move that needs the files of the thread.
@@ -123,6 +151,9 @@ func (m *fileMove) name() string {
 func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, o *Outcome) error {
 	if m.other != nil {
 		return m.applyOpUndo(ctx, o)
+	}
+	if err := m.refuseRunning(ctx); err != nil {
+		return err
 	}
 	ask, seen := m.ask, m.plan
 	ask.Operation = id

@@ -38,6 +38,12 @@ func (m *rename) apply(ctx context.Context, _ segno.OperationID, _ bool, o *Outc
 		}
 		return err
 	}
+	// A commit of nothing wakes the processes that wait for a change of the thread. One of another
+	// writer does so, too.
+	touch := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: m.head.Thread, Expect: m.head.Head, Epoch: m.head.Epoch}
+	if _, err := m.Store.Commit(ctx, touch); err != nil && segno.KindOf(err) != segno.KindConflict && segno.KindOf(err) != segno.KindFenced {
+		return err
+	}
 	if m.thread.Title != "" {
 		o.Undo = &Request{Verb: verbRename, Thread: m.head.Thread, Title: m.thread.Title}
 	}

@@ -13,13 +13,14 @@ import (
 	"github.com/dalsegno/segno/internal/vfs"
 	"github.com/dalsegno/segno/transcript/claude"
 	"github.com/dalsegno/segno/transcript/codex"
+	"github.com/dalsegno/segno/transcript/filelog"
 )
 
 // A backend is how archives keep the sessions of one agent.
 type backend struct {
 	agent   string // in checkpoints and in archive.AgentInfo.Backend
 	format  string // in archive.AgentInfo.SessionFormat
-	homeVar string // the environment variable that names the agent's home
+	homeVar string // the environment variable that names the agent's home; "" if users have none
 	homeDir string // the home below the user's home directory if that variable is not set
 	// files are patterns of the files of a session, relative to the home. SESSION is the id of the
 	// session and @cwd is the name that slug returns. Files with other names never enter and never
@@ -51,6 +52,11 @@ func backends() []backend {
 		// not compressed: the limits of an archive do not bound the size of its content.
 		files: []string{"{sessions/*/*/*,archived_sessions}/rollout-*-SESSION{,_*}.jsonl"},
 		open:  func(home string, fsys vfs.FS) segno.Transcript { return codex.New(home, codex.Options{FS: fsys}) },
+	}, {
+		// The runner of generations keeps it beside the home of the agent, so a user has no such home.
+		agent: filelog.Agent, format: "segno-log-v1",
+		files: []string{"threads/SESSION/log.jsonl"},
+		open:  func(home string, fsys vfs.FS) segno.Transcript { return filelog.New(home, fsys) },
 	}}
 }
 
@@ -67,7 +73,7 @@ func backendOf(agent string) *backend {
 // environment, or "" if no session of that agent can be unpacked. [Into.Home] takes it.
 func DefaultHome(agent string, getenv func(string) string) string {
 	b := backendOf(agent)
-	if b == nil {
+	if b == nil || b.homeVar == "" {
 		return ""
 	}
 	if home := getenv(b.homeVar); home != "" {
@@ -77,6 +83,16 @@ func DefaultHome(agent string, getenv func(string) string) string {
 		return filepath.Join(home, b.homeDir)
 	}
 	return ""
+}
+
+// HomeVariable returns the environment variable that names the directory of an agent, and that directory in a
+// home. The name is "" for an agent whose sessions archives cannot have.
+func HomeVariable(agent, home string) (name, dir string) {
+	b := backendOf(agent)
+	if b == nil {
+		return "", ""
+	}
+	return b.homeVar, filepath.Join(home, b.homeDir)
 }
 
 // isSession reports whether an id can be the name of a session in an archive. It becomes a

@@ -79,6 +79,7 @@ type proxy struct {
 	store  *local.Store
 	index  sessionIndex
 	owner  string // of leases
+	runner runner
 	work   sync.WaitGroup
 
 	ready   atomic.Bool // the agent answered initialize
@@ -113,7 +114,9 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	waitFor(ctx, p.fromClient)
-	if p.shutDown() {
+	done := p.shutDown()
+	p.logErr(p.runner.remove(p))
+	if done {
 		return p.store.Close()
 	}
 	return nil // a goroutine hangs; it ends with the process

@@ -148,6 +148,7 @@ func (t *turn) acquireThread(ctx context.Context) error {
 	if err := t.acquireLease(ctx); err != nil {
 		return err
 	}
+	t.proxy.logErr(t.proxy.runner.announce(t.proxy, t.record.Thread))
 	t.stopRenewal = startRenewal(t.proxy, t.lease)
 	// With the lease, no other client works on the thread's open turns: the store did not take their end.
 	if t.unsaved != nil && t.proxy.store.Spool().Has(t.unsaved.key) { // else another client ended it

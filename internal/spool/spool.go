@@ -8,6 +8,8 @@
 //	deferred/<n>.json    one list of commits each, in order of n
 //	journal/<id>.json    the plan of a move under way
 //	unrecorded/<id>.json a session that is not recorded, and why
+//	runners/<id>.json    a process of segno that runs an agent, and the threads of that agent
+//	paused/<id>.json     a thread that a user paused
 //	locks/<id>           held with flock(2) while a workspace is snapshotted or moved; never removed
 //
 // <id> is derived from the key and does not contain its text. Each line begins with a line break and

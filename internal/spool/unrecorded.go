@@ -92,22 +92,10 @@ func (d *Dir) ClearUnrecorded(ctx context.Context, session segno.SessionID, dir 
 // Unrecorded returns the sessions that were not recorded, since a time.
 func (d *Dir) Unrecorded(ctx context.Context, since time.Time) (all []Unrecorded, err error) {
 	defer annotate(&err, "list unrecorded sessions")
-	names, err := d.list("unrecorded", ".json")
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		data, err := d.readFile(name)
-		if errors.Is(err, fs.ErrNotExist) || segno.KindOf(err) == segno.KindCorrupt {
-			continue // another process has removed it meanwhile, or it is damaged
-		}
-		if err != nil {
-			return nil, err
-		}
-		var u Unrecorded
-		if json.Unmarshal(data, &u) == nil && u.Time.After(since) {
+	err = readAll(d, "unrecorded", func(u Unrecorded) {
+		if u.Time.After(since) {
 			all = append(all, u)
 		}
-	}
-	return all, ctx.Err()
+	})
+	return all, errors.Join(err, ctx.Err())
 }

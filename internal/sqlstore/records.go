@@ -80,6 +80,20 @@ func (r *Records) EncodeCommit(c segno.Commit) (*Commit, error) {
 	return w, nil
 }
 
+// Renamed returns the record of a thread with the title to in the place of from. It returns nil if the thread
+// has the title to already, and [segno.KindConflict] if it has a third one.
+func (r *Records) Renamed(id segno.ThreadID, rec []byte, from, to string) ([]byte, error) {
+	t, err := r.Thread(id, rec)
+	switch {
+	case err != nil || t.Title == to:
+		return nil, err
+	case t.Title != from:
+		return nil, segno.Errorf(segno.KindConflict, "rename thread", string(id), "it has another title now")
+	}
+	t.Title = to
+	return r.Sealer.Seal(record.EncodeThread(&t), "thread", string(id)), nil
+}
+
 // ErasedThread returns the record that remains of an erased thread.
 func (r *Records) ErasedThread(id segno.ThreadID) []byte {
 	return r.Sealer.Seal(record.EncodeThread(&segno.Thread{ID: id}), "thread", string(id))

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,18 +14,22 @@ import (
 // started with. A process that leaves its group keeps it. Systems without /proc have no such list, and
 // KillWith does nothing there.
 func KillWith(variables ...string) {
-	names, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is well-formed
+	names, _ := filepath.Glob("/proc/[0-9]*") // the pattern is well-formed
 	for _, name := range names {
-		environ, err := os.ReadFile(name)
-		if err != nil { // it ended, or belongs to another user
-			continue
-		}
-		has := slices.ContainsFunc(variables, func(v string) bool {
-			return bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+v+"\x00"))
-		})
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
-		if has && err == nil && pid != os.Getpid() {
+		pid, err := strconv.Atoi(filepath.Base(name))
+		if err == nil && pid != os.Getpid() && hasVariable(pid, variables) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 		}
 	}
+}
+
+// hasVariable reports whether a process was started with one of these variables, each NAME=VALUE.
+func hasVariable(pid int, variables []string) bool {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil { // it ended, or belongs to another user
+		return false
+	}
+	return slices.ContainsFunc(variables, func(v string) bool {
+		return bytes.Contains(append([]byte{0}, environ...), []byte("\x00"+v+"\x00"))
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/web"
 	"github.com/dalsegno/segno/timeline"
 )
 
@@ -192,9 +193,16 @@ func TestPinRenameDelete(t *testing.T) {
 		return ""
 	}
 	old := title()
+	before, err := r.store.Head(t.Context(), r.thread)
+	if err != nil {
+		t.Fatal(err)
+	}
 	renamed := r.move(`"verb":"rename","title":"A new <b>title</b>"`)
 	if title() != "A new <b>title</b>" {
 		t.Errorf("the title is %q", title())
+	}
+	if after, err := r.store.Head(t.Context(), r.thread); err != nil || after.Seq == before.Seq || after.Head != before.Head {
+		t.Errorf("the rename changes the head from %+v to %+v, %v", before, after, err)
 	}
 	r.undo(renamed)
 	if title() != old {
@@ -278,5 +286,58 @@ func TestMalformedMoves(t *testing.T) {
 	r.refused(r.post("/moves", "k", `{}`), http.StatusBadRequest, "invalid", "no preview")
 	r.refused(r.post("/moves", "k", `{"preview":"none"}`), http.StatusNotFound, "not_found", "no such preview")
 	r.refused(r.post("/moves", "k", `{"preview":"none","turns":1}`), http.StatusBadRequest, "invalid", "turns")
+	r.file("a.txt", "3")
+}
+
+// TestMovesWithoutWorkspace moves threads of a store whose workspaces are on another machine.
+func TestMovesWithoutWorkspace(t *testing.T) {
+	r := newMoveRig(t)
+	r.stop()
+	r.serveConfig(web.Config{Store: r.store.Store, Kind: "postgres"})
+	head := func(want segno.CommitID) {
+		t.Helper()
+		if h, err := r.store.Head(t.Context(), r.thread); err != nil || h.Head != want || h.Tip != r.turns[2].ID {
+			t.Errorf("the head is %+v (%v), not %s", h, err, want)
+		}
+	}
+	p := r.preview(`"verb":"undo","turns":2`)
+	if len(p.Steps) > 0 || !strings.Contains(p.raw, "only the thread moves") {
+		t.Errorf("the preview is %s", p.raw)
+	}
+	done := r.apply(p, "")
+	head(r.turns[0].ID)
+	back := r.undo(done)
+	head(r.turns[2].ID)
+	r.undo(back)
+	head(r.turns[0].ID)
+	stale := r.preview(`"verb":"redo"`)
+	done = r.move(`"verb":"restore","to":"` + string(r.turns[1].ID) + `"`)
+	head(r.turns[1].ID)
+	r.refused(r.apply(stale, ""), http.StatusPreconditionFailed, "conflict", "the thread changed")
+	r.undo(done)
+	head(r.turns[0].ID)
+	pinned := r.move(`"verb":"pin","to":"` + string(r.turns[0].ID) + `","name":"here"`)
+	r.undo(pinned)
+	fork := r.move(`"verb":"fork"`)
+	if h, err := r.store.Head(t.Context(), fork.Fork.Thread); err != nil || h.Turn != 1 {
+		t.Errorf("the fork is %+v, %v", h, err)
+	}
+	r.undo(fork)
+	r.move(`"verb":"rename","title":"elsewhere"`)
+	for _, body := range []string{`"verb":"op-undo"`, `"verb":"undo","paths":["a.txt"]`, `"verb":"fork","dir":"/tmp/x"`,
+		`"verb":"restore","scope":"files","to":"` + string(r.turns[1].ID) + `"`} {
+		a := r.post("/previews", "", `{"thread":"`+string(r.thread)+`",`+body+`}`)
+		r.refused(a, http.StatusForbidden, "refused", "")
+	}
+	lease, err := r.store.Acquire(t.Context(), segno.Lease{Thread: r.thread, Owner: "a run", Expires: time.Now().Add(time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := r.post("/previews", "", `{"verb":"redo","thread":"`+string(r.thread)+`"}`)
+	r.refused(a, http.StatusForbidden, "refused", "a run holds the thread")
+	if err := r.store.Release(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	r.move(`"verb":"delete"`)
 	r.file("a.txt", "3")
 }

@@ -16,6 +16,7 @@ func routes() []endpoint {
 		stream("/file", "The content of a file at a checkpoint", "application/octet-stream", (*Server).getFile),
 		get("/operations", "The operations on a workspace, newest first", (*Server).listOperations),
 		get("/search", "Prompts, answers, tool calls and paths that contain a text", (*Server).search),
+		stream("/openapi.json", "This document", "application/json", (*Server).getOpenAPI),
 		stream("/events", "Events about threads that change, as a stream of server-sent events", "text/event-stream", (*Server).streamEvents),
 	}
 	return slices.Concat(reads, moveRoutes(), rawRoutes())

@@ -42,10 +42,11 @@ type Server struct {
 	closing   chan struct{} // closed when the server begins to end; ends the streams
 	heavy     chan struct{} // bounds the requests that need much memory
 	histories historyCache
+	previews  previews
 	presents  presentTrees
 	forks     forkIndex
 	hub       *hub
-	previews  previews
+	launch    launch
 
 	comparisons *lru[treePair, []segno.Change]
 	diffs       *lru[diffKey, *lineDiff]
@@ -151,6 +152,9 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) error {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			w.Header().Set("Allow", "GET, HEAD")
 			return errMethod(r)
+		}
+		if strings.HasPrefix(r.URL.Path, launchPath) && r.Method == http.MethodGet {
+			return s.serveLaunch(w, r)
 		}
 		return s.servePage(w, r)
 	}

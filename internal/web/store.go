@@ -13,7 +13,7 @@ type storeInfo struct {
 	Version    string   `json:"version"` // of segno
 	ReadOnly   bool     `json:"read_only"`
 	Moves      bool     `json:"moves"`        // threads can be moved through this server
-	WhyNoMoves string   `json:"why_no_moves"` // "" if they can
+	WhyNoMoves string   `json:"why_no_moves"` // "" if they can, together with their files
 	Current    *current `json:"current"`      // null if the server was started in no workspace
 }
 
@@ -28,6 +28,9 @@ type current struct {
 
 func (s *Server) getStore(ctx context.Context, _ *struct{}) (storeInfo, error) {
 	info := storeInfo{Kind: s.Kind, Name: s.Name, Version: s.Version, Moves: true}
+	if s.Local == nil {
+		info.WhyNoMoves = "only threads move: their files are not on this machine"
+	}
 	if s.Local != nil && s.Local.ReadOnly() {
 		info.ReadOnly, info.Moves, info.WhyNoMoves = true, false, "this user can only read the store"
 	}

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/sqlstore"
@@ -55,3 +58,31 @@ func (d database) Lease(ctx context.Context, op string, thread segno.ThreadID) (
 func (database) LeaseOwner(l *sqlstore.LeaseRow) any { return l.Owner }
 
 func (database) VerifyLease(string, *sqlstore.LeaseRow) error { return nil }
+
+// Rename implements [segno.Renamer]. A repeated execution finds the new title, and changes nothing.
+func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to string) error {
+	const op = "rename thread"
+	id := string(thread)
+	err := s.call(ctx, op, id, func(ctx context.Context) error {
+		var rec []byte
+		err := s.pool.QueryRow(ctx, s.sql(`SELECT record FROM {}threads WHERE id = $1 AND NOT hidden`), []byte(id)).Scan(&rec)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return notFound(op, id)
+		}
+		if err != nil {
+			return err
+		}
+		next, err := s.records.Renamed(thread, rec, from, to)
+		if err != nil || next == nil {
+			return err
+		}
+		tag, err := s.pool.Exec(s.writeContext(ctx), s.sql(`UPDATE {}threads SET record = $3 WHERE id = $1 AND record = $2 AND NOT hidden`),
+			[]byte(id), rec, next)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = errRetry // another process renamed or deleted it in between
+		}
+		return err
+	})
+	s.watch.Notify(thread)
+	return err
+}

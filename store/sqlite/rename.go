@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/internal/record"
 )
 
 // Rename implements [segno.Renamer].
@@ -19,18 +18,11 @@ func (s *Store) Rename(ctx context.Context, thread segno.ThreadID, from, to stri
 			}
 			return notFound(op, id)
 		}
-		t, err := s.records.Thread(thread, rec)
-		switch {
-		case err != nil:
-			return err
-		case t.Title == to:
-			return nil // a repeated call
-		case t.Title != from:
-			return segno.Errorf(segno.KindConflict, op, id, "its title is another one now")
+		next, err := s.records.Renamed(thread, rec, from, to)
+		if err == nil && next != nil {
+			tx.exec(`UPDATE threads SET record = ? WHERE id = ?`, next, id)
 		}
-		t.Title = to
-		tx.exec(`UPDATE threads SET record = ? WHERE id = ?`, s.records.Sealer.Seal(record.EncodeThread(&t), "thread", id), id)
-		return nil
+		return err
 	})
 	s.watch.Notify(thread)
 	return err

@@ -32,6 +32,7 @@ func hasSize(f *fixture) bool      { return f.o.Size != nil }
 func hasClock(f *fixture) bool     { return f.o.Clock != nil }
 func hasRaw(f *fixture) bool       { return f.o.Raw != nil }
 func isLeaser(f *fixture) bool     { return implements[segno.Leaser](f.store) }
+func isRenamer(f *fixture) bool    { return implements[segno.Renamer](f.store) }
 func isWorkspaces(f *fixture) bool { return implements[segno.Workspaces](f.store) }
 func isCollector(f *fixture) bool  { return implements[segno.Collector](f.store) }
 func isEraser(f *fixture) bool     { return implements[segno.Eraser](f.store) }

@@ -11,7 +11,7 @@
 //
 // The groups are ownership and lease (one of several concurrent writers succeeds), ledger and commit, line, list, ids,
 // values, objects, errors, close, reopen, scale (costs in bytes and allocations), watch and wait (the same
-// tests with and without [segno.Watcher]), workspace, collect, retention and erase for a store, and saver,
+// tests with and without [segno.Watcher]), rename, workspace, collect, retention and erase for a store, and saver,
 // interrupt, history, travel, fork, state and reopen for a saver.
 //
 // Random tests draw samples. If SEGNO_SOAK is set they try every combination, and the scale tests
@@ -126,6 +126,7 @@ func storeGroups() []group {
 		{"watch", watchTests, needs{isWatcher}}, {"watch", otherWatchTests, needs{isWatcher, canOpenTwice}},
 		{"wait", watchTests, nil}, {"wait", otherWatchTests, needs{canOpenTwice}},
 		{"workspace", workspaceTests, needs{isWorkspaces}},
+		{"rename", renameTests, needs{isRenamer}}, {"rename", reopenedRenameTests, needs{isRenamer, canReopen}},
 		{"lease", leaseTests, needs{isLeaser}}, {"lease", otherLeaseTests, needs{isLeaser, canOpenTwice}},
 		{"lease", expiryTests, needs{isLeaser, hasClock}},
 		{"collect", collectTests, needs{isCollector, hasClock}}, {"retention", retentionTests, needs{isCollector, hasClock}},

@@ -47,6 +47,7 @@ func NewHandler(w segno.World, token string) http.Handler {
 	mux.HandleFunc("GET /snapshot", h.operator(h.snapshot))
 	mux.HandleFunc("POST /advance", h.operator(h.advance))
 	return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+		out.Header()["Date"] = nil // agents see the time of the world only
 		origin := r.Header.Get("Origin")
 		u, err := url.Parse(origin)
 		if !isLoopback(r.Host) || origin != "" && (err != nil || !isLoopback(u.Host)) {

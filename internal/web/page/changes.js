@@ -7,9 +7,9 @@ import { bytes, plural } from "./format.js";
 const words = { "+": "added", "-": "deleted", "~": "modified" };
 
 // changeList returns an element for changes between two checkpoints. more(offset) loads further ones.
-export function changeList(api, changes, { total, from, to, more, onError }) {
+export function changeList(api, changes, { total, from, to, more }) {
   const list = h("ul", { class: "changes" });
-  const add = (items) => list.append(...items.map((change) => changeItem(api, change, { from, to, onError })));
+  const add = (items) => list.append(...items.map((change) => changeItem(api, change, { from, to })));
   add(changes);
   if (changes.length === 1) list.querySelector("details")?.setAttribute("open", "");
   if (total <= changes.length) return list;
@@ -20,7 +20,7 @@ export function changeList(api, changes, { total, from, to, more, onError }) {
   return h("div", {}, list, next);
 }
 
-function changeItem(api, change, { from, to, onError }) {
+function changeItem(api, change, { from, to }) {
   const word = words[change.sign] ?? "changed";
   const summary = h("summary", {},
     h("span", { class: `sign ${word}`, title: word, role: "img", "aria-label": word }, change.sign === "-" ? "\u2212" : change.sign),
@@ -31,7 +31,7 @@ function changeItem(api, change, { from, to, onError }) {
   const body = h("div", { class: "diff" });
   let close = null;
   const item = h("details", { ontoggle: () => {
-    if (item.open && !close) close = showDiff(api, body, { from, to, path: change.path, path_bytes: change.path_bytes }, { onError });
+    if (item.open && !close) close = showDiff(api, body, { from, to, path: change.path, path_bytes: change.path_bytes });
     else if (!item.open && close) {
       close();
       close = null;

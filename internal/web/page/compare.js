@@ -19,7 +19,7 @@ export async function showComparison(place, { api, from, to, names, onClose, onE
         h("p", { class: "dim" }, page.total === 0 ? "No file differs." : `${plural(page.total, "file")} differ.`),
         h("div", { class: "actions" }, button("End comparison", onClose, { "aria-keyshortcuts": "Escape" }))),
       page.total > 0 && h("section", { class: "section" }, h("h3", {}, "Files"),
-        changeList(api, page.changes, { total: page.total, from, to, onError, more: async (offset) => (await load(offset)).changes })));
+        changeList(api, page.changes, { total: page.total, from, to, more: async (offset) => (await load(offset)).changes })));
     place.scrollTop = 0;
   } catch (err) {
     onError(err);

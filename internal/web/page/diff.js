@@ -11,13 +11,12 @@ const mostShown = 30; // lines of the view; longer diffs scroll
 const modeKey = "segno-diff";
 
 // showDiff fills a place with the diff of a file and returns a function that ends it.
-export function showDiff(api, place, query, { onError }) {
+export function showDiff(api, place, query) {
   const stop = new AbortController();
   const view = new DiffView(api, place, query, stop.signal);
   view.open().catch((err) => {
     if (err.name === "AbortError") return;
     fill(place, h("p", { class: "empty" }, err.message));
-    onError?.(err);
   });
   return () => {
     stop.abort();

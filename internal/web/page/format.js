@@ -55,8 +55,7 @@ export function firstLine(text, most = 300) {
   return line.length > most ? `${line.slice(0, most)}\u2026` : line;
 }
 
-// home shortens a long directory to its last two names.
-export function shortDir(dir) {
-  const names = (dir ?? "").split("/").filter(Boolean);
-  return names.length > 2 ? `\u2026/${names.slice(-2).join("/")}` : dir ?? "";
+// baseName is the last name of a path.
+export function baseName(path) {
+  return (path ?? "").split("/").filter(Boolean).at(-1) ?? "";
 }

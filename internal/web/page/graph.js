@@ -14,11 +14,12 @@ export function drawGraph(row, height, { open = false } = {}) {
   const lanes = Math.min(mostLanes, Math.max(row.lane, ...joins, ...through, 0)) + 1;
   const width = lanes * step + 4;
   const image = svg("svg", { class: "graph", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  const above = row.on_line && !row.head ? "" : "undone"; // what follows the head is undone
   const line = (d, name) => image.append(svg("path", { d, class: `edge ${name}` }));
   for (const lane of through) line(`M${x(lane)} 0V${height}`, "");
   for (const lane of joins) {
     const from = x(lane);
-    line(from === own ? `M${own} 0V${middle}` : `M${from} 0C${from} ${middle} ${own} ${middle * 0.4} ${own} ${middle}`, "");
+    line(from === own ? `M${own} 0V${middle}` : `M${from} 0C${from} ${middle} ${own} ${middle * 0.4} ${own} ${middle}`, above);
   }
   if (row.parent_index >= 0) line(`M${own} ${middle}V${height}`, row.on_line ? "" : "undone");
   image.append(...mark(row, own, middle, open));

@@ -162,6 +162,7 @@ class Page {
 
   // moved follows a move: to the new thread of a fork, and away from a deleted one.
   async moved(result) {
+    const { choices } = this.timeline;
     await this.threads.load().catch((err) => this.fail(err));
     if (result.verb === "fork" && result.fork?.thread) {
       await this.open(result.fork.thread);
@@ -175,6 +176,7 @@ class Page {
     }
     await this.timeline.refresh();
     await this.approvals.load();
+    if (choices !== this.timeline.choices) return; // the user has selected another row meanwhile
     if (result.head && result.verb !== "pin" && result.verb !== "unpin") await this.timeline.show(result.head);
     this.turn.show(this.state.selected, { keepScroll: true });
   }

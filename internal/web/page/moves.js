@@ -71,7 +71,8 @@ export class Moves {
 
   // report tells of a move that was made and offers its undo.
   #report(result) {
-    this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "), undo: result.undo && (() => this.#takeBack(result.undo)) });
+    this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
+      undo: result.undo && (() => this.#takeBack(result.undo)), command: commandOf(result) });
     this.onMoved(result);
   }
 
@@ -105,6 +106,16 @@ function describe(result) {
   const files = Array.isArray(result.files) ? result.files.length : result.files;
   const where = result.fork?.dir ? ` to ${result.fork.dir}` : "";
   return `${done[result.verb] ?? "Done"}${where}${files > 0 ? `, ${plural(files, "file")} written` : ""}.`;
+}
+
+// commandOf is the command with which the user continues the conversation, or "".
+function commandOf(result) {
+  if (!(result.run?.length > 0)) return "";
+  return `${result.dir ? `cd ${shellWord(result.dir)} && ` : ""}${result.run.map(shellWord).join(" ")}`;
+}
+
+function shellWord(word) {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
 // restoreOptions are the choice of tiers and of paths.

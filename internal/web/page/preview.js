@@ -74,11 +74,13 @@ class PreviewDialog {
 
   #show(plan) {
     fill(this.planPlace, planParts(plan));
-    this.apply.disabled = Boolean(plan.needs_force);
+    this.apply.disabled = false;
     if (plan.needs_force) {
-      const force = h("input", { type: "checkbox", onchange: () => { this.apply.disabled = !force.checked; this.force = force.checked; } });
-      append(this.planPlace, [h("label", { class: "check warn" }, force, "Overwrite the conflicts (the present is saved first)")]);
-    } else if (!this.dialog.contains(document.activeElement) || document.activeElement.tagName !== "INPUT") this.apply.focus();
+      const choice = (force, label) => h("label", { class: "check" },
+        h("input", { type: "radio", name: "conflicts", checked: Boolean(this.force) === force, onchange: () => { this.force = force; } }), label);
+      append(this.planPlace, [h("fieldset", { class: "tiers" }, h("legend", {}, "The conflicts"),
+        choice(false, "Leave these files as they are"), choice(true, "Overwrite them; the present is saved first"))]);
+    } else if (!this.dialog.contains(document.activeElement) || !document.activeElement.matches("input, textarea")) this.apply.focus();
   }
 
   async #apply() {
@@ -122,10 +124,17 @@ function refusal(err) {
 
 const signs = { "+": "added", "-": "deleted", "~": "modified" };
 
+// inSummary chooses the lines of a plan that the dialog does not show below: paths and their diffs.
+function inSummary(line, i) {
+  return i === 0 || /^ {2}[^\s\-+~!]/.test(line);
+}
+
 function planParts(plan) {
   const steps = plan.steps ?? [], conflicts = plan.conflicts ?? [];
   return [
-    h("pre", { class: "summary" }, (plan.summary ?? []).join("\n")),
+    h("pre", { class: "summary" }, (plan.summary ?? []).filter(inSummary).join("\n")),
+    plan.git && h("p", { class: "notice warn" }, plan.git),
+    plan.final && h("p", { class: "notice warn" }, "This cannot be undone."),
     conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(conflicts.length, "conflict")),
       conflicts.map((c) => h("details", { open: conflicts.length <= 3 },
         h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff)))),
@@ -140,6 +149,7 @@ function planParts(plan) {
 // patch shows the text of a unified diff.
 function patch(text) {
   const tone = { "+": "added", "-": "deleted", "@": "hunk" };
+  const header = /^(diff --git |index |--- |\+\+\+ |new file |deleted file |old mode |new mode )/;
   return text && h("pre", { class: "code patch", tabindex: 0 }, text.trimEnd().split("\n").slice(0, 2000).map((line) =>
-    h("span", { class: `line ${tone[line[0]] ?? ""}` }, `${line}\n`)));
+    h("span", { class: `line ${header.test(line) ? "dim" : tone[line[0]] ?? ""}` }, `${line}\n`)));
 }

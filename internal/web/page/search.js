@@ -75,7 +75,7 @@ export class Search {
 
   #hit(hit, i) {
     return h("li", { id: `hit-${i}`, role: "option", "aria-selected": "false", onclick: () => this.#choose(i) },
-      h("span", { class: "meta" }, h("span", { class: "turn-name" }, `t${hit.turn}`), h("span", {}, hit.field), h("span", { class: "ellipsis" }, this.#title(hit.thread))),
+      h("span", { class: "meta" }, h("span", { class: "turn-name" }, `t${hit.turn}`), h("span", {}, hit.field), h("span", { class: "ellipsis" }, hit.title || this.#title(hit.thread))),
       h("span", { class: "hit-text" }, hit.before, h("mark", {}, hit.match), hit.after));
   }
 

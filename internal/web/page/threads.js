@@ -1,7 +1,7 @@
 // The left pane: the threads of the store, the most recently changed first.
 
 import { button, fill, h } from "./dom.js";
-import { age, firstLine, shortDir } from "./format.js";
+import { age, firstLine, baseName } from "./format.js";
 
 const pageSize = 50;
 
@@ -61,6 +61,6 @@ export class ThreadsPane {
       h("span", { class: "thread-title" }, firstLine(t.title, 120) || (t.forked_from ? "(fork)" : "(no prompt)")),
       state && h("span", { class: `meta state ${t.state}` }, h("span", { class: "dot", "aria-hidden": "true" }), state),
       h("span", { class: "meta" }, h("span", {}, t.agent), h("span", {}, `t${t.turn ?? 0}`), h("span", {}, age(t.time ?? t.created)),
-        t.dir && h("span", { class: "dir ellipsis", title: t.dir }, shortDir(t.dir)), t.current && h("span", { class: "tag accent" }, "here")));
+        t.dir && h("span", { class: "dir ellipsis", title: t.dir }, baseName(t.dir)), t.current && h("span", { class: "tag accent" }, "here")));
   }
 }

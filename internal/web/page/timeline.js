@@ -15,6 +15,8 @@ export class TimelinePane {
     this.rows = null;
     this.list = null;
     this.cursor = -1; // the index of the selected row, numbered from the oldest
+    this.chosen = ""; // its checkpoint; state.selected follows it a moment later
+    this.choices = 0; // how often the user has selected a row
     state.on("from", () => this.#drawHead());
     state.on("threads", () => this.#drawHead());
     this.#build();
@@ -29,7 +31,7 @@ export class TimelinePane {
     this.body.addEventListener("click", (event) => this.#click(event));
     this.box.addEventListener("keydown", (event) => this.#key(event));
     fill(this.place, this.headPlace, this.approvalPlace, this.openPlace, this.box);
-    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i),
+    this.list = new WindowList({ scroller: this.box, body: this.body, rowHeight, render: (i) => this.#render(i), signature: (i) => this.#signature(i),
       onRange: (first, last) => this.rows?.ensure(this.rows.total - last, this.rows.total - first) });
   }
 
@@ -39,7 +41,7 @@ export class TimelinePane {
     this.rows = null;
     this.cursor = -1;
     this.list.setCount(0);
-    this.list.reset();
+    this.list.draw();
     this.#drawHead();
     fill(this.openPlace);
     if (!thread) return;
@@ -61,7 +63,7 @@ export class TimelinePane {
     const rows = this.rows;
     if (!rows) return;
     const [first, last] = this.list.range();
-    const selected = this.state.selected, newest = this.cursor === rows.total - 1 || rows.get(this.cursor)?.head;
+    const { choices } = this, newest = this.cursor === rows.total - 1 || rows.get(this.cursor)?.head;
     try {
       await rows.refresh(rows.total - last, rows.total - first);
     } catch (err) {
@@ -69,16 +71,17 @@ export class TimelinePane {
       return;
     }
     if (rows !== this.rows) return;
-    const at = rows.find(selected);
-    if (newest && !this.state.from) await this.#follow(rows);
+    const at = rows.find(this.chosen);
+    // If the user has selected a row meanwhile, that row stays.
+    if (choices === this.choices && newest && !this.state.from) this.#follow(rows);
     else if (at >= 0) this.cursor = at;
-    this.list.reset();
+    this.list.invalidate();
   }
 
   // follow keeps the selection at the head when the head moves.
-  async #follow(rows) {
+  #follow(rows) {
     const index = rows.find(rows.head);
-    if (index < 0 || rows.get(index).id === this.state.selected) {
+    if (index < 0 || rows.get(index).id === this.chosen) {
       this.cursor = index >= 0 ? index : this.cursor;
       return;
     }
@@ -102,17 +105,21 @@ export class TimelinePane {
     for (const i of [before, index]) if (i >= 0) this.list.invalidate(this.#position(i), this.#position(i) + 1);
     this.box.setAttribute("aria-activedescendant", `row-${index}`);
     const row = rows.get(index);
+    this.chosen = row?.id ?? "";
     if (row) this.onChoose(row);
     else this.wanted = index;
   }
 
   // move changes the selection by a number of rows in the direction of the screen.
   move(by) {
+    this.choices++;
     this.select(this.cursor - by);
   }
 
+  // current is the selected row, or null while it is not loaded.
   get current() {
-    return this.rows?.get(this.cursor) ?? null;
+    const row = this.rows?.get(this.cursor);
+    return row?.id === this.chosen ? row : null;
   }
 
   focus() {
@@ -130,13 +137,15 @@ export class TimelinePane {
       const top = this.box.scrollTop;
       this.list.setCount(rows.total);
       if (grown > 0 && top > rowHeight && this.list.count > grown) this.box.scrollTop = top + grown * rowHeight;
-      this.list.reset();
+      this.list.invalidate();
+      this.list.draw();
       this.#drawOpen();
       this.#drawHead();
     } else this.list.invalidate(rows.total - last, rows.total - first);
     if (this.wanted >= 0 && rows.get(this.wanted)) {
       const row = rows.get(this.wanted);
       this.wanted = -1;
+      this.chosen = row.id;
       this.onChoose(row);
     }
   }
@@ -174,10 +183,16 @@ export class TimelinePane {
           open.tasks?.length > 0 && h("span", {}, plural(open.tasks.length, "task"))))));
   }
 
+  // signature has all that a row shows; ages change it, too.
+  #signature(position) {
+    const index = this.rows.total - 1 - position, row = this.rows.get(index);
+    return row ? JSON.stringify([row, index === this.cursor, this.state.from === row.id, age(row.time), this.rows.total]) : "";
+  }
+
   #render(position) {
     const index = this.rows.total - 1 - position, row = this.rows.get(index);
     const selected = index === this.cursor;
-    const props = { id: `row-${index}`, role: "option", "aria-selected": selected, "aria-setsize": this.rows.total, "aria-posinset": position + 1, "data-index": index };
+    const props = { id: `row-${index}`, role: "option", "aria-selected": selected, "aria-setsize": this.rows.total, "aria-posinset": position + 1 };
     if (!row) return h("div", { ...props, class: "row loading", "aria-label": "Loading" });
     const name = ["row", !row.on_line && "undone", selected && "selected", this.state.from === row.id && "compared"].filter(Boolean).join(" ");
     return h("div", { ...props, class: name, "aria-label": spoken(row) },
@@ -194,10 +209,13 @@ export class TimelinePane {
           row.forks?.map((fork) => button("fork", () => this.actions.open(fork.thread, fork.checkpoint), { class: "tag link", tabindex: -1, title: fork.title })))));
   }
 
+  // click finds the row by the position: the row's element may have been replaced since the click began.
   #click(event) {
-    const node = event.target.closest(".row");
-    if (!node || event.target.closest("button")) return;
-    this.select(Number(node.dataset.index));
+    if (event.target.closest("button")) return;
+    const position = Math.floor((event.clientY - this.body.getBoundingClientRect().top) / rowHeight);
+    if (position < 0 || position >= this.list.count) return;
+    this.choices++;
+    this.select(this.rows.total - 1 - position);
     this.focus();
     this.onOpen();
   }

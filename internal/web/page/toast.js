@@ -10,9 +10,9 @@ export class Toasts {
     this.undo = null; // the undo of the newest message
   }
 
-  // show adds a message. undo, if given, runs when the user asks for it. An error stays until the
-  // user closes it.
-  show(text, { undo, hint, error = false } = {}) {
+  // show adds a message. undo, if given, runs when the user asks for it. command is one that the user
+  // may want to copy; such a message and an error stay until the user closes them.
+  show(text, { undo, hint, command, error = false } = {}) {
     const close = () => {
       clearTimeout(timer);
       toast.remove();
@@ -23,13 +23,15 @@ export class Toasts {
       undo();
     });
     const toast = h("div", { class: `toast${error ? " bad" : ""}` },
-      h("p", {}, text, hint && h("span", { class: "dim" }, ` ${hint}`)),
+      h("p", {}, text, hint && h("span", { class: "dim" }, ` ${hint}`),
+        command && h("span", { class: "command" }, "Continue:", h("code", { title: command }, command),
+          button("Copy", () => navigator.clipboard?.writeText(command), { class: "link" }))),
       run && button("Undo", run, { class: "accent", "aria-keyshortcuts": "z", title: "Undo (z)" }),
       button("\u00d7", close, { class: "quiet", "aria-label": "Close this message" }));
     let timer = 0;
     const start = () => {
       clearTimeout(timer);
-      if (!error) timer = setTimeout(close, lifetime);
+      if (!error && !command) timer = setTimeout(close, lifetime);
     };
     toast.addEventListener("pointerenter", () => clearTimeout(timer));
     toast.addEventListener("pointerleave", start);

@@ -91,7 +91,7 @@ export class TurnPane {
   #files(turn, path, signal) {
     const total = turn.changes_total ?? turn.changes?.length ?? 0;
     if (total === 0) return section("Files", h("p", { class: "empty" }, "This turn changed no files."));
-    return section("Files", changeList(this.api, turn.changes, { total, from: turn.parent, to: turn.id, onError: this.onError,
+    return section("Files", changeList(this.api, turn.changes, { total, from: turn.parent, to: turn.id,
       more: async (from) => (await this.api.get(path, { changes_from: from }, signal)).changes }), total);
   }
 

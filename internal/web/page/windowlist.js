@@ -7,10 +7,11 @@ export class WindowList {
   #frame = 0;
 
   // scroller is the element that scrolls, and body the element in it that holds the rows.
-  // render(index) makes the element of a row. onRange(first, last) is called after the rows in
+  // render(index) makes the element of a row, and signature(index) a text of all that it shows. onRange(first, last) is called after the rows in
   // view have changed; last is exclusive.
-  constructor({ scroller, body, rowHeight, render, onRange }) {
+  constructor({ scroller, body, rowHeight, render, signature, onRange }) {
     Object.assign(this, { scroller, body, rowHeight, render, onRange });
+    this.signature = signature ?? (() => ({})); // without one, each row counts as changed
     this.count = 0;
     scroller.addEventListener("scroll", () => this.schedule(), { passive: true });
     this.observer = new ResizeObserver(() => this.schedule());
@@ -28,21 +29,17 @@ export class WindowList {
     this.schedule();
   }
 
-  // invalidate renders the rows [first, last) again if they are in view.
+  // invalidate renders the rows [first, last) again, if they are in view and their signature has
+  // changed. Elements that stay keep the focus, and a click that has begun on one.
   invalidate(first = 0, last = this.count) {
     for (const [index, node] of this.#nodes) {
       if (index < first || index >= last) continue;
+      const signature = this.signature(index);
+      if (signature === node.signature) continue;
       const next = this.#place(index);
       node.replaceWith(next);
       this.#nodes.set(index, next);
     }
-  }
-
-  // reset removes all rows, and draws those in view again.
-  reset() {
-    for (const node of this.#nodes.values()) node.remove();
-    this.#nodes.clear();
-    this.draw();
   }
 
   schedule() {
@@ -92,6 +89,7 @@ export class WindowList {
 
   #place(index) {
     const node = this.render(index);
+    node.signature = this.signature(index);
     node.style.transform = `translateY(${index * this.rowHeight}px)`;
     return node;
   }

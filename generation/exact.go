@@ -1,0 +1,155 @@
+package generation
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// savedFiles are the checkpoints in the store that have the files of an agent.
+type savedFiles struct {
+	Workspace segno.CommitID `json:"workspace"`
+	Home      segno.CommitID `json:"home,omitempty"` // "" if the home was empty
+}
+
+// LoginFiles are the files with logins that agents keep in their homes. The store must not have them: each run
+// gets the login of the user.
+func LoginFiles(home string) []string {
+	return []string{filepath.Join(home, ".claude", ".credentials.json"), filepath.Join(home, ".codex", "auth.json"),
+		filepath.Join(home, ".gemini", "oauth_creds.json"), filepath.Join(home, ".local", "share", "opencode", "auth.json")}
+}
+
+// saveHome makes a checkpoint of the home of an agent, without its logins and its conversation, which the
+// checkpoint of the agent has. It returns "" if the home is empty.
+func (a *attempt) saveHome(ctx context.Context, m *member, conversation string) (segno.CommitID, error) {
+	if a.OpenHome == nil {
+		return "", nil
+	}
+	entries, err := os.ReadDir(m.Home())
+	if err != nil || len(entries) == 0 {
+		return "", nil // the agent can also make it unreadable
+	}
+	exclude := LoginFiles(m.Home())
+	if conversation != "" {
+		exclude = append(exclude, conversation)
+	}
+	tl, err := a.OpenHome(ctx, m.Home(), exclude)
+	if err != nil {
+		return "", err
+	}
+	cp, err := tl.SaveAgent(ctx, timeline.AgentSave{Label: "home of " + m.Name + " " + a.label()})
+	if err != nil {
+		return "", err
+	}
+	return cp.ID, nil
+}
+
+// restoreFiles makes the files of the agents what they were at a checkpoint, if this machine has the store and the
+// directory of the run. The archive alone lacks the files that do not travel, such as .env and .git, the modes of others,
+// and everything of a home but the conversation.
+func (a *attempt) restoreFiles(ctx context.Context, from *savedRun) error {
+	for _, info := range from.Manifest().Agents {
+		old, dir := filepath.Join(filepath.Dir(filepath.Dir(from.path)), "agents", info.Name), a.agentDir(info.Name)
+		saved := from.caller.Files[info.Name]
+		if err := a.restoreWorkspace(ctx, saved.Workspace, filepath.Join(old, "workspace"), filepath.Join(dir, "workspace")); err != nil {
+			return err
+		}
+		loaded := ""
+		if len(from.Manifest().Tree(info.Name, archive.Session)) > 0 {
+			loaded = info.SessionID
+		}
+		if err := a.restoreHome(ctx, saved.Home, filepath.Join(old, "home"), filepath.Join(dir, "home"), loaded); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoreWorkspace replaces the workspace that was loaded.
+func (a *attempt) restoreWorkspace(ctx context.Context, at segno.CommitID, old, workspace string) error {
+	whole := workspace + ".whole"
+	made, err := a.makeTree(ctx, a.Open, at, old, whole)
+	if err != nil || !made {
+		return err
+	}
+	if err := os.RemoveAll(workspace); err != nil {
+		return segno.NewError(segno.KindIO, "restore workspace", workspace, err)
+	}
+	return a.FS.Rename(whole, workspace)
+}
+
+// restoreHome adds the files of a home to its conversation, which was loaded. The logins are those of now, because
+// their agent may have renewed them.
+func (a *attempt) restoreHome(ctx context.Context, at segno.CommitID, old, home, loaded string) error {
+	if a.OpenHome == nil || !isDir(old) {
+		return nil
+	}
+	whole := home + ".whole"
+	made, err := a.makeTree(ctx, func(ctx context.Context, dir string) (*timeline.Timeline, error) {
+		return a.OpenHome(ctx, dir, LoginFiles(dir))
+	}, at, old, whole)
+	if err != nil {
+		return err
+	}
+	if err = vfs.MkdirAll(a.FS, home); err == nil && made {
+		err = copyHome(whole, home, loaded)
+	}
+	if err == nil {
+		err = copyLogins(old, home)
+	}
+	if err == nil {
+		err = os.RemoveAll(whole)
+	}
+	if err != nil {
+		return segno.NewError(segno.KindIO, "restore home", home, err)
+	}
+	return nil
+}
+
+// makeTree makes dir what a checkpoint has, with the protected files of the directory from which it was made. It reports
+// whether it did: another machine has neither the checkpoint nor the directory.
+func (a *attempt) makeTree(ctx context.Context, open func(context.Context, string) (*timeline.Timeline, error), at segno.CommitID, old, dir string) (bool, error) {
+	if at == "" || !isDir(old) {
+		return false, nil
+	}
+	line, err := a.Store.Load(ctx, at, segno.Window{Last: 1})
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	cp := line.Commits[0].Checkpoint
+	if cp == nil || cp.Workspace == nil {
+		return false, segno.Errorf(segno.KindCorrupt, "restore files", dir, "checkpoint %s has none", at)
+	}
+	tl, err := open(ctx, old)
+	if err != nil {
+		return false, err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return false, segno.NewError(segno.KindIO, "restore files", dir, err)
+	}
+	_, err = tl.Workspace.Fork(ctx, *cp.Workspace, dir)
+	return err == nil, err
+}
+
+// copyLogins copies the logins of a home that another one lacks.
+func copyLogins(from, to string) error {
+	logins := LoginFiles(from)
+	return treeCopy{from: from, to: to, mode: func(m fs.FileMode) fs.FileMode { return m.Perm() },
+		isLeftOut: func(rel string, d fs.DirEntry) bool {
+			path := filepath.Join(from, rel)
+			return !slices.ContainsFunc(logins, func(login string) bool {
+				return login == path || d.IsDir() && strings.HasPrefix(login, path+"/")
+			})
+		}}.run()
+}

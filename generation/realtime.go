@@ -1,0 +1,154 @@
+package generation
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dalsegno/segno/internal/supervise"
+)
+
+// gate lets turns begin. While a checkpoint is made, none does.
+type gate struct {
+	mu     sync.RWMutex
+	closed bool
+}
+
+// enter returns when a turn may begin, and reports false if none may any more. The caller calls leave once the
+// turn has begun.
+func (g *gate) enter() bool {
+	g.mu.RLock()
+	if g.closed {
+		g.mu.RUnlock()
+		return false
+	}
+	return true
+}
+
+func (g *gate) leave() { g.mu.RUnlock() }
+
+// close lets no turn begin any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+}
+
+// cut makes a checkpoint at a moment in which no agent runs: between turns if there is none in progress, else
+// the agents are frozen until the caller calls thaw.
+func (a *attempt) cut(ctx context.Context) (thaw func(), err error) {
+	a.gate.mu.Lock()
+	groups := a.groups()
+	if len(groups) == 0 {
+		return a.gate.mu.Unlock, a.checkpoint(ctx, quiet)
+	}
+	thawAgents := supervise.Freeze(groups, a.marks()...)
+	return func() { thawAgents(); a.gate.mu.Unlock() }, a.checkpoint(ctx, frozen)
+}
+
+// lastCut is cut for a moment after which no turn goes on. Agents that have a turn stay frozen until they are killed,
+// so that their files do not change any more.
+func (a *attempt) lastCut(ctx context.Context) error {
+	_, err := a.cut(ctx)
+	for _, g := range a.groups() {
+		g.Kill()
+	}
+	a.gate.closed = true
+	a.gate.mu.Unlock()
+	return err
+}
+
+// report is what happens to one agent in a realtime world: it gets a prompt, its turn ends, or it leaves.
+type report struct {
+	endedTurn
+	begins, leaves bool
+}
+
+// liveInRealTime lets each agent have one turn after the other, until the generation is over. The world moves
+// its time without segno.
+func (a *attempt) liveInRealTime(ctx, work context.Context) error {
+	life, leave := context.WithCancel(work)
+	defer leave()
+	reports := make(chan report)
+	for _, m := range a.agents {
+		go a.liveAs(life, work, m, reports)
+	}
+	over := time.NewTimer(time.Duration(a.Experiment.Duration) - a.elapsed())
+	defer over.Stop()
+	cuts := time.NewTicker(max(a.Every, time.Millisecond))
+	defer cuts.Stop()
+	if a.Every == 0 {
+		cuts.Stop()
+	}
+	grace := time.NewTimer(a.grace())
+	grace.Stop()
+	defer grace.Stop()
+	end, isLate := ctx.Done(), false
+	for living := len(a.agents); living > 0 && !isLate; {
+		select {
+		case r := <-reports:
+			switch {
+			case r.leaves:
+				living--
+			case r.begins:
+				a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Agent: r.Name})
+			default:
+				if err := a.endTurn(r.endedTurn); err != nil {
+					return err
+				}
+			}
+		case <-cuts.C:
+			thaw, err := a.cut(work)
+			thaw()
+			if err != nil {
+				return err
+			}
+		case <-over.C:
+			leave()
+			grace.Reset(a.grace())
+		case <-end:
+			end = nil
+			leave()
+			grace.Reset(a.grace())
+		case <-grace.C:
+			isLate = true
+		}
+	}
+	isOver := a.isOver()
+	if err := a.lastCut(work); err != nil || isOver {
+		return err
+	}
+	return ctx.Err()
+}
+
+// liveAs lets one agent have turns until life ends, and reports each.
+func (a *attempt) liveAs(life, work context.Context, m *member, reports chan<- report) {
+	send := func(r report) {
+		r.member = m
+		select {
+		case reports <- r:
+		case <-work.Done():
+		}
+	}
+	idle := time.NewTimer(0)
+	defer idle.Stop()
+	for {
+		select {
+		case <-life.Done():
+			send(report{leaves: true})
+			return
+		case <-idle.C:
+		}
+		if life.Err() != nil {
+			continue
+		}
+		from := m.logSize()
+		send(report{begins: true})
+		err := a.turn(work, m)
+		send(report{endedTurn: endedTurn{from: from, err: err}})
+		if err != nil {
+			return
+		}
+		idle.Reset(time.Duration(a.Experiment.Idle))
+	}
+}

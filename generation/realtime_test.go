@@ -1,0 +1,146 @@
+package generation_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/generation"
+)
+
+// realtimeWorld is a world whose time segno does not move.
+type realtimeWorld struct{ generation.World }
+
+func (w realtimeWorld) Info() segno.WorldInfo {
+	info := w.World.Info()
+	info.Tick = 0
+	return info
+}
+
+// realtime returns the configuration of an experiment in a realtime world.
+func (r *rig) realtime(generations int, duration, idle time.Duration) generation.Config {
+	r.Helper()
+	file := filepath.Join(r.dir, "village.toml")
+	text := fmt.Sprintf("world = \"company\"\ngenerations = %d\nduration = %q\nidle = %q\n[[agents]]\nname = \"Ada\"\n", generations, duration, idle)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	e, err := generation.ReadExperiment(file)
+	if err != nil {
+		r.Fatal(err)
+	}
+	c := r.config(generations, 1)
+	c.Experiment = e
+	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
+		w, err := startLocal(ctx, s)
+		return realtimeWorld{w}, err
+	}
+	return c
+}
+
+// load returns a file of the workspace in an archive.
+func (r *rig) load(name string, elements ...string) string {
+	r.Helper()
+	reader, err := archive.Open(r.path(elements...))
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer reader.Close()
+	to := filepath.Join(r.TempDir(), "loaded")
+	if _, err := reader.Load(r.Context(), archive.Into{Dir: to, TrustSession: true}); err != nil {
+		r.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(to, "agents/Ada/workspace", name))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestRealTime lets an agent live for some time, stops it in between, and continues. The time that passed counts.
+func TestRealTime(t *testing.T) {
+	r := newRig(t)
+	c := r.realtime(1, time.Hour, time.Millisecond)
+	c.Every = 20 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	r.on = func(e generation.Event) {
+		if e.Kind == generation.EventCheckpoint && len(r.find(generation.EventCheckpoint)) == 2 {
+			cancel()
+		}
+	}
+	if err := generation.New(c).Run(ctx); segno.KindOf(err) != segno.KindCancelled {
+		t.Fatalf("the error is %v", err)
+	}
+	stopped, err := generation.ReadLog(c.Out, "village")
+	if err != nil || len(stopped.Checkpoints) == 0 {
+		t.Fatal(stopped, err)
+	}
+	before := stopped.Checkpoints[len(stopped.Checkpoints)-1].ElapsedSeconds
+	r.on = nil
+	c.Experiment = r.realtime(1, time.Duration((before+0.2)*float64(time.Second)), time.Millisecond).Experiment
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	l, err := generation.ReadLog(c.Out, "village")
+	if err != nil || len(l.Rows) != 1 || !strings.HasPrefix(l.Rows[0].TemplateIn, "checkpoint:") {
+		t.Fatalf("the chain is %+v, %v", l.Rows, err)
+	}
+	for _, cp := range l.Checkpoints {
+		if cp.Run == "village-g001" && cp.ElapsedSeconds < before {
+			t.Errorf("%s is of %.2f s, before %.2f s", cp.Path, cp.ElapsedSeconds, before)
+		}
+		if cp.Consistency == archive.Crash {
+			t.Errorf("%s is not consistent", cp.Path)
+		}
+	}
+	if turns := len(r.find(generation.EventTurn)); turns == 0 || len(r.kind.turns) < turns {
+		t.Errorf("%d turns are reported, and %d began", turns, len(r.kind.turns))
+	}
+}
+
+// TestRealTimeCut cuts while an agent writes two files in turn. It is frozen meanwhile, so in each checkpoint the
+// files belong together.
+func TestRealTimeCut(t *testing.T) {
+	r := newRig(t)
+	r.kind.more = func(int) string {
+		return "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); echo $i >> a; echo $i >> b; done"
+	}
+	c := r.realtime(1, 700*time.Millisecond, time.Millisecond)
+	c.Every, c.Grace = 100*time.Millisecond, time.Millisecond
+	if err := generation.New(c).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	barriers := 0
+	for _, name := range r.archives("village-g001") {
+		a, b := r.load("a", "village-g001/checkpoints", name), r.load("b", "village-g001/checkpoints", name)
+		if more := strings.Count(a, "\n") - strings.Count(b, "\n"); more != 0 && more != 1 {
+			t.Errorf("%s: a has %d lines more than b", name, more)
+		}
+		if r.manifest("village-g001/checkpoints", name).Cut.Consistency == archive.Barrier {
+			barriers++
+		}
+	}
+	if barriers == 0 {
+		t.Errorf("no agent was frozen in %q", r.archives("village-g001"))
+	}
+	a, err := os.ReadFile(r.path("village-g001/agents/Ada/workspace/a"))
+	if names := r.archives("village-g001"); err != nil || string(a) != r.load("a", "village-g001/checkpoints", names[len(names)-1]) {
+		t.Errorf("the files changed after the last checkpoint: %v", err)
+	}
+}
+
+// TestTicksInRealTime is refused: such a world has no ticks.
+func TestTicksInRealTime(t *testing.T) {
+	r := newRig(t)
+	c := r.realtime(1, time.Second, time.Second)
+	c.Experiment = r.config(1, 1).Experiment
+	if err := generation.New(c).Run(t.Context()); segno.KindOf(err) != segno.KindInvalid || !strings.Contains(segno.HintOf(err), "duration") {
+		t.Errorf("the error is %v", err)
+	}
+}

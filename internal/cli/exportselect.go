@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/export"
+	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// exportStore is an open store of any kind, and where the records of this installation and its agents are.
+type exportStore struct {
+	*anyStore
+	place local.Place
+}
+
+// under returns the store with all its abilities, which are found by type assertion.
+func (s *exportStore) under() segno.Store {
+	if s.local != nil {
+		return s.local.Store
+	}
+	return s.Store
+}
+
+func (s *exportStore) transcripts() map[string]segno.Transcript {
+	if s.local != nil {
+		return s.local.Transcripts()
+	}
+	return s.place.Transcripts(s.Objects())
+}
+
+// openExportStore opens the store that --store names. Unlike other verbs it makes none.
+func (a *app) openExportStore(ctx context.Context) (*exportStore, error) {
+	var s *anyStore
+	var err error
+	if a.store == "" {
+		s, err = localStore(a.openStore(ctx))
+	} else {
+		s, err = a.openAnyStore(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &exportStore{anyStore: s}
+	if s.local != nil {
+		out.place = s.local.Place()
+		return out, nil
+	}
+	if out.place, err = local.FindPlace(a.Getenv, ""); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if a.Place != nil {
+		a.Place(&out.place)
+	}
+	return out, nil
+}
+
+// selection returns the turns that an argument names: a checkpoint of the thread of the directory or of
+// --thread, a thread, or a checkpoint of any thread by its whole id. Without an argument it is the whole
+// thread.
+func (a *app) selection(ctx context.Context, s *exportStore, name string) (export.Selection, error) {
+	thread, err := a.exportThread(ctx, s)
+	if name == "" || err != nil && segno.KindOf(err) != segno.KindNotFound {
+		return export.Selection{Thread: thread}, err
+	}
+	hasThread := err == nil
+	if hasThread {
+		var at *segno.Checkpoint
+		if at, err = a.exportCheckpoint(ctx, s, thread, name); err == nil {
+			return export.Selection{Thread: at.Thread, At: at.ID, Single: true}, nil
+		}
+		if segno.KindOf(err) != segno.KindNotFound {
+			return export.Selection{}, err
+		}
+	}
+	t, threadErr := a.threadOf(ctx, s, name)
+	switch {
+	case threadErr == nil:
+		return export.Selection{Thread: t}, nil
+	case segno.KindOf(threadErr) != segno.KindNotFound:
+		return export.Selection{}, threadErr
+	case !hasThread:
+		err = threadErr
+	}
+	if line, loadErr := s.Load(ctx, segno.CommitID(name), segno.Window{Last: 1}); loadErr == nil && line.Commits[0].Checkpoint != nil {
+		c := line.Commits[0].Checkpoint
+		return export.Selection{Thread: c.Thread, At: c.ID, Single: true}, nil
+	}
+	return export.Selection{}, err
+}
+
+// exportCheckpoint returns the checkpoint of a thread with a name.
+func (a *app) exportCheckpoint(ctx context.Context, s *exportStore, thread segno.ThreadID, name string) (*segno.Checkpoint, error) {
+	h, err := history.Read(ctx, s, thread)
+	if err != nil {
+		return nil, err
+	}
+	return h.Find(name)
+}
+
+// threadOf returns the thread with an id or a prefix of an id.
+func (a *app) threadOf(ctx context.Context, s *exportStore, name string) (segno.ThreadID, error) {
+	if s.local != nil {
+		t, err := a.threadNamed(ctx, s.local, name)
+		return t.ID, err
+	}
+	query := idprefix.Query{What: "thread", Name: name, Hint: "name a thread of this store"}
+	t, err := idprefix.Find(query, s.Threads(ctx, segno.ThreadQuery{IDPrefix: name}), func(t segno.Thread) string { return string(t.ID) })
+	return t.ID, err
+}
+
+// exportThread returns the thread of --thread, else the current one of the directory. A store that does not
+// belong to this machine knows no directories: its thread must be named, unless it has only one.
+func (a *app) exportThread(ctx context.Context, s *exportStore) (thread segno.ThreadID, err error) {
+	switch {
+	case a.thread != "":
+		return a.threadOf(ctx, s, a.thread)
+	case s.local != nil:
+		return a.localThread(ctx, s.local)
+	}
+	for t, err := range s.Threads(ctx, segno.ThreadQuery{TopLevel: true, Limit: 2}) {
+		if err != nil {
+			return "", err
+		}
+		if thread != "" {
+			return "", segno.Errorf(segno.KindNotFound, "find thread", s.name, "the store has several threads").WithHint("name one of them")
+		}
+		thread = t.ID
+	}
+	if thread == "" {
+		return "", segno.Errorf(segno.KindNotFound, "find thread", s.name, "the store has no threads")
+	}
+	return thread, nil
+}
+
+// localThread returns the current thread of the directory.
+func (a *app) localThread(ctx context.Context, s *local.Store) (segno.ThreadID, error) {
+	dir, err := a.workDir()
+	if err != nil {
+		return "", err
+	}
+	d := &openWorkspace{store: s, dir: dir}
+	if err := d.find(ctx, false); err != nil {
+		return "", a.addOtherThreads(ctx, s, err)
+	}
+	if d.timeline, err = s.Timeline(d.rec, nil); err != nil {
+		return "", err
+	}
+	return a.threadID(ctx, d)
+}

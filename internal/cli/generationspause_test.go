@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+const hermitTOML = `
+world = "company"
+seed = 7
+generations = 3
+ticks = 8
+[[agents]]
+name = "Ada"
+`
+
+// TestPauseSurvivesKills kills pause as soon as it has asked the runner, and wake at several moments. The next pause
+// and the next wake complete them, and the experiment ends as one that was not interrupted.
+func TestPauseSurvivesKills(t *testing.T) {
+	straight := newExperiment(t, hermitTOML, "1000")
+	straight.mustRun()
+	want := straight.outcome()
+	moments := map[string]string{
+		"directory renamed": "runs/village-g001.paused-*",
+		"turn made":         "runs/village-g001/agents/Ada/agent.log",
+	}
+	if os.Getenv("SEGNO_SOAK") != "" {
+		moments["run prepared"], moments["world started"] = "runs/village-g001/run.json", "runs/village-g001/world.log"
+	}
+	for name, moment := range moments {
+		t.Run(name, func(t *testing.T) {
+			x := newExperiment(t, hermitTOML, "1000")
+			run := x.start("generations", "run", x.file)
+			x.await("runs/village-g001/agents/Ada/workspace/EPISODIC_MEMORY.jsonl")
+			pause := x.start("pause", "village")
+			x.await("runs/village/pause.json")
+			x.kill9(pause)
+			out, err := x.command("pause", "village").CombinedOutput()
+			if err != nil && !strings.Contains(string(out), "it is paused already") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			_ = run.Wait() // it was stopped
+			wake := x.start("wake", "village")
+			x.await(moment)
+			x.kill9(wake)
+			out, err = x.command("wake", "village").CombinedOutput()
+			if err != nil && strings.Contains(string(out), "it is not paused: it is killed") {
+				out, err = x.command("generations", "run", x.file).CombinedOutput()
+			}
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if diff := gocmp.Diff(want, x.outcome()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// start starts a command of segno.
+func (x *experiment) start(args ...string) *exec.Cmd {
+	x.t.Helper()
+	cmd := x.command(args...)
+	cmd.Stderr = &bytes.Buffer{}
+	if err := cmd.Start(); err != nil {
+		x.t.Fatal(err)
+	}
+	return cmd
+}
+
+// await waits until a file exists.
+func (x *experiment) await(pattern string) {
+	x.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+		found, err := filepath.Glob(filepath.Join(x.dir, pattern))
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		if len(found) > 0 {
+			return
+		}
+	}
+	x.t.Fatalf("there is no %s", pattern)
+}
+
+// kill9 kills a process and waits for its end.
+func (x *experiment) kill9(cmd *exec.Cmd) {
+	x.t.Helper()
+	if err := cmd.Process.Signal(os.Kill); err != nil {
+		x.t.Log(err) // it has ended
+	}
+	_ = cmd.Wait() // it was killed
+}

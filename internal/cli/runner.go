@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/spool"
+)
+
+// runnerRecord makes this process known to 'segno pause' as one that runs segno's own agent.
+type runnerRecord struct {
+	store *local.Store
+	mu    sync.Mutex
+	spool.Runner
+}
+
+func newRunnerRecord(store *local.Store, verb, dir string) *runnerRecord {
+	self := spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}
+	return &runnerRecord{store: store, Runner: spool.Runner{Process: self, Verb: verb, Dir: dir}}
+}
+
+// announce records that this process runs a thread, which is then not paused any more. It is best effort: a
+// thread can run without a pause.
+func (r *runnerRecord) announce(thread string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id := segno.ThreadID(thread)
+	if r.store.ReadOnly() || slices.Contains(r.Threads, id) {
+		return
+	}
+	r.Threads = append(r.Threads, id)
+	if r.store.Spool().KeepRunner(r.Runner) == nil {
+		_ = r.store.Spool().ClearPaused(id)
+	}
+}
+
+// remove records that this process runs no agent any more.
+func (r *runnerRecord) remove() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.Threads) > 0 {
+		_ = r.store.Spool().RemoveRunner(r.Process) // it does not count once the process has ended
+	}
+}

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/secret"
+)
+
+var fingerprintText = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// checkFingerprints checks the values of --allow.
+func checkFingerprints(allow []string) error {
+	for _, x := range allow {
+		if !fingerprintText.MatchString(x) {
+			return usage(fmt.Errorf("--allow %q is not a fingerprint of 16 hex digits", x))
+		}
+	}
+	return nil
+}
+
+// secretScanner returns the scanner of this installation, and the fingerprints of findings that the user
+// allows, now or earlier.
+func (a *app) secretScanner(records local.Archives, allow []string) (*secret.Scanner, []string, error) {
+	key, err := records.Key()
+	if err != nil {
+		return nil, nil, err
+	}
+	scanner, err := secret.New(secret.Options{Key: key, Environ: a.Environ()})
+	if err != nil {
+		return nil, nil, err
+	}
+	allowed, err := records.Allowed()
+	if err != nil {
+		a.notef("segno: %s; findings that it allowed are reported again", clean(err.Error()))
+	}
+	return scanner, append(allowed, allow...), nil
+}
+
+// recordAllowed records the fingerprints of --allow that findings have, and notes the others.
+func (a *app) recordAllowed(ctx context.Context, records local.Archives, allow, found []string) {
+	var used []string
+	for _, x := range allow {
+		if slices.Contains(found, x) {
+			used = append(used, x)
+		} else {
+			a.notef("note: --allow %s was not needed: no finding has it", x)
+		}
+	}
+	if len(used) == 0 {
+		return
+	}
+	if err := records.Allow(ctx, used); err != nil {
+		a.notef("segno: %s; the finding is reported again the next time", clean(err.Error()))
+	}
+}
+
+// secretsError says how many findings refused an archive; they are printed before it.
+type secretsError struct{ *archive.CheckpointSecretError }
+
+func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }
+
+func (e secretsError) Unwrap() error { return e.CheckpointSecretError }
+
+// refuseSecrets prints the findings that refuse an archive or an export, and returns the error.
+func (a *app) refuseSecrets(op, path string, findings []secret.Finding, hint string) error {
+	for n, f := range findings {
+		if a.json {
+			break // report has them as JSON
+		}
+		if n == maxArchiveLines {
+			a.notef("and %d more; --json lists all", len(findings)-n)
+			break
+		}
+		a.notef("secret: %s: %s (%s): %s  fingerprint %s", findingPlace(f), inline(f.About), inline(f.Rule), inline(f.Sample), f.Fingerprint)
+	}
+	return segno.NewError(segno.KindRefused, op, path, secretsError{&archive.CheckpointSecretError{Findings: findings}}).WithHint(hint)
+}
+
+// findingPlace is the file and the line of a finding.
+func findingPlace(f secret.Finding) string {
+	if f.Record == 0 {
+		return quotePath(f.Path)
+	}
+	return fmt.Sprintf("%s:%d", quotePath(f.Path), f.Record)
+}
+
+// allowHint is the part of a hint about --allow.
+func allowHint(findings []secret.Finding) string {
+	for _, f := range findings {
+		if f.Fingerprint != findings[0].Fingerprint {
+			return "--allow FINGERPRINT for each that is not a secret"
+		}
+	}
+	return "--allow " + findings[0].Fingerprint + " if it is not a secret"
+}
+
+// exportWaysOn is the hint for the findings of an export.
+func exportWaysOn(findings []secret.Finding) string {
+	return "use --redact to leave them out, or " + allowHint(findings)
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/internal/web"
+)
+
+// minToken is the length of the shortest token in a file, which the user may have written.
+const minToken = 32
+
+// tokenIn returns the token in a file. It makes the file, with a new token, if there is none.
+func tokenIn(fsys vfs.FS, path string) (string, error) {
+	const op = "read token"
+	data, err := readToken(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		token := web.NewToken()
+		err = vfs.Replace(fsys, path, []byte(token+"\n"), 0o600)
+		if err != nil {
+			return "", segno.NewError(segno.KindIO, "write token", path, err)
+		}
+		return token, nil
+	}
+	if err != nil {
+		return "", segno.NewError(segno.KindIO, op, path, err)
+	}
+	token := strings.TrimSpace(data)
+	if len(token) < minToken || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", segno.Errorf(segno.KindInvalid, op, path, "the file is not a token of at least %d characters", minToken).
+			WithHint("remove the file, and the command makes one")
+	}
+	return token, nil
+}
+
+// readToken returns the content of a file that only the user can read.
+func readToken(path string) (string, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	if !fi.Mode().IsRegular() {
+		return "", errors.New("it is not a file")
+	}
+	if fi.Mode().Perm()&0o077 != 0 {
+		return "", errors.New("other users can read it; run 'chmod 600' on it")
+	}
+	data, err := io.ReadAll(io.LimitReader(f, 4096))
+	return string(data), err
+}

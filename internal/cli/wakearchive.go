@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/credential"
+	"github.com/dalsegno/segno/internal/pack"
+)
+
+// packCheckpoint writes a checkpoint to an archive.
+func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.CommitID, path string) (m *archive.Manifest, err error) {
+	records := d.store.Place().Archives()
+	o, err := a.writeOptions(ctx, records, packFlags{compress: "zstd"})
+	if err != nil {
+		return nil, err
+	}
+	state, cleanup, err := d.packer().State(ctx, at, pack.Options{})
+	defer func() { err = errors.Join(err, cleanup()) }()
+	if err != nil {
+		return nil, err
+	}
+	m, err = archive.Write(ctx, path, state, o)
+	if saveErr := records.SaveVerdicts(o.Verdicts); saveErr != nil {
+		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
+	}
+	return m, a.explainPack(path, err)
+}
+
+// wakeArchiveResult is the result of wake for the archive of one agent.
+type wakeArchiveResult struct {
+	unpackedAgent
+	Home         string             `json:"home"`
+	Run          string             `json:"run"`
+	Digest       string             `json:"state_digest"`
+	Login        *credential.Result `json:"login,omitempty"`
+	Skipped      []archive.Omission `json:"skipped"`
+	Instructions []string           `json:"instructions"`
+}
+
+const wakeArchiveOp = "wake archive"
+
+// wakeInto makes the directories of an agent from an archive. The workspace appears last, when everything is
+// complete; a wake that was killed before can be repeated.
+func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error {
+	local, wd, err := a.placeAndDir()
+	if err != nil {
+		return err
+	}
+	r, err := a.openDelta(path, flags.archiveFlags)
+	if err != nil {
+		return explainBadArchive(err)
+	}
+	defer r.Close()
+	m := r.Manifest()
+	into, err := a.checkWake(ctx, r, flags)
+	if err != nil {
+		return explainBadArchive(err)
+	}
+	dir, err := realPath(absolute(wd, flags.to))
+	place := pack.AgentDir(dir)
+	if err == nil {
+		err = place.Prepare(local.FS)
+	}
+	if err != nil {
+		return err
+	}
+	res := wakeArchiveResult{Home: place.Home(), Run: place.Run(), Digest: m.Digest}
+	backend := m.Agents[0].Backend
+	login, err := credential.Merge(ctx, local.FS, backend, res.Home, credential.UserFile(backend, local.UserHome, a.Getenv))
+	if err != nil {
+		return err
+	}
+	if len(login.Taken)+len(login.Kept) > 0 {
+		res.Login = &login
+	}
+	into.Dir, into.FS, into.Progress = place.Workspace(), local.FS, a.transfer("unpacking")
+	into.Home = func(agent string) string { return pack.DefaultHome(agent, homeVariable(res.Home)) }
+	done, err := pack.Unpack(ctx, r, into)
+	a.bar.erase()
+	if err == nil {
+		err = a.unpackSessions(ctx, r, into, done)
+	}
+	if err != nil {
+		return explainBadArchive(err)
+	}
+	return a.printWoken(ctx, done, m, res)
+}
+
+// homeVariable returns an environment with a home alone.
+func homeVariable(home string) func(string) string {
+	return func(variable string) string {
+		if variable == "HOME" {
+			return home
+		}
+		return ""
+	}
+}
+
+// checkWake checks all that can be checked of an archive before anything is written.
+func (a *app) checkWake(ctx context.Context, r *archive.Reader, flags wakeFlags) (into pack.Into, err error) {
+	m := r.Manifest()
+	switch {
+	case pack.ThreadAgent(m) != "":
+		return into, segno.Errorf(segno.KindInvalid, wakeArchiveOp, "", "it has a whole thread").WithHint("run 'segno unpack' and then 'segno resume'")
+	case m.World != nil:
+		return into, segno.Errorf(segno.KindInvalid, wakeArchiveOp, "", "it has a world").WithHint("name the file of its experiment with --experiment")
+	case len(m.Agents) != 1:
+		return into, segno.Errorf(segno.KindInvalid, wakeArchiveOp, "", "it has %d agents", len(m.Agents)).WithHint("use 'segno unpack --agent NAME'")
+	case len(m.Tree(m.Agents[0].Name, archive.Session)) == 0:
+		return into, segno.Errorf(segno.KindRefused, wakeArchiveOp, "", "it has no conversation").WithHint("use 'segno unpack' for its files")
+	}
+	if err := r.Verify(ctx, nil); err != nil {
+		return into, err
+	}
+	signer, err := a.signedBy(r, flags.signers)
+	if err != nil {
+		return into, err
+	}
+	isOurs, err := a.wroteHere(m.Digest)
+	if err != nil {
+		return into, err
+	}
+	if !isOurs && signer == "" && !flags.trust {
+		return into, segno.Errorf(segno.KindRefused, wakeArchiveOp, "", "it was not written on this machine").
+			WithHint("use --trust-session if you know its author, or --signer with a list of allowed signers")
+	}
+	into.TrustSession = true
+	return into, nil
+}
+
+// printWoken prints the command with which the agent continues, and on a terminal runs it.
+func (a *app) printWoken(ctx context.Context, done *pack.Unpacked, m *archive.Manifest, res wakeArchiveResult) error {
+	var u unpackResult
+	u.fill(done, m)
+	res.unpackedAgent, res.Skipped, res.Instructions = u.Agents[0], u.Skipped, u.Instructions
+	if res.Backend == chat.Name {
+		return a.printAndRun(ctx, func() {}, resumeResult{Dir: res.Dir, Session: res.Session, Command: res.Command}, res, false)
+	}
+	env := []string{"env", "HOME=" + res.Home, "TMPDIR=" + res.Run}
+	if name, dir := pack.HomeVariable(res.Backend, res.Home); name != "" {
+		env = append(env, name+"="+dir)
+	}
+	res.Command = append(env, res.Command...)
+	var err error
+	if u.WrittenHere, err = a.wroteHere(m.Digest); err != nil {
+		return err
+	}
+	if !a.json {
+		p := a.printer(a.Stderr)
+		if p.skipped(u.Skipped); p.err == nil {
+			a.writeInstructions(p, &u)
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return a.printAndRun(ctx, func() {}, resumeResult{Dir: res.Dir, Session: res.Session, Command: res.Command}, res, false)
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/chat"
+	"github.com/dalsegno/segno/internal/moves"
+	"github.com/dalsegno/segno/internal/spool"
+	"github.com/dalsegno/segno/timeline"
+)
+
+// wakeThreadResult is the result of wake for a thread.
+type wakeThreadResult struct {
+	Thread     segno.ThreadID `json:"thread"`
+	Checkpoint segno.CommitID `json:"checkpoint"`
+	Restore    *moves.Result  `json:"restore,omitempty"` // of files that changed since
+	Client     bool           `json:"client"`            // the session goes on in the ACP client that it belongs to
+	resumeResult
+}
+
+// wakeThread continues a thread that was paused here.
+func (a *app) wakeThread(ctx context.Context, called string) error {
+	const op = "wake thread"
+	a.thread = called
+	d, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	thread, err := a.threadID(ctx, d)
+	if err != nil {
+		return err
+	}
+	p := &threadPause{app: a, store: d.store, spool: d.store.Spool(), thread: thread}
+	mark, isPaused, err := p.spool.Paused(thread)
+	if err != nil {
+		return err
+	}
+	runner, runs, err := p.runner(ctx)
+	switch {
+	case err != nil:
+		return err
+	case runs:
+		return segno.Errorf(segno.KindRefused, op, string(thread), "it is awake already").WithHint("process " + strconv.Itoa(runner.PID) + " runs its agent")
+	case !isPaused:
+		return segno.Errorf(segno.KindRefused, op, string(thread), "it is not paused").WithHint("run 'segno resume' to continue it")
+	case mark.Checkpoint == "":
+		return segno.Errorf(segno.KindRefused, op, string(thread), "its pause is not complete").WithHint("run 'segno pause " + short(thread) + "' again")
+	}
+	res := wakeThreadResult{Thread: thread, Checkpoint: mark.Checkpoint}
+	if err := a.restorePaused(ctx, d, mark, &res); err != nil {
+		return err
+	}
+	if a.dryRun {
+		return a.print(res, func(w *printer) { w.linef("wake thread %s at %s", short(thread), short(mark.Checkpoint)) })
+	}
+	res.Client, err = a.isOfClient(ctx, d, thread, res.Checkpoint)
+	if err == nil && !res.Client {
+		res.resumeResult, err = a.resumeCommand(ctx, d, thread, res.Checkpoint)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.spool.ClearPaused(thread); err != nil {
+		return err
+	}
+	if mark.Verb == "acp" || res.Client {
+		a.notef("the client of the session can load it again")
+	}
+	if res.Client {
+		return a.print(res, func(w *printer) { w.linef("awake: thread %s", short(thread)) })
+	}
+	res.DirBytes = segno.PathBytes(res.Dir)
+	return a.printAndRun(ctx, d.Close, res.resumeResult, res, false)
+}
+
+// isOfClient reports whether only an ACP client can continue a thread: it is one of segno's own agent behind a proxy.
+func (a *app) isOfClient(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (bool, error) {
+	t, _, err := threadByID(ctx, d.store, thread)
+	if err != nil || t.Agent != chat.Name {
+		return false, err
+	}
+	if other, err := chat.OtherAgent(ctx, d.store, at); err != nil || other != "" {
+		return false, err
+	}
+	return chat.Client(ctx, d.store, thread)
+}
+
+// restorePaused makes the files what they were when the thread was paused. The present is saved first.
+func (a *app) restorePaused(ctx context.Context, d *openWorkspace, mark spool.Paused, res *wakeThreadResult) error {
+	head, err := d.store.Head(ctx, mark.Thread)
+	if err != nil {
+		return err
+	}
+	if head.Head != mark.Checkpoint {
+		return segno.Errorf(segno.KindConflict, "wake thread", string(mark.Thread), "it has moved on since it was paused").
+			WithHint("run 'segno resume " + short(mark.Thread) + "' to continue it there")
+	}
+	line, err := d.store.Load(ctx, mark.Checkpoint, segno.Window{Last: 1})
+	if err != nil {
+		return err
+	}
+	c := line.Commits[len(line.Commits)-1].Checkpoint
+	if c == nil || c.Workspace == nil {
+		return nil // the thread has no files
+	}
+	b := pendingRestore{d: d, ask: timeline.MoveRequest{Verb: segno.VerbRestore, Thread: mark.Thread, To: c.ID, Name: label(c), Scope: timeline.ScopeFiles}}
+	if b.plan, err = d.timeline.Preview(ctx, b.ask); err != nil || len(b.plan.Steps) == 0 {
+		return err
+	}
+	restore, err := moves.NewResult(ctx, d.timeline, b.plan, nil)
+	if err != nil {
+		return err
+	}
+	if !a.yes || a.dryRun {
+		p := a.printer(a.Stderr)
+		if a.writePlan(p, d, b.plan, restore); p.err != nil {
+			return p.err
+		}
+	}
+	res.Restore = &restore
+	if a.dryRun {
+		return nil
+	}
+	var done resumeWithResult
+	if err = a.restoreBefore(ctx, &b, &done); err == nil {
+		res.Restore, res.Checkpoint, mark.Checkpoint = done.Restore, done.Restore.Head, done.Restore.Head
+		err = d.store.Spool().KeepPaused(mark) // a repeated wake goes on there
+	}
+	return err
+}

@@ -1,0 +1,37 @@
+package web_test
+
+import (
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+)
+
+// A first look: threads, the graph, a turn, its diff; then the same with the keyboard.
+func TestLookAtTheTimeline(t *testing.T) {
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText(".thread[aria-current=true]", "write a small greeting program")
+	p.waitText(".row.selected", "add a test and a note about it")
+	p.waitText(".row.undone", "clean up")
+	p.waitText("#turn h2", "t2 add a test")
+	p.waitText("#turn .markdown", "Added a test.")
+	p.wait("!location.href.includes(sessionStorage.getItem('segno-token'))")
+
+	p.click(".row", "clean up")
+	p.waitText("#turn h2", "t4")
+	p.click("#turn .change summary", "NOTES.md")
+	p.waitText(".line.deleted", "# Notes")
+	p.shoot("diff")
+
+	p.keys("G")
+	p.waitText("#turn h2", "(the beginning)")
+	p.keys("k")
+	p.waitText("#turn h2", "t1")
+	p.keys("g", "j")
+	p.waitText("#turn h2", "t3")
+	p.keys("?")
+	p.waitText("dialog[open]", "this help")
+	p.keys("Escape")
+	p.wait("!document.querySelector('dialog') && document.activeElement.id === 'rows'")
+}

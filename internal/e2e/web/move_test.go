@@ -1,0 +1,139 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+)
+
+// Undo with the mouse, then undo of the undo from the message; the same with the keyboard.
+func TestUndoAndItsUndo(t *testing.T) {
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+
+	p.click("#turn .actions button", "Undo")
+	p.waitText("dialog .plan", "NOTES.md")
+	p.click("dialog footer button", "Undo")
+	p.waitText("#toasts", "Undone, 2 files written")
+	p.waitText("#turn h2", "t1")
+	p.wait("document.activeElement?.closest('dialog') === null && !document.querySelector('dialog')")
+	if d.read("NOTES.md") != "" || !strings.Contains(d.segno("op", "log"), "undo") {
+		t.Error("the page reported an undo that did not happen")
+	}
+	p.waitText(".row.undone", "add a test")
+	p.shoot("undone")
+
+	p.click("#toasts button", "Undo")
+	p.waitText("#toasts", "Move undone")
+	p.waitText("#turn h2", "t2")
+	if !strings.Contains(d.read("NOTES.md"), "# Notes") {
+		t.Errorf("the undo of the undo left %q", d.read("NOTES.md"))
+	}
+
+	p.keys("u")
+	p.wait("document.activeElement.closest('dialog footer') && document.activeElement.innerText === 'Undo'")
+	p.keys("Enter")
+	p.waitText("#turn h2", "t1")
+	p.keys("z")
+	p.waitText("#turn h2", "t2")
+	if !strings.Contains(d.read("NOTES.md"), "# Notes") {
+		t.Errorf("the undo of the second undo left %q", d.read("NOTES.md"))
+	}
+}
+
+// A file that the user changed since is a conflict: it is shown, and only the user's decision overwrites it.
+func TestUndoWithAConflict(t *testing.T) {
+	if !soak() {
+		return
+	}
+	d := newDemo(t)
+	d.write("NOTES.md", "# My notes\n\nMine.\n")
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+	p.keys("u")
+	p.waitText("dialog .conflicts", "NOTES.md")
+	p.waitText("dialog .conflicts .patch", "My notes")
+	p.shoot("conflict")
+	p.keys("Escape")
+	p.wait("!document.querySelector('dialog')")
+	if d.read("NOTES.md") != "# My notes\n\nMine.\n" {
+		t.Error("a cancelled undo changed the file")
+	}
+	p.keys("u")
+	p.click("dialog label", "Overwrite them")
+	p.click("dialog footer button", "Undo")
+	p.waitText("#turn h2", "t1")
+	if d.read("NOTES.md") != "" {
+		t.Errorf("the conflict was not overwritten: %q", d.read("NOTES.md"))
+	}
+	p.keys("z")
+	p.waitText("#toasts", "Move undone")
+	p.waitText(".row.selected", "(not by a turn)")
+	if d.read("NOTES.md") != "# My notes\n\nMine.\n" {
+		t.Errorf("the undo of the undo left %q", d.read("NOTES.md"))
+	}
+}
+
+// Restore of one tier and of some paths, fork, pin, rename and delete, each from its preview.
+func TestOtherMoves(t *testing.T) {
+	if !soak() {
+		return
+	}
+	d := newDemo(t)
+	s := serve(t, d.command("web", "--no-open"))
+	p := openPage(t, chromiumrig.Start(t), s.URL, 1440, 900)
+	p.waitText("#turn h2", "t2 add a test")
+
+	p.click(".row", "clean up")
+	p.waitText("#turn h2", "t4")
+	p.keys("r")
+	p.click("dialog label", "Files only")
+	p.click("dialog textarea", "")
+	p.typing("NOTES.md")
+	p.waitText("dialog .plan", "1 file")
+	p.click("dialog footer button", "Restore")
+	p.waitText("#toasts", "Restored, 1 file written")
+	if d.read("NOTES.md") != "" || d.read("src/greet_test.sh") == "" {
+		t.Error("restore of a path changed another one, or not this one")
+	}
+	p.keys("z")
+	p.waitText("#toasts", "Move undone")
+
+	p.click(".row", "write a small")
+	p.waitText("#turn h2", "t1")
+	p.keys("p")
+	p.waitText("dialog h2", "Pin t1")
+	p.wait("document.activeElement.closest('dialog')")
+	p.typing("green")
+	p.click("dialog footer button", "Pin")
+	p.waitText(".row .pin", "green")
+	p.waitText("#turn .pins", "green")
+	p.click("#turn .pins button", "")
+	p.click("dialog footer button", "Remove")
+	p.waitNo(".row .pin", "green")
+
+	p.click(".pane-head button", "Rename")
+	p.wait("document.activeElement.closest('dialog')")
+	p.eval("document.activeElement.select()", nil)
+	p.typing("A better title")
+	p.click("dialog footer button", "Rename")
+	p.waitText("#timeline h2", "A better title")
+
+	p.click("#turn .actions button", "Fork")
+	p.waitText("dialog .plan", "fork t1")
+	p.click("dialog footer button", "Fork")
+	p.waitText("#toasts", "Forked to")
+	p.waitText("#timeline", "Forked from")
+	p.waitText(".thread[aria-current=true]", "t1")
+	p.shoot("forked")
+
+	p.click(".pane-head button", "Delete")
+	p.waitText("dialog .plan", "delete")
+	p.click("dialog footer button", "Delete")
+	p.waitText("#toasts", "Thread deleted")
+	p.wait("document.querySelectorAll('.thread').length === 2")
+}

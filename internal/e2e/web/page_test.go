@@ -1,0 +1,166 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/dalsegno/segno/internal/testing/chromiumrig"
+)
+
+// page is a tab with segno's page. Its methods fail the test if what they wait for does not happen.
+type page struct {
+	*testing.T
+	tab *chromiumrig.Tab
+	// expected are parts of messages that the test causes, such as the failed requests of a server that ended.
+	expected []string
+}
+
+const patience = 10 * time.Second // for one event on a busy machine
+
+// openPage opens an address in a new tab. At the end of the test it checks that the browser reported
+// no exception, no failed request and no violation of the content security policy.
+func openPage(t *testing.T, browser *chromiumrig.Browser, url string, width, height int64) *page {
+	t.Helper()
+	p := &page{T: t, tab: browser.NewTab(t, width, height)}
+	t.Cleanup(p.checkMessages)
+	p.run(chromedp.Navigate(url))
+	return p
+}
+
+func (p *page) checkMessages() {
+	for _, m := range p.tab.Messages() {
+		if !slices.ContainsFunc(p.expected, func(part string) bool { return strings.Contains(m, part) }) {
+			p.Errorf("the browser reported: %s", m)
+		}
+	}
+	if p.Failed() {
+		p.shoot("failed")
+	}
+}
+
+func (p *page) run(actions ...chromedp.Action) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.tab, patience)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// eval evaluates an expression of JavaScript, and waits for it if it is a promise.
+func (p *page) eval(expression string, result any) {
+	p.Helper()
+	p.run(chromedp.Evaluate(expression, result, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+}
+
+// wait waits until a condition in JavaScript holds.
+func (p *page) wait(condition string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.tab, patience)
+	defer cancel()
+	loop := fmt.Sprintf(`new Promise((done) => { const look = () => { let is = false; try { is = %s } catch {} is ? done(true) : setTimeout(look, 15) }; look() })`, condition)
+	err := chromedp.Run(ctx, chromedp.Evaluate(loop, nil, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
+	if err != nil {
+		var text string
+		_ = chromedp.Run(p.tab, chromedp.Evaluate("document.body.innerText", &text)) // the tab may have gone
+		p.Fatalf("%s does not hold: %v\nthe page shows:\n%s", condition, err, text)
+	}
+}
+
+// waitText waits until the element of a selector contains a text.
+func (p *page) waitText(selector, text string) {
+	p.Helper()
+	p.wait(fmt.Sprintf("[...document.querySelectorAll(%s)].some((e) => e.checkVisibility() && e.innerText.includes(%s))", quote(selector), quote(text)))
+}
+
+// waitNo waits until no visible element of a selector contains a text.
+func (p *page) waitNo(selector, text string) {
+	p.Helper()
+	p.wait(fmt.Sprintf("![...document.querySelectorAll(%s)].some((e) => e.checkVisibility() && e.innerText.includes(%s))", quote(selector), quote(text)))
+}
+
+// click clicks on the middle of the first visible element of a selector whose text or accessible name
+// contains a text. Another element must not cover it.
+func (p *page) click(selector, text string) {
+	p.Helper()
+	find := fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => e.checkVisibility() && !e.disabled && (e.innerText + (e.ariaLabel ?? "")).includes(%s))`, quote(selector), quote(text))
+	p.wait("Boolean(" + find + ")")
+	var at struct {
+		X, Y    float64
+		Covered string
+	}
+	p.eval(fmt.Sprintf(`(() => { const e = %s; e.scrollIntoView({ block: "nearest" }); const r = e.getBoundingClientRect();
+		const x = r.x + r.width / 2, y = r.y + r.height / 2, top = document.elementFromPoint(x, y);
+		return { X: x, Y: y, Covered: top && e.contains(top) ? "" : top?.outerHTML.slice(0, 200) ?? "nothing" } })()`, find), &at)
+	if at.Covered != "" {
+		p.Fatalf("the element %s with %q is covered by %s", selector, text, at.Covered)
+	}
+	p.run(chromedp.MouseClickXY(at.X, at.Y))
+}
+
+// keys presses keys one after the other: characters, or names of keys such as "Escape".
+func (p *page) keys(keys ...string) {
+	p.Helper()
+	for _, key := range keys {
+		text := key
+		if len([]rune(key)) > 1 {
+			text = map[string]string{"Enter": "\r"}[key]
+		}
+		// One event has both the key and its text, as a keyboard's: an action that prevents the default
+		// also prevents the text.
+		down := input.DispatchKeyEvent(input.KeyDown).WithKey(key).WithText(text).WithUnmodifiedText(text)
+		if code := map[string]int64{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowDown": 40, "ArrowUp": 38}[key]; code != 0 {
+			down = down.WithWindowsVirtualKeyCode(code).WithCode(key)
+		}
+		p.run(down, input.DispatchKeyEvent(input.KeyUp).WithKey(key))
+	}
+}
+
+// typing presses the keys of a text.
+func (p *page) typing(text string) {
+	p.Helper()
+	p.keys(strings.Split(text, "")...)
+}
+
+// text returns the visible text of the first element of a selector.
+func (p *page) text(selector string) (text string) {
+	p.Helper()
+	p.eval(fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector)), &text)
+	return text
+}
+
+// shoot writes an image of the page if SEGNO_SHOTS names a directory for them.
+func (p *page) shoot(name string) {
+	dir := os.Getenv("SEGNO_SHOTS")
+	if dir == "" {
+		return
+	}
+	var image []byte
+	if err := chromedp.Run(p.tab, chromedp.CaptureScreenshot(&image)); err != nil {
+		p.Log(err)
+		return
+	}
+	name = strings.ReplaceAll(p.Name(), "/", "-") + "-" + name + ".png"
+	if err := os.WriteFile(filepath.Join(dir, name), image, 0o644); err != nil {
+		p.Error(err)
+	}
+}
+
+func quote(s string) string {
+	data, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string
+	}
+	return string(data)
+}

@@ -1,0 +1,52 @@
+package proxy
+
+import (
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/spool"
+)
+
+// runner is what other processes know of this one, so that 'segno pause' can end it.
+type runner struct {
+	mu   sync.Mutex
+	last spool.Runner
+}
+
+// announce records that this process runs a thread with its present agent. The thread is then not paused any more.
+func (r *runner) announce(p *proxy, thread segno.ThreadID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var agent spool.Process
+	if now := p.agent.current(); now != nil {
+		agent = spool.Process{PID: now.cmd.Process.Pid, Start: now.start}
+	}
+	known := slices.Contains(r.last.Threads, thread)
+	if known && agent == r.last.Agent {
+		return nil
+	}
+	next := spool.Runner{Process: spool.Process{PID: os.Getpid(), Start: proc.Start(os.Getpid())}, Verb: "acp", Agent: agent,
+		Threads: r.last.Threads, Command: p.Command, Dir: p.Dir}
+	if !known {
+		next.Threads = append(slices.Clip(next.Threads), thread)
+	}
+	s := p.store.Spool()
+	if err := s.KeepRunner(next); err != nil {
+		return err
+	}
+	r.last = next
+	return s.ClearPaused(thread)
+}
+
+// remove records that this process runs no agent any more.
+func (r *runner) remove(p *proxy) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.last.Threads) == 0 {
+		return nil
+	}
+	return p.store.Spool().RemoveRunner(r.last.Process)
+}

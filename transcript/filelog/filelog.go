@@ -1,0 +1,254 @@
+// Package filelog reads and writes conversations that segno keeps for an agent: threads of a store in
+// files, package store/file, one conversation in each. [Transcripts] implements [segno.Transcript].
+//
+// The transcript of a conversation is the log of its thread. A record of the log is one line, and
+// lines are only ever appended, so any number of whole lines is a conversation at one moment. A cut is a
+// copy of these lines. The lines contain the id of their thread, so a cut has the id of its source.
+package filelog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/sessionfile"
+	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/transcript"
+)
+
+// Agent is the name of these agents in checkpoints.
+const Agent = "segno-log"
+
+// maxSize is the size of the largest log that is read.
+const maxSize = 256 << 20
+
+// Transcripts are the conversations in one store. All methods may be called concurrently. Errors are
+// [segno.Error]s.
+type Transcripts struct {
+	sessionfile.WholeCapture
+	dir string
+	fs  vfs.FS
+}
+
+var _ segno.Transcript = (*Transcripts)(nil)
+
+// New returns the conversations of the store in dir, an absolute path, or none if dir is "". It reads nothing.
+// fsys is for all writes; nil is the operating system.
+func New(dir string, fsys vfs.FS) *Transcripts {
+	if fsys == nil {
+		fsys = vfs.OS
+	}
+	c := &Transcripts{dir: dir, fs: fsys}
+	c.WholeCapture = sessionfile.CaptureWith(c.read)
+	return c
+}
+
+// Agent returns [Agent].
+func (c *Transcripts) Agent() string { return Agent }
+
+// Resume returns nil: only the runner of the agent continues it.
+func (c *Transcripts) Resume(segno.Source) []string { return nil }
+
+// Trace calls visit for each object p reaches. visit returns false if it already knows the
+// references of an object.
+func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objects, visit func(segno.Hash) bool) error {
+	return sessionfile.TraceLog(ctx, o, p.Log, visit)
+}
+
+// path returns the file of a conversation. The store gives a thread whose id is a UUID a directory with
+// this name.
+func (c *Transcripts) path(id segno.SessionID) string {
+	if c.dir == "" {
+		return ""
+	}
+	return filepath.Join(c.dir, "threads", string(id), "log.jsonl")
+}
+
+// Find returns where a conversation is kept.
+func (c *Transcripts) Find(_ context.Context, id segno.SessionID) (segno.Source, error) {
+	const op = "find session"
+	if err := sessionfile.CheckSession(op, id); err != nil {
+		return segno.Source{}, err
+	}
+	_, err := os.Lstat(c.path(id))
+	return segno.Source{Session: id, Path: c.path(id)}, sessionfile.IOError(op, c.path(id), err)
+}
+
+// Sessions yields the conversations, in no order.
+func (c *Transcripts) Sessions(context.Context) iter.Seq2[transcript.SessionFile, error] {
+	return func(yield func(transcript.SessionFile, error) bool) {
+		dirs, err := os.ReadDir(filepath.Join(c.dir, "threads"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			yield(transcript.SessionFile{}, sessionfile.IOError("list sessions", c.dir, err))
+			return
+		}
+		for _, d := range dirs {
+			f := transcript.SessionFile{Session: segno.SessionID(d.Name()), Path: c.path(segno.SessionID(d.Name()))}
+			err := sessionfile.CheckNewSession("list sessions", f.Session)
+			if info, statErr := os.Lstat(f.Path); statErr == nil && err == nil {
+				f.Bytes, f.Modified = info.Size(), info.ModTime()
+			} else {
+				err = errors.Join(err, statErr)
+			}
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// record is what this package reads of a line.
+type record struct {
+	Commit struct {
+		ID string `json:"id"`
+	} `json:"commit"`
+	Entries []segno.Entry `json:"entries"`
+}
+
+// read reads a conversation whole.
+func (c *Transcripts) read(_ context.Context, op string, src segno.Source) (*sessionfile.Conversation, error) {
+	if err := sessionfile.CheckSession(op, src.Session); err != nil {
+		return nil, err
+	}
+	path := c.path(src.Session)
+	lines, err := readLines(op, path)
+	if err != nil {
+		return nil, sessionfile.IOError(op, path, err)
+	}
+	out := &sessionfile.Conversation{Lines: lines,
+		Position: segno.Position{Agent: Agent, Session: src.Session, Dir: src.Dir, Path: path}}
+	number, offset := 0, int64(0)
+	for line := range bytes.Lines(lines) {
+		number, offset = number+1, offset+int64(len(line))
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			out.Damage = append(out.Damage, segno.Damage{Line: number, Offset: offset - int64(len(line)), Why: "the line is not JSON"})
+			continue
+		}
+		for _, e := range r.Entries {
+			if prompt, is := promptOf(e); is {
+				out.Turns = append(out.Turns, sessionfile.Turn{Leaf: r.Commit.ID, Prompt: prompt})
+			} else if n := len(out.Turns); n > 0 {
+				out.Turns[n-1].IsAnswered = true
+			}
+		}
+		if n := len(out.Turns); n > 0 {
+			out.Turns[n-1].To = offset
+		}
+	}
+	return out, nil
+}
+
+// readLines returns the whole lines of a log.
+func readLines(op, path string) ([]byte, error) {
+	f, err := sessionfile.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
+	if err == nil && len(data) > maxSize {
+		err = segno.Errorf(segno.KindRefused, op, path, "it is longer than %d MiB", maxSize>>20)
+	}
+	return data[:bytes.LastIndexByte(data, '\n')+1], err
+}
+
+// promptOf returns the prompt that an entry has, if it has one: a message of the user, in the form of
+// package agent or as a text.
+func promptOf(e segno.Entry) (prompt string, is bool) {
+	if e.Kind != segno.EntryMessage {
+		return "", false
+	}
+	if e.Name == "user" && json.Unmarshal(e.Body, &prompt) == nil {
+		return prompt, true
+	}
+	var m struct {
+		Role  string `json:"role"`
+		Parts []struct {
+			Text string `json:"text"`
+		} `json:"parts"`
+	}
+	if json.Unmarshal(e.Body, &m) != nil || m.Role != "user" {
+		return "", false
+	}
+	for _, p := range m.Parts {
+		prompt += p.Text
+	}
+	return prompt, true
+}
+
+// EndsAt reports whether the conversation has p's bytes and no more.
+func (c *Transcripts) EndsAt(ctx context.Context, src segno.Source, p segno.Position) (bool, error) {
+	s, err := c.read(ctx, "compare session", src)
+	if err != nil {
+		return false, err
+	}
+	return int64(len(s.Lines)) == p.Offset && segno.HashOf(s.Lines) == p.SHA256, nil
+}
+
+// Cut writes the conversation that ends at p. Bytes come from the file while it still begins with p's, else
+// from o. The file appears whole or not at all. The error is [segno.KindConflict] if the conversation exists with
+// other bytes, and [segno.KindRefused] for another id than that of p.
+func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target, o segno.Objects) (segno.Source, error) {
+	const op = "cut session"
+	if p.Leaf == "" || p.Offset <= 0 {
+		return segno.Source{}, segno.Errorf(segno.KindInvalid, op, string(p.Session), "the conversation is empty, so there is nothing to resume")
+	}
+	if err := sessionfile.CheckNewSession(op, to.Session); err != nil {
+		return segno.Source{}, err
+	}
+	if to.Session != p.Session || c.dir == "" {
+		return segno.Source{}, segno.Errorf(segno.KindRefused, op, string(p.Session), "only the runner of the agent continues its conversation").
+			WithHint("move the files alone, with --tier workspace")
+	}
+	lines, err := readLines(op, c.path(p.Session))
+	if err != nil {
+		lines = nil // the store has a copy
+	}
+	if lines, err = sessionfile.Bytes(ctx, op, p, lines, o); err != nil {
+		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
+	}
+	src := segno.Source{Session: to.Session, Path: c.path(to.Session), Dir: to.Dir}
+	if err := c.publish(src.Path, lines); errors.Is(err, fs.ErrExist) {
+		return segno.Source{}, segno.Errorf(segno.KindConflict, op, src.Path, "the session exists already")
+	} else if err != nil {
+		return segno.Source{}, sessionfile.IOError(op, src.Path, err)
+	}
+	return src, nil
+}
+
+// publish writes a file that appears whole.
+func (c *Transcripts) publish(path string, lines []byte) error {
+	if err := vfs.MkdirAllSynced(c.fs, filepath.Dir(path)); err != nil {
+		return err
+	}
+	out, err := sessionfile.CreateOutput(c.fs, path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := out.Write(lines); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := out.Publish(); err != nil {
+		return err
+	}
+	return c.fs.SyncDir(filepath.Dir(path))
+}
+
+// Relocate returns the conversation itself, because it does not depend on a directory.
+func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
+	found, err := c.Find(ctx, src.Session)
+	found.Dir = dir
+	return found, err
+}

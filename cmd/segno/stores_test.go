@@ -65,6 +65,7 @@ func TestOpenPostgres(t *testing.T) {
 	if _, err := openPostgres(t.Context(), server.URL); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a store was created: %v", err)
 	}
+	t.Cleanup(func() { (&project{TB: t}).admin("DROP SCHEMA IF EXISTS segno CASCADE") })
 	s, err := postgres.Open(t.Context(), server.URL, postgres.Options{})
 	create(t, s, err)
 	opened, err := openPostgres(t.Context(), server.URL)

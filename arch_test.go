@@ -29,7 +29,7 @@ var allowed = map[string][]string{
 	"internal/sealing":             {".", "internal/agekey", "internal/record", "internal/spool", "internal/vfs"},
 	"internal/database":            {".", "internal/vfs"},
 	"internal/credential":          {".", "internal/jsonscan", "internal/vfs"},
-	"internal/pack":                {".", "archive", "internal/vfs", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "workspace"},
+	"internal/pack":                {".", "archive", "internal/database", "internal/vfs", "timeline", "transcript/claude", "transcript/codex", "transcript/filelog", "workspace"},
 	"internal/gitignore":           {},
 	"workspace":                    {".", "internal/vfs", "internal/gitignore"},
 	"store/memory":                 {".", "internal/notify", "internal/threadlog"},

@@ -14,9 +14,10 @@ type databases interface {
 	// DiffDatabases returns the changes that turn the databases of document a into those of b. A
 	// document may be nil.
 	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
-	// DatabasePages returns how many pages a change writes or removes, or how many tables if the database
-	// is saved by table.
-	DatabasePages(ctx context.Context, c segno.Change) (pages, tables int, err error)
+	// DatabasePages returns how many pages a change writes or removes.
+	DatabasePages(ctx context.Context, c segno.Change) (int, error)
+	// DatabaseTables returns the tables that a change writes or removes.
+	DatabaseTables(ctx context.Context, c segno.Change) ([]segno.TableChange, error)
 	// DatabaseClients describes the other programs that have the database of a change open.
 	DatabaseClients(ctx context.Context, c segno.Change) ([]string, error)
 	// CheckDatabase returns an error if the store lacks a part of a state.
@@ -25,9 +26,9 @@ type databases interface {
 
 // DatabaseStep is a database that a plan writes.
 type DatabaseStep struct {
-	Name   string `json:"name"`
-	Pages  int    `json:"pages,omitempty"`  // how many differ
-	Tables int    `json:"tables,omitempty"` // how many differ, of a database that is saved by table
+	Name   string
+	Pages  int                 // how many differ; 0 if the database is not saved in pages
+	Tables []segno.TableChange // those that differ
 }
 
 // diffStates returns the changes of files and databases that turn state a into b.
@@ -50,20 +51,28 @@ func (tl *Timeline) Databases(ctx context.Context, a, b *segno.Snapshot) ([]segn
 	return ws.DiffDatabases(ctx, a.World, b.World)
 }
 
-// DatabaseSteps returns the changes of databases among changes.
-func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change) (steps []DatabaseStep, err error) {
+// DatabaseSteps returns the changes of databases among changes. The tables of a database in pages are found only
+// if tables is set, because that reads all pages.
+func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, tables bool) (steps []DatabaseStep, err error) {
 	ws, ok := tl.Workspace.(databases)
 	if !ok {
 		return nil, nil
 	}
 	for _, c := range changes {
-		if name, is := segno.DatabaseName(c.Path); is {
-			pages, tables, err := ws.DatabasePages(ctx, c)
-			if err != nil {
+		name, is := segno.DatabaseName(c.Path)
+		if !is {
+			continue
+		}
+		step := DatabaseStep{Name: name}
+		if step.Pages, err = ws.DatabasePages(ctx, c); err != nil {
+			return nil, err
+		}
+		if tables || step.Pages == 0 {
+			if step.Tables, err = ws.DatabaseTables(ctx, c); err != nil {
 				return nil, err
 			}
-			steps = append(steps, DatabaseStep{name, pages, tables})
 		}
+		steps = append(steps, step)
 	}
 	return steps, nil
 }

@@ -201,12 +201,17 @@ func TestPostgresMovesWithFiles(t *testing.T) {
 	if out := p.segno("status"); !strings.Contains(out, "nothing since") {
 		t.Error(out)
 	}
+	if out := p.segno("diff", "t2", "t3"); !strings.Contains(out, p.database+": 1 table, public.orders new with 1 row\n") {
+		t.Error(out)
+	}
+	if out := p.segno("show", "t2"); !strings.Contains(out, p.database+": 1 table, public.items from 100 to 101 rows\n") {
+		t.Error(out)
+	}
 	p.segno("undo", "-y")
 	p.want("after two", p.sql(count), "101 101")
 	p.segno("undo", "-y")
 	p.want("after three", p.sql(count), "100 100")
 	p.want("the sequence after three", p.sql(`SELECT nextval('items_id_seq')`), "101")
-	t.Log(p.segno("status"), p.segno("log"))
 }
 
 // manyObjects has objects of most kinds.
@@ -279,6 +284,20 @@ func TestPostgresMovesAreExact(t *testing.T) {
 	p.want("the database after op undo", p.dump(), before)
 	p.want("a sequence", p.sql(`SELECT nextval('reset'), nextval('never'), nextval('shop.numbers')`), "5 1 100")
 	p.want("large object", p.sql(`SELECT lo_get(4711)`), `\x00ff10`)
+
+	// An archive has it as statements for psql.
+	p.segno("save")
+	before = p.dump()
+	archive, unpacked := filepath.Join(p.home, "a.ckpt"), filepath.Join(p.home, "unpacked")
+	p.segno("pack", "@", "-o", archive)
+	p.segno("unpack", archive, "--to", unpacked)
+	p.sql(`DROP EVENT TRIGGER evt`)
+	p.admin("DROP DATABASE " + p.database)
+	p.admin("CREATE DATABASE " + p.database)
+	if out, err := exec.Command("psql", "-qX", "-f", filepath.Join(unpacked, "world.snapshot"), p.url(p.database)).CombinedOutput(); err != nil {
+		t.Fatalf("psql: %v\n%s", err, out)
+	}
+	p.want("the unpacked database", p.dump(), before)
 }
 
 // dump returns what pg_dump writes, without the lines that differ each time.
@@ -303,7 +322,10 @@ func TestKilledMovesOfPostgres(t *testing.T) {
 	p := newProject(t, `CREATE TABLE t (id int PRIMARY KEY, x int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 5000) i`)
 	p.segno("save")
 	p.segno("world", "attach", p.url(p.database))
-	p.turn("change", func() { p.write("a", "1"); p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`) })
+	p.turn("change", func() {
+		p.write("a", "1")
+		p.sql(`UPDATE t SET x = 1; CREATE TABLE u (y int); INSERT INTO u VALUES (1)`)
+	})
 	rounds := 4
 	if os.Getenv("SEGNO_SOAK") != "" {
 		rounds = 60

@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if err := serverrig.PostgresPrograms(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	if err := server.Stop(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -61,6 +65,7 @@ func TestOpenPostgres(t *testing.T) {
 	if _, err := openPostgres(t.Context(), server.URL); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("a store was created: %v", err)
 	}
+	t.Cleanup(func() { (&project{TB: t}).admin("DROP SCHEMA IF EXISTS segno CASCADE") })
 	s, err := postgres.Open(t.Context(), server.URL, postgres.Options{})
 	create(t, s, err)
 	opened, err := openPostgres(t.Context(), server.URL)

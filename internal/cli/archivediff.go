@@ -59,7 +59,7 @@ func (a *app) runArchiveDiff(ctx context.Context, args, paths []string, flags di
 	if len(paths) > 0 {
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
 	}
-	return a.printDiff(changes, flags, func(withBinary bool) patcher {
+	return a.printDiff(nil, changes, flags, func(withBinary bool) patcher {
 		return func(c segno.Change) (*patch.Patch, error) {
 			p, err := pair.patchOf(ctx, c, withBinary)
 			return p, explainBadArchive(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/history"
+	"github.com/dalsegno/segno/internal/moves"
 	"github.com/dalsegno/segno/internal/patch"
 	"github.com/dalsegno/segno/internal/printable"
 )
@@ -79,13 +80,13 @@ the difference between its present content and what --force would write.`,
 // runDiff compares the trees of two checkpoints, or of one checkpoint and the present. Comparing with
 // the present takes a snapshot, because a difference needs the contents of both sides.
 func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []string, flags diffFlags) error {
-	trees := make([]segno.Hash, 2)
+	states := make([]*segno.Snapshot, 2)
 	for i, name := range append(args, "@")[:max(1, len(args))] {
 		_, c, err := a.checkpointNamed(ctx, d, name)
 		if err != nil {
 			return err
 		}
-		if trees[i] = c.Tree(); trees[i].IsZero() {
+		if states[i] = c.Workspace; c.Tree().IsZero() {
 			return segno.Errorf(segno.KindNotFound, "diff", name, "the checkpoint has no files").
 				WithHint("run 'segno show " + inline(name) + "' to see what it records")
 		}
@@ -100,26 +101,47 @@ func (a *app) runDiff(ctx context.Context, d *openWorkspace, args, paths []strin
 		if err != nil {
 			return err
 		}
-		trees[1] = now.Tree
+		states[1] = &now
 	}
-	changes, err := d.timeline.Workspace.Diff(ctx, trees[0], trees[1])
+	changes, err := d.timeline.Workspace.Diff(ctx, states[0].Tree, states[1].Tree)
 	if err != nil {
 		return err
 	}
+	var databases []history.Change
 	if len(paths) > 0 {
 		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !isUnder(c.Path, paths) })
+	} else if databases, err = diffDatabases(ctx, d, states[0], states[1]); err != nil {
+		return err
 	}
-	return a.printDiff(changes, flags, func(withBinary bool) patcher {
+	return a.printDiff(databases, changes, flags, func(withBinary bool) patcher {
 		return func(c segno.Change) (*patch.Patch, error) { return patch.Of(ctx, d.content, c, withBinary) }
 	})
 }
 
-// printDiff prints changes in the form that the flags choose.
-func (a *app) printDiff(changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
-	return a.printLong(history.Signed(changes), func(p *printer) {
+// diffDatabases describes the changes of attached databases between two states.
+func diffDatabases(ctx context.Context, d *openWorkspace, from, to *segno.Snapshot) ([]history.Change, error) {
+	changes, err := d.timeline.Databases(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return moves.Changes(ctx, d.timeline, changes, true)
+}
+
+// printDiff prints changes in the form that the flags choose. A patch has those of databases as comments.
+func (a *app) printDiff(databases []history.Change, changes []segno.Change, flags diffFlags, patches func(withBinary bool) patcher) error {
+	all := history.Signed(changes)
+	if len(databases) > 0 {
+		all = append(databases, all...)
+	}
+	return a.printLong(all, func(p *printer) {
+		if !flags.names {
+			for _, c := range databases {
+				p.diffLine("# " + c.Sign + " " + c.Name() + "\n")
+			}
+		}
 		switch {
 		case flags.names:
-			p.changes(history.Signed(changes))
+			p.changes(all)
 		case flags.stat:
 			p.fail(writeStat(p, changes, patches(false)))
 		default:

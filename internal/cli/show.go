@@ -60,7 +60,7 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *seg
 	if err != nil {
 		return nil, err
 	}
-	return moves.Changes(ctx, d.timeline, append(databases, diff...))
+	return moves.Changes(ctx, d.timeline, append(databases, diff...), true)
 }
 
 func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {

@@ -73,7 +73,7 @@ func TestASmallChangeCostsItsPages(t *testing.T) {
 	if err != nil || len(changes) != 1 {
 		t.Fatal(changes, err)
 	}
-	if n, _, err := w.DatabasePages(t.Context(), changes[0]); err != nil || n != 1 {
+	if n, err := w.DatabasePages(t.Context(), changes[0]); err != nil || n != 1 {
 		t.Errorf("the change has %d pages, %v; want 1", n, err)
 	}
 	var bytes int64

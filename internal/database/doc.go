@@ -12,6 +12,10 @@
 // hashes of up to 256 pages. Each page is an object. So a change of one page adds the page, its group,
 // the content and the document.
 //
+// The content of a PostgreSQL database is an object of JSON after the line "segno postgres 1": statements that
+// create its objects, and the rows of each table as COPY writes them. These texts are split into objects at lines,
+// and named as the pages are, by lists of hashes. A package that has the driver implements [Postgres].
+//
 // Some bytes of a SQLite database are no part of its saved content, because they must never return
 // to an earlier value while programs use the database: the change counter, by which clients notice
 // changes, the version of the library, and the journal mode.

@@ -75,7 +75,7 @@ func NewPostgres(ctx context.Context, pg Postgres, text string, allowed []string
 	}
 	s := postgresSession{pg: pg, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return at, segno.NewError(segno.KindIO, op, at.Name, oneLine(err)).WithHint("check that the server runs, and the name of the database")
 	}
 	if err := s.checkSupported(ctx); err != nil {

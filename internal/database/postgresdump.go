@@ -38,10 +38,23 @@ type pgTable struct {
 	Content segno.Hash `json:"content,omitzero"`
 }
 
+// columnList is the list of columns of a COPY statement. A table may have none.
+func (t pgTable) columnList() string {
+	if t.Columns == "" {
+		return ""
+	}
+	return " (" + t.Columns + ")"
+}
+
 type pgSequence struct {
 	Name   string `json:"name"`
 	Last   string `json:"last"`
 	Called bool   `json:"called"`
+}
+
+// statement sets the sequence to the state.
+func (q pgSequence) statement() string {
+	return fmt.Sprintf("SELECT pg_catalog.setval(%s, %s, %t)", quoteLiteral(q.Name), q.Last, q.Called)
 }
 
 // pgStateHead begins the object of a [pgState]. The content of a SQLite database is hashes, so it never begins so.
@@ -106,13 +119,16 @@ type pgDump struct {
 	bytes int64
 }
 
-// begin begins the transaction and returns the evidence of its moment.
+// begin connects, begins the transaction and returns the evidence of its moment.
 func (d *pgDump) begin(ctx context.Context) (evidence string, err error) {
-	if _, err := d.conn.Exec(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`); err != nil {
+	rows, err := d.open(ctx, `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; `+selectEvidence)
+	if err != nil {
 		return "", err
 	}
-	evidence, d.state.Sequences, err = d.evidence(ctx)
-	return evidence, err
+	if len(rows) != 1 {
+		return "", errors.New("the server returned no value")
+	}
+	return rows[0][0], nil
 }
 
 // run saves the database and returns the name of its content.
@@ -120,33 +136,55 @@ func (d *pgDump) run(ctx context.Context) (segno.Hash, error) {
 	if err := d.checkSupported(ctx); err != nil {
 		return segno.Hash{}, err
 	}
-	noPublic, err := d.value(ctx, `SELECT to_regnamespace('public') IS NULL`)
+	rows, err := d.conn.Exec(ctx, `SELECT pg_export_snapshot(), to_regnamespace('public') IS NULL`)
 	if err != nil {
 		return segno.Hash{}, err
 	}
-	d.state.NoPublic = noPublic == "t"
-	snapshot, err := d.value(ctx, `SELECT pg_export_snapshot()`)
-	if err != nil {
-		return segno.Hash{}, err
-	}
-	for section, to := range map[string]*segno.Hash{"pre-data": &d.state.Before, "post-data": &d.state.After} {
-		if *to, err = d.schema(ctx, snapshot, section); err != nil {
-			return segno.Hash{}, err
+	d.state.NoPublic = rows[0][1] == "t"
+	before, after := d.startPgDump(ctx, rows[0][0], "pre-data"), d.startPgDump(ctx, rows[0][0], "post-data")
+	err = d.rows(ctx)
+	for ended, to := range map[chan pgDumpResult]*segno.Hash{before: &d.state.Before, after: &d.state.After} {
+		text := <-ended // also after an error: it uses the transaction
+		if err = cmp.Or(err, text.err); err == nil {
+			*to, err = d.schema(ctx, text.out)
 		}
 	}
-	if err := d.tables(ctx); err != nil {
-		return segno.Hash{}, err
-	}
-	large, err := d.text(ctx, `COPY (SELECT oid, lo_get(oid) FROM pg_catalog.pg_largeobject_metadata ORDER BY oid) TO STDOUT`)
 	if err != nil {
 		return segno.Hash{}, err
 	}
-	d.state.Large = large.Content
 	data, err := d.state.encode()
 	if err != nil {
 		return segno.Hash{}, err
 	}
 	return d.recent.put(ctx, d.batch, data)
+}
+
+// rows saves tables, sequences and large objects.
+func (d *pgDump) rows(ctx context.Context) (err error) {
+	if d.state.Sequences, err = d.sequences(ctx); err != nil {
+		return err
+	}
+	if err := d.tables(ctx); err != nil {
+		return err
+	}
+	large, err := d.text(ctx, `COPY (SELECT oid, lo_get(oid) FROM pg_catalog.pg_largeobject_metadata ORDER BY oid) TO STDOUT`)
+	d.state.Large = large.Content
+	return err
+}
+
+type pgDumpResult struct {
+	out []byte
+	err error
+}
+
+// startPgDump runs pg_dump beside the rows.
+func (d *pgDump) startPgDump(ctx context.Context, snapshot, section string) chan pgDumpResult {
+	ended := make(chan pgDumpResult, 1)
+	go func() {
+		out, err := d.pgDump(ctx, snapshot, section)
+		ended <- pgDumpResult{out, err}
+	}()
+	return ended
 }
 
 func (d *pgDump) writer(ctx context.Context) *chunkWriter {
@@ -196,14 +234,9 @@ const listTables = `SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relnam
 	ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
 
 // schema saves the statements of a section of pg_dump.
-func (d *pgDump) schema(ctx context.Context, snapshot, section string) (segno.Hash, error) {
-	text, err := d.pgDump(ctx, snapshot, section)
-	if err != nil {
-		return segno.Hash{}, err
-	}
+func (d *pgDump) schema(ctx context.Context, text []byte) (segno.Hash, error) {
 	w := d.writer(ctx)
-	_, err = w.Write(withoutMeta(text))
-	if err != nil {
+	if _, err := w.Write(withoutMeta(text)); err != nil {
 		return segno.Hash{}, storeError{err}
 	}
 	d.bytes += w.bytes
@@ -299,9 +332,6 @@ func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachmen
 		}
 		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
 	}
-	if err := s.open(ctx); err != nil {
-		return unread(err)
-	}
 	d := pgDump{postgresSession: &s, batch: b, recent: w.recent}
 	evidence, err := d.begin(ctx)
 	if err != nil {
@@ -334,16 +364,8 @@ func quoteLiteral(text string) string {
 
 func quoteName(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// TableChange is a table that differs between two states of a database.
-type TableChange struct {
-	Name   string `json:"name"`
-	Before int64  `json:"rows_before"` // -1 if there is none
-	After  int64  `json:"rows_after"`  // -1 if there is none
-}
-
-// diffTables returns the tables that differ between two states, in the order of their names. The name of
-// other objects is "". A nil state has no tables.
-func diffTables(before, after *pgState) (changes []TableChange) {
+// diffTables returns the tables that differ between two states, in the order of their names. A nil state has no tables.
+func diffTables(before, after *pgState) (changes []segno.TableChange) {
 	empty := &pgState{}
 	before, after = cmp.Or(before, empty), cmp.Or(after, empty)
 	byName := map[string]pgTable{}
@@ -355,14 +377,14 @@ func diffTables(before, after *pgState) (changes []TableChange) {
 		delete(byName, t.Name)
 		switch {
 		case !ok:
-			changes = append(changes, TableChange{t.Name, -1, t.Rows})
+			changes = append(changes, segno.TableChange{Name: t.Name, Before: -1, After: t.Rows})
 		case was != t:
-			changes = append(changes, TableChange{t.Name, was.Rows, t.Rows})
+			changes = append(changes, segno.TableChange{Name: t.Name, Before: was.Rows, After: t.Rows})
 		}
 	}
 	for name, t := range byName {
-		changes = append(changes, TableChange{name, t.Rows, -1})
+		changes = append(changes, segno.TableChange{Name: name, Before: t.Rows, After: -1})
 	}
-	slices.SortFunc(changes, func(a, b TableChange) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(changes, func(a, b segno.TableChange) int { return strings.Compare(a.Name, b.Name) })
 	return changes
 }

@@ -12,7 +12,7 @@ func (w *Attached) checkPostgresFork(ctx context.Context, at, copied Attachment)
 	const op = "fork database"
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return segno.NewError(segno.KindIO, op, at.Name, err).WithHint("start the server, or detach the database")
 	}
 	target, err := w.options.Postgres.Resolve(copied.URL)
@@ -47,7 +47,7 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 	name = target.name()
 	source := postgresSession{pg: w.options.Postgres, at: at}
 	defer source.close(ctx)
-	if err = source.open(ctx); err == nil {
+	if _, err = source.open(ctx, ""); err == nil {
 		err = source.createLike(ctx, target.Database)
 	}
 	if err != nil {
@@ -55,10 +55,7 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 	}
 	s := postgresSession{pg: w.options.Postgres, at: copied}
 	defer s.close(ctx)
-	if err = s.open(ctx); err == nil {
-		_, err = s.conn.Exec(ctx, `BEGIN`)
-	}
-	if err == nil {
+	if _, err = s.open(ctx, `BEGIN`); err == nil {
 		err = (&pgLoad{postgresSession: &s, objects: w.recent, state: state}).load(ctx)
 	}
 	if err == nil {

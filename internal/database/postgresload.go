@@ -29,7 +29,7 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 	}
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return describeFailure(err), nil
 	}
 	l := pgLoad{postgresSession: &s, objects: w.recent, state: state}
@@ -52,9 +52,6 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 func (w *Attached) presentPostgres(ctx context.Context, at Attachment) (content segno.Hash, catalog string, err error) {
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
-		return content, "", err
-	}
 	d := pgDump{postgresSession: &s, batch: discard{}, recent: &recent{newest: map[segno.Hash][]byte{}}}
 	if _, err = d.begin(ctx); err != nil {
 		return content, "", err
@@ -132,7 +129,7 @@ func (l *pgLoad) lockUnchanged(ctx context.Context, from segno.Hash, catalog str
 	if err := d.tables(ctx); err != nil {
 		return false, err
 	}
-	_, sequences, err := l.evidence(ctx)
+	sequences, err := l.sequences(ctx)
 	return err == nil && (fmt.Sprint(d.state.Tables) != fmt.Sprint(before.Tables) || fmt.Sprint(sequences) != fmt.Sprint(before.Sequences)), err
 }
 
@@ -254,16 +251,12 @@ func (l *pgLoad) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		columns := ""
-		if t.Columns != "" {
-			columns = " (" + t.Columns + ")"
-		}
-		if err := l.conn.CopyFrom(ctx, r, "COPY "+t.Name+columns+" FROM STDIN"); err != nil {
+		if err := l.conn.CopyFrom(ctx, r, "COPY "+t.Name+t.columnList()+" FROM STDIN"); err != nil {
 			return fmt.Errorf("table %s: %w", t.Name, err)
 		}
 	}
 	for _, q := range l.state.Sequences {
-		if _, err := l.conn.Exec(ctx, fmt.Sprintf("SELECT pg_catalog.setval(%s, %s, %t)", quoteLiteral(q.Name), q.Last, q.Called)); err != nil {
+		if _, err := l.conn.Exec(ctx, q.statement()); err != nil {
 			return err
 		}
 	}
@@ -272,6 +265,12 @@ func (l *pgLoad) load(ctx context.Context) error {
 	}
 	return l.execText(ctx, l.state.After)
 }
+
+// The statements that write the content of large objects.
+const (
+	createLarge = `CREATE TEMPORARY TABLE segno_large (id oid, content bytea) ON COMMIT DROP`
+	writeLarge  = `SELECT pg_catalog.lo_put(id, 0, content) FROM pg_temp.segno_large`
+)
 
 // loadLarge writes the content of large objects, which the statements of the state created.
 func (l *pgLoad) loadLarge(ctx context.Context) error {
@@ -282,13 +281,13 @@ func (l *pgLoad) loadLarge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := l.conn.Exec(ctx, `CREATE TEMPORARY TABLE segno_large (id oid, content bytea) ON COMMIT DROP`); err != nil {
+	if _, err := l.conn.Exec(ctx, createLarge); err != nil {
 		return err
 	}
 	if err := l.conn.CopyFrom(ctx, r, `COPY pg_temp.segno_large FROM STDIN`); err != nil {
 		return err
 	}
-	_, err = l.conn.Exec(ctx, `SELECT pg_catalog.lo_put(id, 0, content) FROM pg_temp.segno_large`)
+	_, err = l.conn.Exec(ctx, writeLarge)
 	return err
 }
 

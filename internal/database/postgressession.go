@@ -18,20 +18,20 @@ type postgresSession struct {
 	conn PostgresConn
 }
 
-func (s *postgresSession) open(ctx context.Context) (err error) {
+// open connects, executes a first statement in the same message, and returns its rows.
+func (s *postgresSession) open(ctx context.Context, first string) (rows [][]string, err error) {
 	if s.pg == nil {
-		return errors.New("this program has no driver of PostgreSQL")
+		return nil, errors.New("this program has no driver of PostgreSQL")
 	}
 	dial, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	if s.conn, err = s.pg.Connect(dial, s.at.URL); err != nil {
-		return err
+		return nil, err
 	}
 	// The texts of values must not depend on the settings of a user.
-	_, err = s.conn.Exec(ctx, `SET application_name = 'segno'; SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres';
+	return s.conn.Exec(ctx, `SET application_name = 'segno'; SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres';
 		SET timezone = 'UTC'; SET extra_float_digits = 1; SET bytea_output = 'hex'; SET row_security = off; SET statement_timeout = 0;
-		SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '`+fmt.Sprint(busyMillis)+`ms'; SET search_path = ''`)
-	return err
+		SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '`+fmt.Sprint(busyMillis)+`ms'; SET search_path = ''; `+first)
 }
 
 func (s *postgresSession) close(ctx context.Context) {
@@ -88,26 +88,30 @@ func (s *postgresSession) catalogState(ctx context.Context) (string, error) {
 	return s.value(ctx, `SELECT sum(n) || ' ' || sum(h) FROM (`+strings.Join(parts, " UNION ALL ")+`) c`)
 }
 
-// evidence returns a text that changes whenever a transaction that wrote ends, or a sequence moves. All but
-// the sequences is for the whole server. It must be taken in the transaction that reads the database.
-func (s *postgresSession) evidence(ctx context.Context) (text string, sequences []pgSequence, err error) {
-	head, err := s.conn.Exec(ctx, `SELECT d.oid || ' ' || pg_postmaster_start_time() || ' ' || txid_current_snapshot(),
-		(SELECT string_agg(format('SELECT %L, last_value, is_called FROM %I.%I', quote_ident(n.nspname) || '.' || quote_ident(c.relname), n.nspname, c.relname),
+// selectEvidence returns a text that changes whenever a transaction that wrote ends, or a sequence moves without
+// a transaction id. All but the sequences is for the whole server. The text is valid for the transaction of the
+// statement, whose snapshot it contains.
+const selectEvidence = `SELECT d.oid || ' ' || pg_postmaster_start_time() || ' ' || txid_current_snapshot() || ' ' ||
+	(SELECT md5(coalesce(string_agg(c.oid || ':' || coalesce(CASE WHEN c.relpersistence <> 't' AND has_sequence_privilege(c.oid, 'SELECT')
+			THEN pg_sequence_last_value(c.oid) END::text, ''), ' ' ORDER BY c.oid), ''))
+		FROM pg_sequence q JOIN pg_class c ON c.oid = q.seqrelid)
+	FROM pg_database d WHERE datname = current_database()`
+
+// sequences returns the states of all sequences.
+func (s *postgresSession) sequences(ctx context.Context) (all []pgSequence, err error) {
+	query, err := s.value(ctx, `SELECT string_agg(format('SELECT %L, last_value, is_called FROM %I.%I', quote_ident(n.nspname) || '.' || quote_ident(c.relname), n.nspname, c.relname),
 			' UNION ALL ' ORDER BY n.nspname, c.relname)
-			FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-			WHERE c.relkind = 'S' AND c.relpersistence <> 't' AND `+notOfExtension("pg_class", "c.oid")+`)
-		FROM pg_database d WHERE datname = current_database()`)
-	if err != nil || len(head) != 1 {
-		return "", nil, errors.Join(err, errIf(len(head) != 1 && err == nil, "the server returned no value"))
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'S' AND c.relpersistence <> 't'
+		AND NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = 'pg_class'::regclass AND x.objid = c.oid AND x.deptype = 'e')`)
+	if err != nil || query == "" {
+		return nil, err
 	}
-	if head[0][1] == "" {
-		return head[0][0], nil, nil
-	}
-	rows, err := s.conn.Exec(ctx, head[0][1])
+	rows, err := s.conn.Exec(ctx, query)
 	for _, r := range rows {
-		sequences = append(sequences, pgSequence{Name: r[0], Last: r[1], Called: r[2] == "t"})
+		all = append(all, pgSequence{Name: r[0], Last: r[1], Called: r[2] == "t"})
 	}
-	return fmt.Sprint(head[0][0], " ", sequences), sequences, err
+	return all, err
 }
 
 func errIf(is bool, text string) error {
@@ -115,11 +119,6 @@ func errIf(is bool, text string) error {
 		return errors.New(text)
 	}
 	return nil
-}
-
-// notOfExtension is the condition that no extension owns an object.
-func notOfExtension(catalog, oid string) string {
-	return `NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = '` + catalog + `'::regclass AND x.objid = ` + oid + ` AND x.deptype = 'e')`
 }
 
 // clients describes the other connections to the database, but those of segno.

@@ -256,17 +256,8 @@ func (r *restorer) writeFile(ctx context.Context, name string, pages pageList) (
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	for i, h := range pages {
-		page, err := r.objects.Get(ctx, h)
-		if err != nil {
-			return segno.NewError(segno.KindCorrupt, "restore database", h.String(), err)
-		}
-		if i == 0 && len(page) >= 100 {
-			page[18], page[19] = 1, 1 // no log: the journal mode of SQLite's own default
-		}
-		if _, err := f.Write(page); err != nil {
-			return err
-		}
+	if err := writePages(ctx, r.objects, f, pages); err != nil {
+		return err
 	}
 	return f.Sync()
 }

@@ -3,6 +3,7 @@ package database
 import (
 	"context"
 	"encoding/json"
+	"maps"
 
 	"github.com/dalsegno/segno"
 )
@@ -12,6 +13,7 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 	w.recent.begin()
 	doc := document{Format: Format, Databases: []saved{}}
 	cached := w.options.Cache.read()
+	before := maps.Clone(cached)
 	for _, at := range all {
 		s, err := w.saveOne(ctx, b, at, cached)
 		if err != nil {
@@ -19,7 +21,9 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 		}
 		doc.Databases = append(doc.Databases, s)
 	}
-	w.options.Cache.write(cached)
+	if !maps.Equal(cached, before) { // a write waits for the disk
+		w.options.Cache.write(cached)
+	}
 	data, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err

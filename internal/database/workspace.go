@@ -220,25 +220,40 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	return report, nil
 }
 
-// DatabasePages returns how many pages a change writes or removes, or how many tables of a PostgreSQL database.
-func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (pages, tables int, err error) {
-	before, err := readPgState(ctx, w.recent, c.From.Hash)
-	if err != nil {
-		return 0, 0, err
-	}
-	after, err := readPgState(ctx, w.recent, c.To.Hash)
-	if err != nil {
-		return 0, 0, err
-	}
-	if before != nil || after != nil {
-		return 0, len(diffTables(before, after)), nil
+// DatabasePages returns how many pages a change writes or removes. A PostgreSQL database has none.
+func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, error) {
+	before, after, err := w.pgStates(ctx, c)
+	if err != nil || before != nil || after != nil {
+		return 0, err
 	}
 	from, err := readPages(ctx, w.recent, c.From.Hash)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	to, err := readPages(ctx, w.recent, c.To.Hash)
-	return differing(from, to), 0, err
+	return differing(from, to), err
+}
+
+// DatabaseTables returns the tables that a change writes or removes. It reads all pages of a SQLite database, and
+// returns none for a large one.
+func (w *Attached) DatabaseTables(ctx context.Context, c segno.Change) ([]segno.TableChange, error) {
+	before, after, err := w.pgStates(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil || after != nil {
+		return diffTables(before, after), nil
+	}
+	return diffSQLiteTables(ctx, w.recent, c)
+}
+
+// pgStates returns the states of a change of a PostgreSQL database.
+func (w *Attached) pgStates(ctx context.Context, c segno.Change) (before, after *pgState, err error) {
+	if before, err = readPgState(ctx, w.recent, c.From.Hash); err != nil {
+		return nil, nil, err
+	}
+	after, err = readPgState(ctx, w.recent, c.To.Hash)
+	return before, after, err
 }
 
 // DatabaseClients describes the other programs that have a database open.
@@ -253,7 +268,7 @@ func (w *Attached) DatabaseClients(ctx context.Context, c segno.Change) ([]strin
 	}
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	if err := s.open(ctx); err != nil {
+	if _, err := s.open(ctx, ""); err != nil {
 		return nil, nil // to write it fails, too, with the reason
 	}
 	found, err := s.clients(ctx)

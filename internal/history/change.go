@@ -17,7 +17,8 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
-	Tables    int    `json:"tables,omitempty"` // of an attached PostgreSQL database: how many differ
+	// Tables are the tables of an attached database that differ.
+	Tables []segno.TableChange `json:"tables,omitempty"`
 }
 
 // Name is the path as a person reads it.
@@ -26,13 +27,35 @@ func (c Change) Name() string {
 	case string(segno.EntityDir):
 		return segno.QuotePath(c.Path + "/")
 	case string(segno.EntityDatabase):
-		size := printable.Plural(c.Pages, "page")
-		if c.Pages == 0 && c.Tables > 0 {
-			size = printable.Plural(c.Tables, "table")
-		}
-		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), size)
+		return fmt.Sprintf("database %s: %s", segno.QuotePath(c.Path), c.size())
 	}
 	return segno.QuotePath(c.Path)
+}
+
+// maxTables is how many tables of a database the text names.
+const maxTables = 6
+
+// size describes how much of a database differs.
+func (c Change) size() string {
+	size := printable.Plural(c.Pages, "page")
+	if c.Pages == 0 && len(c.Tables) > 0 {
+		size = printable.Plural(len(c.Tables), "table")
+	}
+	for i, t := range c.Tables {
+		switch name := printable.Inline(t.Name); {
+		case i == maxTables:
+			return fmt.Sprintf("%s, and %d more", size, len(c.Tables)-i)
+		case t.Before < 0:
+			size += fmt.Sprintf(", %s new with %s", name, printable.Plural(int(t.After), "row"))
+		case t.After < 0:
+			size += fmt.Sprintf(", %s gone with %s", name, printable.Plural(int(t.Before), "row"))
+		case t.Before == t.After:
+			size += fmt.Sprintf(", %s changed with %s", name, printable.Plural(int(t.After), "row"))
+		default:
+			size += fmt.Sprintf(", %s from %d to %s", name, t.Before, printable.Plural(int(t.After), "row"))
+		}
+	}
+	return size
 }
 
 // Signed describes changes from the point of view of their result: "+" for a new path, "-" for a

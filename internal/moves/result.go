@@ -31,7 +31,7 @@ type Result struct {
 func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, moved *timeline.MoveResult) (r Result, err error) {
 	r = Result{Operation: p.Operation, Thread: p.Thread, Head: p.Target, Turns: append([]int{}, p.Turns...),
 		Git: p.Git, Command: []string{}}
-	if r.Changes, err = Changes(ctx, tl, p.Steps); err != nil {
+	if r.Changes, err = Changes(ctx, tl, p.Steps, false); err != nil {
 		return r, err
 	}
 	read := patch.FromStore(tl.Store.Objects())
@@ -48,10 +48,10 @@ func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, mov
 	return r, nil
 }
 
-// Changes is [history.Signed] with the numbers of pages of databases.
-func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change) ([]history.Change, error) {
+// Changes is [history.Signed] with the numbers of pages of databases, and with their tables if tables is set.
+func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change, tables bool) ([]history.Change, error) {
 	out := history.Signed(diff)
-	steps, err := tl.DatabaseSteps(ctx, diff)
+	steps, err := tl.DatabaseSteps(ctx, diff, tables)
 	for i := range out {
 		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
 			out[i].Pages, out[i].Tables, steps = steps[0].Pages, steps[0].Tables, steps[1:]

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/archive"
+	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/workspace"
 )
 
@@ -17,6 +18,10 @@ import (
 func (b *builder) addFiles(ctx context.Context, a *archive.AgentState, s segno.Snapshot) error {
 	l := &lister{builder: b, ctx: ctx, agent: a, root: "agents/" + a.Info.Name + "/" + string(archive.Workspace) + "/",
 		used: map[string]bool{}, times: map[string]time.Time{}, firstNames: map[int]string{}}
+	var err error
+	if l.databases, err = l.builder.databases(ctx, s); err != nil {
+		return err
+	}
 	if err := workspace.List(ctx, b.store.Objects(), s, l.visit); err != nil {
 		err = missingIsCorrupt(err)
 		return segno.NewError(segno.KindOf(err), "pack workspace", a.Info.Name, err)
@@ -38,6 +43,7 @@ type lister struct {
 	ctx        context.Context
 	agent      *archive.AgentState
 	root       string // of the workspace in the archive
+	databases  []database.Export
 	dirs       []string
 	used       map[string]bool      // directories with an entry in the archive
 	times      map[string]time.Time // of files
@@ -49,6 +55,9 @@ func (l *lister) visit(name string, e segno.Entity, modified time.Time) error {
 	case segno.EntityDir:
 		l.dirs = append(l.dirs, name)
 	case segno.EntityProtected:
+		if e.Why == segno.WhyDatabase && l.addDatabase(name) {
+			break
+		}
 		l.omit(l.root+name, reason(e.Why))
 		return nil
 	case segno.EntitySymlink:

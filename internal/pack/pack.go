@@ -67,8 +67,8 @@ type Options struct {
 const (
 	// OmittedUnsupported is the session of an agent that backend.go does not list.
 	OmittedUnsupported = "unsupported agent"
-	// OmittedDatabases are the databases that were attached to a workspace.
-	OmittedDatabases = "attached databases"
+	// OmittedDatabase is an attached database that is neither a file of its workspace nor the only one outside.
+	OmittedDatabase = "attached database"
 	// OmittedNested is a member of a member.
 	OmittedNested = "member of a member"
 )
@@ -200,8 +200,8 @@ func (b *builder) addAgent(ctx context.Context, name string, cp *segno.Checkpoin
 		if err := b.addFiles(ctx, &a, *cp.Workspace); err != nil {
 			return err
 		}
-		if cp.Workspace.World != nil {
-			b.omit("agents/"+name+"/databases", OmittedDatabases)
+		if err := b.addDatabases(ctx, name, *cp.Workspace); err != nil {
+			return err
 		}
 	}
 	if cp.Session != nil && cp.Session.Leaf != "" { // else there is nothing to resume

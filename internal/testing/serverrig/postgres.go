@@ -16,17 +16,21 @@ import (
 	"github.com/dalsegno/segno/internal/testing/debian"
 )
 
+func postgresProgram() debian.Program {
+	return debian.Program{
+		Package:   "postgresql",
+		Installed: []string{"postgres", "/usr/lib/postgresql/*/bin/postgres"},
+		Inside:    "usr/lib/postgresql/*/bin/postgres",
+	}
+}
+
 // Postgres starts a PostgreSQL server with the defaults of a new cluster, so that a commit is durable
 // when the server replies. Its directory is dir, or if dir is empty a new one that Stop removes. The
 // server refuses to run as root, so a test of root runs it as the user postgres, or as the
 // unprivileged user of the system. That user must be able to enter dir, which is impossible below
 // testing.T.TempDir. ctx bounds only the start.
 func Postgres(ctx context.Context, dir string) (*Server, error) {
-	prog, err := debian.Find(ctx, debian.Program{
-		Package:   "postgresql",
-		Installed: []string{"postgres", "/usr/lib/postgresql/*/bin/postgres"},
-		Inside:    "usr/lib/postgresql/*/bin/postgres",
-	})
+	prog, err := debian.Find(ctx, postgresProgram())
 	if err != nil {
 		return nil, err
 	}

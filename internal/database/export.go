@@ -1,0 +1,143 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/dalsegno/segno"
+)
+
+// Export is the saved state of a database as a file that other programs can read.
+type Export struct {
+	Name string // of the attachment; of a SQLite database in the workspace its path
+	// Format is "sqlite3" for the file of a database, or "postgres-sql" for statements for psql.
+	Format string
+	Size   int64
+	// Write writes the file. Its length is Size.
+	Write func(w io.Writer) error
+}
+
+// IsFile reports whether the database is a file of the workspace.
+func (e Export) IsFile() bool { return e.Format == "sqlite3" && filepath.IsLocal(e.Name) }
+
+// Exports returns the databases that a document of a snapshot contains, sorted by name. Those that did not exist
+// or could not be read are left out.
+func Exports(ctx context.Context, objects segno.Objects, d *segno.Document) (all []Export, err error) {
+	doc, err := readDocument(ctx, objects, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range doc.Databases {
+		if s.entity().Type != segno.EntityDatabase {
+			continue
+		}
+		e := Export{Name: s.Name, Format: "sqlite3", Size: int64(s.Pages) * int64(s.PageSize)}
+		state, err := readPgState(ctx, objects, s.Content)
+		if err != nil {
+			return nil, err
+		}
+		e.Write = func(w io.Writer) error {
+			pages, err := readPages(ctx, objects, s.Content)
+			if err != nil {
+				return err
+			}
+			return writePages(ctx, objects, w, pages)
+		}
+		if state != nil {
+			e.Format = "postgres-sql"
+			e.Write = func(w io.Writer) error { return state.writeSQL(ctx, objects, w) }
+			var n counter
+			if err := e.Write(&n); err != nil {
+				return nil, err
+			}
+			e.Size = int64(n)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// writePages writes the file of a SQLite database. It begins in the journal mode of SQLite's own default, because
+// there is no log beside it.
+func writePages(ctx context.Context, objects getter, w io.Writer, pages pageList) error {
+	for i, h := range pages {
+		page, err := objects.Get(ctx, h)
+		if err != nil {
+			return segno.NewError(segno.KindCorrupt, "restore database", h.String(), err)
+		}
+		if i == 0 && len(page) >= 100 {
+			page[18], page[19] = 1, 1
+		}
+		if _, err := w.Write(page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSQL writes the state as statements for psql, in one transaction.
+func (p *pgState) writeSQL(ctx context.Context, objects getter, w io.Writer) error {
+	part := func(name segno.Hash) error {
+		if name.IsZero() {
+			return nil
+		}
+		r, err := newChunkReader(ctx, objects, name)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, r)
+		return err
+	}
+	text := func(format string, args ...any) error {
+		_, err := fmt.Fprintf(w, format, args...)
+		return err
+	}
+	if err := text("\\set ON_ERROR_STOP on\nBEGIN;\nSET LOCAL timezone = 'UTC'; SET LOCAL datestyle = 'ISO, MDY'; SET LOCAL intervalstyle = 'postgres';\n"); err != nil {
+		return err
+	}
+	if err := part(p.Before); err != nil {
+		return err
+	}
+	for _, t := range p.Tables {
+		err := text("COPY %s%s FROM stdin;\n", t.Name, t.columnList())
+		if err == nil {
+			err = part(t.Content)
+		}
+		if err == nil {
+			err = text("\\.\n")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, q := range p.Sequences {
+		if err := text("%s;\n", q.statement()); err != nil {
+			return err
+		}
+	}
+	if !p.Large.IsZero() {
+		err := text("%s;\nCOPY pg_temp.segno_large FROM stdin;\n", createLarge)
+		if err == nil {
+			err = part(p.Large)
+		}
+		if err == nil {
+			err = text("\\.\n%s;\n", writeLarge)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := part(p.After); err != nil {
+		return err
+	}
+	return text("COMMIT;\n")
+}

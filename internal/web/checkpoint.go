@@ -146,7 +146,7 @@ func (s *Server) addChanges(ctx context.Context, d *checkpointDetails, h *histor
 	}
 	all := slices.Concat(databases, files)
 	d.ChangesTotal = len(all)
-	d.Changes, err = moves.Changes(ctx, tl, part(all, from, maxChanges))
+	d.Changes, err = moves.Changes(ctx, tl, part(all, from, maxChanges), true)
 	return err
 }
 

@@ -44,7 +44,8 @@ type Change struct {
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
 	Pages     int    `json:"pages,omitempty"`  // of an SQLite database: how many differ
-	Tables    int    `json:"tables,omitempty"` // of a PostgreSQL database: how many differ
+	// Tables are the tables of an attached database that differ.
+	Tables []segno.TableChange `json:"tables,omitempty"`
 }
 
 // Unwritten is a path that a move leaves as it is.

@@ -225,10 +225,11 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	return out, err
 }
 
-// libraries returns the directories of shared libraries in root.
+// libraries returns the directories of shared libraries in root. Some packages keep libraries that
+// only their other libraries need in a directory below, such as pulseaudio/.
 func libraries(root string) []string {
 	var dirs []string
-	for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib", "lib"} {
+	for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib", "lib", "usr/lib/*-linux-*/pulseaudio"} {
 		matches, _ := filepath.Glob(filepath.Join(root, pattern))
 		dirs = append(dirs, matches...)
 	}

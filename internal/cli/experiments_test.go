@@ -20,6 +20,9 @@ const experimentsDir = "../../experiments"
 // TestExperiments interrupts each experiment once and lets it go on. Its ticks are fewer, unless SEGNO_SOAK is
 // set: then it must end within two minutes.
 func TestExperiments(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(experimentsDir, "*.toml"))
 	if err != nil || len(files) < 3 {

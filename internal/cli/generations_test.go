@@ -206,6 +206,9 @@ func TestGenerationsSurviveKills(t *testing.T) {
 	straight.checkRows(began, time.Now())
 	want := straight.outcome()
 	seeds := 2
+	if testing.Short() {
+		seeds = 1
+	}
 	if os.Getenv("SEGNO_SOAK") != "" {
 		seeds = 200
 	}

@@ -24,6 +24,9 @@ name = "Ada"
 // TestPauseSurvivesKills kills pause as soon as it has asked the runner, and wake at several moments. The next pause
 // and the next wake complete them, and the experiment ends as one that was not interrupted.
 func TestPauseSurvivesKills(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	straight := newExperiment(t, hermitTOML, "1000")
 	straight.mustRun()
 	want := straight.outcome()

@@ -70,6 +70,9 @@ func samePorts(text string) string {
 
 // TestAgentsCannotTellThatTheyWereResumed compares everything that an agent sees in a run with kills and in one without.
 func TestAgentsCannotTellThatTheyWereResumed(t *testing.T) {
+	if testing.Short() {
+		return // it takes seconds
+	}
 	want := runSeeing(t, func(x *experiment) { x.mustRun() })
 	got := runSeeing(t, func(x *experiment) { x.runKilled(rand.New(rand.NewPCG(4, 4))) })
 	if diff := gocmp.Diff(want, got); diff != "" {

@@ -75,10 +75,10 @@ func (a *app) runGenerationsStatus(ctx context.Context, out string, args []strin
 }
 
 func (p *printer) writeExperiment(s generationsItem) {
-	p.linef("%s  %s  generation %d of %d, %s in the world", pad(s.Experiment, 10), s.State, s.Generation, s.Generations, time.Duration(s.SimTime))
-	p.linef("  agents      %s", strings.Join(s.Agents, ", "))
+	p.linef("%s  %s  generation %d of %d, %s in the world", pad(inline(s.Experiment), 10), inline(string(s.State)), s.Generation, s.Generations, time.Duration(s.SimTime))
+	p.linef("  agents      %s", inline(strings.Join(s.Agents, ", ")))
 	if n := s.Newest; n != nil {
-		p.linef("  checkpoint  %s  %s", path.Base(n.Checkpoint), n.Written.Local().Format(time.DateTime))
+		p.linef("  checkpoint  %s  %s", inline(path.Base(n.Checkpoint)), n.Written.Local().Format(time.DateTime))
 	}
 	if s.Retries > 0 {
 		p.linef("  %s", p.warn(fmt.Sprintf("%s of generations that failed", plural(s.Retries, "retry"))))
@@ -87,10 +87,10 @@ func (p *printer) writeExperiment(s generationsItem) {
 		p.linef("  %s", p.warn(fmt.Sprintf("a secret cost %s a conversation", plural(s.SessionsOmitted, "checkpoint"))))
 	}
 	if s.CheckpointFailures > 0 {
-		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), clean(s.LastFailure))))
+		p.linef("  %s", p.warn(fmt.Sprintf("%s failed: %s", plural(s.CheckpointFailures, "checkpoint"), inline(s.LastFailure))))
 	}
 	if s.Error != "" {
-		p.linef("  %s", p.warn(clean(s.Error)))
+		p.linef("  %s", p.warn(inline(s.Error)))
 	}
 }
 
@@ -138,16 +138,16 @@ func (p *printer) writeGenerationsLog(l generation.Log) {
 			text += "  " + c.Run[strings.IndexByte(c.Run, '.')+1:]
 		}
 		if c.Error != "" {
-			text = path.Base(c.Path) + "  " + clean(c.Error)
+			text = path.Base(c.Path) + "  " + c.Error
 		}
 		if c.Omitted > 0 {
 			text += "  " + fmt.Sprintf("without %s", plural(c.Omitted, "conversation"))
 		}
-		p.linef("%s  %s", strings.Join(marks, " "), p.drawn(text))
+		p.linef("%s  %s", strings.Join(marks, " "), p.drawn(inline(text)))
 		columns[at] = c.Parent
 		columns = slices.DeleteFunc(columns, func(d string) bool { return d == c.Digest || d == "" })
 	}
 	for _, r := range l.Rows {
-		p.linef("generation %d  %s  %s  %s", r.Generation, pad(r.Agent, 10), r.Duration.Round(time.Millisecond), clean(r.TemplateIn))
+		p.linef("generation %d  %s  %s  %s", r.Generation, pad(inline(r.Agent), 10), r.Duration.Round(time.Millisecond), inline(r.TemplateIn))
 	}
 }

@@ -67,8 +67,13 @@ func (f *fork) directory() (string, error) {
 			return "", segno.Errorf(segno.KindInvalid, verbFork, segno.QuotePath(dir), "the directory is not absolute")
 		case isInside(f.root, dir):
 			return "", segno.Errorf(segno.KindRefused, verbFork, segno.QuotePath(dir), "it is inside the workspace").WithHint("choose a directory beside it")
-		case taken(filepath.Clean(dir)):
+		}
+		_, err := os.Lstat(filepath.Clean(dir))
+		if err == nil {
 			return "", segno.Errorf(segno.KindConflict, verbFork, segno.QuotePath(dir), "already exists").WithHint("choose a new directory")
+		}
+		if cause := (*fs.PathError)(nil); !errors.Is(err, fs.ErrNotExist) && errors.As(err, &cause) { // such as a name that is too long
+			return "", segno.NewError(segno.KindInvalid, verbFork, segno.QuotePath(dir), cause.Err).WithHint("choose another directory")
 		}
 		return filepath.Clean(dir), nil
 	}

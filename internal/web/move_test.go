@@ -274,6 +274,8 @@ func TestMalformedMoves(t *testing.T) {
 		{`{"verb":"pin",` + thread + `,"to":"` + string(r.turns[0].ID) + `","name":"two\nlines"}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"fork",` + thread + `,"dir":"` + r.project + `/inside"}`, http.StatusForbidden, "refused"},
 		{`{"verb":"fork",` + thread + `,"dir":"relative"}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"fork",` + thread + `,"dir":"` + r.project + `-\u0000"}`, http.StatusBadRequest, "invalid"},
+		{`{"verb":"fork",` + thread + `,"dir":"` + r.project + strings.Repeat("x", 300) + `"}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"rename",` + thread + `,"title":" "}`, http.StatusBadRequest, "invalid"},
 		{`{"verb":"op-undo",` + thread + `,"operation":"none"}`, http.StatusNotFound, "not_found"},
 		{`{"verb":"decide",` + thread + `,"interrupt":"none","decision":"approve"}`, http.StatusNotFound, "not_found"},

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/generation"
+)
+
+// TestHostileGenerations prints a status and a log of files that an agent or another person may have written.
+func TestHostileGenerations(t *testing.T) {
+	const evil = "x\x1b[2J\nline"
+	var out bytes.Buffer
+	p := &printer{w: &out}
+	p.writeExperiment(generationsItem{
+		generation.Status{Experiment: evil, State: evil, Agents: []string{evil}, CheckpointFailures: 1, LastFailure: evil, Error: evil},
+		&generation.Pointer{Checkpoint: evil}})
+	p.writeGenerationsLog(generation.Log{Rows: []generation.Row{{Agent: evil, TemplateIn: evil}}, Checkpoints: []generation.SavedCheckpoint{
+		{Path: evil, Run: "run." + evil, SimTime: evil, Consistency: evil}, {Path: evil, Error: evil}}})
+	if text := out.String(); p.err != nil || strings.Contains(text, "\x1b") || strings.Count(text, "\n") != 8 {
+		t.Errorf("it printed\n%q, %v", text, p.err)
+	}
+}

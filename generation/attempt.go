@@ -89,7 +89,7 @@ func (a *attempt) liveInSteps(ctx, work context.Context) error {
 	return a.checkpoint(work, quiet)
 }
 
-// isOver reports whether the generation lasted as long as the experiment says.
+// isOver reports whether the generation lasted as long as the experiment file sets.
 func (a *attempt) isOver() bool {
 	if a.Experiment.Ticks > 0 {
 		return a.ticks >= a.Experiment.Ticks

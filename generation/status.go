@@ -60,7 +60,7 @@ type Pointer struct {
 	Written        time.Time `json:"written_at"`
 }
 
-// setState records the progress. An error is no reason to end the experiment: the status is
+// setState records the progress. An error does not end the experiment: the status is
 // for people, and no resume depends on it.
 func (r *Runner) setState(s State, failure string) {
 	r.status.State, r.status.Error = s, failure

@@ -196,7 +196,7 @@ func (a *app) exportSelection(ctx context.Context, store *exportStore, sel expor
 	return a.deliver(ctx, fsys, scratch, to, res)
 }
 
-// writeScanned writes the export into f and leaves f at its beginning. It also scans the result itself, so
+// writeScanned writes the export into f and leaves f at its beginning. It also scans the written bytes, so
 // that nothing is written that the filter did not see.
 func writeScanned(f vfs.File, format string, source export.Source, filter *export.Filter) error {
 	scan := filter.Scanner.Start("output")

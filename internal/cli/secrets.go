@@ -60,7 +60,7 @@ func (a *app) recordAllowed(ctx context.Context, records local.Archives, allow, 
 	}
 }
 
-// secretsError says how many findings refused an archive; they are printed before it.
+// secretsError counts the findings that refused an archive. refuseSecrets prints them first.
 type secretsError struct{ *archive.CheckpointSecretError }
 
 func (e secretsError) Error() string { return "the scan found " + plural(len(e.Findings), "secret") }

@@ -18,8 +18,8 @@ func (a *app) worldAttach() *cobra.Command {
 		Use: "attach FILE|URL", Short: "make a development database move with undo, restore and fork", Args: cobra.ExactArgs(1),
 		Long: `Attaches the SQLite database in FILE, or the PostgreSQL database of URL, to the workspace. Each turn that changes it then has its
 content, and undo, redo, restore and fork move it together with the files and the conversation.
-A change costs the space of the changed pages. The files of the database are no files of the
-workspace any more: they are in no snapshot of files.
+A change costs the space of the changed pages. Snapshots of the workspace no longer
+contain the files of the database.
 
 A move of the database is one transaction of SQLite. It is refused while another process has
 the database open, unless --force is set. The copy of a fork is at the same place in its

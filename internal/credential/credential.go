@@ -38,15 +38,15 @@ const (
 	openFlags = os.O_RDONLY | syscall.O_NONBLOCK
 )
 
-// Merge makes the login of an agent that lives in a home the better one of its own and that of the machine,
-// which is in the file userFile. For each login in it, the one that expires later wins. Two that cannot
+// Merge merges the logins of the machine, in the file userFile, into the file of an agent that lives in a home.
+// Of two logins to the same service, Merge keeps the one that expires later. Two that cannot
 // be compared, or expire at the same time, are decided by the time at which their files were written. The
 // rest of the agent's file stays. Without a file of the machine, only the mode of the agent's file changes. For an
 // agent that the table does not have, Merge does nothing. fsys may be nil.
 //
 // The agent's file is replaced at once and durably, and has the mode 0600. No process may run the agent there. If it
 // changes meanwhile, it is read again. The error has [segno.KindRefused] for a symlink and for anything
-// else that is no file, and [segno.KindCorrupt] for a file that is not one JSON object; both files then
+// else that is not a regular file, and [segno.KindCorrupt] for a file that is not one JSON object; both files then
 // stay as they are.
 func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Result, error) {
 	r := Result{Agent: agent, Taken: []string{}, Kept: []string{}}

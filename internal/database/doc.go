@@ -16,7 +16,7 @@
 // create its objects, and the rows of each table as COPY writes them. These texts are split into objects at lines,
 // and named as the pages are, by lists of hashes. A package that has the driver implements [Postgres].
 //
-// Some bytes of a SQLite database are no part of its saved content, because they must never return
+// Some bytes of a SQLite database are left out of its saved content, because they must never return
 // to an earlier value while programs use the database: the change counter, by which clients notice
 // changes, the version of the library, and the journal mode.
 package database

@@ -143,7 +143,7 @@ func (r *restorer) writePages(ctx context.Context, conn *sql.Conn, present, to p
 		if len(page) != len(first) {
 			return errPageSize
 		}
-		if i == 0 { // what is no part of the content stays
+		if i == 0 { // bytes outside the content stay
 			for _, r := range headerRanges() {
 				copy(page[r[0]:r[1]], first[r[0]:r[1]])
 			}

@@ -41,7 +41,7 @@ func openSQLite(ctx context.Context, path, mode string) (*sql.DB, *sql.Conn, err
 }
 
 // eachPage calls visit with the pages of the database that conn has open, in order, without the bytes
-// that are no part of the content. visit must not keep the page.
+// that are left out of the content. visit must not keep the page.
 func eachPage(ctx context.Context, conn *sql.Conn, visit func(page []byte) error) (err error) {
 	rows, err := conn.QueryContext(ctx, "SELECT pgno, data FROM sqlite_dbpage ORDER BY pgno")
 	if err != nil {
@@ -65,7 +65,7 @@ func eachPage(ctx context.Context, conn *sql.Conn, visit func(page []byte) error
 	return rows.Err()
 }
 
-// The bytes of the first page that are no part of the content: the write and read versions (the
+// The bytes of the first page that are left out of the content: the write and read versions (the
 // journal mode), the change counter, and the counter and the version of the last writer.
 func clearHeader(page []byte) {
 	for _, r := range headerRanges() {

@@ -24,7 +24,7 @@ type tableState struct {
 }
 
 // diffSQLiteTables returns the tables that differ between the states of a change. It returns none if one of the
-// states is large or cannot be read as a database: the pages say enough then.
+// states is large or cannot be read as a database. The caller then shows the number of pages only.
 func diffSQLiteTables(ctx context.Context, objects getter, c segno.Change) (changes []segno.TableChange, err error) {
 	if max(c.From.Size, c.To.Size) > maxTablesBytes {
 		return nil, nil

@@ -14,7 +14,7 @@ type Header struct {
 	Agent   string
 	Created time.Time
 	Parent  segno.ThreadID // the thread it is a part of, or ""
-	Fork    *Fork          // nil if it is no fork
+	Fork    *Fork          // nil if the thread is not a fork
 	Chain   []Session
 	Count   int  // how many turns [Thread.Turns] yields that a prompt began
 	Whole   bool // it is the whole line and not a single turn

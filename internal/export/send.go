@@ -17,7 +17,7 @@ import (
 
 const (
 	opSend       = "send spans"
-	maxRequest   = 4 << 20 // bytes of lines in a request; a longer line is a request of its own
+	maxRequest   = 4 << 20 // bytes of lines in a request; a longer line is sent in a separate request
 	maxAttempts  = 4
 	firstBackoff = 250 * time.Millisecond
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/idprefix"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // IsTurnName reports whether a name has the form of a turn's: t4.
@@ -19,7 +20,7 @@ var turnName = regexp.MustCompile(`^t([0-9]+)$`)
 // beginning of an id. Each "-" at the end means the parent.
 func (h *History) Find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
-	c, err := h.ByName(base)
+	c, err := h.byName(base)
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +34,8 @@ func (h *History) Find(name string) (*segno.Checkpoint, error) {
 
 const logHint = "run 'segno log' to see the checkpoints of this thread"
 
-// ByName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
-func (h *History) ByName(name string) (*segno.Checkpoint, error) {
+// byName resolves a name without "-". A turn's name comes before a pin, and a pin before an id.
+func (h *History) byName(name string) (*segno.Checkpoint, error) {
 	if id, ok := map[string]segno.CommitID{"@": h.Head.Head, "latest": h.Head.Tip}[name]; ok {
 		if c := h.ByID[id]; c != nil {
 			return c, nil
@@ -44,7 +45,7 @@ func (h *History) ByName(name string) (*segno.Checkpoint, error) {
 	}
 	if m := turnName.FindStringSubmatch(name); m != nil {
 		n, err := strconv.Atoi(m[1])
-		if c := h.ByTurn(n); err == nil && c != nil {
+		if c := h.byTurn(n); err == nil && c != nil {
 			return c, nil
 		}
 	}
@@ -54,15 +55,15 @@ func (h *History) ByName(name string) (*segno.Checkpoint, error) {
 		}
 	}
 	query, all := idprefix.Query{What: "checkpoint", Name: name, Hint: logHint}, h.All
-	if IsTurnName(name) && len(name) < ShortID {
+	if IsTurnName(name) && len(name) < printable.ShortLength {
 		all = nil // the user means a turn that is not there, and no id that happens to begin like it
 	}
 	c, err := idprefix.Find(query, idprefix.Values(all), func(c segno.Checkpoint) string { return string(c.ID) })
 	return h.ByID[c.ID], err
 }
 
-// ByTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
-func (h *History) ByTurn(n int) *segno.Checkpoint {
+// byTurn returns the checkpoint that ends turn n. t0 is the base, for every verb that takes a checkpoint.
+func (h *History) byTurn(n int) *segno.Checkpoint {
 	for i := range h.All {
 		c := &h.All[i]
 		if (n > 0 && c.Kind == segno.CheckpointTurn && c.Turn == n) || (n == 0 && c.Kind == segno.CheckpointBase) {
@@ -71,6 +72,3 @@ func (h *History) ByTurn(n int) *segno.Checkpoint {
 	}
 	return nil
 }
-
-// ShortID is how many letters of an id segno prints.
-const ShortID = 6

@@ -187,7 +187,7 @@ func (r *renderer) list(lines []string, depth int) int {
 	return n
 }
 
-// item renders an item. One line alone is no paragraph.
+// item renders an item. A single line is rendered without a paragraph.
 func (r *renderer) item(lines []string, depth int) {
 	if len(lines) == 1 && fenceOf(lines[0]) == "" && markerOf(lines[0]).width == 0 && !isQuote(lines[0]) && headingLevel(lines[0]) == 0 {
 		r.out.WriteString(inline(lines[0]))

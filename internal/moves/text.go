@@ -86,7 +86,7 @@ func Paths(p *timeline.Plan) string {
 }
 
 // Unwritten lists the paths that a move leaves as they are, and the reasons. It shows at most
-// most lines of each conflict; 0 is no limit.
+// most lines of each conflict; 0 means no limit.
 func (t *Text) Unwritten(res Result, most int) {
 	limit := func(all []UnwrittenPath) (shown []UnwrittenPath, more int) {
 		if t.Verbose {
@@ -113,7 +113,7 @@ func (t *Text) Unwritten(res Result, most int) {
 }
 
 // Conflicts lists the paths that a move leaves as they are, each with at most most lines of
-// its difference. 0 is no limit.
+// its difference. 0 means no limit.
 func (t *Text) Conflicts(conflicts []UnwrittenPath, most int) {
 	for _, c := range conflicts {
 		t.linef("  %s %s  %s", t.paint(Warn, "!"), segno.QuotePath(c.Path), t.paint(Dim, c.Why))

@@ -26,7 +26,7 @@ func (l *lister) addDatabase(name string) bool {
 	return true
 }
 
-// addDatabases adds the database that is no file of the workspace as the document of the world, if there is one
+// addDatabases adds the database that is not a file of the workspace as the document of the world, if there is one
 // and the checkpoint has no other world. Without --workspace-only, each other one is listed as left out.
 func (b *builder) addDatabases(ctx context.Context, agent string, s segno.Snapshot) error {
 	all, err := b.databases(ctx, s)

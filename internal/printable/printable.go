@@ -22,12 +22,12 @@ func Inline(s string) string { return Clean(strings.ReplaceAll(s, "\n", "⏎")) 
 // Lines is Clean for text of several lines, which may be in any script.
 func Lines(s string) string {
 	s = strings.NewReplacer("\r\n", "\n", "\t", "    ").Replace(s)
-	return escape(s, func(r rune) bool { return r != '\n' && IsUnsafe(r) && !IsJoiner(r) })
+	return escape(s, func(r rune) bool { return r != '\n' && IsUnsafe(r) && !isJoiner(r) })
 }
 
 // Patch is Lines for a difference, in which tabs and line endings count.
 func Patch(s string) string {
-	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && IsUnsafe(r) && !IsJoiner(r) })
+	return escape(s, func(r rune) bool { return r != '\n' && r != '\t' && IsUnsafe(r) && !isJoiner(r) })
 }
 
 func escape(s string, bad func(rune) bool) string {
@@ -52,9 +52,9 @@ func escape(s string, bad func(rune) bool) string {
 // hide.
 func IsUnsafe(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// IsJoiner reports whether a character only changes how its neighbours are drawn. Words of some
+// isJoiner reports whether a character only changes how its neighbours are drawn. Words of some
 // scripts and many emoji contain it.
-func IsJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // Plural writes a number of things: "1 file", "2 files".
 func Plural(n int, thing string) string {

@@ -46,6 +46,29 @@ func CreateOutput(fsys vfs.FS, name string) (*Output, error) {
 	return &Output{fs: fsys, temp: temp, name: name, file: f, wait: func() error { return nil }}, nil
 }
 
+// WriteNew writes a whole file that appears under its name only when it is complete and durable. It
+// makes the directory. The error is [fs.ErrExist] if a file with other bytes has the name.
+func WriteNew(fsys vfs.FS, name string, data []byte) error {
+	if err := vfs.MkdirAllSynced(fsys, filepath.Dir(name)); err != nil {
+		return err
+	}
+	out, err := CreateOutput(fsys, name)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if _, err := out.Write(data); err != nil {
+		return err
+	}
+	if err := out.Sync(); err != nil {
+		return err
+	}
+	if err := out.Publish(); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(name))
+}
+
 func (o *Output) Write(p []byte) (int, error) {
 	if len(o.buf)+len(p) > BlockSize && len(o.buf) > 0 {
 		if err := o.startWrite(); err != nil {

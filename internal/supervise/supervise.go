@@ -17,7 +17,7 @@ import (
 //
 // There are two watchers, so that the command still ends with its owner if one of them is killed.
 //
-// File descriptor 3 is that of Options.Hold, which the command itself does not get.
+// File descriptor 3 is that of Options.Hold, which the command does not get.
 const script = `exec 4<&0
 "$@" 3<&- 4<&- </dev/null & command=$!
 for watcher in 1 2; do
@@ -47,7 +47,7 @@ type Options struct {
 	Hold *os.File
 }
 
-// Start starts a command as a process group of its own. Its standard input is empty.
+// Start starts a command in a new process group. Its standard input is empty.
 func Start(ctx context.Context, argv []string, o Options) (*Group, error) {
 	read, write, err := os.Pipe()
 	if err != nil {

@@ -31,7 +31,7 @@ func rawRoutes() []endpoint {
 	}
 }
 
-// threadParam names a thread. It is no part of the path, because an id may be any text.
+// threadParam names a thread. It is a query parameter and not in the path, because an id may be any text.
 type threadParam struct {
 	Thread segno.ThreadID `query:"thread" required:"true"`
 }

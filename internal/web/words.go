@@ -102,7 +102,7 @@ func commonWords(a, b []string) []bool {
 	return kept
 }
 
-// keptBytes returns the length of the words that are kept and are no white space.
+// keptBytes returns the length of the words that are kept and are not white space.
 func keptBytes(words []string, kept []bool) (n int) {
 	for i, w := range words {
 		if kept[i] && !slices.Contains([]string{" ", "\t"}, w[:1]) {

@@ -225,7 +225,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 		return segno.Source{}, sessionfile.IOError(op, string(p.Session), err)
 	}
 	src := segno.Source{Session: to.Session, Path: c.path(to.Session), Dir: to.Dir}
-	if err := c.publish(src.Path, lines); errors.Is(err, fs.ErrExist) {
+	if err := sessionfile.WriteNew(c.fs, src.Path, lines); errors.Is(err, fs.ErrExist) {
 		return segno.Source{}, segno.Errorf(segno.KindConflict, op, src.Path, "the session exists already")
 	} else if err != nil {
 		return segno.Source{}, sessionfile.IOError(op, src.Path, err)
@@ -233,29 +233,7 @@ func (c *Transcripts) Cut(ctx context.Context, p segno.Position, to segno.Target
 	return src, nil
 }
 
-// publish writes a file that appears whole.
-func (c *Transcripts) publish(path string, lines []byte) error {
-	if err := vfs.MkdirAllSynced(c.fs, filepath.Dir(path)); err != nil {
-		return err
-	}
-	out, err := sessionfile.CreateOutput(c.fs, path)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := out.Write(lines); err != nil {
-		return err
-	}
-	if err := out.Sync(); err != nil {
-		return err
-	}
-	if err := out.Publish(); err != nil {
-		return err
-	}
-	return c.fs.SyncDir(filepath.Dir(path))
-}
-
-// Relocate returns the conversation itself, because it does not depend on a directory.
+// Relocate returns the same conversation, because a conversation does not depend on a directory.
 func (c *Transcripts) Relocate(ctx context.Context, src segno.Source, dir string) (segno.Source, error) {
 	found, err := c.Find(ctx, src.Session)
 	found.Dir = dir

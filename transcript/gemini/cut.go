@@ -105,34 +105,12 @@ func (c *Transcripts) write(op string, lines []byte, id segno.SessionID, dir str
 	if at, err := c.locate(op, segno.Source{Session: id}); err == nil && at != path {
 		return segno.Source{}, sessionfile.ExistsError(op, at)
 	}
-	if err := c.publish(path, lines); errors.Is(err, fs.ErrExist) {
+	if err := sessionfile.WriteNew(c.fs, path, lines); errors.Is(err, fs.ErrExist) {
 		return segno.Source{}, sessionfile.ExistsError(op, path)
 	} else if err != nil {
 		return segno.Source{}, sessionfile.IOError(op, path, err)
 	}
 	return segno.Source{Session: id, Path: path, Dir: dir}, nil
-}
-
-// publish writes a file that appears whole or not at all.
-func (c *Transcripts) publish(path string, lines []byte) error {
-	if err := vfs.MkdirAllSynced(c.fs, filepath.Dir(path)); err != nil {
-		return err
-	}
-	out, err := sessionfile.CreateOutput(c.fs, path)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
-	if _, err := out.Write(lines); err != nil {
-		return err
-	}
-	if err := out.Sync(); err != nil {
-		return err
-	}
-	if err := out.Publish(); err != nil {
-		return err
-	}
-	return c.fs.SyncDir(filepath.Dir(path))
 }
 
 // projectOf returns the directory below tmp that stands for dir. If there is none, it claims one as
@@ -170,7 +148,7 @@ func (c *Transcripts) projectOf(dir string) (string, error) {
 		if err := vfs.MkdirAllSynced(c.fs, project); err != nil {
 			return "", err
 		}
-		if err := c.publish(filepath.Join(project, ownerFile), []byte(dir)); !errors.Is(err, fs.ErrExist) {
+		if err := sessionfile.WriteNew(c.fs, filepath.Join(project, ownerFile), []byte(dir)); !errors.Is(err, fs.ErrExist) {
 			return project, err
 		}
 	}
@@ -245,7 +223,7 @@ func (c *Transcripts) restore(op string, lines []byte, name string, id segno.Ses
 	project, err := c.projectOf(dir)
 	if err == nil {
 		path := filepath.Join(project, "chats", name)
-		if err = c.publish(path, lines); err == nil {
+		if err = sessionfile.WriteNew(c.fs, path, lines); err == nil {
 			return segno.Source{Session: id, Path: path, Dir: dir}, nil
 		}
 		if errors.Is(err, fs.ErrExist) {

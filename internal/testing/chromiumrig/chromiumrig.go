@@ -21,7 +21,7 @@ import (
 
 // Find returns the browser's program. The error is one line.
 func Find(ctx context.Context) (debian.Executable, error) {
-	// The name in PATH is a script that may add options, so the program itself comes first.
+	// The name in PATH is a script that may add options, so the program behind it comes first.
 	return debian.Find(ctx, debian.Program{Package: "chromium", Inside: "usr/lib/chromium/chromium",
 		Installed: []string{"/usr/lib/chromium/chromium", "/opt/google/chrome/chrome", "chromium", "chromium-browser", "google-chrome"}})
 }
@@ -44,7 +44,7 @@ func Start(t testing.TB) *Browser {
 		chromedp.DisableGPU, chromedp.Flag("headless", "new"), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-US"),
 		chromedp.Flag("enable-precise-memory-info", true), chromedp.Flag("js-flags", "--expose-gc"),
-		// No name resolves, so neither a page nor the browser itself reaches another machine.
+		// No name resolves, so neither a page nor the browser reaches another machine.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"))
 	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, closeBrowser := chromedp.NewContext(allocator)

@@ -225,11 +225,11 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	return out, err
 }
 
-// libraries returns the directories of shared libraries in root. Some packages keep libraries that
-// only their other libraries need in a directory below, such as pulseaudio/.
+// libraries returns the directories of shared libraries in root. Libraries of PulseAudio, which Chromium needs, are
+// in a directory that only their absolute run path names.
 func libraries(root string) []string {
 	var dirs []string
-	for _, pattern := range []string{"usr/lib/*-linux-*", "lib/*-linux-*", "usr/lib", "lib", "usr/lib/*-linux-*/pulseaudio"} {
+	for _, pattern := range []string{"usr/lib/*-linux-*", "usr/lib/*-linux-*/pulseaudio", "lib/*-linux-*", "usr/lib", "lib"} {
 		matches, _ := filepath.Glob(filepath.Join(root, pattern))
 		dirs = append(dirs, matches...)
 	}

@@ -65,6 +65,12 @@ async function problem(response) {
   return new ApiError({ ...details, status: response.status });
 }
 
+// randomKey makes an idempotency key. It needs no secure context, unlike crypto.randomUUID, because the
+// page may be at a plain-HTTP address that is not local.
+export function randomKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+}
+
 const tokenKey = "segno-token";
 
 // takeToken returns the token of the page's address and removes it from there, because addresses

@@ -31,7 +31,7 @@ export class Approvals {
   }
 
   #draw(thread, waiting) {
-    const key = JSON.stringify(waiting.map((i) => i.id));
+    const key = JSON.stringify([thread?.id, waiting.map((i) => i.id)]);
     if (key === this.drawn) return; // keeps the focus in a card
     this.drawn = key;
     this.waiting = waiting;

@@ -22,7 +22,7 @@ const byId = (id) => document.getElementById(id);
 const settle = 120; // ms that the selection rests before its turn is loaded
 const eventPause = 150; // ms in which events of the same thread become one refresh
 
-const movesHead = new Set(["undo", "redo", "restore", "op-undo", "op undo"]);
+const movesHead = new Set(["undo", "redo", "restore", "op-undo"]);
 
 class Page {
   #chooseTimer = 0;
@@ -186,7 +186,7 @@ class Page {
   }
 
   fail(err) {
-    if (err.name === "AbortError" || err.kind === "offline" || err.status === 401) return; // the banner tells of these
+    if (err.name === "AbortError" || err.kind === "offline" || err.status === 401) return; // the banner shows these
     this.toasts.show(err.message, { hint: err.hint, error: true });
   }
 

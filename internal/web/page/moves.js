@@ -1,5 +1,6 @@
 // What a user can do to a thread: each move with its preview, its report and its undo.
 
+import { randomKey } from "./api.js";
 import { h } from "./dom.js";
 import { plural } from "./format.js";
 import { previewMove } from "./preview.js";
@@ -66,18 +67,18 @@ export class Moves {
       this.toasts.show(refusal);
       return;
     }
-    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result), onError: this.onError });
+    previewMove({ api: this.api, body, ...parts, onDone: (result) => this.#report(result) });
   }
 
-  // report tells of a move that was made and offers its undo.
+  // report shows a message about a move that was made, with its undo.
   #report(result) {
     this.toasts.show(describe(result), { hint: [result.notice, result.chat].filter(Boolean).join(" "),
-      undo: result.undo && (() => this.#takeBack(result.undo)), command: commandOf(result) });
+      undo: result.undo && (() => this.#undoMove(result.undo)), command: commandOf(result) });
     this.onMoved(result);
   }
 
-  // takeBack undoes a move at once, unless the plan has conflicts that the user must see.
-  async #takeBack(body) {
+  // undoMove undoes a move at once, unless the plan has conflicts that the user must see.
+  async #undoMove(body) {
     const parts = { title: "Undo the last move", confirm: "Undo", body };
     try {
       const plan = await this.api.post("previews", body);
@@ -85,8 +86,7 @@ export class Moves {
         this.#preview(parts);
         return;
       }
-      const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
-      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": key }));
+      this.#report(await this.api.post("moves", { preview: plan.id }, { "Idempotency-Key": randomKey() }));
     } catch (err) {
       this.onError(err);
     }
@@ -98,14 +98,13 @@ function nameOf(turn) {
 }
 
 const done = {
-  undo: "Undone", redo: "Redone", restore: "Restored", fork: "Forked", "op-undo": "Move undone", "op undo": "Move undone", pin: "Pinned", unpin: "Pin removed",
+  undo: "Undone", redo: "Redone", restore: "Restored", fork: "Forked", "op-undo": "Move undone", pin: "Pinned", unpin: "Pin removed",
   rename: "Renamed", delete: "Thread deleted", decide: "Answered",
 };
 
 function describe(result) {
-  const files = Array.isArray(result.files) ? result.files.length : result.files;
   const where = result.fork?.dir ? ` to ${result.fork.dir}` : "";
-  return `${done[result.verb] ?? "Done"}${where}${files > 0 ? `, ${plural(files, "file")} written` : ""}.`;
+  return `${done[result.verb] ?? "Done"}${where}${result.files > 0 ? `, ${plural(result.files, "file")} written` : ""}.`;
 }
 
 // commandOf is the command with which the user continues the conversation, or "".

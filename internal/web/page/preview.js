@@ -1,6 +1,7 @@
 // The dialog of a move: the server's plan with its conflicts, options that make a new plan, and the
 // button that applies it.
 
+import { randomKey } from "./api.js";
 import { openDialog } from "./dialog.js";
 import { append, button, fill, h } from "./dom.js";
 import { plural } from "./format.js";
@@ -10,8 +11,8 @@ const pause = 300; // ms after typing before a new plan is asked for
 
 // previewMove shows the plan of a move and applies it if the user confirms.
 // options(body, changed) returns the fields of the form; changed(fields) asks for a new plan.
-export function previewMove({ api, title, confirm, body, options, onDone, onError, danger = false }) {
-  return new PreviewDialog({ api, title, confirm, body, options, onDone, onError, danger });
+export function previewMove({ api, title, confirm, body, options, onDone, danger = false }) {
+  return new PreviewDialog({ api, title, confirm, body, options, onDone, danger });
 }
 
 class PreviewDialog {
@@ -88,7 +89,7 @@ class PreviewDialog {
   async #apply() {
     if (!this.plan || this.apply.disabled) return;
     this.apply.disabled = true;
-    this.key ??= crypto.randomUUID?.() ?? randomKey();
+    this.key ??= randomKey();
     try {
       const result = await this.api.post("moves", { preview: this.plan.id, ...(this.force && { force: true }) }, { "Idempotency-Key": this.key });
       this.dialog.close();
@@ -115,11 +116,6 @@ class PreviewDialog {
   }
 }
 
-// randomKey makes a key where the browser offers no UUIDs: on a plain-HTTP address that is not local.
-function randomKey() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
-}
-
 function refusal(err) {
   return h("div", { class: "notice bad", role: "alert" }, h("p", {}, err.message), err.hint && h("p", { class: "dim" }, err.hint));
 }
@@ -132,19 +128,21 @@ function inSummary(line, i) {
 }
 
 function planParts(plan) {
-  const steps = plan.steps ?? [], conflicts = plan.conflicts ?? [];
+  const steps = plan.steps ?? [], conflicts = plan.conflicts ?? []; // the first ones of totals
+  const total = { steps: steps.length, conflicts: conflicts.length, ...plan.totals };
   return [
     h("pre", { class: "summary" }, (plan.summary ?? []).filter(inSummary).join("\n")),
     plan.git && h("p", { class: "notice warn" }, plan.git),
     plan.final && h("p", { class: "notice warn" }, "This cannot be undone."),
-    conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(conflicts.length, "conflict")),
+    conflicts.length > 0 && h("section", { class: "conflicts" }, h("h3", {}, plural(total.conflicts, "conflict")),
       conflicts.map((c) => h("details", { open: conflicts.length <= 3 },
-        h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff)))),
-    steps.length > 0 && h("details", { open: steps.length <= 12 }, h("summary", {}, plural(steps.length, "file")),
+        h("summary", {}, h("span", { class: "path" }, c.path), h("span", { class: "dim" }, ` ${c.why ?? ""}`)), patch(c.diff))),
+      total.conflicts > conflicts.length && h("p", { class: "dim" }, `and ${total.conflicts - conflicts.length} more`)),
+    steps.length > 0 && h("details", { open: steps.length <= 12 }, h("summary", {}, plural(total.steps, "file")),
       h("ul", { class: "changes" }, steps.slice(0, mostSteps).map((s) => h("li", { class: "change plain" },
         h("span", { class: `sign ${signs[s.sign] ?? ""}`, role: "img", "aria-label": signs[s.sign] ?? "changed" }, s.sign === "-" ? "\u2212" : s.sign),
         h("span", { class: "path" }, s.path), s.merged && h("span", { class: "tag" }, "merged"))),
-      steps.length > mostSteps && h("li", { class: "dim" }, `and ${steps.length - mostSteps} more`))),
+      total.steps > mostSteps && h("li", { class: "dim" }, `and ${total.steps - mostSteps} more`))),
   ];
 }
 

@@ -1,4 +1,4 @@
-package cli
+package history_test
 
 import (
 	"context"
@@ -45,7 +45,7 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c, err := h.ByName("@"); err != nil || c.ID != "amended" {
+	if c, err := h.Find("@"); err != nil || c.ID != "amended" {
 		t.Errorf("the thread is at %+v, %v", c, err)
 	}
 }
@@ -55,11 +55,11 @@ func TestAHistoryWhoseHeadIsAmendedMeanwhile(t *testing.T) {
 func TestATurnThatIsNotThereIsNoID(t *testing.T) {
 	one := segno.Checkpoint{ID: "t27abcdefghijklmnopqrstuv2", Kind: segno.CheckpointTurn, Turn: 1}
 	h := &history.History{All: []segno.Checkpoint{one}, ByID: map[segno.CommitID]*segno.Checkpoint{one.ID: &one}}
-	if c, err := h.ByName("t2"); segno.KindOf(err) != segno.KindNotFound {
+	if c, err := h.Find("t2"); segno.KindOf(err) != segno.KindNotFound {
 		t.Errorf("t2 is %+v, %v", c, err)
 	}
 	for _, name := range []string{"t1", "t27a", "t27abc"} {
-		if c, err := h.ByName(name); err != nil || c.ID != one.ID {
+		if c, err := h.Find(name); err != nil || c.ID != one.ID {
 			t.Errorf("%s is %+v, %v", name, c, err)
 		}
 	}

@@ -47,7 +47,8 @@ func Endpoint(text string) (*url.URL, error) {
 // that it rejected. It repeats a request that a busy collector refused. The collector may have
 // lines that were sent before an error.
 func Send(ctx context.Context, to *url.URL, lines io.Reader) (rejected int64, err error) {
-	client := &http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	// A transport without a proxy, because the default one takes an address from the environment.
+	client := &http.Client{Transport: &http.Transport{}, Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer client.CloseIdleConnections()
 	r := bufio.NewReader(lines)
 	var batch []json.RawMessage

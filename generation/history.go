@@ -40,7 +40,7 @@ func ReadStatus(ctx context.Context, out, name string) (Status, *Pointer, error)
 
 // isLocked reports whether a runner has the experiment.
 func isLocked(ctx context.Context, dir string) (bool, error) {
-	f, err := os.Open(filepath.Join(dir, lockFile))
+	f, err := openFile(filepath.Join(dir, lockFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

@@ -3,9 +3,11 @@ package generation
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -83,15 +85,38 @@ func (r *Runner) writeJSON(name string, v any) error {
 
 // readJSON reads a file of an experiment, and reports whether it exists.
 func readJSON(dir, name string, v any) (bool, error) {
-	data, err := os.ReadFile(filepath.Join(dir, name))
+	f, err := openFile(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, v)
+		defer f.Close()
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, maxFile)); err == nil {
+			err = json.Unmarshal(data, v)
+		}
 	}
 	if err != nil {
 		return false, segno.NewError(segno.KindCorrupt, "read experiment", filepath.Join(dir, name), err)
 	}
 	return true, nil
+}
+
+// maxFile is how many bytes of a file of an experiment are read.
+const maxFile = 16 << 20
+
+// openFile opens a file of an experiment. It does not wait for a FIFO, which anybody could put there.
+func openFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a plain file")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }

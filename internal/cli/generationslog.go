@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -57,21 +58,23 @@ func (a *app) runGenerationsStatus(ctx context.Context, out string, args []strin
 		return err
 	}
 	items := []generationsItem{}
+	var damaged error // the other experiments are shown all the same
 	for _, name := range names {
 		s, newest, err := generation.ReadStatus(ctx, dir, name)
 		if err != nil {
-			return err
+			damaged = errors.Join(damaged, err)
+			continue
 		}
 		items = append(items, generationsItem{s, newest})
 	}
-	return a.print(items, func(p *printer) {
-		if len(items) == 0 {
+	return errors.Join(damaged, a.print(items, func(p *printer) {
+		if len(names) == 0 {
 			p.linef("no experiments in %s", quotePath(dir))
 		}
 		for _, s := range items {
 			p.writeExperiment(s)
 		}
-	})
+	}))
 }
 
 func (p *printer) writeExperiment(s generationsItem) {

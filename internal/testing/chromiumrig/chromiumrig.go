@@ -8,8 +8,10 @@ package chromiumrig
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -38,8 +40,12 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	profile, err := os.MkdirTemp("", "chromium-profile-*")
+	if err != nil {
+		t.Fatal(err)
+	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program.File), chromedp.Env(program.Env()...), chromedp.UserDataDir(t.TempDir()),
+		chromedp.ExecPath(program.File), chromedp.Env(program.Env()...), chromedp.UserDataDir(profile),
 		chromedp.NoSandbox, // the sandbox needs rights that a container does not give; the tests load only segno's page
 		chromedp.DisableGPU, chromedp.Flag("headless", "new"), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("lang", "en-US"),
@@ -50,13 +56,23 @@ func Start(t testing.TB) *Browser {
 	ctx, closeBrowser := chromedp.NewContext(allocator)
 	if err := chromedp.Run(ctx); err != nil {
 		cancel()
+		removeProfile(profile)
 		t.Fatalf("starting Chromium: %v", err)
 	}
 	t.Cleanup(func() {
 		closeBrowser()
 		cancel()
+		removeProfile(profile)
 	})
 	return &Browser{ctx}
+}
+
+// removeProfile removes the directory of a browser that has ended. Its helper processes end a moment
+// later and may still write there, so it tries for some time. What then stays is a temporary file.
+func removeProfile(dir string) {
+	for end := time.Now().Add(5 * time.Second); os.RemoveAll(dir) != nil && time.Now().Before(end); {
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // Tab is one page of a browser. Its context is for chromedp.Run.

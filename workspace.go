@@ -134,8 +134,8 @@ type Change struct {
 // TableChange is a table that differs between two states of an attached database.
 type TableChange struct {
 	Name   string `json:"name"`
-	Before int64  `json:"rows_before"` // -1 if there is no such table
-	After  int64  `json:"rows_after"`  // -1 if there is no such table
+	Before int64  `json:"rows_before"` // -1 if the database lacks the table
+	After  int64  `json:"rows_after"`  // -1 if the database lacks the table
 }
 
 // WhyDatabase is the reason why a tree does not contain the file of an attached database.

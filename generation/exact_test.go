@@ -56,7 +56,7 @@ func TestFilesThatDoNotTravel(t *testing.T) {
 	}
 }
 
-// withoutNotesTime removes the time of the file that the list itself changes.
+// withoutNotesTime removes the time of the file that writing the list changes.
 func withoutNotesTime(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -29,7 +29,7 @@ func copyTree(from, to string) error {
 	}}.run()
 }
 
-// copyHome is copyTree for the home of an agent, whose files keep their modes. It leaves out the files of a session
+// copyHome is copyTree for the home of an agent. The files keep their modes. It leaves out the files of a session
 // that was loaded, under whatever name, and the databases of Codex, which have places in the session's file
 // and which Codex makes again.
 func copyHome(from, to, loaded string) error {
@@ -83,7 +83,7 @@ func (c treeCopy) run() error {
 	})
 }
 
-// copyOne copies one file, symlink or directory, without what is in it.
+// copyOne copies one file, symlink or empty directory.
 func (c treeCopy) copyOne(src, dst *os.Root, rel string, d fs.DirEntry) error {
 	if _, err := dst.Lstat(rel); err == nil && !d.IsDir() {
 		return nil

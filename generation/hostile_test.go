@@ -52,7 +52,7 @@ func TestClockSetBack(t *testing.T) {
 }
 
 // TestChangedExperiment adds an agent to an experiment that was stopped, or moves the archives to another machine. The
-// generation does not begin again by itself.
+// runner does not begin the generation again without an order.
 func TestChangedExperiment(t *testing.T) {
 	for name, change := range map[string]func(c *generation.Config){
 		"another agent": func(c *generation.Config) {

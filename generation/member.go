@@ -70,7 +70,7 @@ func (a *attempt) openAgent(ctx context.Context, spec AgentSpec, manual string) 
 	return m, err
 }
 
-// prompt returns what the next turn of an agent begins with. An agent whose conversation is lost begins
+// prompt returns the first message of the next turn of an agent. An agent without its conversation begins
 // again, but with the files that it has.
 func (a *attempt) prompt(m *member) string {
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/dalsegno/segno/transcript/filelog"
 )
 
-// The kinds of agents whose turns are commands of segno. It keeps their conversations in
+// The kinds of agents that take their turns by commands of segno. It keeps their conversations in
 // [Place.Conversation], unless they are in the home of the agent.
 const (
 	KindOffline = "offline" // segno's own agent; without a model it is a scripted player
@@ -16,7 +16,7 @@ const (
 	KindACP     = "acp"     // a program that speaks the Agent Client Protocol
 )
 
-// Own returns the kinds whose turns are commands of segno. A command gets the flags --conversation, --id, --prompt and
+// Own returns the kinds of agents that take their turns by commands of segno. A command gets the flags --conversation, --id, --prompt and
 // --system. That of a turn of segno's own agent also gets --model. That of an agent that speaks the Agent Client
 // Protocol also gets --session and, as arguments, the command of the agent.
 func Own(getenv func(string) string, turn, acp []string) map[string]Kind {

@@ -62,7 +62,7 @@ const (
 // first, also if the experiment makes none otherwise, and its state is then [StatePaused]. [Wake] is the
 // counterpart.
 //
-// If Pause is killed, the runner goes on or has paused. The error has [segno.KindNotFound] if there is no such
+// If Pause is killed, the runner goes on or has paused. The error has [segno.KindNotFound] if the directory has no such
 // experiment, and [segno.KindRefused] if it does not run or belongs to another user.
 func Pause(ctx context.Context, out, name string, o PauseOptions) (Status, *Pointer, error) {
 	if o.FS == nil {

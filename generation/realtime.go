@@ -34,7 +34,7 @@ func (g *gate) close() {
 	g.closed = true
 }
 
-// cut makes a checkpoint at a moment in which no agent runs: between turns if there is none in progress, else
+// cut makes a checkpoint at a moment in which no agent runs: between turns if none is in progress, else
 // the agents are frozen until the caller calls thaw.
 func (a *attempt) cut(ctx context.Context) (thaw func(), err error) {
 	a.gate.mu.Lock()

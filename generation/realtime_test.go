@@ -14,7 +14,7 @@ import (
 	"github.com/dalsegno/segno/generation"
 )
 
-// realtimeWorld is a world whose time segno does not move.
+// realtimeWorld is a world that moves its time without segno.
 type realtimeWorld struct{ generation.World }
 
 func (w realtimeWorld) Info() segno.WorldInfo {

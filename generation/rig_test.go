@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// rig is an experiment whose world is in this process, and whose agents are commands of the shell.
+// rig is an experiment with a world in this process, and with commands of the shell as agents.
 type rig struct {
 	*testing.T
 	dir    string

@@ -195,7 +195,7 @@ func (r *Runner) generation(ctx context.Context, g int, from *savedRun) error {
 	}
 }
 
-// stopped is the error of a run that a signal ended. cut is why there is no checkpoint, or nil.
+// stopped is the error of a run that a signal ended. cut is the error of its checkpoint, or nil.
 func (r *Runner) stopped(g int, cut error) error {
 	state := StateStopped
 	if _, is := r.pauseRequested(); is && cut == nil {

@@ -78,7 +78,7 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, t
 }
 
 // refuseClients refuses a plan that writes a database which another program has open. The database protects its
-// content, but a program may hold rows in memory that are no longer there.
+// content, but a program may hold rows in memory that the move has replaced.
 func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) error {
 	ws, ok := tx.Workspace.(databases)
 	if !ok || ask.Force {

@@ -13,7 +13,7 @@ const opHeal = "heal session"
 
 // Healed is the result of [Timeline.HealSession].
 type Healed struct {
-	Findings []transcript.Finding // the repairs; if there are none, HealSession wrote nothing
+	Findings []transcript.Finding // the repairs; without any, HealSession wrote nothing
 	To       segno.Source         // the repaired copy
 	Thread   segno.ThreadID       // of the session, "" if it has none
 	Run      []string             // the command that continues the copy

@@ -354,7 +354,7 @@ func TestKilledMovesOfPostgres(t *testing.T) {
 		if state != "0 0 5000 t" && state != "1 1 5000 f" {
 			t.Fatalf("after a kill of %s the database is %s", verb, state)
 		}
-		p.segno("save") // completes what was interrupted
+		p.segno("save") // completes the interrupted move
 		state = p.sql(`SELECT max(x) FROM t`)
 		a, err := os.ReadFile(filepath.Join(p.dir, "a"))
 		if err != nil {

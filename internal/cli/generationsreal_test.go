@@ -233,8 +233,8 @@ func acpAgentMain() {
 	os.Exit(0)
 }
 
-// TestUnknownAgentSurvivesKills kills the runner of an agent whose sessions are not in the checkpoint. It goes on in
-// a new session, with what it did until the checkpoint.
+// TestUnknownAgentSurvivesKills kills the runner of an agent that has no sessions in the checkpoint. It goes on in
+// a new session, with a record of its turns until the checkpoint.
 func TestUnknownAgentSurvivesKills(t *testing.T) {
 	did := acptest.Step{Tool: "ledger", Line: "one", File: "seen"}
 	x := newExperiment(t, "world = \"company\"\ngenerations = 1\nticks = 4\nprompt = '''"+acptest.Directive(did)+"'''\n"+

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/internal/worldagent"
 )
 
-// turnFlags adds the flags of a turn of an agent in a world, whose environment has the rest.
+// turnFlags adds the flags of a turn of an agent in a world. The environment has the rest.
 func turnFlags(c *cobra.Command, t *worldagent.Config) {
 	c.Hidden = true
 	c.Flags().StringVar(&t.Conversation, "conversation", "", "the `DIR` of the conversation")

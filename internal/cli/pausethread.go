@@ -22,7 +22,7 @@ type pauseThreadResult struct {
 	Thread     segno.ThreadID   `json:"thread"`
 	Checkpoint segno.CommitID   `json:"checkpoint"`
 	Label      string           `json:"label"`
-	Ended      []segno.ThreadID `json:"ended"` // other threads whose agents ended, too
+	Ended      []segno.ThreadID `json:"ended"` // other threads that lost their agents with it
 	Killed     bool             `json:"killed"`
 	File       string           `json:"file,omitempty"`
 	FileBytes  []byte           `json:"file_bytes,omitempty"`

@@ -16,7 +16,7 @@ import (
 // minToken is the length of the shortest token in a file, which the user may have written.
 const minToken = 32
 
-// tokenIn returns the token in a file. It makes the file, with a new token, if there is none.
+// tokenIn returns the token in a file. It makes the file, with a new token, if the file is missing.
 func tokenIn(fsys vfs.FS, path string) (string, error) {
 	const op = "read token"
 	data, err := readToken(path)

@@ -91,7 +91,7 @@ func Merge(ctx context.Context, fsys vfs.FS, agent, home, userFile string) (Resu
 	return r, segno.Errorf(segno.KindBusy, op, r.File, "another process writes it").WithHint("end the agent that runs there, and try again")
 }
 
-// content is a file that was read. info is nil if there is none.
+// content is a file that was read. info is nil if the file does not exist.
 type content struct {
 	document
 	data []byte

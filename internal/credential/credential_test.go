@@ -196,7 +196,7 @@ func TestNoLoginOfTheMachine(t *testing.T) {
 	}
 }
 
-// TestRefusals keeps both files if one of them is not what it should be.
+// TestRefusals keeps both files if one of them is damaged or no plain file.
 func TestRefusals(t *testing.T) {
 	const good = `{"claudeAiOauth":{"expiresAt":5,"accessToken":"SECRET"}}`
 	for name, test := range map[string]struct {

@@ -74,7 +74,7 @@ func (d *document) set(m member) {
 	d.members = append(d.members, m)
 }
 
-// copy makes the member of a name what it is in another document. It may be absent there.
+// copy takes the member of a name from another document. It may be absent there.
 func (d *document) copy(name string, from *document) {
 	if i := from.index(name); i >= 0 {
 		d.set(from.members[i])

@@ -87,7 +87,7 @@ func (m *merged) mergeParent(l login, own, machine document, machineIsNewer bool
 	inner, err := object(has)
 	from, fromErr := object(offered)
 	if err != nil || fromErr != nil {
-		return // an agent that writes another form keeps what it has
+		return // an agent that writes another form keeps its login
 	}
 	before := inner.bytes()
 	m.mergeEach(l, &inner, l.parent+"/", from, machineIsNewer)

@@ -31,7 +31,7 @@ func (a Attachment) File(root string) string {
 }
 
 // New returns the attachment of the SQLite database at an absolute path. The error has
-// [segno.KindNotFound] or [segno.KindInvalid] if there is none.
+// [segno.KindNotFound] or [segno.KindInvalid] if the workspace has none.
 func New(root, path string) (Attachment, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // The clock of the fixture is an hour ahead, so that no file looks as if it had just changed. The test also
-// resets the modification times. So only the evidence in the database itself shows a change.
+// resets the modification times. So only the content of the database shows a change.
 func TestNoChangeIsMissed(t *testing.T) {
 	for _, mode := range []string{"delete", "truncate", "persist", "memory", "off", "wal"} {
 		t.Run(mode, func(t *testing.T) {

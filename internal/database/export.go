@@ -67,7 +67,7 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // writePages writes the file of a SQLite database. It begins in the journal mode of SQLite's own default, because
-// there is no log beside it.
+// no log lies beside it.
 func writePages(ctx context.Context, objects getter, w io.Writer, pages pageList) error {
 	for i, h := range pages {
 		page, err := objects.Get(ctx, h)

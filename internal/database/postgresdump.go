@@ -20,7 +20,7 @@ import (
 // pgState is the content of a PostgreSQL database: the statements of pg_dump that create its objects before
 // and after the rows are loaded, and the rows of each table as COPY writes them.
 type pgState struct {
-	// NoPublic is set if there is no schema public. pg_dump does not mention it.
+	// NoPublic is set if the database lacks the schema public. pg_dump does not mention it.
 	NoPublic  bool         `json:"no_public,omitempty"`
 	Before    segno.Hash   `json:"before,omitzero"`
 	After     segno.Hash   `json:"after,omitzero"`

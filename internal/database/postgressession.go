@@ -90,7 +90,7 @@ func (s *postgresSession) catalogState(ctx context.Context) (string, error) {
 
 // selectEvidence returns a text that changes whenever a transaction that wrote ends, or a sequence moves without
 // a transaction id. All but the sequences is for the whole server. The text is valid for the transaction of the
-// statement, whose snapshot it contains.
+// statement, and contains its snapshot.
 const selectEvidence = `SELECT d.oid || ' ' || pg_postmaster_start_time() || ' ' || txid_current_snapshot() || ' ' ||
 	(SELECT md5(coalesce(string_agg(c.oid || ':' || coalesce(CASE WHEN c.relpersistence <> 't' AND has_sequence_privilege(c.oid, 'SELECT')
 			THEN pg_sequence_last_value(c.oid) END::text, ''), ' ' ORDER BY c.oid), ''))

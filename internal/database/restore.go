@@ -218,7 +218,7 @@ func sizeOf(path string) (size int64, there bool) {
 	return fi.Size(), true
 }
 
-// create writes a database to a path at which there is none, or one that it may replace.
+// create writes a database to a path that is free, or has a database that it may replace.
 func (r *restorer) create(ctx context.Context, path string, pages pageList) (err error) {
 	dir := filepath.Dir(path)
 	if err := vfs.MkdirAll(r.fs, dir); err != nil {

@@ -31,7 +31,7 @@ type Attached struct {
 	recent  *recent
 }
 
-// Attach adds databases to a workspace, whose rules must exclude the same files.
+// Attach adds databases to a workspace. The rules of the workspace must exclude the same files.
 func Attach(w segno.Workspace, o Options) *Attached {
 	if o.FS == nil {
 		o.FS = vfs.OS

@@ -181,7 +181,7 @@ func (t *Turn) agentTexts() (out []string) {
 	return out
 }
 
-// addDetails adds to a call what its entries have, or the whole call if the transcript lacks it.
+// addDetails adds to a call the details from its entries, or the whole call if the transcript lacks it.
 func (t *Turn) addDetails(recorded Item) {
 	have := t.call(recorded.Call.ID)
 	if have == nil {

@@ -134,7 +134,7 @@ type diffReader struct {
 	after      []byte
 	room, used int
 	next       int   // the number of the next line of the new content
-	from       int   // where the present range of added lines begins, 0 if there is none
+	from       int   // where the present range of added lines begins, 0 without one
 	starts     []int // the offsets of the lines of the new content
 }
 

@@ -120,10 +120,10 @@ type File struct {
 	Hash   segno.Hash
 	Added  int // lines
 	Gone   int
-	Diff   []Line  // nil if there is none
+	Diff   []Line  // nil without one
 	Ranges []Range // of added lines in the new content
 	Image  *Image
-	Why    string // why there is no diff, or not all of it
+	Why    string // the reason for a diff that is missing or cut
 }
 
 // Line is a line of a diff. Op is ' ', '+', '-', or '@' for the beginning of a hunk.

@@ -196,7 +196,7 @@ func (p *pageWriter) call(c *Call) {
 	p.pictures(c.Images)
 }
 
-// pictures shows images whose bytes are pictures; nothing is loaded from an address.
+// pictures shows images with the bytes of pictures; the page loads nothing from an address.
 func (p *pageWriter) pictures(images []Image) {
 	for i := range images {
 		p.picture(&images[i], "image")

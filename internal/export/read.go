@@ -52,7 +52,7 @@ type tree struct {
 	isSet bool
 }
 
-// Open selects turns of a thread. The error has [segno.KindNotFound] if there is no such thread or
+// Open selects turns of a thread. The error has [segno.KindNotFound] if the store has no such thread or
 // checkpoint.
 func (r *Reader) Open(ctx context.Context, s Selection) (*Thread, error) {
 	t := &Thread{r: r, sessions: map[segno.SessionID][]segno.Position{}}

@@ -28,7 +28,7 @@ type Source struct {
 func Formats() []string { return []string{"atif", "markdown", "jsonl", "agent-trace", "otlp"} }
 
 // Write writes a source in one of [Formats], or as "html". The error has [segno.KindInvalid] if
-// there is no such format.
+// segno has no such format.
 func Write(w io.Writer, format string, s Source) error {
 	switch format {
 	case "atif":

@@ -50,7 +50,7 @@ func ReadBrief(ctx context.Context, store segno.Store, thread segno.ThreadID, ea
 	})
 }
 
-// nearest returns the nearest checkpoint of h at or below a commit, or the commit if there is none.
+// nearest returns the nearest checkpoint of h at or below a commit, or the commit without one.
 func (h *History) nearest(ctx context.Context, store segno.Store, id segno.CommitID) (segno.CommitID, error) {
 	if id == "" || h.ByID[id] != nil {
 		return id, nil

@@ -176,7 +176,7 @@ func (a agent) addHooks(settings []byte, run hookCommands) ([]byte, error) {
 	return closeSettings(top, hooks, indentation(settings))
 }
 
-// removeHooks returns settings without segno's hooks, or settings unchanged if there are none. It
+// removeHooks returns settings without segno's hooks, or settings unchanged without them. It
 // returns nil if the file is to be removed.
 func (a agent) removeHooks(settings []byte) ([]byte, error) {
 	if a.isPlugin {

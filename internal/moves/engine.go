@@ -13,7 +13,7 @@ import (
 // Engine previews and makes moves of the threads of a store.
 type Engine struct {
 	Store segno.Store
-	// Local is Store if it is a store of this machine. Without it there are no workspaces, and moves
+	// Local is Store if it is a store of this machine. Without it the engine has no workspaces, and moves
 	// change pointers only.
 	Local *local.Store
 	Actor string // the author of decisions

@@ -253,5 +253,5 @@ func (m *fileMove) applyOpUndo(ctx context.Context, o *Outcome) error {
 	return nil
 }
 
-// IsOutdated reports whether an error is about a plan that is no longer the previewed one.
+// IsOutdated reports whether an error is about a plan that differs from the previewed one.
 func IsOutdated(err error) bool { return errors.As(err, new(*timeline.OutdatedError)) }

@@ -15,7 +15,7 @@ const maxFound = 200
 // Find returns the outcome of a move by the id of its operation, so that a move is not made again by a
 // process that does not know of the first time. It has the pointers and the undo, and not the
 // files and commands of the first outcome. The error has [segno.KindNotFound] if the logs have no such
-// operation. Find completes a move under that id that was interrupted.
+// operation. Find completes an interrupted move under that id.
 func (e *Engine) Find(ctx context.Context, id segno.OperationID) (*Outcome, error) {
 	none := segno.NewError(segno.KindNotFound, "find operation", string(id), nil)
 	if e.Local == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/dalsegno/segno/timeline"
 )
 
-// outdated returns the error of a move that is no longer the previewed one.
+// outdated returns the error of a move that differs from the previewed one.
 func outdated(verb, name, changed string) error {
 	return segno.NewError(segno.KindConflict, verb, name, &timeline.OutdatedError{Changed: changed}).WithHint("preview it again")
 }

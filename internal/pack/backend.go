@@ -86,7 +86,7 @@ func DefaultHome(agent string, getenv func(string) string) string {
 }
 
 // HomeVariable returns the environment variable that names the directory of an agent, and that directory in a
-// home. The name is "" for an agent whose sessions archives cannot have.
+// home. The name is "" for an agent without sessions that an archive can have.
 func HomeVariable(agent, home string) (name, dir string) {
 	b := backendOf(agent)
 	if b == nil {

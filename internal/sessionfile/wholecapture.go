@@ -8,7 +8,7 @@ import (
 
 // WholeCapture has the captures of a [segno.Transcript] that reads a session whole. An adapter
 // embeds it. Its sessions refer to no other session, so a capture of a cut or of a fork is one of
-// the whole session, whose blocks the store has only once.
+// the whole session. The store has its blocks only once.
 type WholeCapture struct {
 	read func(ctx context.Context, op string, src segno.Source) (*Conversation, error)
 }

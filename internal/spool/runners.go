@@ -32,10 +32,10 @@ func (d *Dir) runnerFile(p Process) string {
 	return d.file("runners", "runner", fmt.Sprint(p.PID, " ", p.Start), ".json")
 }
 
-// KeepRunner makes the runner known, or replaces what is known of it.
+// KeepRunner makes the runner known, or replaces its record.
 func (d *Dir) KeepRunner(r Runner) error { return d.keep(d.runnerFile(r.Process), r) }
 
-// RemoveRunner removes what is known of a process.
+// RemoveRunner removes the record of a process.
 func (d *Dir) RemoveRunner(p Process) error { return d.remove(d.runnerFile(p)) }
 
 // Runners returns the runners of a thread, and those of all threads for "". They may have ended.

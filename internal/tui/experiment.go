@@ -67,7 +67,7 @@ func ShowExperiment(ctx context.Context, o ExperimentOptions) error {
 	}
 	_, err := tea.NewProgram(m, options...).Run()
 	if err != nil {
-		stop() // nobody can watch it or end it
+		stop() // no user can watch it or end it
 	}
 	for range events { // until Run has returned
 	}

@@ -105,7 +105,7 @@ func TestExperimentIsShown(t *testing.T) {
 	b.sees("complete")
 }
 
-// TestExperimentWithoutTicks shows a world whose time moves without segno.
+// TestExperimentWithoutTicks shows a world that moves its time without segno.
 func TestExperimentWithoutTicks(t *testing.T) {
 	b := newBoard(t, 0, "Ada")
 	b.tell(generation.Event{Kind: generation.EventBegin, Generation: 1, Next: 2}, generation.Event{Kind: generation.EventTurn, Agent: "Ada"},
@@ -161,7 +161,7 @@ func TestExperimentOnAnyTerminal(t *testing.T) {
 	}
 }
 
-// TestShowExperiment runs a view whose terminal is a pipe. It returns the error of the run.
+// TestShowExperiment runs a view with a pipe as its terminal. It returns the error of the run.
 func TestShowExperiment(t *testing.T) {
 	wrong := errors.New("the world is flat")
 	in, keys := io.Pipe()

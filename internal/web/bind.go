@@ -72,7 +72,7 @@ func location(f reflect.StructField) (in, name string) {
 	panic("web: internal error: the parameter " + f.Name + " has no location")
 }
 
-// bindField sets a field to the value of a parameter, or to its default if there is none.
+// bindField sets a field to the value of a parameter, or to its default if the request lacks it.
 func bindField(v reflect.Value, f reflect.StructField, name string, values []string) error {
 	text := f.Tag.Get("default")
 	if len(values) == 1 {

@@ -16,7 +16,7 @@ type changeList struct {
 	Changes []sizedChange  `json:"changes"`
 }
 
-// sizedChange is a change with the sizes of both sides; they are 0 for what is not a file.
+// sizedChange is a change with the sizes of both sides; they are 0 for entities other than files.
 type sizedChange struct {
 	history.Change
 	BytesBefore int64 `json:"bytes_before"`

@@ -27,7 +27,7 @@ const (
 	diffLarge     = "large"
 )
 
-// maxDiff is the size of the largest file whose lines are compared.
+// maxDiff is the size of the largest file that is compared by lines.
 const maxDiff = 16 << 20
 
 // maxLine is how many bytes of a line are shown.

@@ -106,7 +106,7 @@ func shownLine(s string) string {
 	return string([]rune(s))
 }
 
-// maxRun is the length of the longest run of replaced lines whose words are compared.
+// maxRun is the length of the longest run of replaced lines that are compared by words.
 const maxRun = 500
 
 // partner returns the index of the line that replaces line i, or that it replaces: the one at the

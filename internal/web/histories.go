@@ -55,7 +55,7 @@ func (c *historyCache) put(id segno.ThreadID, h *threadHistory) {
 	}
 }
 
-// history returns the history of a thread as it is now. After a commit it reads only what is new.
+// history returns the history of a thread as it is now. After a commit it reads only newer checkpoints.
 func (s *Server) history(ctx context.Context, thread segno.ThreadID) (*threadHistory, error) {
 	head, err := s.Store.Head(ctx, thread)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Server) movesOf(ctx context.Context, h *threadHistory) (map[segno.Commi
 	return at, nil
 }
 
-// maxMoveWorkspaces is the number of workspaces of one thread whose operations are shown.
+// maxMoveWorkspaces is the number of workspaces of one thread with operations in the timeline.
 const maxMoveWorkspaces = 4
 
 // addMoves adds the operations of a workspace on a thread, newest first.

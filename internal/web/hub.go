@@ -19,7 +19,7 @@ type hub struct {
 	subs   map[*subscription]bool
 	dirty  map[segno.ThreadID]bool // changed since the last round of publish
 	wake   chan struct{}           // there is something dirty
-	stop   context.CancelFunc      // ends the goroutines; nil if there are none
+	stop   context.CancelFunc      // ends the goroutines; nil without any
 	done   *sync.WaitGroup
 }
 
@@ -228,7 +228,7 @@ func (h *hub) follow(ctx context.Context, id segno.ThreadID) {
 	}
 }
 
-// followTurns marks the threads whose turn begins, makes a call, or ends: until its end a turn is
+// followTurns marks the threads with a turn that begins, makes a call, or ends: until its end a turn is
 // not in the store.
 func (h *hub) followTurns(ctx context.Context) {
 	var before map[segno.ThreadID]string
@@ -264,7 +264,7 @@ func (a *activity) signs() map[segno.ThreadID]string {
 	return signs
 }
 
-// differing returns the keys whose values differ in two maps.
+// differing returns the keys with different values in two maps.
 func differing(a, b map[segno.ThreadID]string) (ids []segno.ThreadID) {
 	for id, sign := range a {
 		if b[id] != sign {

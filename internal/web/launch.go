@@ -22,7 +22,7 @@ const launchTime = time.Minute
 type launch struct {
 	mu      sync.Mutex
 	code    [sha256.Size]byte
-	expires time.Time // zero if there is no code
+	expires time.Time // zero without a code
 }
 
 // LaunchURL returns an address that opens the page with the token, once and within a minute.

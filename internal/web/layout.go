@@ -7,7 +7,7 @@ const maxLanes = 32
 
 // place is the position of a checkpoint in the graph of a thread.
 type place struct {
-	parent  int   // the index of the parent, -1 if there is none
+	parent  int   // the index of the parent, -1 without one
 	lane    int   // its column
 	through []int // the columns of lines that pass it
 	joins   []int // the columns of the lines that come from its children

@@ -294,7 +294,7 @@ func TestMalformedMoves(t *testing.T) {
 	r.file("a.txt", "3")
 }
 
-// TestMovesWithoutWorkspace moves threads of a store whose workspaces are on another machine.
+// TestMovesWithoutWorkspace moves threads of a store with workspaces on another machine.
 func TestMovesWithoutWorkspace(t *testing.T) {
 	r := newMoveRig(t)
 	r.stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// immutable is implemented by the parameters of a read whose result never changes. Its key names
+// immutable is implemented by the parameters of a read with a result that never changes. Its key names
 // the result; "" is one that may change.
 type immutable interface{ resultKey() string }
 

@@ -84,7 +84,7 @@ type scan struct {
 	until  time.Time
 	result searchResult
 
-	prompted turnOf // the turn whose prompt was read last
+	prompted turnOf // the turn of the prompt that was read last
 }
 
 // turnOf is a turn of a thread.

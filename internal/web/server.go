@@ -20,7 +20,7 @@ import (
 // Config has the parts of a [Server].
 type Config struct {
 	Store segno.Store
-	// Local is Store if it is a store of this machine. Without it there are no workspaces, and
+	// Local is Store if it is a store of this machine. Without it the server has no workspaces, and
 	// moves change pointers only.
 	Local   *local.Store
 	Kind    string // "sqlite", "postgres", "redis" or "file"

@@ -21,7 +21,7 @@ type row struct {
 // position is the position of a checkpoint in its thread, and what begins or ends there.
 type position struct {
 	Index       int       `json:"index"`        // counted from the oldest
-	ParentIndex int       `json:"parent_index"` // -1 if there is none
+	ParentIndex int       `json:"parent_index"` // -1 without one
 	Lane        int       `json:"lane"`         // its column in the graph
 	Through     []int     `json:"through"`      // the columns of lines that pass this row
 	Joins       []int     `json:"joins"`        // the columns of the lines that come from its children, above

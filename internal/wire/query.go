@@ -7,7 +7,7 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// CheckpointQuery is a [segno.CheckpointQuery] whose pairs may be any bytes.
+// CheckpointQuery is a [segno.CheckpointQuery] with pairs of any bytes.
 type CheckpointQuery struct {
 	segno.CheckpointQuery
 	Pairs [][2][]byte `json:",omitempty"`

@@ -11,7 +11,7 @@ import (
 )
 
 // playerModel is the model that needs no network: in each turn it observes the world, acts once by the rules of a
-// scripted player, and notes what it did. It depends on the request alone.
+// scripted player, and notes its action. It depends on the request alone.
 type playerModel struct {
 	choose func(segno.Observation) (json.RawMessage, error)
 }
@@ -76,7 +76,7 @@ func (m playerModel) answer(r agent.Request) (*agent.Reply, error) {
 	return text(words), nil
 }
 
-// playerTurn is what is known of the newest turn of a conversation.
+// playerTurn has the facts about the newest turn of a conversation.
 type playerTurn struct {
 	prompt             string // the id of the message
 	action             json.RawMessage

@@ -11,7 +11,7 @@ import (
 	"github.com/dalsegno/segno/store/file"
 )
 
-// record is the conversation of an agent whose program keeps it, as far as this process saw it: for a session that
+// record is the conversation of an agent that keeps it in its program, as far as this process saw it: for a session that
 // replaces a lost one.
 type record struct {
 	store   *file.Store

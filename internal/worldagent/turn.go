@@ -38,7 +38,7 @@ const (
 const memoryFile = "EPISODIC_MEMORY.jsonl"
 
 // Turn runs one turn of segno's own agent, and returns its last words. A turn that was cut off before is continued, and the model learns of
-// each call whose result was lost.
+// each call with a lost result.
 func Turn(ctx context.Context, model agent.Model, c Config) (words string, err error) {
 	store, err := file.Open(ctx, c.Conversation, file.Options{})
 	if err != nil {
@@ -76,7 +76,7 @@ func decideLost(ctx context.Context, a *agent.Agent, thread string) ([]segno.Dec
 	return answerLost(ctx, s.Interrupts)
 }
 
-// answerLost tells the model of calls whose results were lost with the turn that made them.
+// answerLost tells the model of calls with results that were lost with the turn that made them.
 func answerLost(_ context.Context, open []segno.Interrupt) (all []segno.Decision, _ error) {
 	const text = "The connection was lost before the result arrived. The call may have taken effect: look before you repeat it."
 	for _, i := range open {

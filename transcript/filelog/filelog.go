@@ -62,7 +62,7 @@ func (c *Transcripts) Trace(ctx context.Context, p segno.Position, o segno.Objec
 	return sessionfile.TraceLog(ctx, o, p.Log, visit)
 }
 
-// path returns the file of a conversation. The store gives a thread whose id is a UUID a directory with
+// path returns the file of a conversation. The store gives a thread with a UUID as its id a directory with
 // this name.
 func (c *Transcripts) path(id segno.SessionID) string {
 	if c.dir == "" {

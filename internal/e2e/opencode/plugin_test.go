@@ -72,7 +72,7 @@ func TestPluginWithoutSegno(t *testing.T) {
 	}
 }
 
-// runNode runs a script and returns what it prints.
+// runNode runs a script and returns its output.
 func runNode(s *e2erig.Stage, agent *agentrig.ACP, args ...string) string {
 	s.Helper()
 	var out strings.Builder

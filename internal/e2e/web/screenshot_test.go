@@ -46,7 +46,7 @@ func takeScreenshot(t *testing.T) {
 	p.waitText("#turn h2", "t3")
 	p.click("#turn .change summary", "src/shout.sh")
 	p.waitText(".line.added", "HELLO")
-	// The directory of a test is no example.
+	// The directory of a test would differ in each run.
 	p.eval(fmt.Sprintf(`(() => { const rename = () => { const all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
 			while (all.nextNode()) if (all.currentNode.data.includes(%[1]s)) all.currentNode.data = all.currentNode.data.replaceAll(%[1]s, "/tmp/segno-demo") };
 		rename(); new MutationObserver(rename).observe(document.body, { subtree: true, childList: true, characterData: true }) })()`, quote(d.dir)), nil)

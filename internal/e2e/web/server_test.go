@@ -85,7 +85,7 @@ func (d *demo) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// segno runs the command and returns what it printed.
+// segno runs the command and returns its output.
 func (d *demo) segno(args ...string) string {
 	d.Helper()
 	out, err := d.command(args...).CombinedOutput()
@@ -95,7 +95,7 @@ func (d *demo) segno(args ...string) string {
 	return string(out)
 }
 
-// read returns the content of a file of the project, or "" if there is none.
+// read returns the content of a file of the project, or "" if it does not exist.
 func (d *demo) read(name string) string {
 	d.Helper()
 	data, err := os.ReadFile(filepath.Join(d.dir, "project", name))

@@ -68,7 +68,7 @@ func Start(t testing.TB) *Browser {
 }
 
 // removeProfile removes the directory of a browser that has ended. Its helper processes end a moment
-// later and may still write there, so it tries for some time. What then stays is a temporary file.
+// later and may still write there, so it tries for some time. Files that stay then are temporary ones.
 func removeProfile(dir string) {
 	for end := time.Now().Add(5 * time.Second); os.RemoveAll(dir) != nil && time.Now().Before(end); {
 		<-time.After(10 * time.Millisecond)

@@ -4,7 +4,7 @@ import { button, fill, h } from "./dom.js";
 
 const names = { connecting: "connecting", live: "live", offline: "offline", expired: "expired" };
 
-// bindConnection shows the state of the connection, and a banner with what to do while there is none.
+// bindConnection shows the state of the connection, and a banner with what to do while it is lost.
 export function bindConnection(state, { place, banner, onRetry }) {
   let lost = false;
   const draw = (connection) => {

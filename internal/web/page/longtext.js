@@ -1,5 +1,5 @@
 // Shows a text that may be very long. Its beginning came with the turn; the rest is loaded and
-// rendered in parts when the reader scrolls near the end of what is shown.
+// rendered in parts when the reader scrolls near the end of the rendered part.
 
 import { fill, h, button } from "./dom.js";
 import { bytes } from "./format.js";

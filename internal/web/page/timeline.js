@@ -58,7 +58,7 @@ export class TimelinePane {
     }
   }
 
-  // refresh loads what is in view again, after a change of the thread.
+  // refresh loads the rows in view again, after a change of the thread.
   async refresh() {
     const rows = this.rows;
     if (!rows) return;

@@ -107,7 +107,7 @@ func (a *attempt) open(ctx context.Context) error {
 		return segno.NewError(segno.KindIO, "start world", a.id, err)
 	}
 	defer logs.Close() // the world has its own handle
-	w, err := a.Start(ctx, WorldStart{Document: a.document, Port: a.port, Log: logs, Hold: a.locked})
+	w, err := a.Start(ctx, WorldStart{Document: a.document, Path: filepath.Join(a.dir, "world.resume"), Port: a.port, Log: logs, Hold: a.locked})
 	if err != nil {
 		return err // and w may be a nil pointer in an interface
 	}

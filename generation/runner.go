@@ -30,6 +30,7 @@ type World interface {
 // WorldStart is how a world begins.
 type WorldStart struct {
 	Document []byte    // that it begins with; nil is time 0
+	Path     string    // of a file for Document, in the directory of the run
 	Port     int       // of the API if it is free; 0 is any
 	Log      io.Writer // of its output
 	Hold     *os.File  // stays open until the world has ended, even if this process is killed

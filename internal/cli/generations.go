@@ -190,7 +190,7 @@ func setWorld(c *generation.Config, exe string) error {
 	env := []string{"WORLD_SEED=" + strconv.FormatUint(e.Seed, 10)}
 	if dir := e.WorldDir(); dir != "" {
 		c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
-			return httpworld.Start(ctx, dir, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+			return httpworld.Start(ctx, dir, httpworld.Options{Resume: s.Document, ResumePath: s.Path, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
 		}
 		return nil
 	}
@@ -203,7 +203,7 @@ func setWorld(c *generation.Config, exe string) error {
 	config.Run.Command = []string{exe, "world", "serve", b.Name}
 	c.Story = b.Story
 	c.Start = func(ctx context.Context, s generation.WorldStart) (generation.World, error) {
-		return httpworld.StartConfig(ctx, "/", config, httpworld.Options{Resume: s.Document, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
+		return httpworld.StartConfig(ctx, "/", config, httpworld.Options{Resume: s.Document, ResumePath: s.Path, Port: s.Port, Env: env, Log: s.Log, Hold: s.Hold})
 	}
 	return nil
 }

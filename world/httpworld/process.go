@@ -68,7 +68,7 @@ func (w *World) launchAt(ctx context.Context, port int, document []byte) (*proce
 	env := append(environment(w.options.Env), "WORLD_HOST="+host, "WORLD_PORT="+strconv.Itoa(port), "WORLD_BASE_PATH=", "WORLD_OPERATOR_TOKEN="+token)
 	remove := func() {}
 	if document != nil {
-		path, removeFile, err := writeDocument(document)
+		path, removeFile, err := w.writeDocument(document)
 		if err != nil {
 			return nil, err
 		}
@@ -164,9 +164,10 @@ func freePort(ctx context.Context) (int, error) {
 }
 
 // writeDocument writes a document to a file that only this user can read.
-func writeDocument(document []byte) (path string, remove func(), err error) {
-	path = filepath.Join(os.TempDir(), "world-"+segno.NewID())
+func (w *World) writeDocument(document []byte) (path string, remove func(), err error) {
+	path = cmp.Or(w.options.ResumePath, filepath.Join(os.TempDir(), "world-"+segno.NewID()))
 	remove = func() { _ = vfs.OS.Remove(path) }
+	remove() // a file that a killed process left
 	f, err := vfs.OS.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = f.Write(document)
@@ -174,7 +175,7 @@ func writeDocument(document []byte) (path string, remove func(), err error) {
 	}
 	if err != nil {
 		remove()
-		return "", nil, segno.NewError(segno.KindIO, "resume world", path, err).WithHint("set TMPDIR to a directory that can be written")
+		return "", nil, segno.NewError(segno.KindIO, "resume world", path, err).WithHint("make its directory writable")
 	}
 	return path, remove, nil
 }

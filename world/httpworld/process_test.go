@@ -169,6 +169,8 @@ func TestPlayer(t *testing.T) {
 }
 
 func TestStartWithDocument(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
 	ctx, dir := t.Context(), testWorld(t, "grid")
 	first, err := httpworld.Start(ctx, dir, httpworld.Options{})
 	if err != nil {
@@ -202,9 +204,26 @@ func TestStartWithDocument(t *testing.T) {
 	if !errors.Is(err, segno.KindCorrupt) || !strings.Contains(err.Error(), "did not begin with the document") {
 		t.Errorf("a forgetful world starts: %v, %v", w, err)
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "world-*"))
+	left, err := os.ReadDir(temp)
 	if err != nil || len(left) > 0 {
 		t.Errorf("documents stay in the temporary directory: %v, %v", left, err)
+	}
+
+	// A file that a killed process left is replaced.
+	path := filepath.Join(temp, "resume")
+	if err := os.WriteFile(path, []byte("cut off"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	third, err := httpworld.Start(ctx, dir, httpworld.Options{Resume: saved.Document, ResumePath: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	if c, err := third.Observe(ctx, "secret"); err != nil || string(c) != string(a) {
+		t.Errorf("the observation is %s, %v; want %s", c, err, a)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the document stays: %v", err)
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 type Options struct {
 	// Resume is the document to begin with; nil begins at time 0.
 	Resume []byte
+	// ResumePath is the file that the command reads Resume from. It is replaced, and removed once the world
+	// answers; it stays if this process is killed before. "" is a new file in the temporary directory.
+	ResumePath string
 	// Port is tried first, so that agents find a world that was started again where it was; 0 is
 	// any port.
 	Port int

@@ -148,12 +148,12 @@ func TestTerminalAsksForTrust(t *testing.T) {
 		case !asks && code != 0:
 			s.Errorf("doctor: exit %d\n%s", code, out)
 		}
-		t := start(s, agent)
+		var t *terminal
 		if asks {
-			t.see("8 hooks are new or changed")
-			t.trustHooks()
+			t = startAndTrustHooks(s, agent)
+		} else {
+			t = open(s, agent)
 		}
-		t.see("gpt-fake-1 default ·")
 		s.Segno("doctor")
 		t.send("alpha", "echo 1 > a.txt")
 		// A prompt before Codex recorded the end of the turn would join that turn.

@@ -15,6 +15,9 @@ type terminal struct {
 	tui *agentrig.TUI
 }
 
+// ready shows when Codex takes prompts.
+const ready = "gpt-fake-1 default ·"
+
 // open starts the terminal program. A version that asks the user to review hooks runs them without
 // asking.
 func open(s *e2erig.Stage, agent *agentrig.Codex, args ...string) *terminal {
@@ -23,7 +26,7 @@ func open(s *e2erig.Stage, agent *agentrig.Codex, args ...string) *terminal {
 		args = append([]string{"--dangerously-bypass-hook-trust"}, args...)
 	}
 	t := start(s, agent, args...)
-	t.see("gpt-fake-1 default ·")
+	t.see(ready)
 	return t
 }
 
@@ -78,15 +81,36 @@ func (t *terminal) submit(prompt string) {
 	t.press(agentrig.Enter)
 }
 
-// trustHooks trusts all hooks when Codex asks.
-func (t *terminal) trustHooks() {
-	t.Helper()
-	t.see("hooks are new or changed")
-	for !strings.Contains(t.tui.Screen(), "› 2. Trust all") { // the first keys may be lost
-		t.press(agentrig.Down)
-		t.shows("› 2. Trust all") // else press again
+// startAndTrustHooks starts the terminal program and trusts all hooks when Codex asks. Codex drops what is typed
+// before its question can be answered; if that takes a second, such as on a busy machine, it ends with an error
+// (seen with 0.169.0), and a user would start it again.
+func startAndTrustHooks(s *e2erig.Stage, agent *agentrig.Codex) *terminal {
+	s.Helper()
+	for {
+		t := start(s, agent)
+		if err := t.trustHooks(); err == nil {
+			return t
+		} else if !strings.Contains(t.tui.Screen(), "timed out discarding buffered terminal input") {
+			s.Fatal(err)
+		}
 	}
-	t.press(agentrig.Enter)
+}
+
+func (t *terminal) trustHooks() error {
+	const first, chosen = "8 hooks are new or changed", "› 2. Trust all"
+	if err := t.tui.WaitText(t.Ctx, first); err != nil {
+		return err
+	}
+	for !strings.Contains(t.tui.Screen(), chosen) { // the first keys may be lost
+		if err := t.tui.Press(agentrig.Down); err != nil {
+			return err
+		}
+		t.shows(chosen) // else press again
+	}
+	if err := t.tui.Press(agentrig.Enter); err != nil {
+		return err
+	}
+	return t.tui.WaitText(t.Ctx, ready)
 }
 
 func shell(command string) map[string]any {

@@ -44,7 +44,7 @@ func denied(tier Tier, name string) bool {
 	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
 		return true
 	}
-	if slices.Contains(startNames, base) || tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
+	if isCredentialPlace(folded) || slices.Contains(startNames, base) || tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
 		return true
 	}
 	around := "/" + folded + "/"

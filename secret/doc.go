@@ -15,8 +15,8 @@
 //     so this also finds strings in source code and in damaged JSON;
 //   - every run of 40 or more base64 characters that decodes to text.
 //
-// A text in UTF-16 is decoded first. A file with a NUL byte in its first 8 KiB is searched
-// only as it is.
+// A file that begins as one in UTF-16 is also searched as such. Nothing is decoded in another
+// file with a NUL byte in its first 8 KiB.
 //
 // # What is found
 //

@@ -117,8 +117,9 @@ type Scan struct {
 	scanner  *Scanner
 	path     string
 	memory   *[]byte // of the raw layer
-	utf16    *utf16Decoder
 	raw      *layer
+	utf16    *utf16Decoder // nil for nearly every file
+	wide     *layer        // the text in UTF-16
 	started  bool
 	line     int // of the raw text, while encoded text in it is decoded
 	findings []Finding
@@ -143,25 +144,27 @@ func (x *Scan) Write(p []byte) (int, error) {
 	x.judge(p)
 	for len(p) > 0 {
 		piece := p[:min(len(p), pieceSize)]
-		p = p[len(piece):]
-		if x.utf16 != nil {
-			piece = x.utf16.decode(piece)
-		}
 		x.raw.write(piece)
+		if x.utf16 != nil {
+			x.wide.write(x.utf16.decode(piece))
+		}
+		p = p[len(piece):]
 	}
 	return n, nil
 }
 
-// judge decides by the first bytes of a file whether it is text, and in UTF-16. A writer that gives
-// a file in smaller pieces than sniff is judged by the first of them.
+// judge decides by the first bytes of a file whether it is text, and whether it may be in UTF-16. A
+// writer that gives a file in smaller pieces than sniff is judged by the first of them.
 func (x *Scan) judge(p []byte) {
 	if x.started || len(p) == 0 {
 		return
 	}
 	x.started = true
 	p = p[:min(len(p), sniff)]
-	x.utf16 = newUTF16Decoder(p)
-	x.raw.text = x.utf16 != nil || bytes.IndexByte(p, 0) < 0
+	x.raw.text = bytes.IndexByte(p, 0) < 0
+	if x.utf16 = newUTF16Decoder(p); x.utf16 != nil {
+		x.wide = &layer{scan: x, record: x.raw.record, text: true}
+	}
 }
 
 // Skip takes bytes that are known to be clean: their lines are counted and not searched.
@@ -178,6 +181,9 @@ func (x *Scan) Close() []Finding { return withoutValues(x.end()) }
 // end is Close, but the findings have their values.
 func (x *Scan) end() []Finding {
 	x.raw.end()
+	if x.wide != nil {
+		x.wide.end()
+	}
 	if x.memory != nil {
 		*x.memory = x.raw.buf
 		x.scanner.buffers.Put(x.memory)

@@ -208,6 +208,16 @@ func TestTheSkippedBeginningDecidesWhetherAFileIsText(t *testing.T) {
 
 func TestNothingInAFileTurnsARuleOff(t *testing.T) {
 	s := scanner(t, Options{})
+	for _, head := range []string{"\xff\xfe", "\xfe\xff", strings.Repeat("x\x00", 16), strings.Repeat("\x00x", 16)} {
+		if found := find(t, s, head+" token: "+githubToken(12)+" and more\n"); len(found) != 1 {
+			t.Errorf("behind the beginning %q of UTF-16: found %v", head, found)
+		}
+	}
+	for _, head := range []string{"\xff\xfe", "\xfe\xff"} {
+		if found := find(t, s, head+escape(`"\u0067`+githubToken(12)[1:]+`"`)); len(found) != 1 || found[0].Rule != "github" {
+			t.Errorf("encoded, behind the mark %q of UTF-16: found %v", head, found)
+		}
+	}
 	for _, comment := range []string{"gitleaks:allow", "nosec", "pragma: allowlist secret", "noqa", "trufflehog:ignore"} {
 		if found := find(t, s, "token = \""+githubToken(5)+"\" # "+comment+"\n"); len(found) != 1 {
 			t.Errorf("%s: found %v", comment, found)

@@ -108,7 +108,10 @@ func (p *plan) addAgent(a AgentState) {
 	var links []Link
 	for _, l := range slices.SortedFunc(slices.Values(a.Links), func(a, b Link) int { return cmp.Compare(a.Path, b.Path) }) {
 		name := root + string(Workspace) + "/" + l.Path
-		if p.admits(name, l.Path, Workspace, names, 0) {
+		switch {
+		case deniedLink(l.Path):
+			p.omit(name, OmittedCredential, 0)
+		case p.admits(name, l.Path, Workspace, names, 0):
 			links = append(links, Link{name, l.Target})
 		}
 	}

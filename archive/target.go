@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -66,6 +67,9 @@ func splitDir(dir string) []string {
 // that no archive may have: with it, files of the archive would be settings of a program.
 func CheckNoLinks(op, dir string) error {
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the directory, or a path that another process removed
+		}
 		if err != nil {
 			return segno.NewError(segno.KindIO, op, at, err)
 		}

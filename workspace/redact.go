@@ -18,6 +18,9 @@ type Redactor struct {
 	// Drop says whether an entry is left out, with all that is below it. The answer must depend
 	// on the arguments only. A hard link is also left out if the first name of its file is.
 	Drop func(path string, e segno.Entity) bool
+	// Dropped, if given, is called with each entry that is left out, also those that are protected, and
+	// not with those below it. It may be called more than once for an entry.
+	Dropped func(path string, e segno.Entity)
 	// Visit is called with each object of a copy that a snapshot has, and its size or -1, and Put with
 	// the bytes of each that none has. Both may be called more than once for an object.
 	Visit func(name segno.Hash, size int64)
@@ -75,7 +78,11 @@ func (x *Redactor) kept(ctx context.Context, tree segno.Hash, dir string) ([]rec
 	}
 	records = slices.DeleteFunc(records, func(r record) bool {
 		at := join(dir, r.name)
-		return r.Type == segno.EntityProtected || x.Drop(at, r.Entity) || r.Type == segno.EntityHardLink && x.Drop(r.Target, r.Entity)
+		drop := r.Type == segno.EntityProtected || x.Drop(at, r.Entity) || r.Type == segno.EntityHardLink && x.Drop(r.Target, r.Entity)
+		if drop && x.Dropped != nil {
+			x.Dropped(at, r.Entity)
+		}
+		return drop
 	})
 	for i := range records {
 		records[i].Mode &^= setIDs | sticky

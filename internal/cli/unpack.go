@@ -114,6 +114,9 @@ func (a *app) runUnpack(ctx context.Context, name string, flags unpackFlags) err
 	defer r.Close()
 	m := r.Manifest()
 	isThread := pack.ThreadAgent(m) != ""
+	if err := archive.CheckTarget("unpack", into.Dir); err != nil {
+		return err
+	}
 	if !isThread { // an interrupted import of a thread is completed in its directory
 		if err := checkTarget(into.Dir); err != nil {
 			return err

@@ -60,7 +60,11 @@ func (a *app) wakeInto(ctx context.Context, path string, flags wakeFlags) error 
 	if err != nil {
 		return explainBadArchive(err)
 	}
-	dir, err := realPath(absolute(wd, flags.to))
+	to := absolute(wd, flags.to)
+	if err := archive.CheckTarget(wakeArchiveOp, pack.AgentDir(to).Workspace()); err != nil {
+		return err
+	}
+	dir, err := realPath(to)
 	place := pack.AgentDir(dir)
 	if err == nil {
 		err = place.Prepare(local.FS)

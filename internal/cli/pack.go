@@ -121,7 +121,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		return err
 	}
 	if o.Since, err = a.since(ctx, d, flags, o); err != nil {
-		return a.explainPack(path, err)
+		return a.printRefused(path, a.explainPack(path, err))
 	}
 	res := packResult{File: path, FileBytes: segno.PathBytes(path), Checkpoint: what.checkpoint, Thread: what.thread, Encrypted: len(o.Recipients) > 0, Signed: o.Sign != nil,
 		Cut: what.state.Cut, Allowed: []string{}, DryRun: a.dryRun}
@@ -138,7 +138,7 @@ func (a *app) runPack(ctx context.Context, d *openWorkspace, name string, flags 
 		a.notef("segno: %s; the next archive is scanned again", clean(saveErr.Error()))
 	}
 	if err != nil {
-		return a.explainPack(path, err)
+		return a.printRefused(path, a.explainPack(path, err))
 	}
 	return a.printPacked(ctx, records, res, m, what.name, flags.allow)
 }
@@ -246,6 +246,27 @@ func (a *app) explainPack(path string, err error) error {
 		return err
 	}
 	return a.refuseSecrets("pack", path, found.Findings, waysOn(found.Findings))
+}
+
+// refusedPack is the result of pack if the scan found secrets.
+type refusedPack struct {
+	File      string           `json:"file"`
+	FileBytes []byte           `json:"file_bytes,omitempty"`
+	Findings  []secret.Finding `json:"findings"`
+}
+
+// printRefused prints the findings of a refused archive as the result, which a script reads. For a
+// person they are printed already.
+func (a *app) printRefused(path string, err error) error {
+	var found *archive.CheckpointSecretError
+	if !errors.As(err, &found) {
+		return err
+	}
+	res := refusedPack{File: path, FileBytes: segno.PathBytes(path), Findings: found.Findings}
+	if printErr := a.print(res, func(*printer) {}); printErr != nil {
+		return printErr
+	}
+	return err
 }
 
 // waysOn is the hint for findings: what the user can do depends on where they are.

@@ -10,6 +10,12 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
+// saveResult is the result of save.
+type saveResult struct {
+	history.Item
+	Unread []string `json:"unread,omitempty"` // paths that the checkpoint does not have
+}
+
 func (a *app) save() *cobra.Command {
 	var message string
 	c := &cobra.Command{
@@ -36,10 +42,13 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			return a.print(h.Item(cp), func(p *printer) {
+			return a.print(saveResult{h.Item(cp), cp.Workspace.Unread}, func(p *printer) {
 				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := coverage(h, cp); note != "" {
 					p.linef("%s", p.warn(note))
+				}
+				if unread := cp.Workspace.Unread; len(unread) > 0 {
+					p.linef("%s", p.warn(unreadNote(unread)))
 				}
 			})
 		},

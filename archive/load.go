@@ -138,11 +138,13 @@ type loader struct {
 	dirs    []string
 	links   []Link
 	total   int64
+	git     gitDirs
 }
 
 // choose decides for each file whether it is written.
 func (l *loader) choose() {
 	m := l.r.manifest
+	l.git = m.gitDirs()
 	for i, e := range m.Entries {
 		if why := l.skips(e.Path, e.Tier); why != "" {
 			l.loaded.Skipped = append(l.loaded.Skipped, Omission{Path: e.Path, Why: why, Bytes: e.Size})
@@ -187,7 +189,7 @@ func (l *loader) skips(name string, tier Tier) string {
 		return SkippedChoice
 	case tier != Workspace && !l.trusted():
 		return SkippedForeign
-	case tier != World && denied(tier, name): // also the name of an agent can be a place
+	case tier != World && denied(tier, name), tier == Workspace && l.git.hasHead(name): // also the name of an agent can be a place
 		return OmittedCredential
 	}
 	return ""
@@ -446,8 +448,9 @@ func (m *Manifest) Instructions() []string {
 // archive that this package wrote has none.
 func (m *Manifest) Denied() []string {
 	var list []string
+	git := m.gitDirs()
 	for _, e := range m.Entries {
-		if e.Tier != World && denied(e.Tier, e.Path) {
+		if e.Tier != World && denied(e.Tier, e.Path) || e.Tier == Workspace && git.hasHead(e.Path) {
 			list = append(list, e.Path)
 		}
 	}
@@ -457,7 +460,7 @@ func (m *Manifest) Denied() []string {
 		}
 	}
 	for _, l := range m.Links {
-		if deniedLink(l.Path) {
+		if deniedLink(l.Path) || git.hasHead(l.Path) {
 			list = append(list, l.Path)
 		}
 	}

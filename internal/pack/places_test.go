@@ -21,16 +21,20 @@ import (
 
 // settings are the files that programs would obey if the links of linkedSettings were there.
 var settings = []string{".claude/settings.json", ".vscode/tasks.json", ".cursor/hooks.json", ".gemini/settings.json", ".github/hooks/a.json",
-	"sub/.claude/settings.json", "sub/.CLAUDE/settings.json"}
+	"sub/.claude/settings.json", "sub/.CLAUDE/settings.json", "bare/HEAD"}
 
 // linkedSettings writes settings under harmless names, and links that would make them settings.
-// It returns the paths of these links.
+// It returns the paths of these links, and of a file that makes a directory a repository.
 func linkedSettings(f *fixture) (links []string) {
 	f.Helper()
 	for _, name := range []string{"settings.json", "tasks.json", "hooks.json", "hooks/a.json"} {
 		f.write(f.project, "docs/"+name, `{"hooks":{}}`)
 	}
 	f.write(f.project, "sub/x", "x")
+	for _, name := range []string{"HEAD", "config", "objects/x", "refs/x"} { // git obeys the config
+		f.write(f.project, "bare/"+name, "x")
+	}
+	links = append(links, "bare/HEAD")
 	for link, target := range map[string]string{".claude": "docs", ".vscode": "first", "first": "second", "second": "docs", ".cursor": ".first", ".first": "docs/.",
 		".gemini": "sub/../docs", ".github": "zdocs", "zdocs": "docs", "sub/.claude": "../docs", "sub/.CLAUDE": "../docs"} {
 		must(f, os.Symlink(target, filepath.Join(f.project, link)))

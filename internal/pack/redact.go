@@ -12,8 +12,9 @@ import (
 	"github.com/dalsegno/segno/workspace"
 )
 
-// whyDropped returns why an archive may not have an entry of a snapshot, or "".
-func whyDropped(name string, e segno.Entity) string {
+// whyDropped returns why an archive may not have an entry of a snapshot, or "". siblings returns the names in its
+// directory; if it is nil, they are not known.
+func whyDropped(name string, e segno.Entity, siblings func() []string) string {
 	isLink := e.Type == segno.EntitySymlink
 	switch {
 	case archive.IsDenied(archive.Workspace, name), isLink && archive.IsDeniedLink(name):
@@ -22,6 +23,8 @@ func whyDropped(name string, e segno.Entity) string {
 		return archive.OmittedLink
 	case e.Type == segno.EntityProtected:
 		return reason(e.Why)
+	case e.Type != segno.EntityDir && archive.IsBareHead(name, siblings):
+		return archive.OmittedCredential
 	}
 	return ""
 }
@@ -72,7 +75,7 @@ func (d *droppedList) add(name string, e segno.Entity) {
 		d.count++
 		return
 	}
-	d.whys[name] = cmp.Or(whyDropped(name, e), archive.OmittedCredential)
+	d.whys[name] = cmp.Or(whyDropped(name, e, nil), archive.OmittedCredential)
 }
 
 // omissions returns the list in the order of the paths.
@@ -98,7 +101,9 @@ func keyOf(s *segno.Snapshot) copyKey { return copyKey{s.Tree, s.Times} }
 func (t *threadReader) dropDenied(ctx context.Context) error {
 	made := map[segno.Hash][]byte{}
 	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs, Dropped: t.dropped.add,
-		Drop:  func(name string, e segno.Entity) bool { return whyDropped(name, e) != "" },
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			return whyDropped(name, e, siblings) != ""
+		},
 		Visit: func(segno.Hash, int64) {},
 		Put:   func(data []byte) { made[segno.HashOf(data)] = data }}
 	copies := map[copyKey]segno.Snapshot{}

@@ -104,7 +104,9 @@ func newThreadWriter(b *builder, t *segno.Thread) *threadWriter {
 		w.info.Title = ""
 	}
 	w.redactor = &workspace.Redactor{Objects: b.store.Objects(), Visit: w.keep, Put: w.make,
-		Drop: func(name string, e segno.Entity) bool { return whyDropped(name, e) != "" }}
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			return whyDropped(name, e, siblings) != ""
+		}}
 	return w
 }
 

@@ -123,8 +123,8 @@ func (t *threadReader) checkForm(ctx context.Context) error {
 		return err
 	}
 	redactor := &workspace.Redactor{Objects: threadObjects{t}, MaxEntries: maxTreeEntries, MaxDirs: maxTreeDirs,
-		Drop: func(name string, e segno.Entity) bool {
-			why := whyDropped(name, e)
+		Drop: func(name string, e segno.Entity, siblings func() []string) bool {
+			why := whyDropped(name, e, siblings)
 			t.hasDenied = t.hasDenied || why == archive.OmittedCredential
 			return why != "" && why != archive.OmittedCredential
 		},

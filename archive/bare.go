@@ -29,6 +29,9 @@ type gitDirs map[string]bool
 // add adds the directories that a path has a part of a repository in.
 func (g gitDirs) add(name string) {
 	folded := foldPlace(name)
+	if !strings.Contains(folded, "refs") && !strings.Contains(folded, "commondir") {
+		return // nearly every path
+	}
 	for start := 0; start < len(folded); {
 		end := len(folded)
 		if n := strings.IndexByte(folded[start:], '/'); n >= 0 {

@@ -60,7 +60,14 @@ func IsDeniedLink(name string) bool { return deniedLink(name) }
 // A placeFinder finds places in paths. The names are folded.
 type placeFinder struct {
 	byFirst  map[string][][]string // places by their first name, split into names
-	patterns []string              // places of one name with a star
+	patterns []namePattern         // places of one name with a star
+}
+
+// A namePattern is a name with a star between two parts.
+type namePattern struct{ before, after string }
+
+func (p namePattern) matches(name string) bool {
+	return len(name) >= len(p.before)+len(p.after) && strings.HasSuffix(name, p.after) && strings.HasPrefix(name, p.before)
 }
 
 var placeTable = newPlaceFinder(places)
@@ -69,8 +76,8 @@ func newPlaceFinder(places []string) placeFinder {
 	f := placeFinder{byFirst: map[string][][]string{}}
 	for _, p := range places {
 		names := strings.Split(p, "/")
-		if strings.Contains(names[0], "*") {
-			f.patterns = append(f.patterns, p)
+		if before, after, star := strings.Cut(names[0], "*"); star {
+			f.patterns = append(f.patterns, namePattern{before, after})
 		} else {
 			f.byFirst[names[0]] = append(f.byFirst[names[0]], names)
 		}
@@ -81,17 +88,24 @@ func newPlaceFinder(places []string) placeFinder {
 // find says whether a folded path is at or below a place, and whether its last names are the first
 // ones of a place, so that the place would be below it.
 func (f placeFinder) find(folded string) (isInside, leads bool) {
-	names := strings.Split(folded, "/")
-	for i, first := range names {
-		isInside = isInside || slices.ContainsFunc(f.patterns, matches(first))
-		for _, place := range f.byFirst[first] {
-			switch n := countSame(place, names[i:]); n {
-			case len(place):
-				isInside = true
-			case len(names) - i:
-				leads = true
+	for more := true; more; {
+		var first, rest string
+		first, rest, more = strings.Cut(folded, "/")
+		for _, p := range f.patterns {
+			isInside = isInside || p.matches(first)
+		}
+		if list := f.byFirst[first]; list != nil {
+			names := strings.Split(folded, "/")
+			for _, place := range list {
+				switch countSame(place, names) {
+				case len(place):
+					isInside = true
+				case len(names):
+					leads = true
+				}
 			}
 		}
+		folded = rest
 	}
 	return isInside, leads
 }
@@ -117,7 +131,7 @@ func foldPlace(name string) string {
 		}, name)
 	}
 	name = fold(name)
-	if !strings.Contains(name, ":") && !strings.Contains(name+"/", "./") && !strings.Contains(name+"/", " /") {
+	if end := name[max(len(name)-1, 0):]; end != "." && end != " " && strings.IndexByte(name, ':') < 0 && !strings.Contains(name, "./") && !strings.Contains(name, " /") {
 		return name // nearly every name
 	}
 	names := strings.Split(name, "/")

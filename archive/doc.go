@@ -103,8 +103,8 @@
 //     end records are there only if the count is 65535 or more, or the offset or length of
 //     the directory 2^32-1 or more.
 //
-// A writer compresses workspaces with deflate, so that every zip program opens what is meant
-// to be given away, and sessions and worlds with zstd, unless it is asked for deflate
+// A writer compresses workspaces and worlds with deflate, so that every zip program opens what is
+// meant to be given away or evaluated, and conversations with zstd, unless it is asked for deflate
 // throughout. It stores what does not become smaller, and instead of zstd what has less than
 // 256 bytes, for which a frame does not name the size.
 //

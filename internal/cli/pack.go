@@ -61,26 +61,44 @@ its lines, so that log, undo and fork work where it is unpacked.`,
 	f.StringVarP(&flags.output, "output", "o", "", "the `FILE` to write; it must not exist")
 	f.BoolVar(&flags.workspaceOnly, "workspace-only", false, "only the files: the form to give away")
 	f.BoolVar(&flags.omitSession, "omit-session", false, "leave out the conversation")
-	f.StringVar(&flags.compress, "compress", "zstd", "how to compress conversations: zstd, or `deflate` for every zip program")
+	compressFlag(c, &flags.compress)
 	f.StringArrayVar(&flags.encrypt, "encrypt", nil, "encrypt for this `RECIPIENT`: age1…, ssh-ed25519 …, or a file of such lines; repeatable")
 	f.StringVar(&flags.sign, "sign", "", "sign with this `KEYFILE`, an ed25519 private key of SSH")
 	f.StringArrayVar(&flags.allow, "allow", nil, "allow the finding with this `FINGERPRINT`, now and later; repeatable")
 	f.StringVar(&flags.since, "since", "", "leave out what the archive of this `CHECKPOINT` has; or a file of an archive")
 	f.BoolVar(&flags.thread, "thread", false, "pack the whole thread with all its lines; the argument names the thread")
 	f.BoolVar(&a.dryRun, "dry-run", false, "show what would be in the archive and stop")
-	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return []string{"zstd", "deflate"}, cobra.ShellCompDirectiveNoFileComp
-	})
 	completeFlag(c, "output", completeArchives(2))
 	return c
+}
+
+// compressFlag adds the flag for the compression of archives.
+func compressFlag(c *cobra.Command, compress *string) {
+	c.Flags().StringVar(compress, "compress", compressZstd, "how to compress conversations: zstd, or `deflate` for every zip program")
+	completeFlag(c, "compress", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{compressZstd, compressDeflate}, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// The values of --compress.
+const (
+	compressZstd    = "zstd"
+	compressDeflate = "deflate"
+)
+
+func checkCompress(compress string) error {
+	if compress != compressZstd && compress != compressDeflate {
+		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", compress))
+	}
+	return nil
 }
 
 func (f *packFlags) check() error {
 	if f.output == "" {
 		return usage(errors.New("pack needs -o FILE"))
 	}
-	if f.compress != "zstd" && f.compress != "deflate" {
-		return usage(fmt.Errorf("--compress %q is neither zstd nor deflate", f.compress))
+	if err := checkCompress(f.compress); err != nil {
+		return err
 	}
 	if f.thread && f.since != "" {
 		return usage(errors.New("--since is for a checkpoint, and --thread packs all of them"))
@@ -220,7 +238,7 @@ func (a *app) writeOptions(ctx context.Context, records local.Archives, flags pa
 	if o.Verdicts, err = records.Verdicts(o.Scanner.Digest()); err != nil {
 		return o, err
 	}
-	o.Deflate = flags.compress == "deflate"
+	o.Deflate = flags.compress == compressDeflate
 	o.Record = func(digest string) error { return records.RecordWritten(ctx, digest) }
 	return o, nil
 }

@@ -14,7 +14,7 @@ import (
 // packCheckpoint writes a checkpoint to an archive.
 func (a *app) packCheckpoint(ctx context.Context, d *openWorkspace, at segno.CommitID, path string) (m *archive.Manifest, err error) {
 	records := d.store.Place().Archives()
-	o, err := a.writeOptions(ctx, records, packFlags{compress: "zstd"})
+	o, err := a.writeOptions(ctx, records, packFlags{compress: compressZstd})
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func matches(name string) func(pattern string) bool {
 		if !star {
 			return name == pattern
 		}
-		return len(name) >= len(before)+len(after) && strings.HasPrefix(name, before) && strings.HasSuffix(name, after)
+		return namePattern{before, after}.matches(name)
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 type saveResult struct {
 	history.Item
 	Unread []string `json:"unread,omitempty"` // paths that the checkpoint does not have
+	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 }
 
 func (a *app) save() *cobra.Command {
@@ -42,12 +44,13 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			return a.print(saveResult{h.Item(cp), cp.Workspace.Unread}, func(p *printer) {
+			unread := cp.Workspace.Unread
+			return a.print(saveResult{h.Item(cp), unread, history.PathsBytes(unread)}, func(p *printer) {
 				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := coverage(h, cp); note != "" {
 					p.linef("%s", p.warn(note))
 				}
-				if unread := cp.Workspace.Unread; len(unread) > 0 {
+				if len(unread) > 0 {
 					p.linef("%s", p.warn(unreadNote(unread)))
 				}
 			})

@@ -45,8 +45,9 @@ type statusResult struct {
 
 	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
 
-	DirBytes   []byte `json:"dir_bytes,omitempty"`
-	StoreBytes []byte `json:"store_bytes,omitempty"`
+	DirBytes    []byte   `json:"dir_bytes,omitempty"`
+	StoreBytes  []byte   `json:"store_bytes,omitempty"`
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 }
 
 // openItem is an open turn in a result.
@@ -160,7 +161,7 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	if err != nil {
 		return err
 	}
-	s.Held, s.Unread = now.Held, now.Unread
+	s.Held, s.Unread, s.UnreadBytes = now.Held, now.Unread, history.PathsBytes(now.Unread)
 	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
 	if err != nil {
 		return err

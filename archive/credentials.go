@@ -1,10 +1,5 @@
 package archive
 
-import (
-	"slices"
-	"strings"
-)
-
 // credentialPlaces are paths of files and directories, at any depth, in which a program keeps its
 // credentials, in lower case. Many of these files hold values without a form that a scan could
 // find, such as the one word of a file of a password. The comment of a place is its source.
@@ -70,12 +65,4 @@ var credentialPlaces = []string{
 	".msmtprc",          // https://marlam.de/msmtp/msmtp.html
 	".fetchmailrc",      // https://www.fetchmail.info/fetchmail-man.html
 	".smbcredentials",   // man 8 mount.cifs
-}
-
-// isCredentialPlace says whether a folded path is at or below one of credentialPlaces.
-func isCredentialPlace(folded string) bool {
-	around := "/" + folded + "/"
-	return slices.ContainsFunc(credentialPlaces, func(place string) bool {
-		return strings.Contains(around, "/"+place+"/")
-	})
 }

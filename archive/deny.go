@@ -29,7 +29,7 @@ var abilityNames = strings.Fields(`settings.json settings.local.json auth.json c
 func denied(tier Tier, name string) bool {
 	folded := foldPlace(name)
 	base := path.Base(folded)
-	if isCredentialPlace(folded) || !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
+	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
 		return true
 	}
 	if tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {
@@ -70,7 +70,7 @@ func (p namePattern) matches(name string) bool {
 	return len(name) >= len(p.before)+len(p.after) && strings.HasSuffix(name, p.after) && strings.HasPrefix(name, p.before)
 }
 
-var placeTable = newPlaceFinder(places)
+var placeTable = newPlaceFinder(slices.Concat(places, credentialPlaces))
 
 func newPlaceFinder(places []string) placeFinder {
 	f := placeFinder{byFirst: map[string][][]string{}}

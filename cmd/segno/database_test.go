@@ -117,8 +117,8 @@ func (p *project) segno(args ...string) string {
 	return out
 }
 
-// turn makes a turn of the agent, in which act runs.
-func (p *project) turn(prompt string, act func()) {
+// turn makes a turn of the agent, in which act runs, and returns what its hooks show to the user.
+func (p *project) turn(prompt string, act func()) (shown string) {
 	p.Helper()
 	file := filepath.Join(p.home, ".claude", "projects", "-project", p.session+".jsonl")
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -133,9 +133,11 @@ func (p *project) turn(prompt string, act func()) {
 		}
 		cmd := p.command("hook", "claude")
 		cmd.Stdin = strings.NewReader(string(data))
-		if out, err := cmd.CombinedOutput(); err != nil {
+		out, err := cmd.CombinedOutput()
+		if err != nil {
 			p.Fatalf("hook %s: %v\n%s", name, err, out)
 		}
+		shown += string(out)
 	}
 	record := func(kind, text string) {
 		uuid := segno.NewID()
@@ -167,6 +169,7 @@ func (p *project) turn(prompt string, act func()) {
 	act()
 	record("assistant", "done")
 	event("Stop")
+	return shown
 }
 
 func (p *project) want(what, got, want string) {
@@ -422,7 +425,7 @@ func TestPostgresIsRefused(t *testing.T) {
 	if out := p.segno("log"); !strings.Contains(out, "without the database") {
 		t.Error(out)
 	}
-	p.segno("undo", "-y")
+	fails("was not saved then", 4, "undo", "-y")
 	p.segno("world", "detach", p.url(p.database))
 }
 

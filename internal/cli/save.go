@@ -10,6 +10,12 @@ import (
 	"github.com/dalsegno/segno/internal/history"
 )
 
+// saveResult is the result of save.
+type saveResult struct {
+	history.Item
+	UnreadDatabases []history.UnreadDatabase `json:"unread_databases,omitempty"`
+}
+
 func (a *app) save() *cobra.Command {
 	var message string
 	c := &cobra.Command{
@@ -18,7 +24,8 @@ func (a *app) save() *cobra.Command {
 		Long: `Makes a checkpoint of the present files on the thread of the directory, or on a new thread
 if there is none. It makes one even if no file has changed. The present rules apply: paths
 that .segnoignore or a marker file protects are no longer recorded, even if the rule
-appeared during a turn.`,
+appeared during a turn. If an attached database cannot be read, the checkpoint is made without
+it, and the exit code is 4.`,
 		Example: `  segno save -m "before the migration"`,
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -36,12 +43,18 @@ appeared during a turn.`,
 			if err != nil {
 				return err
 			}
-			return a.print(h.Item(cp), func(p *printer) {
+			res := saveResult{Item: h.Item(cp)}
+			if res.UnreadDatabases, err = unreadDatabases(ctx, d, cp); err != nil {
+				return err
+			}
+			err = a.print(res, func(p *printer) {
 				p.linef("%s", strings.TrimSpace(fmt.Sprintf("saved %s  %s  %s", label(cp), files(cp.Workspace.Files), counts(cp.Files))))
 				if note := coverage(h, cp); note != "" {
 					p.linef("%s", p.warn(note))
 				}
+				p.unreadDatabases(res.UnreadDatabases)
 			})
+			return withUnread(err, res.UnreadDatabases)
 		},
 	}
 	c.Flags().StringVarP(&message, "message", "m", "", "a name for it")

@@ -165,7 +165,8 @@ type ForkReport struct {
 	LeftOut []string `json:"left_out,omitempty"` // protected paths that were not copied
 	// Databases are the absolute paths of the copies of attached databases.
 	Databases []string `json:"databases,omitempty"`
-	// Unsaved are the attached databases that the fork lacks, because the checkpoint does not have them.
+	// Unsaved are the attached databases that the fork lacks, because the checkpoint does not have them, and the
+	// properties that a copy lacks, because its user may not set them.
 	Unsaved []Conflict `json:"unsaved,omitempty"`
 }
 

@@ -53,7 +53,7 @@ type forkResult struct {
 	How        string          `json:"how"`
 	LeftOut    []string        `json:"left_out"`
 	Databases  []string        `json:"databases,omitempty"` // the copies of attached databases
-	// UnreadDatabases are the attached databases that the fork lacks.
+	// UnreadDatabases are the attached databases that the fork lacks, and the properties that a copy lacks.
 	UnreadDatabases []history.UnreadDatabase `json:"unread_databases,omitempty"`
 
 	DirBytes     []byte   `json:"dir_bytes,omitempty"`

@@ -244,9 +244,13 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 func (w *Attached) forkOne(ctx context.Context, at, copied Attachment, content segno.Hash, report *segno.ForkReport) error {
 	name := copied.File(report.Root)
 	if at.Kind == KindPostgres {
+		var lost []string
 		var err error
-		if name, err = w.forkPostgres(ctx, at, copied, content); err != nil {
+		if name, lost, err = w.forkPostgres(ctx, at, copied, content); err != nil {
 			return err
+		}
+		for _, l := range lost {
+			report.Unsaved = append(report.Unsaved, segno.Conflict{Path: segno.DatabasePath(at.Name), Why: "the copy is without " + l})
 		}
 	} else {
 		pages, err := readPages(ctx, w.recent, content)

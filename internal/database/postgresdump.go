@@ -333,7 +333,7 @@ func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachmen
 		case errors.As(err, &own):
 			return saved{}, own.error
 		}
-		return unread(at, err), nil
+		return unread(at, w.explainLocks(ctx, at, err)), nil
 	}
 	d := pgDump{postgresSession: &s, batch: b, recent: w.recent}
 	evidence, err := d.begin(ctx)

@@ -42,7 +42,7 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 	case isBusy(err):
 		return whyLocked, nil
 	case err != nil:
-		return "it cannot be restored: " + firstLine(err), nil
+		return "it cannot be restored: " + firstLine(w.explainLocks(ctx, at, err)), nil
 	}
 	return conflict, nil
 }

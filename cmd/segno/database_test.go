@@ -26,11 +26,15 @@ type project struct {
 	env       []string
 	session   string
 	parent    string // of the next record of the session
+	// segno runs as this user, from the file self; nil is the user of the test.
+	user *syscall.Credential
+	self string
 }
 
-// newProject returns a project with a new database, which it attaches.
-func newProject(t testing.TB, statements string) *project {
-	base := t.TempDir()
+// newProject returns a project with a new database.
+func newProject(t testing.TB, statements string) *project { return newProjectIn(t, t.TempDir(), statements) }
+
+func newProjectIn(t testing.TB, base, statements string) *project {
 	p := &project{TB: t, dir: filepath.Join(base, "project"), home: filepath.Join(base, "home"), session: segno.NewID()}
 	for _, dir := range []string{p.dir, filepath.Join(p.home, ".claude", "projects")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -87,12 +91,18 @@ func (p *project) write(name, text string) {
 }
 
 func (p *project) command(args ...string) *exec.Cmd {
-	self, err := os.Executable()
-	if err != nil {
-		p.Fatal(err)
+	self := p.self
+	if self == "" {
+		var err error
+		if self, err = os.Executable(); err != nil {
+			p.Fatal(err)
+		}
 	}
 	cmd := exec.Command(self, args...)
 	cmd.Dir, cmd.Env = p.dir, p.env
+	if p.user != nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user}
+	}
 	return cmd
 }
 

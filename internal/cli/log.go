@@ -168,10 +168,12 @@ func facts(h *history.History, c *segno.Checkpoint, p paint) (text string) {
 	for _, pin := range h.Pins[c.ID] {
 		text += "  " + p.bold("["+inline(pin)+"]")
 	}
+	unread, databases := history.Unread(c.Workspace)
 	for _, note := range []struct {
 		on   bool
 		text string
-	}{{h.Running[c.ID], "running in the background"}, {c.Interrupted, "interrupted"}, {c.Partial(), "partial"}, {c.Shared, "shared"}} {
+	}{{h.Running[c.ID], "running in the background"}, {c.Interrupted, "interrupted"}, {len(unread) > 0, "partial"},
+		{len(databases) > 0, "database not saved"}, {c.Shared, "shared"}} {
 		if note.on {
 			text += "  " + p.warn(note.text)
 		}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -161,13 +160,19 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 	if err != nil {
 		return err
 	}
-	s.Held, s.Unread, s.UnreadBytes = now.Held, now.Unread, history.PathsBytes(now.Unread)
+	s.Held = now.Held
+	s.Unread, _ = history.Unread(&now) // the databases have lines of their own
+	s.UnreadBytes = history.PathsBytes(s.Unread)
 	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
 	if err != nil {
 		return err
 	}
-	for i, at := range s.Databases {
-		s.Databases[i].Changed = slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == segno.DatabasePath(at.Name) })
+	unread, err := d.timeline.UnreadDatabases(ctx, &now)
+	if err != nil {
+		return err
+	}
+	for i := range s.Databases {
+		s.Databases[i].compare(changes, unread)
 	}
 	s.Changed, err = d.timeline.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
@@ -197,7 +202,10 @@ func writeStatus(p *printer, s statusResult) {
 	}
 	for _, at := range s.Databases {
 		state := ""
-		if at.Changed {
+		switch {
+		case at.Unread != "":
+			state = p.warn(", not saved: " + inline(at.Unread))
+		case at.Changed:
 			state = ", changed since then"
 		}
 		p.linef("database   %s%s", quotePath(at.Name), state)

@@ -163,7 +163,9 @@ func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (boo
 		if c.Seq <= n.Seq {
 			break
 		}
-		if !r.commits[c.ID] {
+		// A checkpoint after the head that was read is a run's that works meanwhile. If the thread
+		// was moved meanwhile, a commit on this head is a conflict.
+		if c.Seq <= r.head.Seq && !r.commits[c.ID] {
 			return true, nil
 		}
 	}

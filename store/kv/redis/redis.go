@@ -25,7 +25,7 @@ type Options struct {
 	Key []byte
 }
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Leaser], [segno.Eraser] and [segno.Watcher].
+// Store is a [segno.Store], and [segno.Chains], [segno.Leaser], [segno.Eraser], [segno.Checker] and [segno.Watcher].
 type Store struct {
 	*kv.Store
 	client *goredis.Client // nil if the caller closes the client

@@ -190,6 +190,26 @@ func countLimits(found []FoundSession) []int64 {
 	return most
 }
 
+// CompleteEnds stores the records of the ends of turns that agents wrote after the hooks that captured the
+// turns, for sessions of which these are all that the store lacks.
+func (s *Store) CompleteEnds(ctx context.Context, all []SessionDetail) error {
+	agents := s.place.Transcripts(nil)
+	for i := range all {
+		d := &all[i]
+		if _, ok := agents[d.Agent].(transcript.TurnEndCapturer); !ok || d.Kept || d.Thread == "" {
+			continue
+		}
+		done, err := s.SessionTimeline().CaptureTurnEnd(ctx, d.Thread)
+		if err == nil && done {
+			err = s.lookUp(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lookUp finds the thread of a session and whether its conversation is kept.
 func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 	head, err := s.headOf(ctx, d.Agent, d.Session)

@@ -290,6 +290,7 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		return info, err
 	}
 	info.ID = head.Head
+	found := false
 	for n, err := range segno.Ancestors(ctx, v.Store, head.Head, segno.Window{}) {
 		if err != nil {
 			return info, err
@@ -298,8 +299,14 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		if c == nil {
 			continue // a commit of entries alone
 		}
-		if info.Updated.Equal(info.Created) {
-			info.Updated = c.Time
+		if !found {
+			found, info.Updated = true, c.Time
+			_, err := v.writesSince(ctx, head, n.ID)
+			if err == nil {
+				info.ID = n.ID // as Load returns it
+			} else if segno.KindOf(err) != segno.KindConflict {
+				return info, err
+			}
 		}
 		if info.Step = c.Step; info.Step != 0 {
 			break

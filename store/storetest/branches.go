@@ -53,6 +53,7 @@ var branchTests = []test{
 		f.same("the writes", branches(got), want)
 		got.Writes = nil
 		f.equal("the checkpoint", got, s)
+		f.same("the id in the list", f.infos("")[0].ID, s.ID)
 		f.same("the writes at its id", branches(f.at(s.ThreadKey, s.ID)), want)
 		f.same("the writes at an older one", branches(f.at(s.ThreadKey, saved[0].ID)), map[string][]string{})
 		f.same("the history", f.historyIDs(s.ThreadKey, segno.CheckpointQuery{}), newestFirst(saved...))

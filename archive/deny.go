@@ -41,7 +41,7 @@ var startNames = strings.Fields(`devcontainer.json opencode.json opencode.jsonc 
 func denied(tier Tier, name string) bool {
 	folded := fold(name)
 	base := path.Base(folded)
-	if !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
+	if isCredentialPlace(folded) || !slices.Contains(exampleNames, base) && slices.ContainsFunc(credentialNames, matches(base)) {
 		return true
 	}
 	if slices.Contains(startNames, base) || tier == Session && slices.ContainsFunc(abilityNames, matches(base)) {

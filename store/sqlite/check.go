@@ -42,15 +42,19 @@ func (k *checker) verdict(err error) error {
 }
 
 // each scans each row of a query into dest and calls do, which returns the damage of the row. It ends if the caller
-// cancels.
+// cancels. If damage ends the query, each reports that, and the check goes on with the next query.
 func (k *checker) each(query string, dest []any, do func() error) error {
-	return k.c.Query(k.queryCtx, query, nil, dest, func() error {
+	err := k.c.Query(k.queryCtx, query, nil, dest, func() error {
 		damage := do()
 		if segno.KindOf(damage) == segno.KindCancelled {
 			return damage
 		}
 		return cmp.Or(k.verdict(damage), k.ctx.Err())
 	})
+	if kindOf(err) == segno.KindCorrupt {
+		return k.verdict(fail("check database", filepath.Base(k.s.file), err))
+	}
+	return err
 }
 
 // Check implements [segno.Checker]. It reads the database as it is at one moment.
@@ -202,6 +206,9 @@ func (k *checker) checkObjects() error {
 	var raw sql.RawBytes
 	var at objectRow
 	return k.each(`SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
+		if len(raw) != len(segno.Hash{}) {
+			return corrupt("check object", fmt.Sprintf("%x", raw), errKey)
+		}
 		name := segno.Hash(raw)
 		k.Objects++
 		k.Bytes += at.size

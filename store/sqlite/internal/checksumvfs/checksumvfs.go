@@ -85,17 +85,18 @@ func function[F any](address uintptr) F { return *(*F)(unsafe.Pointer(&address))
 
 // The types of the functions that are replaced.
 type (
-	openFunc    = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
-	readFunc    = func(tls *libc.TLS, file, buf uintptr, size int32, offset int64) int32
-	controlFunc = func(tls *libc.TLS, file uintptr, op int32, arg uintptr) int32
+	openFunc            = func(tls *libc.TLS, vfs, name, file uintptr, flags int32, outFlags uintptr) int32
+	readFunc            = func(tls *libc.TLS, file, buf uintptr, size int32, offset int64) int32
+	controlFunc         = func(tls *libc.TLS, file uintptr, op int32, arg uintptr) int32
+	characteristicsFunc = func(tls *libc.TLS, file uintptr) int32
 )
 
-// file is what the VFS adds to an open database file. It follows the file of the default VFS in the memory that
-// SQLite allocates. The file's methods are those of the default VFS, with three replaced.
+// file is what the VFS adds to an open database file. It follows the file of the default VFS in the memory that SQLite
+// allocates. The file's methods are those of the default VFS, with four replaced.
 type file struct {
-	methods              sqlite3.Tsqlite3_io_methods
-	read, write, control uintptr // of the default VFS
-	hasSums              bool
+	methods sqlite3.Tsqlite3_io_methods
+	base    sqlite3.Tsqlite3_io_methods // of the default VFS
+	hasSums bool
 }
 
 // fileOffset returns the position of [file] in the memory of a file of the default VFS base.
@@ -117,9 +118,10 @@ func open(tls *libc.TLS, vfs, name, f uintptr, flags int32, outFlags uintptr) in
 	methods := &at[sqlite3.Tsqlite3_file](f).FpMethods
 	own := f + uintptr(fileOffset(base))
 	x := at[file](own)
-	*x = file{methods: *at[sqlite3.Tsqlite3_io_methods](*methods)}
-	x.read, x.write, x.control = x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl
+	x.base = *at[sqlite3.Tsqlite3_io_methods](*methods)
+	x.methods, x.hasSums = x.base, false
 	x.methods.FxRead, x.methods.FxWrite, x.methods.FxFileControl = address(read), address(write), address(control)
+	x.methods.FxDeviceCharacteristics = address(characteristics)
 	x.methods.FiVersion = min(x.methods.FiVersion, 2) // version 3 would map the file into memory, past read
 	*methods = own
 	return code
@@ -144,7 +146,7 @@ func (x *file) learn(header []byte) {
 // read is the method xRead. SQLite reads the header before any page.
 func read(tls *libc.TLS, f, buf uintptr, size int32, offset int64) int32 {
 	x := fileOf(f)
-	code := function[readFunc](x.read)(tls, f, buf, size, offset)
+	code := function[readFunc](x.base.FxRead)(tls, f, buf, size, offset)
 	data := unsafe.Slice(at[byte](buf), size)
 	if code == sqlite3.SQLITE_IOERR_SHORT_READ && offset == 0 && size == headerSize && isZero(data) {
 		// The file is empty. SQLite takes from this header how it creates the database.
@@ -177,11 +179,11 @@ func write(tls *libc.TLS, f, buf uintptr, size int32, offset int64) int32 {
 		x.learn(data)
 	}
 	if !x.hasSums || !isPage(data, offset) {
-		return function[readFunc](x.write)(tls, f, buf, size, offset)
+		return function[readFunc](x.base.FxWrite)(tls, f, buf, size, offset)
 	}
 	stored := data[size-SumSize:]
 	binary.LittleEndian.PutUint32(stored, sum(data, offset))
-	code := function[readFunc](x.write)(tls, f, buf, size, offset)
+	code := function[readFunc](x.base.FxWrite)(tls, f, buf, size, offset)
 	clear(stored) // the buffer may be a page in SQLite's cache
 	return code
 }
@@ -204,7 +206,18 @@ func control(tls *libc.TLS, f uintptr, op int32, arg uintptr) int32 {
 			return sqlite3.SQLITE_OK
 		}
 	}
-	return function[controlFunc](x.control)(tls, f, op, arg)
+	return function[controlFunc](x.base.FxFileControl)(tls, f, op, arg)
+}
+
+// characteristics is the method xDeviceCharacteristics. It keeps SQLite from reading parts of pages, which cannot be
+// verified, except for the header.
+func characteristics(tls *libc.TLS, f uintptr) int32 {
+	x := fileOf(f)
+	flags := function[characteristicsFunc](x.base.FxDeviceCharacteristics)(tls, f)
+	if x.hasSums {
+		flags &^= sqlite3.SQLITE_IOCAP_SUBPAGE_READ
+	}
+	return flags
 }
 
 // isPage reports whether data is a page. SQLite reads page 1 in a wrong size if another process created the database

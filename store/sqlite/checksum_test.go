@@ -265,6 +265,35 @@ func TestOpenDBKeepsChecksums(t *testing.T) {
 	}
 }
 
+// TestACutFileBesideALogIsNotSilent cuts off the end of the database file of a killed process, whose newest pages are in
+// the log: from the middle of a page, and from its beginning. SQLite reads zeros in place of what is missing.
+func TestACutFileBesideALogIsNotSilent(t *testing.T) {
+	s := openIn(t, t.TempDir(), Options{})
+	defer s.Close()
+	trial := storetest.NewDamageTrial(t, s)
+	for _, query := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "UPDATE operations SET n = n"} {
+		if _, err := s.db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole, log := readFile(t, s.Path()), readFile(t, s.Path()+"-wal")
+	for end := pageSize / 2; end < len(whole); end += pageSize / 2 {
+		dir := t.TempDir()
+		file := filepath.Join(dir, databaseName)
+		writeFile(t, file, whole[:end])
+		writeFile(t, file+"-wal", log)
+		other, err := openDir(t.Context(), dir, Options{})
+		if err != nil {
+			wantKind(t, err, segno.KindCorrupt)
+			continue
+		}
+		if silent := trial.Silent(t.Context(), other); silent != "" {
+			t.Errorf("the end from byte %d: %s", end, silent)
+		}
+		_ = other.Close() // a damaged database may not close
+	}
+}
+
 // TestHeaderFlags flips each bit of the database header that changes what is read: the sizes of pages, of checksums and
 // of the database, and the version. A higher version is a newer one.
 func TestHeaderFlags(t *testing.T) {

@@ -56,8 +56,8 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 	if rows.Next() {
 		found, err = true, scan(rows, dest)
 	}
-	// Close ends the statement. Its error is that of Next, if Next has failed.
-	return found, cmp.Or(err, rows.Err(), rows.Close())
+	err = cmp.Or(err, rows.Err(), rows.Close())
+	return found && err == nil, err
 }
 
 // scan scans a row. A value that does not fit its destination is damaged: the package writes no such values.

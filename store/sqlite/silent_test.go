@@ -23,8 +23,9 @@ import (
 // damageSeed is the seed of the random damages. A failure prints it.
 var damageSeed = flag.Uint64("damage", rand.Uint64(), "the seed of random damages")
 
-// TestNoDamageIsSilent damages a database at random: a bit, a page, the end. Each later read returns the data that
-// was written, or an error of another kind than [segno.KindNotFound]. Under SEGNO_SOAK there are 5,000 damages.
+// TestNoDamageIsSilent damages a database at random: some bytes, a page, the end of a page or of the file. Each later
+// read returns the data that was written, or an error of another kind than [segno.KindNotFound]. Under SEGNO_SOAK there
+// are 5,000 damages.
 func TestNoDamageIsSilent(t *testing.T) {
 	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
 	damages := 120
@@ -169,7 +170,7 @@ func damage(data []byte, n int) (_ []byte, what string) {
 	const page = pageSize
 	rnd := rand.New(rand.NewPCG(*damageSeed, uint64(n)))
 	switch n % 4 {
-	case 0, 1:
+	case 0:
 		at := rnd.IntN(len(data)/page) * page
 		begin := rnd.IntN(page)
 		noise := data[at+begin : at+min(page, begin+1+rnd.IntN(64))]
@@ -177,6 +178,11 @@ func damage(data []byte, n int) (_ []byte, what string) {
 			noise[i] = byte(rnd.Uint32())
 		}
 		return data, fmt.Sprintf("seed %d: %d bytes from %d in page %d", *damageSeed, len(noise), begin, at/page+1)
+	case 1:
+		const sector = 512
+		at := (rnd.IntN(len(data)/page)+1)*page - sector
+		clear(data[at : at+sector])
+		return data, fmt.Sprintf("seed %d: the end of page %d", *damageSeed, at/page+1)
 	case 2:
 		at := rnd.IntN(len(data)/page) * page
 		clear(data[at : at+page])

@@ -182,7 +182,7 @@ func (s *Store) checkSums(ctx context.Context, c *conn) error {
 	switch {
 	case err == nil && !found && s.hasSums:
 		err = segno.Errorf(segno.KindRefused, op, s.dir, "the pages have checksums, which the given database does not maintain").
-			WithHint("add vfs=" + checksumvfs.Name + " to the name of the database")
+			WithHint("add the parameter vfs, with the value of sqlite.VFS, to the name of the database")
 	case err == nil && hasSums != s.hasSums:
 		err = corrupt(op, s.dir, errors.New("its version differs from the form of its pages"))
 	}

@@ -14,13 +14,14 @@
 //
 // SQLite has zeros in these four bytes of its pages in memory, and writes them to the write-ahead log, which has
 // checksums of its own. If another program copies pages from the log into the file, they still have zeros. The VFS
-// reads a page with zeros there without a check, so other programs may read a database. If one changes a page, the
-// page has the checksum of its earlier content, and the VFS reports damage.
+// accepts a page with zeros there unless a row of it is missing, so other programs may read a database. If one changes
+// a page, the page has the checksum of its earlier content, and the VFS reports damage.
 package checksumvfs
 
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"sync"
@@ -45,7 +46,8 @@ const (
 	SumSize = 4
 )
 
-// Register registers the VFS in this process. Calls after the first return the result of the first.
+// Register registers the VFS in this process, which has one list of them. Calls after the first return the result of
+// the first.
 var Register = sync.OnceValue(register)
 
 func register() error {
@@ -53,7 +55,7 @@ func register() error {
 	defer tls.Close()
 	base := sqlite3.Xsqlite3_vfs_find(tls, 0)
 	if base == 0 {
-		return fmt.Errorf("SQLite has no default VFS")
+		return errors.New("SQLite has no default VFS")
 	}
 	name, err := libc.CString(Name)
 	if err != nil {
@@ -61,7 +63,7 @@ func register() error {
 	}
 	vfs := libc.Xmalloc(tls, libc.Tsize_t(unsafe.Sizeof(sqlite3.Tsqlite3_vfs{})))
 	if vfs == 0 {
-		return fmt.Errorf("out of memory")
+		return errors.New("out of memory")
 	}
 	v := at[sqlite3.Tsqlite3_vfs](vfs)
 	*v = *at[sqlite3.Tsqlite3_vfs](base)
@@ -69,7 +71,7 @@ func register() error {
 	v.FpNext, v.FzName, v.FpAppData = 0, name, base
 	v.FxOpen = address(open)
 	if code := sqlite3.Xsqlite3_vfs_register(tls, vfs, 0); code != sqlite3.SQLITE_OK {
-		return fmt.Errorf("SQLite's error %d", code)
+		return fmt.Errorf("register the VFS %s: SQLite's error %d", Name, code)
 	}
 	return nil
 }
@@ -148,11 +150,17 @@ func read(tls *libc.TLS, f, buf uintptr, size int32, offset int64) int32 {
 	x := fileOf(f)
 	code := function[readFunc](x.base.FxRead)(tls, f, buf, size, offset)
 	data := unsafe.Slice(at[byte](buf), size)
-	if code == sqlite3.SQLITE_IOERR_SHORT_READ && offset == 0 && size == headerSize && isZero(data) {
-		// The file is empty. SQLite takes from this header how it creates the database.
-		binary.BigEndian.PutUint16(data[headerPageSize:], PageSize)
-		data[headerSumSize] = SumSize
-		x.hasSums = true
+	if code == sqlite3.SQLITE_IOERR_SHORT_READ {
+		// SQLite filled the buffer with zeros, and will use it.
+		switch {
+		case offset == 0 && size == headerSize && isZero(data): // of an empty file
+			// SQLite takes from this header how it creates the database.
+			binary.BigEndian.PutUint16(data[headerPageSize:], PageSize)
+			data[headerSumSize] = SumSize
+			x.hasSums = true
+		case x.hasSums && isPage(data, offset) && !isZero(data): // the file ends in this page
+			code = sqlite3.SQLITE_CORRUPT
+		}
 	}
 	if code != sqlite3.SQLITE_OK {
 		return code
@@ -164,7 +172,11 @@ func read(tls *libc.TLS, f, buf uintptr, size int32, offset int64) int32 {
 		return code
 	}
 	stored := data[size-SumSize:]
-	if !isZero(stored) && binary.LittleEndian.Uint32(stored) != sum(data, offset) {
+	isSound := binary.LittleEndian.Uint32(stored) == sum(data, offset)
+	if isZero(stored) {
+		isSound = !hasLostRow(data, offset)
+	}
+	if !isSound {
 		return sqlite3.SQLITE_CORRUPT
 	}
 	clear(stored)
@@ -229,6 +241,35 @@ func isPage(data []byte, offset int64) bool {
 		return false
 	}
 	return offset != 0 || size == int(binary.BigEndian.Uint16(data[headerPageSize:])) || size == 1<<16
+}
+
+// hasLostRow reports whether a page without a checksum is a node of a tree in which a row begins with zeros: the number
+// of its child, or its length in a leaf. SQLite writes no such row. The page has lost its end, and its checksum with it.
+func hasLostRow(page []byte, offset int64) bool {
+	header := page
+	if offset == 0 {
+		header = page[headerSize:]
+	}
+	var rows, zeros int // where the positions of the rows are, and the size of what a row begins with
+	switch header[0] {
+	case 2, 5: // inner nodes of an index and of a table
+		rows, zeros = 12, 4
+	case 10, 13: // leaves
+		rows, zeros = 8, 1
+	default:
+		return false
+	}
+	for range binary.BigEndian.Uint16(header[3:]) {
+		if rows+2 > len(header) {
+			return true
+		}
+		row := int(binary.BigEndian.Uint16(header[rows:]))
+		if row+zeros > len(page) || isZero(page[row:row+zeros]) {
+			return true
+		}
+		rows += 2
+	}
+	return false
 }
 
 // volatile are the fields of the header that a checksum skips: their beginnings and ends.

@@ -60,10 +60,11 @@ func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (
 	return found && err == nil, err
 }
 
-// scan scans a row. A value that does not fit its destination is damaged: the package writes no such values.
+// scan scans a row. A value that does not fit its destination is damaged: the package writes no such values. The error
+// of the driver is left out, because it quotes the value.
 func scan(rows *sql.Rows, dest []any) error {
 	if err := rows.Scan(dest...); err != nil {
-		return fmt.Errorf("%w: %w", record.ErrDamaged, err)
+		return fmt.Errorf("a value has the wrong type: %w", record.ErrDamaged)
 	}
 	return nil
 }

@@ -12,8 +12,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -32,10 +35,7 @@ func TestNoDamageIsSilent(t *testing.T) {
 	if os.Getenv("SEGNO_SOAK") != "" {
 		damages = 5000
 	}
-	for n := range damages {
-		data, what := damage(slices.Clone(trial.whole), n)
-		trial.read(t, data, what)
-	}
+	trial.readAll(t, damages, func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), n) })
 }
 
 // TestNoFlippedBitIsSilent flips one bit of a database: of the header of a page, and of any byte. The header of a
@@ -58,11 +58,11 @@ func TestNoFlippedBitIsSilent(t *testing.T) {
 		rnd.Shuffle(len(bits), func(i, j int) { bits[i], bits[j] = bits[j], bits[i] })
 		bits = bits[:150]
 	}
-	for _, bit := range bits {
-		data := slices.Clone(trial.whole)
+	trial.readAll(t, len(bits), func(n int) ([]byte, string) {
+		data, bit := slices.Clone(trial.whole), bits[n]
 		data[bit/8] ^= 1 << (bit % 8)
-		trial.read(t, data, fmt.Sprintf("bit %d of byte %d in page %d", bit%8, bit/8%pageSize, bit/8/pageSize+1))
-	}
+		return data, fmt.Sprintf("bit %d of byte %d in page %d", bit%8, bit/8%pageSize, bit/8/pageSize+1)
+	})
 }
 
 // pageHeader returns where the header of a page begins, and its size with the positions of the rows. A page of another
@@ -87,7 +87,6 @@ type damageTrial struct {
 	*storetest.DamageTrial
 
 	whole []byte
-	dir   string   // of the damaged database
 	lists []string // of the undamaged database
 }
 
@@ -112,7 +111,7 @@ func newDamageTrial(t *testing.T, s *Store) *damageTrial {
 			t.Fatal(err)
 		}
 	}
-	trial := &damageTrial{DamageTrial: storetest.NewDamageTrial(t, s), dir: t.TempDir()}
+	trial := &damageTrial{DamageTrial: storetest.NewDamageTrial(t, s)}
 	trial.lists = readLists(t.Context(), s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -137,17 +136,37 @@ func readLists(ctx context.Context, s *Store) (lists []string) {
 	return lists
 }
 
-// read opens and reads a damaged database.
-func (d *damageTrial) read(t *testing.T, data []byte, what string) {
+// readAll opens and reads the damaged databases that damage returns for the numbers below count.
+func (d *damageTrial) readAll(t *testing.T, count int, damage func(n int) (data []byte, what string)) {
 	t.Helper()
-	file := filepath.Join(d.dir, databaseName)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		dir := t.TempDir()
+		group.Go(func() {
+			for n := next.Add(1) - 1; n < int64(count); n = next.Add(1) - 1 {
+				data, what := damage(int(n))
+				d.read(t, dir, data, what)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// read opens and reads a damaged database, in a directory for such databases.
+func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
+	file := filepath.Join(dir, databaseName)
 	for _, end := range []string{"-wal", "-shm"} {
 		if err := os.Remove(file + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
 	}
-	writeFile(t, file, data)
-	s, err := openDir(t.Context(), d.dir, Options{})
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Error(err)
+		return
+	}
+	s, err := openDir(t.Context(), dir, Options{})
 	if err != nil {
 		if kind := segno.KindOf(err); kind != segno.KindCorrupt && kind != segno.KindNewer {
 			t.Errorf("%s: open: %v", what, err)
@@ -222,7 +241,7 @@ func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
 			t.Fatalf("the page of %s does not have the id", table)
 		}
 		page[at] ^= 2
-		trial.read(t, data, table)
+		trial.read(t, t.TempDir(), data, table)
 	}
 }
 

@@ -57,7 +57,7 @@ var allowed = map[string][]string{
 	"store/kv":                     {".", "internal/ledger", "internal/record", "internal/notify", "internal/reach", "internal/phase"},
 	"store/kv/kvtest":              {"store/kv", "."},
 	"store/kv/redis":               {".", "store/kv"},
-	"store/sqlite":                 {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
+	"store/sqlite":                 {".", "internal/ledger", "internal/vfs", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase", "store/sqlite/internal/checksumvfs"},
 	"store/postgres":               {".", "internal/ledger", "internal/record", "internal/sqlstore", "internal/notify", "internal/phase"},
 	"store/storetest":              {".", "saver", "timeline", "internal/phase", "internal/testing/ledgertest"},
 	"internal/testing/storerig":    {".", "internal/vfs", "internal/testing/faultfs"},
@@ -112,6 +112,8 @@ var allowed = map[string][]string{
 	"internal/testing/notifytest": {".", "internal/notify"},
 	"internal/testing/memdir":     {},
 	"internal/testing/readonly":   {},
+
+	"store/sqlite/internal/checksumvfs": {},
 }
 
 // standardOnly may import nothing from outside this module and the standard

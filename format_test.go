@@ -345,7 +345,11 @@ func checkPack(v *vector) {
 		v.t.Fatal(err)
 	}
 	defer s.Close()
-	db, err := sql.Open("sqlite", name)
+	vfs, err := sqlite.VFS()
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", name+"?vfs="+vfs)
 	if err == nil {
 		err = os.MkdirAll(name+".packs", 0o700)
 	}

@@ -25,7 +25,9 @@ func TestADamagedRowIsNoNewThread(t *testing.T) {
 			rows := func(spoil string) (n int, size int64) {
 				t.Helper()
 				r.ok(r.store.Close())
-				db, err := sql.Open("sqlite", storeFile(dir))
+				vfs, err := sqlite.VFS()
+				r.ok(err)
+				db, err := sql.Open("sqlite", storeFile(dir)+"?vfs="+vfs)
 				r.ok(err)
 				defer db.Close()
 				if spoil != "" {

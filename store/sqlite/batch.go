@@ -67,11 +67,15 @@ func (k *sink) learnNames(ctx context.Context) error {
 		if count > fraction*k.asked {
 			return nil
 		}
-		k.known = make(map[segno.Hash]struct{}, count)
-		return storedNames(ctx, c, func(stored []byte) error {
-			k.known[segno.Hash(stored)] = struct{}{}
+		known := make(map[segno.Hash]struct{}, count)
+		err := storedNames(ctx, c, func(stored segno.Hash) error {
+			known[stored] = struct{}{}
 			return nil
 		})
+		if err == nil {
+			k.known = known
+		}
+		return err
 	})
 }
 

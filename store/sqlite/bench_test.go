@@ -75,7 +75,7 @@ func stepCommit(head segno.Head, e segno.Entry, i int) segno.Commit {
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: e.Turn, Time: e.Time, Agent: "segno"}}
 }
 
-func mustCommit(b *testing.B, s *Store, c segno.Commit) segno.Head {
+func mustCommit(b testing.TB, s *Store, c segno.Commit) segno.Head {
 	head, err := s.Commit(context.Background(), c)
 	if err != nil {
 		b.Fatal(err)

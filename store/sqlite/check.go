@@ -42,15 +42,19 @@ func (k *checker) verdict(err error) error {
 }
 
 // each scans each row of a query into dest and calls do, which returns the damage of the row. It ends if the caller
-// cancels.
-func (k *checker) each(query string, dest []any, do func() error) error {
-	return k.c.Query(k.queryCtx, query, nil, dest, func() error {
+// cancels. If damage ends the query, each reports that under the name op, and the check goes on with the next query.
+func (k *checker) each(op, query string, dest []any, do func() error) error {
+	err := k.c.Query(k.queryCtx, query, nil, dest, func() error {
 		damage := do()
 		if segno.KindOf(damage) == segno.KindCancelled {
 			return damage
 		}
 		return cmp.Or(k.verdict(damage), k.ctx.Err())
 	})
+	if kindOf(err) == segno.KindCorrupt {
+		return k.verdict(fail(op, filepath.Base(k.s.file), err))
+	}
+	return err
 }
 
 // Check implements [segno.Checker]. It reads the database as it is at one moment.
@@ -82,7 +86,7 @@ func (s *Store) Check(ctx context.Context, p segno.CheckPolicy, report func(erro
 // checkDatabase makes SQLite check its pages and indexes.
 func (k *checker) checkDatabase() error {
 	var result string
-	return k.each("PRAGMA integrity_check", []any{&result}, func() error {
+	return k.each("check database", "PRAGMA integrity_check", []any{&result}, func() error {
 		if result == "ok" {
 			return nil
 		}
@@ -91,19 +95,21 @@ func (k *checker) checkDatabase() error {
 }
 
 func (k *checker) checkThreads() error {
-	var id segno.ThreadID
+	var l sqlstore.LeaseRow
 	var rec sql.RawBytes
 	var isComplete bool
-	return k.each(`SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
-			AND (t.link = 0 OR EXISTS (SELECT 1 FROM links l WHERE l.n = t.link AND l.thread = t.n))
-		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`, []any{&id, &rec, &isComplete}, func() error {
-		k.Threads++
-		_, err := k.s.records.Thread(id, rec)
-		if err == nil && !isComplete {
-			err = corrupt("check thread", string(id), errors.New("its head, its tip or its head session is missing"))
-		}
-		return err
-	})
+	return k.each("check threads", `SELECT t.id, t.record, t.hidden OR (t.head = 0 OR h.line IS NOT NULL AND p.line IS NOT NULL)
+			AND (t.link = 0 OR EXISTS (SELECT 1 FROM links l WHERE l.n = t.link AND l.thread = t.n)),
+			t.hidden, t.owner, t.expires, t.epoch
+		FROM threads t LEFT JOIN commits h ON h.n = t.head LEFT JOIN commits p ON p.n = t.tip`,
+		append([]any{&l.Thread, &rec, &isComplete}, l.Dest()...), func() error {
+			k.Threads++
+			_, err := k.s.records.Thread(l.Thread, rec)
+			if err == nil && !isComplete {
+				err = corrupt("check thread", string(l.Thread), errors.New("its head, its tip or its head session is missing"))
+			}
+			return cmp.Or(err, database{k.s}.VerifyLease("check thread", &l))
+		})
 }
 
 // checkPhases verifies that each thread that is not deleted has one phase.
@@ -112,7 +118,7 @@ func (k *checker) checkPhases() error {
 		return nil
 	}
 	var id string
-	return k.each(`SELECT t.id FROM threads t WHERE NOT t.hidden AND
+	return k.each("check phases", `SELECT t.id FROM threads t WHERE NOT t.hidden AND
 		(SELECT count(*) FROM phases x WHERE x.phase IN `+allPhases+` AND x.id = t.id AND x.thread = t.n) <> 1`, []any{&id},
 		func() error { return corrupt("check thread", id, errors.New("its phase is missing")) })
 }
@@ -123,7 +129,7 @@ func (k *checker) checkCommits() error {
 	nodes := make([]sqlstore.Node, 1)
 	n := &nodes[0]
 	var isPlaced bool
-	return k.each(`SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
+	return k.each("check commits", `SELECT c.id, c.seq, t.id, coalesce(p.id, ''), c.checkpoint, c.entries,
 			coalesce(length(c.checkpoint), 1) > 0 AND coalesce(length(c.entries), 1) > 0 AND
 			CASE WHEN c.parent = 0 THEN c.depth = 0 AND c.line = c.n
 			ELSE coalesce(c.depth = p.depth + 1 AND (c.line = p.line OR c.line = c.n)
@@ -174,7 +180,7 @@ func (k *checker) checkRecords() error {
 			return err
 		},
 	} {
-		if err := k.each(query, []any{&id, &n, &workspace, &rec}, decode); err != nil {
+		if err := k.each("check records", query, []any{&id, &n, &workspace, &rec}, decode); err != nil {
 			return err
 		}
 	}
@@ -185,7 +191,7 @@ func (k *checker) checkRecords() error {
 func (k *checker) checkPacks() error {
 	var name string
 	var objects int
-	return k.each(`SELECT name, objects FROM packs`, []any{&name, &objects}, func() error {
+	return k.each("check packs", `SELECT name, objects FROM packs`, []any{&name, &objects}, func() error {
 		x, err := k.s.packs.index("check pack", name)
 		switch {
 		case segno.KindOf(err) == segno.KindNotFound:
@@ -201,7 +207,10 @@ func (k *checker) checkPacks() error {
 func (k *checker) checkObjects() error {
 	var raw sql.RawBytes
 	var at objectRow
-	return k.each(`SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
+	return k.each("check objects", `SELECT o.name, `+objectColumns, append([]any{&raw}, at.dest()...), func() error {
+		if len(raw) != len(segno.Hash{}) {
+			return corrupt("check object", fmt.Sprintf("%x", raw), errKey)
+		}
 		name := segno.Hash(raw)
 		k.Objects++
 		k.Bytes += at.size

@@ -347,7 +347,7 @@ func readWhilePlain(ctx context.Context, dir string) error {
 	}
 	var all []segno.Hash
 	err = s.read(ctx, "test", "", func(ctx context.Context, c *conn) error {
-		return storedNames(ctx, c, func(stored []byte) error { all = append(all, segno.Hash(stored)); return nil })
+		return storedNames(ctx, c, func(stored segno.Hash) error { all = append(all, stored); return nil })
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/sqlstore"
 )
 
@@ -43,16 +44,29 @@ func (c *conn) exec(ctx context.Context, query string, args ...any) (sql.Result,
 }
 
 // row scans the first row into dest and reports whether there was one.
-func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (bool, error) {
+func (c *conn) row(ctx context.Context, query string, args []any, dest ...any) (found bool, err error) {
 	st, err := c.statement(ctx, query)
 	if err != nil {
 		return false, err
 	}
-	err = st.QueryRowContext(ctx, args...).Scan(dest...)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+	rows, err := st.QueryContext(ctx, args...)
+	if err != nil {
+		return false, err
 	}
-	return err == nil, err
+	if rows.Next() {
+		found, err = true, scan(rows, dest)
+	}
+	err = cmp.Or(err, rows.Err(), rows.Close())
+	return found && err == nil, err
+}
+
+// scan scans a row. A value that does not fit its destination is damaged: the package writes no such values. The error
+// of the driver is left out, because it quotes the value.
+func scan(rows *sql.Rows, dest []any) error {
+	if err := rows.Scan(dest...); err != nil {
+		return fmt.Errorf("a value has the wrong type: %w", record.ErrDamaged)
+	}
+	return nil
 }
 
 // Query implements [sqlstore.Querier].
@@ -67,7 +81,7 @@ func (c *conn) Query(ctx context.Context, query string, args, dest []any, each f
 	}
 	defer func() { _ = rows.Close() }() // rows.Err returns its error
 	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
+		if err := scan(rows, dest); err != nil {
 			return err
 		}
 		if err := each(); err != nil {
@@ -86,6 +100,9 @@ func (s *Store) connect(ctx context.Context) (*conn, error) {
 	c := &conn{sql: raw, statements: map[string]*sql.Stmt{}}
 	if !s.ownsDB {
 		_, err = raw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout=%d; PRAGMA synchronous=FULL", s.options.BusyTimeout.Milliseconds()))
+	}
+	if err == nil && s.hasSums {
+		err = s.checkSums(ctx, c)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())

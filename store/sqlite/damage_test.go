@@ -84,6 +84,12 @@ func TestDamage(t *testing.T) {
 			}
 			return nil
 		}},
+		"a thread's flag": {`UPDATE threads SET hidden = 'x'`, func(t *testing.T, s *Store) error {
+			_, err := s.Head(t.Context(), "thread")
+			return err
+		}},
+		"a commit's number":        {`UPDATE commits SET seq = 'x' WHERE id = 'one'`, readLine},
+		"an object's name":         {`UPDATE objects SET name = x'00'`, readObject("small")},
 		"a small object's bytes":   {`UPDATE small SET data = x'00' || 'smalx'`, readObject("small")},
 		"a small object's zstd":    {`UPDATE small SET data = x'01' || 'small'`, readObject("small")},
 		"a small object's absence": {`DELETE FROM small`, readObject("small")},
@@ -225,6 +231,26 @@ func TestStagedPackDamage(t *testing.T) {
 		wantKind(t, err, segno.KindInvalid)
 	}
 	checkClean(t, s)
+}
+
+// TestCheckGoesOn damages the page of the threads, and then one of the objects: a check reports both.
+func TestCheckGoesOn(t *testing.T) {
+	dir := t.TempDir()
+	seedDamage(t, dir)
+	file := filepath.Join(dir, databaseName)
+	raw(t, file, `UPDATE small SET data = x'01' || 'small'`)
+	const threads = 2 // the table that was created first
+	data := readFile(t, file)
+	data[threads*pageSize-100] ^= 1
+	writeFile(t, file, data)
+	s := openIn(t, dir, Options{})
+	defer s.Close()
+	all := fmt.Sprint(checkErrors(t, s))
+	for _, want := range []string{"page 2", "check threads: " + databaseName, segno.HashOf([]byte("small")).String()} {
+		if !strings.Contains(all, want) {
+			t.Errorf("check found %s, and not %q", all, want)
+		}
+	}
 }
 
 // TestCheckStops verifies that Check ends when report returns false.

@@ -20,20 +20,29 @@
 //
 // # Damage
 //
-// SQLite has no checksums of its pages. Records have their own, and the name of an object is its hash. When the
-// store reads a row, it compares the other columns with a second copy or a checksum: see verify.go.
-// A difference is [segno.KindCorrupt]. If an index lacks a key, the store searches the rows before it returns
-// [segno.KindNotFound]. These damages look like a state that an undamaged store may have:
+// SQLite has no checksums of its pages. The store adds them: internal/checksumvfs. A statement that reads a damaged
+// page fails, and the error is [segno.KindCorrupt]. Records have checksums, too, and the name of an object is its
+// hash. When the store reads a row, it compares the other columns with a second copy or a checksum: see verify.go.
+// If an index lacks a key, the store searches the rows before it returns [segno.KindNotFound].
 //
-//   - The database and its WAL were replaced by an older copy.
+// These damages look like a state that an undamaged store may have:
+//
+//   - The database and its WAL, or a page of the database, were replaced by an older copy.
 //   - The end of the WAL was damaged or cut off, as after a power failure. The last commits are lost, and only
 //     those. The store detects that a whole WAL is missing as long as the file FILE-shm exists, which is until the
 //     last process closes the store.
-//   - A term or a pin is missing: a list of checkpoints by session, key or pin lacks that checkpoint. Lists of
-//     threads and of their checkpoints are not affected.
-//   - A lease or a deletion was written before rows had a checksum.
+//   - The WAL was damaged while a process had it open.
 //
-// [Store.Check] also makes SQLite compare its indexes with the rows.
+// Pages have no checksums in a store that was created before version 3 of the schema, or by [OpenDB] without [VFS].
+// There only rows are compared, and further damages look like another state: a term, a pin, an object's name or a
+// workspace's key is missing, a list of checkpoints lacks those of a damaged part of an index, a list of threads
+// lacks those of a damaged page, or a lease or a deletion was written before rows had a checksum. Another program
+// leaves pages without checksums if it closes the database after all processes of segno were killed: see
+// internal/checksumvfs.
+//
+// Other programs may read the database and copy it, with its WAL. A page that one of them changes is damaged.
+//
+// [Store.Check] also makes SQLite compare its indexes with the rows, which reads each page.
 //
 // # Packs
 //

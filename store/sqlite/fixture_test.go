@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -87,10 +88,10 @@ func writeFixture(t *testing.T, dir string) {
 	}
 }
 
-// TestFixtures reads a store of every version.
+// TestFixtures reads a store of every version, and moves and commits in it.
 func TestFixtures(t *testing.T) {
 	if *makeFixture {
-		writeFixture(t, filepath.Join("testdata", "v1"))
+		writeFixture(t, filepath.Join("testdata", fmt.Sprint("v", schemaVersion)))
 	}
 	versions, err := os.ReadDir("testdata")
 	if err != nil || len(versions) == 0 {
@@ -130,6 +131,31 @@ func TestFixtures(t *testing.T) {
 				t.Fatalf("(-want +got):\n%s", diff)
 			}
 			checkClean(t, s)
+			head, err = s.Commit(t.Context(), segno.Commit{ID: "move", Thread: "thread", Expect: head.Head, Epoch: head.Epoch,
+				Move: &segno.Move{Head: "base", Tip: head.Tip}, Operation: &segno.Operation{ID: "undo", Workspace: "w",
+					Thread: "thread", Verb: segno.VerbUndo, Before: segno.Pointers{Head: "one"}, After: segno.Pointers{Head: "base"}}})
+			if err != nil || head.Head != "base" {
+				t.Fatal(head, err)
+			}
+			for i := range 20 {
+				if head, err = s.Commit(t.Context(), stepCommit(head, step(testRand(1), i), i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = openIn(t, dir, Options{})
+			defer s.Close()
+			if got, err := s.Head(t.Context(), "thread"); err != nil || got != head {
+				t.Fatal(got, err)
+			}
+			checkClean(t, s)
+			// An older store keeps its pages as they are, because an older segno may have it open.
+			wantSums(t, s.Path(), s.hasSums)
+			if want := v.Name() != "v1" && v.Name() != "v2"; s.hasSums != want {
+				t.Errorf("pages have checksums: %v; want %v", s.hasSums, want)
+			}
 		})
 	}
 }

@@ -258,7 +258,12 @@ func insertPack(tx *tx, name string, born int64, objects int) (n int64) {
 }
 
 // storedNames calls each with the stored name of every object.
-func storedNames(ctx context.Context, c *conn, each func(stored []byte) error) error {
+func storedNames(ctx context.Context, c *conn, each func(stored segno.Hash) error) error {
 	var raw sql.RawBytes // valid until the next row
-	return c.Query(ctx, `SELECT name FROM objects`, nil, []any{&raw}, func() error { return each(raw) })
+	return c.Query(ctx, `SELECT name FROM objects`, nil, []any{&raw}, func() error {
+		if len(raw) != len(segno.Hash{}) {
+			return corrupt("read object names", fmt.Sprintf("%x", raw), errKey)
+		}
+		return each(segno.Hash(raw))
+	})
 }

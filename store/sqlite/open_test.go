@@ -104,7 +104,7 @@ func TestOpenSettings(t *testing.T) {
 	}
 	defer func() { home <- reader }()
 	for _, c := range []*conn{writer, reader} {
-		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "2"} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "busy_timeout": "250", "user_version": "3"} {
 			var got string
 			if err := c.sql.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s is %q, %v; want %q", pragma, got, err, want)
@@ -203,7 +203,7 @@ func TestOpenNewer(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
 	file := filepath.Join(dir, databaseName)
-	raw(t, file, "PRAGMA user_version=3")
+	raw(t, file, "PRAGMA user_version=4")
 	before := readFile(t, file)
 	_, err := openDir(t.Context(), dir, Options{})
 	wantKind(t, err, segno.KindNewer)
@@ -215,9 +215,20 @@ func TestOpenNewer(t *testing.T) {
 	}
 }
 
+// raw executes a query in the database of a store.
 func raw(t *testing.T, file, query string) {
 	t.Helper()
-	db, err := sql.Open("sqlite", file)
+	vfs, err := VFS()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rawFrom(t, file+"?vfs="+vfs, query)
+}
+
+// rawFrom executes a query in a database, which it opens with the driver's name for it.
+func rawFrom(t *testing.T, name, query string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +266,7 @@ func TestOpenDamaged(t *testing.T) {
 		},
 		"somebody else's": func(t *testing.T, file string) {
 			writeFile(t, file, nil)
-			raw(t, file, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+			rawFrom(t, file, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
 		},
 		"emptied beside its packs": func(t *testing.T, file string) { writeFile(t, file, nil) },
 		"gone from its packs": func(t *testing.T, file string) {

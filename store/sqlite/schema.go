@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,16 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
+	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 
-// schemaVersion is the user_version of a database that this package writes. Open upgrades older versions and
-// refuses newer ones.
-const schemaVersion = 2
+// The versions of the schema, as the database's user_version has them. Open refuses newer ones.
+const (
+	phasesVersion = 2 // Open upgrades version 1 to it
+	// schemaVersion is the version of a new database. Its tables are those of phasesVersion, and its pages
+	// have checksums. An existing database keeps its pages as they are, and phasesVersion.
+	schemaVersion = 3
+)
 
 // sealedVersion is a bit of the user_version of a sealed store. It makes a segno that does not know seals
 // refuse the store. A sealed store has one more table, with the mark of its key.
@@ -28,7 +34,7 @@ const applicationID = 0x73676e6f
 // this row is a few bytes on a leaf and one full overflow page. The worst case is a row of 500 to 900
 // bytes, which has a page for itself. A commit writes each page that it changes to the log, six or more, so
 // small pages also make the log smaller.
-const pageSize = 1 << 10
+const pageSize = checksumvfs.PageSize
 
 // schema is the schema of version 1. Rows refer to each other by n, because ids have up to a kilobyte.
 //
@@ -100,7 +106,7 @@ CREATE TABLE objects (
 CREATE TABLE small (n INTEGER PRIMARY KEY, data BLOB NOT NULL);
 `
 
-// phasesSchema is added by version 2. It has the phase, a [segno.Phase], of the newest turn of each thread that
+// phasesSchema is added by phasesVersion. It has the phase, a [segno.Phase], of the newest turn of each thread that
 // is not deleted.
 const phasesSchema = `
 CREATE TABLE phases (phase INTEGER NOT NULL, id TEXT NOT NULL, thread INTEGER NOT NULL, PRIMARY KEY (phase, id)) WITHOUT ROWID;
@@ -145,7 +151,7 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 	switch {
 	case err != nil:
 		return err
-	case version == schemaVersion, version == 1:
+	case version >= 1 && version <= schemaVersion:
 		return s.openSchema(ctx, c, version, isSealed)
 	case version > schemaVersion:
 		return segno.Errorf(segno.KindNewer, "open store", s.dir, "the store has version %d, this segno knows %d", version, schemaVersion).
@@ -158,6 +164,10 @@ func (s *Store) ensureSchema(ctx context.Context, c *conn) error {
 
 // openSchema verifies an existing schema, upgrades version 1, and verifies the key.
 func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed bool) error {
+	s.hasSums = version >= schemaVersion
+	if err := s.checkSums(ctx, c); err != nil {
+		return err
+	}
 	if err := checkSchema(ctx, c, schemaOf(version)); err != nil {
 		return err
 	}
@@ -165,9 +175,9 @@ func (s *Store) openSchema(ctx context.Context, c *conn, version int, isSealed b
 		if err := c.transaction(ctx, addPhases); err != nil {
 			return err
 		}
-		version = schemaVersion
+		version = phasesVersion
 	}
-	s.hasPhases = version == schemaVersion
+	s.hasPhases = version >= phasesVersion
 	if _, err := c.row(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger')", nil, &s.hasTriggers); err != nil {
 		return err
 	}
@@ -182,14 +192,14 @@ func addPhases(tx *tx) error {
 	}
 	_, err = tx.c.sql.ExecContext(tx.ctx, phasesSchema+phaseTriggers+fmt.Sprintf(`INSERT INTO phases (phase, id, thread) SELECT 0, id, n
 		FROM threads WHERE NOT hidden;
-		PRAGMA user_version=%d;`, versionOf(isSealed)))
+		PRAGMA user_version=%d;`, userVersion(phasesVersion, isSealed)))
 	return err
 }
 
 // createSchema needs two transactions: the first verifies that the database is empty before anything is
 // written, and the mode of the log, which is set between them, cannot be set in a transaction.
 func (s *Store) createSchema(ctx context.Context, c *conn) error {
-	// SQLite uses the size of a page from the first write on.
+	// SQLite uses the size of a page from the first write on. The VFS sets it, too.
 	if _, err := c.sql.ExecContext(ctx, fmt.Sprintf("PRAGMA page_size=%d", pageSize)); err != nil {
 		return err
 	}
@@ -208,26 +218,33 @@ func (s *Store) createSchema(ctx context.Context, c *conn) error {
 		if err != nil {
 			return err
 		}
-		s.hasPhases = true
 		if !isEmpty {
-			_, isSealed, err := c.version(ctx)
-			return errors.Join(err, s.unlock(ctx, c, isSealed, false))
+			version, isSealed, err := c.version(ctx)
+			return cmp.Or(err, s.openSchema(ctx, c, version, isSealed))
 		}
+		s.hasPhases = true
 		if err := s.unlock(ctx, c, false, true); err != nil {
 			return err
 		}
-		_, err = c.sql.ExecContext(ctx, schemaOf(schemaVersion)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;",
-			applicationID, versionOf(s.records.Sealer != nil)))
+		if _, err := c.row(ctx, checksumvfs.Pragma, nil, &s.hasSums); err != nil {
+			return err
+		}
+		version := phasesVersion
+		if s.hasSums {
+			version = schemaVersion
+		}
+		_, err = c.sql.ExecContext(ctx, schemaOf(version)+fmt.Sprintf("PRAGMA application_id=%d; PRAGMA user_version=%d;",
+			applicationID, userVersion(version, s.records.Sealer != nil)))
 		return err
 	})
 }
 
-// versionOf returns the user_version of a store that this package writes.
-func versionOf(isSealed bool) int {
+// userVersion returns the user_version of a store.
+func userVersion(version int, isSealed bool) int {
 	if isSealed {
-		return schemaVersion | sealedVersion
+		return version | sealedVersion
 	}
-	return schemaVersion
+	return version
 }
 
 // isEmpty reports whether the schema may be created. It is false if another process created it meanwhile; a
@@ -235,7 +252,7 @@ func versionOf(isSealed bool) int {
 func (s *Store) isEmpty(ctx context.Context, c *conn) (bool, error) {
 	var tables int
 	version, _, err := c.version(ctx)
-	if err != nil || version == schemaVersion {
+	if err != nil || version >= phasesVersion {
 		return false, err
 	}
 	if _, err := c.row(ctx, "SELECT count(*) FROM sqlite_schema", nil, &tables); err != nil {

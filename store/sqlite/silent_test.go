@@ -2,122 +2,246 @@ package sqlite
 
 import (
 	"bytes"
+	"context"
 	"database/sql"
+	"encoding/binary"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/store/storetest"
 )
 
-// TestNoDamageIsSilent damages a database at random: a bit, a page, the end. Each later read
-// returns the data that was written, or an error of another kind than [segno.KindNotFound].
-// Under SEGNO_SOAK there are 5,000 damages.
+// damageSeed is the seed of the random damages. A failure prints it.
+var damageSeed = flag.Uint64("damage", rand.Uint64(), "the seed of random damages")
+
+// TestNoDamageIsSilent damages a database at random: some bytes, a page, the end of a page or of the file. Each later
+// read returns the data that was written, or an error of another kind than [segno.KindNotFound]. Under SEGNO_SOAK there
+// are 5,000 damages.
 func TestNoDamageIsSilent(t *testing.T) {
-	trial, whole := trialDatabase(t)
+	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
 	damages := 120
 	if os.Getenv("SEGNO_SOAK") != "" {
 		damages = 5000
 	}
-	for n := range damages {
-		data, what := damage(slices.Clone(whole), n)
-		readDamaged(t, trial, data, what)
-	}
+	trial.readAll(t, damages, func(n int) ([]byte, string) { return damage(slices.Clone(trial.whole), n) })
 }
 
-// TestNoDamageToThreadsIsSilent flips bits in the page of the threads: their rows have more unencrypted
-// columns than others: each bit under SEGNO_SOAK.
-func TestNoDamageToThreadsIsSilent(t *testing.T) {
-	trial, whole := trialDatabase(t)
-	const page = pageSize
-	begin := bytes.Index(whole, []byte("the owner of the lease")) / page * page
-	step := 211
-	if os.Getenv("SEGNO_SOAK") != "" {
-		step = 1
+// TestNoFlippedBitIsSilent flips one bit of a database: of the header of a page, and of any byte. The header of a
+// page has the positions of its rows. Under SEGNO_SOAK these are all bits of all headers, and at least 20,000.
+func TestNoFlippedBitIsSilent(t *testing.T) {
+	trial := newDamageTrial(t, openIn(t, t.TempDir(), Options{}))
+	var bits []int
+	for page := 0; page < len(trial.whole); page += pageSize {
+		begin, size := pageHeader(trial.whole[page : page+pageSize])
+		for bit := range 8 * size {
+			bits = append(bits, 8*(page+begin)+bit)
+		}
 	}
-	for bit := 0; bit < 8*page; bit += step {
-		data := slices.Clone(whole)
-		data[begin+bit/8] ^= 1 << (bit % 8)
-		readDamaged(t, trial, data, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8))
+	rnd, headers, flips := rand.New(rand.NewPCG(*damageSeed, 1)), len(bits), max(len(bits), 20_000)
+	for len(bits) < flips {
+		bits = append(bits, rnd.IntN(8*len(trial.whole)))
 	}
+	t.Logf("%d bits, of which %d are in headers of %d pages; seed %d", len(bits), headers, len(trial.whole)/pageSize, *damageSeed)
+	if os.Getenv("SEGNO_SOAK") == "" {
+		rnd.Shuffle(len(bits), func(i, j int) { bits[i], bits[j] = bits[j], bits[i] })
+		bits = bits[:150]
+	}
+	trial.readAll(t, len(bits), func(n int) ([]byte, string) {
+		data, bit := slices.Clone(trial.whole), bits[n]
+		data[bit/8] ^= 1 << (bit % 8)
+		return data, fmt.Sprintf("bit %d of byte %d in page %d", bit%8, bit/8%pageSize, bit/8/pageSize+1)
+	})
 }
 
-// trialDatabase creates a store for a trial and returns its database.
-func trialDatabase(t *testing.T) (*storetest.DamageTrial, []byte) {
+// pageHeader returns where the header of a page begins, and its size with the positions of the rows. A page of another
+// kind than a node of a tree has the number of the next page in its place.
+func pageHeader(page []byte) (begin, size int) {
+	if bytes.HasPrefix(page, []byte("SQLite format 3")) {
+		begin = 100
+	}
+	at := page[begin:]
+	rows := 2 * int(binary.BigEndian.Uint16(at[3:]))
+	switch at[0] {
+	case 2, 5:
+		return begin, 12 + rows
+	case 10, 13:
+		return begin, 8 + rows
+	}
+	return begin, 4
+}
+
+// damageTrial is a trial of many threads and the database that is damaged.
+type damageTrial struct {
+	*storetest.DamageTrial
+
+	whole []byte
+	lists []string // of the undamaged database
+}
+
+// newDamageTrial fills a store for a trial, and closes it.
+func newDamageTrial(t *testing.T, s *Store) *damageTrial {
 	t.Helper()
-	dir := t.TempDir()
-	s := openIn(t, dir, Options{})
-	trial := storetest.NewDamageTrial(t, s)
+	for i := range 60 {
+		id := segno.ThreadID(fmt.Sprint("listed ", i))
+		c := segno.Commit{ID: segno.CommitID(id), Thread: id, Create: &segno.Thread{ID: id, Title: fmt.Sprint("title ", i)},
+			Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Turn: 1, Agent: "test"}}
+		switch i % 3 {
+		case 0:
+			c.Checkpoint.Kind = segno.CheckpointTurn
+		case 1:
+			question, err := segno.Interrupt{ID: "question", Tool: "tool"}.Entry()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Entries = []segno.Entry{question}
+		}
+		if _, err := s.Commit(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trial := &damageTrial{DamageTrial: storetest.NewDamageTrial(t, s)}
+	trial.lists = readLists(t.Context(), s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return trial, readFile(t, filepath.Join(dir, databaseName))
+	trial.whole = readFile(t, s.Path())
+	return trial
 }
 
-// readDamaged opens and reads a damaged database.
-func readDamaged(t *testing.T, trial *storetest.DamageTrial, data []byte, what string) {
+// readLists returns the lists of threads, of any phase and of each, as JSON or the kind of an error.
+func readLists(ctx context.Context, s *Store) (lists []string) {
+	for p := segno.PhaseUnknown; p <= segno.PhaseWaiting; p++ {
+		var ids []string
+		for thread, err := range s.Threads(ctx, segno.ThreadQuery{Phase: p}) {
+			if err != nil {
+				ids = []string{segno.KindOf(err).String()}
+				break
+			}
+			ids = append(ids, string(thread.ID))
+		}
+		lists = append(lists, fmt.Sprintf("threads in phase %d: %d %q", p, len(ids), ids))
+	}
+	return lists
+}
+
+// readAll opens and reads the damaged databases that damage returns for the numbers below count.
+func (d *damageTrial) readAll(t *testing.T, count int, damage func(n int) (data []byte, what string)) {
 	t.Helper()
-	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, databaseName), data)
+	var next atomic.Int64
+	var group sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		dir := t.TempDir()
+		group.Go(func() {
+			for n := next.Add(1) - 1; n < int64(count); n = next.Add(1) - 1 {
+				data, what := damage(int(n))
+				d.read(t, dir, data, what)
+			}
+		})
+	}
+	group.Wait()
+}
+
+// read opens and reads a damaged database, in a directory for such databases.
+func (d *damageTrial) read(t *testing.T, dir string, data []byte, what string) {
+	file := filepath.Join(dir, databaseName)
+	for _, end := range []string{"-wal", "-shm"} {
+		if err := os.Remove(file + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+			return
+		}
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Error(err)
+		return
+	}
 	s, err := openDir(t.Context(), dir, Options{})
 	if err != nil {
-		if segno.KindOf(err) == segno.KindNotFound {
+		if kind := segno.KindOf(err); kind != segno.KindCorrupt && kind != segno.KindNewer {
 			t.Errorf("%s: open: %v", what, err)
 		}
 		return
 	}
-	if silent := trial.Silent(t.Context(), s); silent != "" {
+	defer s.Close() // a damaged database may not close
+	if silent := d.Silent(t.Context(), s); silent != "" {
 		t.Errorf("%s: %s", what, silent)
 	}
-	_ = s.Close() // a damaged database may not close
+	for i, got := range readLists(t.Context(), s) {
+		if got != d.lists[i] && !strings.Contains(got, fmt.Sprintf("1 [%q]", segno.KindCorrupt)) {
+			t.Errorf("%s: read %.150q; want %.150q", what, got, d.lists[i])
+		}
+	}
 }
 
 // damage damages a database in the n-th way.
 func damage(data []byte, n int) (_ []byte, what string) {
 	const page = pageSize
-	rnd := rand.New(rand.NewPCG(uint64(n), 3))
+	rnd := rand.New(rand.NewPCG(*damageSeed, uint64(n)))
 	switch n % 4 {
-	case 0, 1:
-		at, bit := rnd.IntN(len(data)), rnd.IntN(8)
-		data[at] ^= 1 << bit
-		return data, fmt.Sprintf("bit %d of byte %d in page %d", bit, at%page, at/page+1)
+	case 0:
+		at := rnd.IntN(len(data)/page) * page
+		begin := rnd.IntN(page)
+		noise := data[at+begin : at+min(page, begin+1+rnd.IntN(64))]
+		for i := range noise {
+			noise[i] = byte(rnd.Uint32())
+		}
+		return data, fmt.Sprintf("seed %d: %d bytes from %d in page %d", *damageSeed, len(noise), begin, at/page+1)
+	case 1:
+		const sector = 512
+		at := (rnd.IntN(len(data)/page)+1)*page - sector
+		clear(data[at : at+sector])
+		return data, fmt.Sprintf("seed %d: the end of page %d", *damageSeed, at/page+1)
 	case 2:
 		at := rnd.IntN(len(data)/page) * page
 		clear(data[at : at+page])
-		return data, fmt.Sprintf("page %d", at/page+1)
+		return data, fmt.Sprintf("seed %d: page %d", *damageSeed, at/page+1)
 	}
 	at := rnd.IntN(len(data))
-	return data[:at], fmt.Sprintf("the end from byte %d of page %d", at%page, at/page+1)
+	return data[:at], fmt.Sprintf("seed %d: the end from byte %d of page %d", *damageSeed, at%page, at/page+1)
 }
 
-// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace: in its row, in the index of the ids, and
-// in the row and the index of an operation on the workspace.
+// TestADamagedWorkspaceIsNotSilent flips a bit in the id of a workspace in a store without checksums of pages: in its
+// row, in the index of the ids, and in the row and the index of an operation on the workspace.
 func TestADamagedWorkspaceIsNotSilent(t *testing.T) {
-	trial, whole := trialDatabase(t)
 	file := filepath.Join(t.TempDir(), databaseName)
-	writeFile(t, file, whole)
 	db, err := sql.Open("sqlite", file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	s, err := OpenDB(t.Context(), db, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := newDamageTrial(t, s)
+	if _, err := db.ExecContext(t.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		t.Fatal(err)
+	}
+	trial.whole = readFile(t, file)
 	for _, table := range []string{"workspaces", "sqlite_autoindex_workspaces_1", "operations", "operations_workspace"} {
 		var root int
 		if err := db.QueryRowContext(t.Context(), "SELECT rootpage FROM sqlite_master WHERE name = ?", table).Scan(&root); err != nil {
 			t.Fatal(err)
 		}
-		data := slices.Clone(whole)
+		data := slices.Clone(trial.whole)
 		page := data[(root-1)*pageSize : root*pageSize]
 		at := bytes.Index(page, []byte("workspace"))
 		if at < 0 {
 			t.Fatalf("the page of %s does not have the id", table)
 		}
 		page[at] ^= 2
-		readDamaged(t, trial, data, table)
+		trial.read(t, t.TempDir(), data, table)
 	}
 }
 

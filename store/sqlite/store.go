@@ -17,6 +17,7 @@ import (
 	"github.com/dalsegno/segno/internal/record"
 	"github.com/dalsegno/segno/internal/sqlstore"
 	"github.com/dalsegno/segno/internal/vfs"
+	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 	"golang.org/x/sys/unix"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
@@ -40,6 +41,7 @@ type Store struct {
 
 	hasPhases   bool // false for a store of version 1 that was opened read-only
 	hasTriggers bool // see phaseTriggers
+	hasSums     bool // the pages have checksums
 
 	writer  chan *conn // holds the writing connection while it is free
 	readers chan *conn // holds the free reading connections
@@ -109,6 +111,9 @@ func Open(ctx context.Context, file string, o Options) (*Store, error) {
 		err = s.prepareFile()
 	}
 	if err == nil {
+		err = checksumvfs.Register()
+	}
+	if err == nil {
 		s.ownsDB = true
 		s.db, err = sql.Open("sqlite", s.dataSource())
 	}
@@ -124,6 +129,9 @@ func Open(ctx context.Context, file string, o Options) (*Store, error) {
 //
 // Open detects that the log of a database was lost, and opens a database on a read-only medium. OpenDB does
 // neither, because db may have opened the file before.
+//
+// A store has checksums of its pages, as one that Open created, if the name of db has the parameter vfs, see [VFS].
+// OpenDB returns [segno.KindRefused] for a store with checksums if the name has not.
 func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	const op = "open store"
 	if n := db.Stats().MaxOpenConnections; n > 0 && n < maxConns {
@@ -144,6 +152,12 @@ func OpenDB(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	s.db = db
 	return s.start(ctx)
 }
+
+// VFS returns the name of the VFS that maintains the checksums of pages, for the name of a database of [OpenDB]:
+//
+//	vfs, err := sqlite.VFS()
+//	db, err := sql.Open("sqlite", "file:agent.db?vfs="+vfs)
+func VFS() (name string, err error) { return checksumvfs.Name, checksumvfs.Register() }
 
 func newStore(file string, o Options) (*Store, error) {
 	file, err := filepath.Abs(file)
@@ -224,6 +238,7 @@ func (s *Store) dataSource() string {
 	query := url.Values{
 		"_busy_timeout": {fmt.Sprint(s.options.BusyTimeout.Milliseconds())},
 		"_synchronous":  {"FULL"},
+		"vfs":           {checksumvfs.Name},
 	}
 	if s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
 		// SQLite creates files beside a database in WAL mode, also to read it. They protect the

@@ -11,10 +11,11 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/store/sqlite/internal/checksumvfs"
 )
 
-// SQLite has no checksums of its pages, so a flipped bit in a key or a pointer reads as another value. Records
-// have their own checksums. The store compares each value beside them with its second copy: an id in a row
+// Older stores have no checksums of their pages, so a flipped bit in a key or a pointer reads as another value.
+// Records have their own checksums. The store compares each value beside them with its second copy: an id in a row
 // with the id in its index, and the head of a thread with the result that its newest commit recorded.
 
 var (
@@ -136,20 +137,17 @@ func (s *Store) verifyThreads(ctx context.Context, q *segno.ThreadQuery, isEmpty
 // that is out of order, is damaged.
 func missedObject(ctx context.Context, c *conn, op string, stored, name segno.Hash) error {
 	var before segno.Hash
-	return storedNames(ctx, c, func(raw []byte) error {
-		if len(raw) != len(before) || bytes.Compare(raw, before[:]) < 0 {
-			return corrupt(op, name.String(), errKey)
-		}
+	return storedNames(ctx, c, func(at segno.Hash) error {
 		different := 0
-		for i := range raw {
-			if raw[i] != stored[i] {
+		for i := range at {
+			if at[i] != stored[i] {
 				different++
 			}
 		}
-		if different == 1 {
+		if different == 1 || bytes.Compare(at[:], before[:]) < 0 {
 			return corrupt(op, name.String(), errKey)
 		}
-		before = segno.Hash(raw)
+		before = at
 		return nil
 	})
 }
@@ -171,6 +169,22 @@ func checkSchema(ctx context.Context, c *conn, schema string) error {
 		})
 	if err == nil && parts != strings.Count(schema, "CREATE ") {
 		err = corrupt("open store", "", fmt.Errorf("the schema has %d parts", parts))
+	}
+	return err
+}
+
+// checkSums verifies that a connection verifies the checksums of pages if the version of the store says that there are
+// some, and only then. Otherwise a flipped bit of the header could turn them off.
+func (s *Store) checkSums(ctx context.Context, c *conn) error {
+	const op = "open store"
+	var hasSums bool
+	found, err := c.row(ctx, checksumvfs.Pragma, nil, &hasSums)
+	switch {
+	case err == nil && !found && s.hasSums:
+		err = segno.Errorf(segno.KindRefused, op, s.dir, "the pages have checksums, which the given database does not maintain").
+			WithHint("add the parameter vfs, with the value of sqlite.VFS, to the name of the database")
+	case err == nil && hasSums != s.hasSums:
+		err = corrupt(op, s.dir, errors.New("its version differs from the form of its pages"))
 	}
 	return err
 }

@@ -36,7 +36,10 @@ type turn struct {
 
 	begun     bool // it is an open turn in the spool
 	cancelled bool
-	seen      bool // the model may have seen the prompt
+	// disconnected is set if the turn is cancelled in the agent because the client left, not because the
+	// user cancelled it.
+	disconnected bool
+	seen         bool // the model may have seen the prompt
 
 	stopRenewal func() segno.Lease // nil if the turn has no lease
 
@@ -230,6 +233,29 @@ func (s *session) cancelTurn() {
 	s.prompts = nil
 	if s.turn != nil && s.turn.proc != nil {
 		s.turn.sendCancel()
+	}
+}
+
+// disconnect ends the turn under way because the client leaves. The agent is asked to cancel the turn, and
+// the record has it as interrupted: the user did not cancel it. A call that waits for the user's
+// permission is not made.
+func (s *session) disconnect() {
+	if s.turn == nil {
+		return
+	}
+	s.turn.disconnected = s.turn.disconnected || !s.turn.cancelled
+	s.cancelTurn()
+	s.proxy.mu.Lock()
+	var questions []*clientRequest
+	for key, q := range s.proxy.asked {
+		if q.session == s && q.method == "session/request_permission" {
+			questions = append(questions, q)
+			delete(s.proxy.asked, key)
+		}
+	}
+	s.proxy.mu.Unlock()
+	for _, q := range questions {
+		q.proc.write(s.box, acp.Result(q.id, acp.Encode(map[string]any{"outcome": map[string]string{"outcome": "cancelled"}})))
 	}
 }
 

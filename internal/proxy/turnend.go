@@ -138,7 +138,14 @@ func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
 		unrecorded = last
 	}
 	if t.stopped.Line != nil || t.cancelled {
-		t.addEnd(t.cancelled)
+		stop := ""
+		switch {
+		case t.disconnected:
+			stop = stopDisconnected
+		case t.cancelled:
+			stop = "cancelled" // also if the agent ended, or failed, before it answered the cancel
+		}
+		t.addEnd(stop)
 	}
 	if meaning.Turn != failure.Fine && meaning.Message != "" {
 		t.addEntry(note("the turn failed: " + meaning.Name + ": " + meaning.Message))

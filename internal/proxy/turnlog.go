@@ -249,8 +249,12 @@ func endNoteOf(entries []segno.Entry) (e endNote) {
 	return e
 }
 
-// addEnd records the newest plan and how the turn ended.
-func (t *turnLog) addEnd(cancelled bool) {
+// stopDisconnected is the stop reason in the note of a turn that ended because the client left.
+const stopDisconnected = "disconnected"
+
+// addEnd records the newest plan and how the turn ended: by a stop reason, or if that is "" as the agent
+// answered.
+func (t *turnLog) addEnd(stop string) {
 	if t.plan != nil {
 		t.emit(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
@@ -264,8 +268,8 @@ func (t *turnLog) addEnd(cancelled bool) {
 	end := endNote{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callAfterText || t.recoveries > 0,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
-	if end.Stop == "" && cancelled {
-		end.Stop = "cancelled" // the agent ended, or failed, before it answered the cancel
+	if stop != "" {
+		end.Stop = stop
 	}
 	t.emit(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }

@@ -19,6 +19,8 @@ type Builder struct {
 	older tallies // calls that are not kept one by one
 	plan  []todo  // the newest one
 
+	shown string // the notes so far with the prompt of the newest turn in full
+
 	promptBytes, replyBytes, detailBytes, callCount int // in turns
 	briefPrompts, briefReplies                      int // how many of the turns, from the first, have them shortened
 
@@ -78,6 +80,10 @@ func (b *Builder) addEntry(e segno.Entry) {
 	case segno.EntryNote:
 		if e.Name == "plan" {
 			b.setPlan(e.Body)
+		} else if e.Name == "content" { // of the agent, and not text
+			b.addReply(e.Turn, TextOf(get(members(e.Body), "content")))
+		} else if e.Name == "shown" {
+			b.addAttachments(e)
 		} else if e.Name == "end" && TextOf(get(members(e.Body), "stop")) == "cancelled" {
 			b.cancelTurn(b.turn(e.Turn))
 		}
@@ -99,6 +105,28 @@ func (b *Builder) addPrompt(t *turn, words string) {
 	t.prompt = joinWords(t.prompt, StripPreamble(words))
 	b.promptBytes += len(t.prompt)
 	b.shortenOldest()
+}
+
+// addAttachments adds the texts that were attached to a prompt: the notes with the prompt in full have them, in
+// parts of its JSON.
+func (b *Builder) addAttachments(e segno.Entry) {
+	const most = 1 << 20
+	note := members(e.Body)
+	if TextOf(get(note, "of")) != "prompt" || len(b.shown) > most {
+		return
+	}
+	b.shown += TextOf(get(note, "text"))
+	var blocks []json.RawMessage
+	if !strings.HasSuffix(strings.TrimSpace(b.shown), "]") || json.Unmarshal([]byte(b.shown), &blocks) != nil {
+		return
+	}
+	b.shown = ""
+	for _, block := range blocks {
+		resource := members(get(members(block), "resource"))
+		if text := TextOf(get(resource, "text")); text != "" {
+			b.addPrompt(b.turn(e.Turn), TextOf(get(resource, "uri"))+":\n"+text)
+		}
+	}
 }
 
 // addReply adds words of the agent.
@@ -142,6 +170,7 @@ func (b *Builder) turn(number int) *turn {
 
 // beginTurn begins a turn. If there are too many, it drops the older half after the first two.
 func (b *Builder) beginTurn(number int) *turn {
+	b.shown = ""
 	b.calls = nil // those of earlier turns that still run are in b.running
 	if len(b.turns) == maxTurns {
 		const from, to = 2, maxTurns / 2

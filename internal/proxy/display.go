@@ -119,8 +119,9 @@ func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 		if len(n.Entries) == 0 { // a turn from before segno
 			s.notify(textUpdate("user_message_chunk", c.Prompt))
 		}
+		full := shownInFull(n.Entries)
 		for i, e := range n.Entries {
-			s.show(n.ID, i, e)
+			s.show(n.ID, i, e, full)
 		}
 		s.endReplayedCalls()
 	}
@@ -136,20 +137,24 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 	}
 	texts, calls, found := replayed.turnOf(turn.Prompt)
 	for _, n := range commits {
+		full := shownInFull(n.Entries)
 		for i, e := range n.Entries {
 			switch {
 			case found && e.Kind == segno.EntryMessage && e.Name == "user":
 				continue
+			case found && e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent):
+				continue // agents lose their last output, which is text
 			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
 				continue
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				text := missingText(entryText(e.Body), texts)
+				text := missingText(cmp.Or(full[shownKey(e.Kind, e.ID)], entryText(e.Body)), texts)
 				if text == "" {
 					continue
 				}
-				e.Body = clipText(text)
+				e.Body = acp.Encode(text)
+				delete(full, shownKey(e.Kind, e.ID))
 			}
-			s.show(n.ID, i, e)
+			s.show(n.ID, i, e, full)
 		}
 	}
 	s.endReplayedCalls()
@@ -189,20 +194,18 @@ func missingText(text string, replayed []string) string {
 	return text
 }
 
-// show sends the client the update of an entry, if it has one. Messages get an id, because a
-// client joins messages without one.
-func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
-	update := entryUpdate(e)
-	if update == nil {
-		return
+// show sends the client the updates of an entry, if it has some. Messages get an id, because a
+// client joins messages without one. full are the texts of shortened entries.
+func (s *session) show(commit segno.CommitID, i int, e segno.Entry, full map[string]string) {
+	for _, update := range entryUpdates(e, full) {
+		if e.Kind == segno.EntryMessage || e.Name == noteContent {
+			update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
+		}
+		if status, ok := update["status"].(string); ok {
+			s.openCalls.observe("", e.ID, status)
+		}
+		s.notify(update)
 	}
-	if e.Kind == segno.EntryMessage {
-		update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
-	}
-	if status, ok := update["status"].(string); ok {
-		s.openCalls.observe("", e.ID, status)
-	}
-	s.notify(update)
 }
 
 // toolText is a text as the content of a tool call.

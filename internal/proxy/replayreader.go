@@ -83,6 +83,7 @@ func (r *replayReader) endTurn() {
 	}
 	log, turn := r.log, &r.turns[len(r.turns)-1]
 	r.log, r.inPrompt = nil, false
+	log.recordThought()
 	log.recordText()
 	log.addEnd("")
 	turn.Prompt = preamble.StripPreamble(r.prompt)

@@ -127,6 +127,9 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	}
 	t.proxy.logErr(err)
 	t.begun = true
+	for _, e := range promptNotes(t.m, t.prompt) {
+		t.addEntry(e)
+	}
 	if begun.Tell != "" {
 		t.preface = append(t.preface, begun.Tell)
 	}

@@ -131,8 +131,9 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 // the open turn, and the next command or turn commits it. A turn that did not end well is
 // recorded as interrupted, with the reason.
 func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
+	t.recordThought()
 	last, unrecorded := t.text.String(), ""
-	if t.partial > 0 {
+	if t.partial > 0 || isShortened(last) {
 		t.recordText()
 	} else {
 		unrecorded = last

@@ -93,6 +93,12 @@ func readResult(body json.RawMessage) (state, string) {
 	return end, plainDetail(withoutFence(answer))
 }
 
+// ResultText returns the answer in a result's body as text, "" if it has none.
+func ResultText(body json.RawMessage) string {
+	_, answer := readResult(body)
+	return answer
+}
+
 // readHookResult reads the result of a hook: the tool's response or error, and its exit
 // status.
 func readHookResult(ms []member) (string, state) {

@@ -10,7 +10,7 @@ import (
 
 // How much tallies keep.
 const (
-	maxTallies = 4096
+	maxTallies = 3072
 	maxTools   = 64
 )
 

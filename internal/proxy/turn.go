@@ -72,9 +72,13 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.record.Deleted = false
+	if s.record.Deleted {
+		s.record.Deleted = false
+		s.touch() // it is in the lists again
+	}
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
 	t.partSoon = t.recordPartSoon
+	t.began = func(id string) bool { return slices.Contains(s.leftOpen, id) }
 	s.turn = t
 	s.inTurn = true
 	ctx, end := s.wait()

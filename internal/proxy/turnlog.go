@@ -26,6 +26,8 @@ const (
 type turnLog struct {
 	emit     func(segno.Entry)
 	partSoon func() // schedules recordPart; nil where a crash loses nothing
+	// began reports whether a call began in an earlier turn and has not ended; nil where that is unknown.
+	began func(id string) bool
 
 	output
 	usedIDs       map[string]bool // ids of calls before the prompt was sent again
@@ -227,8 +229,12 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	if id == "" {
 		return
 	}
-	t.callAfterText = true
 	c := t.calls[id]
+	if c == nil && m.Text(m.Find(update, "sessionUpdate")) == "tool_call_update" && t.began != nil && t.began(id) {
+		t.endEarlierCall(id, m, update)
+		return
+	}
+	t.callAfterText = true
 	if c == nil {
 		t.recordText()
 		c = &call{id: id}
@@ -252,6 +258,19 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 			t.emit(e)
 		}
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
+	}
+}
+
+// endEarlierCall records the end of a call that began in an earlier turn: it ran in the background.
+func (t *turnLog) endEarlierCall(id string, m acp.Message, update acp.Span) {
+	c := &call{id: id}
+	if c.merge(m, update); c.result.Status != "completed" && c.result.Status != "failed" {
+		return
+	}
+	body, full := c.result.entry(id)
+	t.emit(segno.Entry{Kind: segno.EntryResult, ID: id, Name: c.name, Body: body})
+	for _, e := range full {
+		t.emit(e)
 	}
 }
 

@@ -22,14 +22,16 @@ import (
 type gitObjects struct {
 	dir   *gitDir // the common one
 	packs []*gitPack
-	found bool // packs are opened
+	found bool  // packs are opened
+	taken int64 // how many bytes were decompressed
 }
 
-// maxGitObject is the size up to which a commit or a tree is read.
-const maxGitObject = 32 << 20
-
-// maxDeltas is how many objects in a row a packed object may be made from. git makes at most 50 by default.
-const maxDeltas = 4096
+// The limits against hostile repositories.
+const (
+	maxGitObject  = 8 << 20   // of a commit or a tree
+	maxGitObjects = 256 << 20 // of all
+	maxDeltas     = 512       // objects in a row from which one is made; git makes 50 by default
+)
 
 var errGitObject = errors.New("the object cannot be read")
 
@@ -48,7 +50,7 @@ func (g *gitObjects) read(id string) (kind string, data []byte, err error) {
 	f, _, err := g.dir.openRegular(path.Join("objects", id[:2], id[2:]))
 	if err == nil {
 		defer f.close()
-		return readLoose(f)
+		return g.readLoose(f)
 	}
 	if err := g.openPacks(int64(len(id) / 2)); err != nil {
 		return "", nil, err
@@ -63,8 +65,8 @@ func (g *gitObjects) read(id string) (kind string, data []byte, err error) {
 }
 
 // readLoose reads an object that is a file.
-func readLoose(f io.Reader) (kind string, data []byte, err error) {
-	text, err := inflate(f, maxGitObject)
+func (g *gitObjects) readLoose(f io.Reader) (kind string, data []byte, err error) {
+	text, err := g.inflate(f)
 	if err != nil {
 		return "", nil, err
 	}
@@ -76,14 +78,16 @@ func readLoose(f io.Reader) (kind string, data []byte, err error) {
 	return kind, data, nil
 }
 
-func inflate(from io.Reader, most int64) ([]byte, error) {
+// inflate decompresses one object.
+func (g *gitObjects) inflate(from io.Reader) ([]byte, error) {
 	z, err := zlib.NewReader(from)
 	if err != nil {
 		return nil, err
 	}
 	defer z.Close()
+	most := min(maxGitObject, maxGitObjects-g.taken)
 	data, err := io.ReadAll(io.LimitReader(z, most+1))
-	if err == nil && int64(len(data)) > most {
+	if g.taken += int64(len(data)); err == nil && int64(len(data)) > most {
 		err = errGitObject
 	}
 	return data, err
@@ -220,7 +224,7 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 		base = hex.EncodeToString(head[i : i+int(p.hashSize)])
 		i += int(p.hashSize)
 	}
-	if data, err = inflate(io.NewSectionReader(p.data, at+int64(i), 1<<62-int64(i)), maxGitObject); err != nil {
+	if data, err = g.inflate(io.NewSectionReader(p.data, at+int64(i), 1<<62-int64(i))); err != nil {
 		return "", nil, err
 	}
 	var from []byte
@@ -238,6 +242,7 @@ func (g *gitObjects) readPacked(p *gitPack, at int64, depth int) (kind string, d
 	}
 	if err == nil {
 		data, err = applyDelta(from, data)
+		g.taken += int64(len(data))
 	}
 	return kind, data, err
 }

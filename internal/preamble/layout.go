@@ -104,12 +104,12 @@ func sizeOf(pieces []*piece) (n int) {
 	return n
 }
 
-// countOldest counts the oldest calls by their sentences, at least min of them and otherwise as few as
+// countOldest counts the oldest calls by their sentences, least of them or more, and otherwise as few as
 // possible, so that the text about all calls has place in room. It returns the text about the counted
 // calls and the older ones, and how many calls it counted.
-func countOldest(calls []*call, pieces []*piece, older *tallies, min, room int) (text string, n int) {
+func countOldest(calls []*call, pieces []*piece, older *tallies, least, room int) (text string, n int) {
 	doesFit := func(n int) bool { return len(older.with(calls[:n]).text())+sizeOf(pieces[n:]) <= room }
-	if n = min; !doesFit(n) {
+	if n = least; !doesFit(n) {
 		n += sort.Search(len(calls)-n, func(i int) bool { return doesFit(n + i) })
 	}
 	return older.with(calls[:n]).fit(room - sizeOf(pieces[n:])), n

@@ -99,3 +99,21 @@ func (r *rig) thread() string {
 	r.Helper()
 	return r.log()[0].Thread
 }
+
+// TestWakeOfAgentWithoutTranscript wakes a paused thread whose agent has no transcript that segno can read: only its
+// client can continue it.
+func TestWakeOfAgentWithoutTranscript(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.session()
+		r.say(c, s, "alpha")
+		r.segno("pause", r.thread(), "--grace", "0s")
+		<-c.Exited()
+		if out := r.segno("wake", r.thread()); !strings.Contains(out, "awake: thread") {
+			t.Errorf("wake printed %q", out)
+		}
+		c = r.client()
+		r.open(c, "load", s)
+		r.say(c, s, "beta")
+		r.wantSeen([]string{"alpha", "beta"})
+	})
+}

@@ -35,6 +35,7 @@ type turnLog struct {
 	answered      bool            // the agent had output before the prompt was sent again
 	activity      int             // updates that show that the agent works on the turn
 	recorded      int             // messages that were recorded in full
+	others        int             // thoughts and content blocks that were recorded
 	partial       int             // how many bytes of the current message are recorded
 	partialAt     time.Time
 	messages      []string // the ids of all messages that have one
@@ -52,7 +53,6 @@ type output struct {
 	text        strings.Builder // the text since the last entry
 	isCut       bool            // there was more than is kept
 	thought     strings.Builder // the thought since the last entry
-	thoughtIDs  int             // how many thoughts and content blocks were recorded
 	message     string          // the id of the current message
 	systemError bool            // codex reports that the turn failed
 }
@@ -106,8 +106,8 @@ func (t *turnLog) observeMessage(m acp.Message, update acp.Span) {
 		return
 	}
 	t.recordText()
-	t.thoughtIDs++
-	t.emit(contentNote(t.thoughtIDs, bytes.Clone(content.Of(m.Line))))
+	t.others++
+	t.emit(contentNote(t.others, bytes.Clone(content.Of(m.Line))))
 }
 
 // observeThought keeps a thought. It is recorded when something else follows.
@@ -125,8 +125,8 @@ func (t *turnLog) recordThought() {
 		if len(text) >= maxThought-utf8.UTFMax {
 			text += "\n… the rest is not recorded …"
 		}
-		t.thoughtIDs++
-		for _, e := range shownNotes(noteThought, fmt.Sprint(t.thoughtIDs), text) {
+		t.others++
+		for _, e := range shownNotes(noteThought, fmt.Sprint(t.others), text) {
 			t.emit(e)
 		}
 	}

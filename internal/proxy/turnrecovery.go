@@ -17,6 +17,7 @@ import (
 func (t *turn) recover(meaning failure.Meaning) {
 	ctx, end := t.wait()
 	defer end()
+	t.recordThought()
 	t.recordText()
 	t.failOpenCalls()
 	inTranscript, known := t.promptInTranscript(ctx)

@@ -2,9 +2,12 @@
 
 .PHONY: soak bench newest screenshot man completions release-snapshot
 
-# The suites of thousands, whole: property tests, kill -9, every fault.
+# The suites of thousands, whole: property tests, kill -9, every fault. The race detector, which needs a C
+# compiler, watches deciders beside a run: it finds a race in some of many runs.
 soak:
 	SEGNO_SOAK=1 go test -timeout 3h work
+	if command -v "$$(CGO_ENABLED=1 go env CC)" >/dev/null; then \
+		CGO_ENABLED=1 go test -race -vet=off -count 50 -run 'TestDecidersBesideARun|TestFirstOfTwo' ./agent; fi
 
 # Every scenario with real agents, on the versions that npm offers today instead of
 # those that internal/testing/agentrig/pins.go names.

@@ -111,6 +111,7 @@ var allowed = map[string][]string{
 	"internal/testing/recording":  {"internal/testing/fakemodel"},
 	"internal/testing/notifytest": {".", "internal/notify"},
 	"internal/testing/memdir":     {},
+	"internal/testing/readonly":   {},
 }
 
 // standardOnly may import nothing from outside this module and the standard

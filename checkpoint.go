@@ -78,7 +78,7 @@ func (c *Checkpoint) Tree() Hash {
 	return c.Workspace.Tree
 }
 
-// Partial reports whether some files of the workspace could not be saved.
+// Partial reports whether some files of the workspace, or databases that are attached to it, could not be saved.
 func (c *Checkpoint) Partial() bool {
 	return c.Workspace != nil && len(c.Workspace.Unread) > 0
 }

@@ -66,7 +66,7 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 	setup := ""
 	for _, block := range blocks(page, "") {
-		if strings.Contains(block, "go work init") {
+		if strings.Contains(block, "go mod init") {
 			setup += block
 		}
 	}
@@ -91,23 +91,25 @@ func TestSnippetsCompile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	run("go mod tidy")
 	run("go vet .")
 	want := regexp.MustCompile(`fmt\.Println\(e\.Text\) // (.*)`).FindStringSubmatch(snippets[0])
 	if got := run("go run ."); want == nil || strings.TrimSpace(got) != want[1] {
 		t.Errorf("the program prints %q, its comment promises %q", got, want)
 	}
-	more := regexp.MustCompile("`(go work use [^`]+)`").FindAllStringSubmatch(page, -1)
-	if len(more) == 0 {
+	modules := ""
+	for _, m := range regexp.MustCompile(`(?m)^go mod edit -replace (.*/store/.*)=.*$`).FindAllStringSubmatch(page, -1) {
+		run(m[0])
+		modules += "import _ \"" + m[1] + "\"\n"
+	}
+	if modules == "" {
 		t.Error(libraryPage + " does not explain how to use the module of a store")
 	}
-	for _, m := range more {
-		run(m[1])
-		imports := module + strings.TrimPrefix(m[1], "go work use ../segno")
-		if err := os.WriteFile(filepath.Join(dir, "module.go"), []byte("package main\n\nimport _ \""+imports+"\"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		run("go build -o /dev/null .")
+	if err := os.WriteFile(filepath.Join(dir, "module.go"), []byte("package main\n\n"+modules), 0o644); err != nil {
+		t.Fatal(err)
 	}
+	run("go mod tidy")
+	run("go build -o /dev/null .")
 }
 
 // TestReadmeNamesWhatExists checks that the paths in README's links and go commands exist.

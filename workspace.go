@@ -66,13 +66,14 @@ type Snapshot struct {
 	Times     Hash        `json:"times,omitzero"`   // modification times; no part of the name
 	Files     int         `json:"files"`            // how many
 	Bytes     int64       `json:"bytes"`            // of their contents
-	Unread    []string    `json:"unread,omitempty"` // paths that could not be read or are beyond the budget: the snapshot is partial
+	Unread    []string    `json:"unread,omitempty"` // paths that could not be read or are beyond the budget, and databases ([DatabasePath]): the snapshot is partial
 	Held      []string    `json:"held,omitempty"`   // topmost paths that are saved although a rule protects them by now, at most [MaxHeld]
 	Git       *Git        `json:"git,omitempty"`    // the repository around it, as a guest saw it
 	World     *Document   `json:"world,omitempty"`  // the databases that were attached to it; nil if there were none
 }
 
-// Equals reports whether two snapshots have the same files and databases. Either may be nil.
+// Equals reports whether two snapshots record the same: a checkpoint of one of them would add nothing to the other.
+// For a database in Unread that does not mean that its content is the same, because neither has it. Either may be nil.
 func (s *Snapshot) Equals(o *Snapshot) bool {
 	if s == nil || o == nil {
 		return s == o
@@ -155,7 +156,7 @@ func DatabasePath(name string) string { return databasePrefix + name }
 // DatabaseName returns the name of the database that the path of a [Change] names, and whether it names one.
 func DatabaseName(path string) (name string, ok bool) { return strings.CutPrefix(path, databasePrefix) }
 
-// Conflict is a path that was left as it is, and why.
+// Conflict is a path that was left as it is or that was not saved, and why.
 type Conflict struct {
 	Path string `json:"path"`
 	Why  string `json:"why"`
@@ -169,6 +170,9 @@ type ForkReport struct {
 	LeftOut []string `json:"left_out,omitempty"` // protected paths that were not copied
 	// Databases are the absolute paths of the copies of attached databases.
 	Databases []string `json:"databases,omitempty"`
+	// Unsaved are the attached databases that the fork lacks, because the checkpoint does not have them, and the
+	// properties that a copy lacks, because its user may not set them.
+	Unsaved []Conflict `json:"unsaved,omitempty"`
 }
 
 // WorkspaceRecord is a store's record of a workspace.

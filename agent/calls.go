@@ -72,8 +72,11 @@ func (r *run) checkUnfinished(ctx context.Context) error {
 		return segno.Errorf(segno.KindRefused, "run agent", string(r.thread), "the agent has no tool %q for the approved call %s", i.Tool, i.Call).
 			WithHint("run the thread with an agent that has the tool; the approval remains")
 	}
-	if ctx.Err() != nil {
-		return segno.NewError(segno.KindCancelled, "run agent", string(r.thread), ctx.Err())
+	if err := ctx.Err(); err != nil {
+		if r.overdue != "" {
+			err = fmt.Errorf("%w; the tool %q ignored the end of its context", err, r.overdue)
+		}
+		return segno.NewError(segno.KindCancelled, "run agent", string(r.thread), err)
 	}
 	return nil
 }
@@ -205,9 +208,11 @@ func (r *run) askAboutLostCalls(ctx context.Context) error {
 func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 	outcomes := make([]callOutcome, len(jobs))
 	before := r.values.snapshot() // each subagent of the step starts with these values
-	var calls sync.WaitGroup
+	var calls, watcher sync.WaitGroup
 	slots := make(chan struct{}, max(1, r.Parallel))
+	running := &runningCalls{done: make(chan struct{}), calls: map[string]Call{}}
 	r.relayEvents(func() {
+		watcher.Go(func() { r.nameOverdue(ctx, running) })
 		for i := range jobs {
 			slots <- struct{}{}
 			if outcomes[i].notBegun = ctx.Err() != nil; outcomes[i].notBegun {
@@ -215,11 +220,15 @@ func (r *run) runCalls(ctx context.Context, jobs []job) (err error) {
 				continue
 			}
 			calls.Go(func() {
+				running.add(jobs[i].Call)
 				outcomes[i] = r.runCall(ctx, jobs[i], before)
+				running.remove(jobs[i].Call)
 				<-slots
 			})
 		}
 		calls.Wait()
+		close(running.done)
+		watcher.Wait()
 	})
 	revertUnknown(outcomes)
 	for i := range outcomes {

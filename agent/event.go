@@ -76,6 +76,7 @@ const (
 	EventSegment     EventKind = "text-segment"       // a whole text of the model
 	EventToolCall    EventKind = "tool-call"          // Call
 	EventToolStart   EventKind = "tool-start"         // live: Call begins
+	EventToolOverdue EventKind = "tool-overdue"       // live: Call ignores the end of its context, and the run waits for it; Text
 	EventToolResult  EventKind = "tool-result"        // Result
 	EventStepFinish  EventKind = "step-finish"        // Usage
 	EventSaved       EventKind = "checkpoint-saved"   // Saved
@@ -96,7 +97,7 @@ const (
 // isLive reports whether events of a kind are not in the log.
 func (k EventKind) isLive() bool {
 	switch k {
-	case EventLoaded, EventText, EventThinking, EventRetry, eventSubStep, EventInterrupted, EventError:
+	case EventLoaded, EventText, EventThinking, EventRetry, EventToolOverdue, eventSubStep, EventInterrupted, EventError:
 		return true
 	}
 	return strings.HasSuffix(string(k), "-start")
@@ -106,7 +107,7 @@ func (k EventKind) isLive() bool {
 func (k EventKind) isOwn() bool {
 	switch k {
 	case "", EventLoaded, EventUserMessage, eventStepStart, EventText, EventThinking, EventRetry, EventSegment, EventToolCall, EventToolStart,
-		EventToolResult, EventStepFinish, EventSaved, EventApproval, EventDecision, EventSummarized, eventFork, EventMoved, EventInterrupted,
+		EventToolOverdue, EventToolResult, EventStepFinish, EventSaved, EventApproval, EventDecision, EventSummarized, eventFork, EventMoved, EventInterrupted,
 		EventDone, EventError:
 		return true
 	}

@@ -94,16 +94,42 @@ func TestAModelThatFailsInPassingIsAskedAgainLaterAndLater(t *testing.T) {
 }
 
 func TestAServerThatSaysHowLongIsBelieved(t *testing.T) {
-	for after, want := range map[time.Duration]time.Duration{30 * time.Second: 30 * time.Second, time.Hour: time.Minute} {
+	for _, after := range []time.Duration{30 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t).with(func(c *agent.Config) { c.Model, c.Retry = failing(1, after), agent.Retry{Wait: time.Millisecond} })
 			began := time.Now()
 			r.prompt("go")
-			if took := time.Since(began); took != want {
-				t.Errorf("the server says %s, and it took %s, want %s", after, took, want)
+			if took := time.Since(began); took != after {
+				t.Errorf("the server asks for %s, and it took %s", after, took)
 			}
 		})
 	}
+}
+
+// TestAServerThatAsksForALongWaitEndsTheRun has a server ask for more than MaxWait. The run ends at once,
+// without further requests that the server would count, and the error has the time.
+func TestAServerThatAsksForALongWaitEndsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := failing(1, 2*time.Hour)
+		r := newRig(t).with(func(c *agent.Config) { c.Model, c.Retry = model, agent.Retry{} })
+		began := time.Now()
+		_, err := r.try(agent.Input{Prompt: "go"})
+		r.wants(err, segno.KindBusy, "overloaded", "asks to wait 2h0m0s")
+		var failed *agent.ModelError
+		if !errors.As(err, &failed) || failed.After != 2*time.Hour || !contains(segno.HintOf(err), "Retry.MaxWait") {
+			t.Errorf("error %v, hint %q", err, segno.HintOf(err))
+		}
+		if n := len(model.requests()); n != 1 || time.Since(began) != 0 {
+			t.Errorf("%d requests in %s, want one at once", n, time.Since(began))
+		}
+		r.finish() // the turn continues once the server answers
+		r.with(func(c *agent.Config) { c.Model, c.Retry = failing(1, 2*time.Hour), agent.Retry{MaxWait: 3 * time.Hour} })
+		began = time.Now()
+		r.prompt("again")
+		if took := time.Since(began); took != 2*time.Hour {
+			t.Errorf("with a longer MaxWait it took %s", took)
+		}
+	})
 }
 
 func TestAModelThatGoesOnFailingIsGivenUp(t *testing.T) {

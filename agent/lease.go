@@ -12,10 +12,6 @@ import (
 	"github.com/dalsegno/segno/internal/proc"
 )
 
-// leaseTime is how long a run that stopped renewing keeps its thread from runs on other
-// machines. On the same machine the end of its process frees the thread at once.
-const leaseTime = 30 * time.Second
-
 // lease is a run's exclusive right to a thread, renewed until it is released. Without it a
 // call that another run is executing would look like a call with a lost result.
 type lease struct {
@@ -77,7 +73,7 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 	if !ok {
 		return nil, nil
 	}
-	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner(), Expires: time.Now().Add(leaseTime)}
+	want := segno.Lease{Thread: r.thread, Owner: r.registry.newOwner(), Expires: time.Now().Add(r.LeaseTime)}
 	acquire := func() (segno.Lease, error) { return leaser.Acquire(ctx, want) }
 	got, err := retry(ctx, r.Agent, 1, acquire)
 	const tries = 3
@@ -92,9 +88,12 @@ func (r *run) acquire(ctx context.Context) (*lease, error) {
 				return nil, err
 			}
 		default:
+			hint := "wait until it ends, or stop it"
+			if len(r.in.Decide) > 0 {
+				hint = "record the decisions with Decide: the run that has the thread acts on them"
+			}
 			return nil, segno.NewError(segno.KindConflict, "run agent", string(r.thread),
-				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).
-				WithHint("wait until it ends, or stop it")
+				&runningError{until: held.Expires, conflict: &segno.ConflictError{Actual: r.head}}).WithHint(hint)
 		}
 		got, err = retry(ctx, r.Agent, 1, acquire)
 	}
@@ -139,7 +138,7 @@ func (e *runningError) Unwrap() []error { return []error{ErrRunning, e.conflict}
 // is acquired again if no other run had it meanwhile; otherwise renew aborts the run.
 func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 	defer close(l.done)
-	tick := time.NewTicker(leaseTime / 3)
+	tick := time.NewTicker(l.agent.LeaseTime / 3)
 	defer tick.Stop()
 	for {
 		select {
@@ -149,7 +148,7 @@ func (l *lease) renew(ctx context.Context, abort context.CancelCauseFunc) {
 		}
 		held := l.current()
 		want := held
-		want.Expires = time.Now().Add(leaseTime)
+		want.Expires = time.Now().Add(l.agent.LeaseTime)
 		got, err := l.leaser.Acquire(ctx, want)
 		switch kind := segno.KindOf(err); {
 		case err == nil && got.Epoch <= held.Epoch+1:

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"testing"
@@ -169,4 +170,92 @@ func TestABusyStoreIsNoConflict(t *testing.T) {
 	r.store = locked{r.store.(lessor)}
 	r.with(func(*agent.Config) {})
 	r.refused(agent.Input{Prompt: "say two"}, segno.KindBusy)
+}
+
+// TestLeaseTimeIsAnOption has a run stop renewing, as a machine that fails. Another machine takes the
+// thread over after the time that the run's agent was given.
+func TestLeaseTimeIsAnOption(t *testing.T) {
+	for _, leaseTime := range []time.Duration{0, 4 * time.Second, 5 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.prompt("say hi")
+			store := r.store
+			r.store = &mute{lessor: store.(lessor)} // the first lease is granted, and never renewed
+			r.with(func(c *agent.Config) { c.LeaseTime, c.Tools = leaseTime, append(c.Tools, sleeper()) })
+			go func() { _, _ = r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: "call sleep {}"}) }()
+			synctest.Wait()
+			began := time.Now()
+			for n := 0; ; n++ {
+				_, err := store.(segno.Leaser).Acquire(r.ctx, segno.Lease{Thread: thread, Owner: "agent elsewhere 1 x y", Expires: time.Now().Add(time.Hour)})
+				if err == nil {
+					break
+				}
+				time.Sleep(time.Second)
+			}
+			want := cmp.Or(leaseTime, 30*time.Second)
+			if took := time.Since(began); took < want-time.Second || took > want+time.Second {
+				t.Errorf("another machine has the thread after %s, want %s", took, want)
+			}
+			time.Sleep(2 * time.Hour) // the tool ends
+		})
+	}
+	r := newRig(t).with(func(c *agent.Config) { c.LeaseTime = time.Second })
+	r.refused(agent.Input{Prompt: "say hi"}, segno.KindInvalid, "lease time")
+}
+
+// TestDecisionWithRunDuringARun gives decisions to Run while another run has the thread. They are not
+// recorded, and the hint names the method that records them.
+func TestDecisionWithRunDuringARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.with(func(c *agent.Config) {
+			c.Tools = append(c.Tools, sleeper())
+			c.Approve = agent.RequireApproval("send_email")
+		})
+		ended := make(chan error)
+		go func() {
+			_, err := r.agent.Run(r.ctx, agent.Input{Thread: thread, Prompt: askMail + " ; call sleep {}"})
+			ended <- err
+		}()
+		synctest.Wait()
+		q := r.question()
+		_, err := r.try(decisions(approve(q)))
+		r.wants(err, segno.KindConflict, "already running")
+		if hint := segno.HintOf(err); !contains(hint, "with Decide") {
+			t.Errorf("hint %q", hint)
+		}
+		r.ok(r.agent.Decide(r.ctx, thread, approve(q)))
+		r.ok(<-ended)
+		r.sent("bob")
+	})
+}
+
+// TestToolThatIgnoresItsContextIsNamed cancels a run whose tool does not return. The run waits for the
+// tool, and says which one it is.
+func TestToolThatIgnoresItsContextIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.with(func(c *agent.Config) { c.Tools = append(c.Tools, sleeper()) })
+		ctx, cancel := context.WithCancel(r.ctx)
+		defer cancel()
+		began := time.Now()
+		named := false
+		var failed error
+		for e, err := range r.agent.Stream(ctx, agent.Input{Thread: thread, Prompt: `call sleep {} ; call send_email {"to":"bob"}`}) {
+			switch {
+			case e.Kind == agent.EventToolStart && e.Call.Name == "sleep":
+				cancel()
+			case e.Kind == agent.EventToolOverdue:
+				named = true
+				if took := time.Since(began); e.Call.Name != "sleep" || !contains(e.Text, "sleep") || took > time.Minute {
+					t.Errorf("after %s: %+v", took, e)
+				}
+			}
+			failed = err
+		}
+		if !named {
+			t.Error("no event names the tool")
+		}
+		r.wants(failed, segno.KindCancelled, `the tool "sleep" ignored the end of its context`)
+	})
 }

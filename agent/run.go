@@ -44,7 +44,8 @@ type turnState struct {
 	reminders int  // sent to a model that gave no structured answer
 	noSummary bool // the model refused to summarize
 	fileTurn  segno.TurnKey
-	suspends  bool // the run ends and the turn does not
+	suspends  bool   // the run ends and the turn does not
+	overdue   string // a tool that ignored the end of its context
 }
 
 // position is where a thread is in the store.

@@ -86,11 +86,12 @@ func (r *run) request() Request {
 }
 
 // Retry bounds how often an operation is repeated after transient failures. Model adapters do
-// not retry.
+// not retry. If a model's server asks to wait longer than MaxWait, the run ends at once with
+// [segno.KindBusy]: the [ModelError] in the error has the time that it asks for.
 type Retry struct {
 	Attempts int           // including the first; 0 is 5
 	Wait     time.Duration // before the second attempt, doubling, with jitter; 0 is a second
-	MaxWait  time.Duration // 0 is a minute
+	MaxWait  time.Duration // the longest wait before an attempt; 0 is a minute
 }
 
 func (p Retry) withDefaults(d Retry) Retry {
@@ -98,14 +99,14 @@ func (p Retry) withDefaults(d Retry) Retry {
 }
 
 // backoff returns the wait after the n-th failure: at least the time that the server asks
-// for, at most MaxWait.
+// for, which is at most MaxWait.
 func (p Retry) backoff(n int, asked time.Duration) time.Duration {
 	d := p.Wait << (n - 1)
 	if d > p.MaxWait || d <= 0 {
 		d = p.MaxWait
 	}
 	d = d/2 + rand.N(d/2+1)
-	return min(max(d, asked), p.MaxWait)
+	return max(d, asked)
 }
 
 // generate asks the model, and again after transient failures. It keeps nothing of a failed
@@ -122,6 +123,10 @@ func (r *run) generate(ctx context.Context, q Request) (*Reply, error) {
 		var transient *ModelError
 		if !errors.As(err, &transient) || !transient.Retry || n >= r.Retry.Attempts {
 			return nil, modelFailure(r.Model.Name(), err)
+		}
+		if asked := transient.After; asked > r.Retry.MaxWait {
+			return nil, segno.Errorf(segno.KindBusy, "ask model", r.Model.Name(), "%w; the server asks to wait %s", err, asked.Round(time.Second)).
+				WithHint("continue the turn after that time, or raise Retry.MaxWait; the turn so far is saved")
 		}
 		wait := r.Retry.backoff(n, transient.After)
 		r.emit(Event{Kind: EventRetry, Text: fmt.Sprintf("%v; try %d of %d in %s", err, n+1, r.Retry.Attempts, wait.Round(time.Second/10)), Count: n})

@@ -40,6 +40,9 @@ func (r *run) openThread(ctx context.Context) error {
 	if r.lease, err = r.acquire(ctx); err != nil {
 		return err
 	}
+	if err := r.completeMove(ctx); err != nil {
+		return err
+	}
 	if err := r.replayDeferred(ctx); err != nil {
 		return err
 	}
@@ -160,7 +163,9 @@ func (r *run) isMoved(ctx context.Context, kind segno.EntryKind, id string) (boo
 		if c.Seq <= n.Seq {
 			break
 		}
-		if !r.commits[c.ID] {
+		// A checkpoint after the head that was read is a run's that works meanwhile. If the thread
+		// was moved meanwhile, a commit on this head is a conflict.
+		if c.Seq <= r.head.Seq && !r.commits[c.ID] {
 			return true, nil
 		}
 	}

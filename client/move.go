@@ -46,6 +46,8 @@ type Change struct {
 	Pages     int    `json:"pages,omitempty"`  // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
+	// Unread is why the change of an attached database is not known: one of its states was not saved.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Unwritten is a path that a move leaves as it is.

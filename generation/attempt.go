@@ -185,17 +185,27 @@ func (a *attempt) close() (err error) {
 // moment to end their turns.
 func (a *attempt) tick(ctx, work context.Context) error {
 	turns := make(chan endedTurn, len(a.agents))
+	open := 0
+	awaitAll := func() error {
+		for ; open > 0; open-- {
+			if err := a.await(ctx, turns); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, m := range a.agents {
 		from := m.logSize()
 		a.event(Event{Kind: EventTurn, Generation: a.generation, Run: a.id, Tick: a.ticks, Agent: m.Name})
 		go func() { turns <- endedTurn{m, from, a.turn(work, m)} }()
-	}
-	var first error
-	for range a.agents {
-		first = errors.Join(first, a.await(ctx, turns))
-		if first != nil {
-			return first
+		if open++; a.Experiment.Order == OrderFixed {
+			if err := awaitAll(); err != nil {
+				return err
+			}
 		}
+	}
+	if err := awaitAll(); err != nil {
+		return err
 	}
 	if err := a.world.Advance(work, a.world.Info().Tick); err != nil {
 		return err

@@ -21,8 +21,11 @@ type Experiment struct {
 	Description string `toml:"description"`
 	// World is the name of a world that segno has, or a directory with a world.toml, relative to
 	// the directory of the file.
-	World       string `toml:"world"`
-	Seed        uint64 `toml:"seed"`
+	World string `toml:"world"`
+	Seed  uint64 `toml:"seed"`
+	// Order is the order of the turns within a tick: [OrderTogether], which "" is, or [OrderFixed]. A realtime world has no
+	// ticks.
+	Order       string `toml:"order"`
 	Generations int    `toml:"generations"`
 	// A generation lasts Ticks ticks of the world, or Duration.
 	Ticks    int      `toml:"ticks"`
@@ -37,6 +40,12 @@ type Experiment struct {
 
 	path string // of the file, absolute
 }
+
+// The orders of turns within a tick.
+const (
+	OrderTogether = "together" // all agents at once: the world sees their actions in any order
+	OrderFixed    = "fixed"    // one after the other, as the file lists them: agents that are reproducible make a run that is
+)
 
 // AgentSpec is one agent of an [Experiment].
 type AgentSpec struct {
@@ -122,6 +131,8 @@ func (e *Experiment) check() error {
 		return errors.New("generations is not 1 to 999")
 	case (e.Ticks > 0) == (e.Duration > 0) || e.Ticks < 0 || e.Duration < 0 || e.Ticks > maxTicks:
 		return errors.New("either ticks, 1 to 999999, or duration is needed")
+	case e.Order != "" && e.Order != OrderTogether && e.Order != OrderFixed:
+		return fmt.Errorf("order is %q, not together or fixed", e.Order)
 	case e.Idle < 0:
 		return errors.New("idle is negative")
 	case len(e.Agents) == 0 || len(e.Agents) > maxAgents:

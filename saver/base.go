@@ -16,6 +16,7 @@ import (
 // base is the part of a checkpoint that the next save needs.
 type base struct {
 	at         segno.CommitID
+	head       segno.CommitID // of the thread when the base was read; writes of branches may be between at and head
 	epoch      uint64
 	step, turn int
 	log        *messageLog                // begins with the messages of the checkpoint

@@ -53,6 +53,15 @@ type Snapshot struct {
 	// [segno.KindConflict].
 	Interrupts []segno.Interrupt `json:"interrupts,omitempty"`
 	Decisions  []segno.Decision  `json:"decisions,omitempty"`
+	// Writes are, by branch, the writes that [StoreSaver.SaveWrites] kept for the step that follows
+	// this checkpoint: the branches that need not run again. Load sets them, and Save ignores them.
+	Writes map[string][]Write `json:"writes,omitempty"`
+	// Aside lets a saver continue an older checkpoint without moving the thread: Save leaves the
+	// thread's head where it is, and its checkpoint begins, or continues, a line beside it. Set it on what
+	// [StoreSaver.At] returned. Load does not find that line; At does, and
+	// [StoreSaver.Restore] moves the thread there. Fork an agent's thread instead: an agent
+	// would ask the thread's open questions again.
+	Aside bool `json:"aside,omitempty"`
 	// Meta is the program's own data to find the checkpoint by. The next save has the same
 	// Meta unless the caller changes it.
 	Meta    map[string]string `json:"meta,omitempty"`

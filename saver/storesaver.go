@@ -38,12 +38,15 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if err := s.check("save"); err != nil {
 		return s, err
 	}
+	if s.Aside && s.ID == "" {
+		return s, segno.Errorf(segno.KindInvalid, "save", s.Thread, "a thread cannot begin beside its head").WithHint("set Aside on a snapshot that At returned")
+	}
 	base, err := v.baseOf(ctx, &s)
 	if err != nil {
 		return s, err
 	}
 	now := v.now()
-	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.ThreadKey.ID(), Parent: s.ID, Expect: s.ID, Epoch: base.epoch,
+	c := segno.Commit{ID: segno.CommitID(segno.NewID()), Thread: s.ThreadKey.ID(), Parent: s.ID, Expect: cmp.Or(base.head, s.ID), Epoch: base.epoch,
 		Checkpoint: &segno.Checkpoint{Kind: segno.CheckpointStep, Step: s.Step, Turn: base.turn, Time: now, Meta: s.Meta}}
 	if s.Step <= base.step {
 		c.Checkpoint.Step = base.step + 1
@@ -59,7 +62,7 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	if c.Entries, kept, err = base.changes(s, now); err != nil {
 		return s, err
 	}
-	head, err := v.commit(ctx, c)
+	head, err := v.commitAfterWrites(ctx, c, s.Aside)
 	if segno.KindOf(err) == segno.KindNotFound && c.Create != nil {
 		err = segno.Errorf(segno.KindRefused, "save", s.Thread, "a thread of that name was deleted").WithHint("save under another name")
 	}
@@ -69,8 +72,36 @@ func (v *StoreSaver) Save(ctx context.Context, s Snapshot) (Snapshot, error) {
 	s.Messages = slices.Clip(s.Messages) // two callers may append to it
 	s.ID, s.Step, s.Created, s.Updated = c.ID, c.Checkpoint.Step, base.created, now
 	s.base = base.next(s, kept, head.Epoch, c.Entries)
-	s.Interrupts, s.Decisions = copyInterrupts(s.base.interrupts), nil
+	s.Interrupts, s.Decisions, s.Writes = copyInterrupts(s.base.interrupts), nil, nil
 	return s, nil
+}
+
+// commitAfterWrites commits c, a checkpoint. Writes of branches that follow its parent on the thread's line are
+// left behind, and no conflict. If aside is set, the thread stays where it is, so that no other commit is
+// a conflict.
+func (v *StoreSaver) commitAfterWrites(ctx context.Context, c segno.Commit, aside bool) (segno.Head, error) {
+	if aside {
+		head, err := v.Store.Head(ctx, c.Thread)
+		if err != nil {
+			return head, err
+		}
+		c.Expect, c.Epoch, c.Move = head.Head, head.Epoch, &segno.Move{Head: head.Head, Tip: head.Tip}
+	}
+	for {
+		head, err := v.commit(ctx, c)
+		var late *segno.ConflictError
+		if !errors.As(err, &late) || late.Actual.Head == c.Expect || c.Parent == "" {
+			return head, err
+		}
+		if aside {
+			c.Move = &segno.Move{Head: late.Actual.Head, Tip: late.Actual.Tip}
+		} else if _, since := v.writesSince(ctx, late.Actual, c.Parent); segno.KindOf(since) == segno.KindConflict {
+			return head, err
+		} else if since != nil {
+			return head, since
+		}
+		c.Expect, c.Epoch = late.Actual.Head, late.Actual.Epoch
+	}
 }
 
 // commit commits c. A saver holds no lease and compares heads: a lease that another writer took
@@ -152,6 +183,20 @@ func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, he
 	if err := v.within(ctx, head, line); err != nil {
 		return s, err
 	}
+	n := len(line.Commits)
+	for n > 1 && isWrites(&line.Commits[n-1]) {
+		n--
+	}
+	line.Commits = line.Commits[:n] // the snapshot is of the checkpoint before them
+	id = line.Commits[n-1].ID
+	kept, err := v.writesSince(ctx, head, id)
+	follows := err == nil
+	if err != nil && segno.KindOf(err) != segno.KindConflict {
+		return s, err
+	}
+	if s.Writes, err = decodeWrites(at, kept); err != nil {
+		return s, err
+	}
 	state, err := segno.Fold(line)
 	if err != nil {
 		return s, err
@@ -163,6 +208,9 @@ func (v *StoreSaver) at(ctx context.Context, at ThreadKey, id segno.CommitID, he
 	}
 	s.base = &base{at: id, epoch: head.Epoch, step: s.Step, turn: state.Turn, log: &messageLog{all: copyMessages(s.Messages)}, messages: len(s.Messages),
 		interrupts: state.Interrupts, created: s.Created, values: make(map[string]json.RawMessage, len(s.State))}
+	if follows {
+		s.base.head = head.Head
+	}
 	s.base.decide(state)
 	for k, value := range s.State {
 		s.base.values[k] = bytes.Clone(value)
@@ -242,6 +290,7 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		return info, err
 	}
 	info.ID = head.Head
+	found := false
 	for n, err := range segno.Ancestors(ctx, v.Store, head.Head, segno.Window{}) {
 		if err != nil {
 			return info, err
@@ -250,8 +299,14 @@ func (v *StoreSaver) info(ctx context.Context, at ThreadKey, t segno.Thread) (In
 		if c == nil {
 			continue // a commit of entries alone
 		}
-		if info.Updated.Equal(info.Created) {
-			info.Updated = c.Time
+		if !found {
+			found, info.Updated = true, c.Time
+			_, err := v.writesSince(ctx, head, n.ID)
+			if err == nil {
+				info.ID = n.ID // as Load returns it
+			} else if segno.KindOf(err) != segno.KindConflict {
+				return info, err
+			}
 		}
 		if info.Step = c.Step; info.Step != 0 {
 			break

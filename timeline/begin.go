@@ -72,6 +72,7 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if err := tx.saveTurn(ctx, turn); err != nil {
 		return TurnStart{}, err
 	}
+	begun.Warn = joinWarnings(begun.Warn, tx.unreadWarning(ctx, &snap, nil))
 	return begun, tx.pendingErr
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -57,6 +58,11 @@ func unsavedWarning(n int) string {
 		return "segno: 1 file that was recorded before is protected now, and changes to it are not recorded; see 'segno status'"
 	}
 	return fmt.Sprintf("segno: %d files that were recorded before are protected now, and changes to them are not recorded; see 'segno status'", n)
+}
+
+// joinWarnings returns the warnings that are not empty, a line for each.
+func joinWarnings(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(text string) bool { return text == "" }), "\n")
 }
 
 // coverageWarning returns a warning about paths that rules protect since a turn, or "".

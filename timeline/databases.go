@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,8 +12,11 @@ import (
 // databases is the ability of a [segno.Workspace] to have attached databases, as package internal/database
 // implements it. A change of a database is a [segno.Change] with the path [segno.DatabasePath].
 type databases interface {
+	// UnreadDatabases returns the databases of a document that could not be read, with the reasons. The document may
+	// be nil.
+	UnreadDatabases(ctx context.Context, d *segno.Document) ([]segno.Conflict, error)
 	// DiffDatabases returns the changes that turn the databases of document a into those of b. A
-	// document may be nil.
+	// document may be nil. A database that could not be read is a change from or to [segno.EntityProtected].
 	DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error)
 	// DatabasePages returns how many pages a change writes or removes.
 	DatabasePages(ctx context.Context, c segno.Change) (int, error)
@@ -29,6 +33,7 @@ type DatabaseStep struct {
 	Name   string
 	Pages  int                 // how many differ; 0 if the database is not saved in pages
 	Tables []segno.TableChange // those that differ
+	Unread string              // why the difference is not known, or ""
 }
 
 // diffStates returns the changes of files and databases that turn state a into b.
@@ -63,7 +68,11 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, t
 		if !is {
 			continue
 		}
-		step := DatabaseStep{Name: name}
+		step := DatabaseStep{Name: name, Unread: unreadReason(c)}
+		if step.Unread != "" {
+			steps = append(steps, step)
+			continue
+		}
 		if step.Pages, err = ws.DatabasePages(ctx, c); err != nil {
 			return nil, err
 		}
@@ -75,6 +84,80 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, t
 		steps = append(steps, step)
 	}
 	return steps, nil
+}
+
+// unreadReason returns why the change of a database is not known, or "": one of its states was not saved.
+func unreadReason(c segno.Change) string {
+	_, isDatabase := segno.DatabaseName(c.Path)
+	switch {
+	case !isDatabase:
+	case c.To.Type == segno.EntityProtected:
+		return "not saved: " + c.To.Why
+	case c.From.Type == segno.EntityProtected:
+		return "its change is not known, because the state before was not saved: " + c.From.Why
+	}
+	return ""
+}
+
+// unreadConflict returns why a move cannot write a database, or "": one of the states that the move compares was not
+// saved. present is the state now, left the state from which the move leads, and target the one to which it leads. A
+// state that was not saved equals no other, also if the reasons are the same.
+func unreadConflict(path string, present, left, target segno.Entity) string {
+	_, isDatabase := segno.DatabaseName(path)
+	switch {
+	case !isDatabase:
+	case present.Type == segno.EntityProtected:
+		return "is not saved and not moved: " + present.Why
+	case target.Type == segno.EntityProtected:
+		return "was not saved then: " + target.Why
+	case left.Type == segno.EntityProtected:
+		return "may have changed since, because it was not saved: " + left.Why
+	}
+	return ""
+}
+
+// UnreadDatabases returns the attached databases that a snapshot does not have because they could not be read, with
+// the reasons. The snapshot may be nil.
+func (tl *Timeline) UnreadDatabases(ctx context.Context, s *segno.Snapshot) ([]segno.Conflict, error) {
+	ws, ok := tl.Workspace.(databases)
+	if !ok || s == nil {
+		return nil, nil
+	}
+	return ws.UnreadDatabases(ctx, s.World)
+}
+
+// listUnread adds to a plan the databases that cannot be read now, which no move leaves out silently. A move that is
+// limited to some paths or to the conversation writes no databases, and is complete without them.
+func (tx *txn) listUnread(ctx context.Context, ask MoveRequest, now currentState, p *Plan) error {
+	unread, err := tx.UnreadDatabases(ctx, &now.snap)
+	for _, u := range unread {
+		isListed := func(c segno.Conflict) bool { return c.Path == u.Path }
+		switch u.Why = "is not saved and not moved: " + u.Why; {
+		case slices.ContainsFunc(p.Conflicts, isListed):
+		case len(ask.Paths) > 0 || ask.Scope == ScopeChat:
+			p.Kept = append(p.Kept, u)
+		default:
+			p.Conflicts = append(p.Conflicts, u)
+		}
+	}
+	p.sortPaths()
+	return err
+}
+
+// unreadWarning returns a warning about the databases that a snapshot does not have, or "". known is an earlier
+// snapshot, about which the user has been warned; it may be nil.
+func (tx *txn) unreadWarning(ctx context.Context, s, known *segno.Snapshot) string {
+	unread, err := tx.UnreadDatabases(ctx, s)
+	if err != nil {
+		return "" // the turn is recorded all the same
+	}
+	var lines []string
+	for _, u := range unread {
+		if known == nil || !slices.Contains(known.Unread, u.Path) {
+			lines = append(lines, fmt.Sprintf("segno: the %s is not saved, and undo does not move it: %s", segno.QuotePath(u.Path), u.Why))
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // refuseClients refuses a plan that writes a database which another program has open. The database protects its

@@ -335,7 +335,7 @@ func (tx *txn) commitTurn(ctx context.Context, w *turnEnd) (*segno.Checkpoint, e
 	if err != nil {
 		return nil, fmt.Errorf("commit turn: %w", err)
 	}
-	if text := coverageWarning(w.turn.Before, cp); text != "" && w.Warn != nil {
+	if text := joinWarnings(coverageWarning(w.turn.Before, cp), tx.unreadWarning(ctx, &w.after, w.turn.Before)); text != "" && w.Warn != nil {
 		w.Warn(text)
 	}
 	return made.at, tx.keepOpenForTasks(ctx, w, made.at)

@@ -144,7 +144,10 @@ func (tx *txn) planFrom(ctx context.Context, ask MoveRequest, now currentState) 
 			return p, err
 		}
 	}
-	return p, tx.planVerb(ctx, ask, now, p)
+	if err := tx.planVerb(ctx, ask, now, p); err != nil {
+		return p, err
+	}
+	return p, tx.listUnread(ctx, ask, now, p)
 }
 
 // planVerb plans the move that ask's verb names. Without a workspace, only undo, redo and

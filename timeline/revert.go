@@ -56,11 +56,12 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 			r.files[c.Path] = f
 		}
 		f.forced = c.From
-		if f.want == c.From || f.conflict != "" {
+		why := unreadConflict(c.Path, f.present, c.To, c.From)
+		if f.want == c.From && why == "" || f.conflict != "" {
 			continue
 		}
-		want, why := c.From, ""
-		if contested != nil {
+		want := c.From
+		if contested != nil && why == "" {
 			why = contested(c.Path)
 		}
 		if why == "" && f.want != c.To {
@@ -199,7 +200,9 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 			continue
 		}
 		p.Conflicts = append(p.Conflicts, segno.Conflict{Path: name, Why: f.conflict})
-		p.Forced = append(p.Forced, segno.Change{Path: name, From: f.present, To: f.forced})
+		if unreadConflict(name, f.present, segno.Entity{}, f.forced) == "" {
+			p.Forced = append(p.Forced, segno.Change{Path: name, From: f.present, To: f.forced})
+		}
 	}
 	p.split(changes)
 	p.hide(r)
@@ -214,7 +217,9 @@ func (p *FilePlan) split(changes []segno.Change) {
 	}
 	for _, c := range changes {
 		fromProtected, toProtected := c.From.Type == segno.EntityProtected, c.To.Type == segno.EntityProtected
-		switch {
+		switch unread := unreadConflict(c.Path, c.From, segno.Entity{}, c.To); {
+		case unread != "":
+			keep(&p.Conflicts, c.Path, unread)
 		case c.From == c.To:
 		case path.Base(c.Path) == ".git" && isSaved(c.From):
 			keep(&p.Kept, c.Path, "protected: git") // restored if it is gone, never changed

@@ -216,7 +216,7 @@ class Handler(BaseHTTPRequestHandler):
         except Refused as refused:
             body, kind, status = {"error": str(refused)}, None, refused.status
         if not isinstance(body, bytes):
-            body = json.dumps(body).encode()
+            body = json.dumps(body, sort_keys=True).encode()  # a restored dict has another order of keys
         self.answer(status, body, kind or "application/json")
 
     do_POST = do_GET

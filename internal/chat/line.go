@@ -20,6 +20,8 @@ func Line(e agent.Event) string {
 		text = "  " + result(e.Result)
 	case agent.EventRetry:
 		text = "retrying: " + e.Text
+	case agent.EventToolOverdue:
+		text = e.Text
 	case agent.EventSubStart:
 		first, _, _ := strings.Cut(strings.TrimSpace(e.Text), "\n")
 		return fmt.Sprintf("%s starts: %s", e.Path, clip(first))

@@ -24,8 +24,9 @@ func (a *app) doctor() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "check that recording works, and show recent failures", Args: cobra.NoArgs,
 		Long: `Runs the hook command in the agent's settings with a synthetic event, and checks its
-answer. Shows the store, open turns and recent failures of hooks. It fails if the
-directory cannot be recorded, or if a session of the last day was not recorded. 'segno
+answer. Shows the store, open turns and recent failures of hooks, and reads the attached
+databases. It fails if the directory or a database cannot be recorded, or if a session of
+the last day was not recorded. 'segno
 chat' and 'segno acp' need no hooks: doctor succeeds without hooks if the store has
 threads of theirs.`,
 		Example: "  segno doctor\n  segno doctor --json",
@@ -50,6 +51,8 @@ type doctorResult struct {
 	Failures []event.Failure `json:"failures"`
 	// Unrecorded are sessions of the last day whose turns were not recorded.
 	Unrecorded []spool.Unrecorded `json:"unrecorded"`
+	// Databases are those that are attached to the directory.
+	Databases []attachedItem `json:"databases,omitempty"`
 	// WithoutTurn are sessions in the directory whose agent has hooks, and did not run them.
 	WithoutTurn []unrecordedItem `json:"without_turn"`
 	Healthy     bool             `json:"healthy"`
@@ -79,9 +82,13 @@ func (a *app) runDoctor(ctx context.Context) error {
 	fires := res.probeHooks(ctx, place, a.Environ())
 	res.Others = slices.DeleteFunc(res.Others, res.hasHooks)
 	res.readSpool(ctx, place)
-	res.Healthy = res.isHealthy(fires)
+	isUnread := func(at attachedItem) bool { return at.Unread != "" }
+	res.Healthy = res.recordsTurns(fires) && !slices.ContainsFunc(res.Databases, isUnread)
 	if err := a.print(res, func(p *printer) { a.writeDoctor(p, res) }); err != nil {
 		return err
+	}
+	if res.recordsTurns(fires) && !res.Healthy {
+		return segno.Errorf(segno.KindRefused, "doctor", "", "an attached database is not saved").WithHint("make it readable, or run 'segno world detach'")
 	}
 	if !res.Healthy {
 		return segno.Errorf(segno.KindRefused, "doctor", "", "turns are not being recorded").WithHint(res.hint(fires))
@@ -115,11 +122,11 @@ func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, enviro
 	return fires
 }
 
-// isHealthy reports whether turns are recorded: by hooks, or by an agent that needs none.
-func (r *doctorResult) isHealthy(fires bool) bool {
+// recordsTurns reports whether turns are recorded: by hooks, or by an agent that needs none.
+func (r *doctorResult) recordsTurns(fires bool) bool {
 	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
-	recordsTurns := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
-	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0 && len(r.WithoutTurn) == 0
+	hasAgent := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
+	return hasAgent && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0 && len(r.WithoutTurn) == 0
 }
 
 // hasHooks reports whether hooks of an agent are installed.
@@ -127,7 +134,27 @@ func (r *doctorResult) hasHooks(agent string) bool {
 	return slices.ContainsFunc(r.Hooks, func(p hook.Probe) bool { return p.Agent == agent && p.Command != nil })
 }
 
-// readStore reads the root of the directory and the agents that record turns without hooks.
+// readDatabases tries to save each database that is attached to the directory.
+func (r *doctorResult) readDatabases(ctx context.Context, store *local.Store) error {
+	rec, err := store.Find(ctx, r.Dir)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all, err := store.Databases(rec.ID)
+	for _, at := range all {
+		item := newAttachedItem(rec.Path, at)
+		if err := store.TryDatabase(ctx, "save database", rec, at); err != nil {
+			item.Unread, item.Hint = reasonOf(err), segno.HintOf(err)
+		}
+		r.Databases = append(r.Databases, item)
+	}
+	return err
+}
+
+// readStore reads the root of the directory, its databases and the agents that record turns without hooks.
 func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 	store, err := place.Open(ctx)
 	if err != nil {
@@ -150,8 +177,11 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 		}
 	}
 	slices.Sort(r.Others)
-	if err == nil && store.ReadOnly() {
+	switch {
+	case err == nil && store.ReadOnly():
 		err = errors.New("it is read-only")
+	case err == nil:
+		err = r.readDatabases(ctx, store)
 	}
 	return errors.Join(err, store.Close())
 }
@@ -243,6 +273,13 @@ func (a *app) writeDoctor(p *printer, r doctorResult) {
 	}
 	for _, agent := range r.Others {
 		p.checkf(checkOK, "this directory has turns of %s; they need no hooks", clean(agent))
+	}
+	for _, at := range r.Databases {
+		if at.Unread == "" {
+			p.checkf(checkOK, "database %s can be saved", quotePath(at.Name))
+		} else {
+			p.checkf(checkError, "database %s is not saved: %s; %s", quotePath(at.Name), inline(at.Unread), inline(at.Hint))
+		}
 	}
 	for _, u := range r.Unrecorded {
 		p.checkf(checkError, "session %s of %s in %s was not recorded: %s",

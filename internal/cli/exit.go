@@ -31,7 +31,7 @@ var exitTable = [...]struct {
 	{2, []segno.Kind{segno.KindInvalid}, "the command line is not valid"},
 	{3, []segno.Kind{segno.KindNotFound}, "the named object does not exist"},
 	{exitConflict, []segno.Kind{segno.KindPartial},
-		"done, with conflicts: some paths changed since and were not overwritten, or their content was never stored"},
+		"done, but not complete: some paths changed since and were not overwritten, their content was never stored, or an attached database could not be read"},
 	{5, []segno.Kind{segno.KindRefused}, "refused: not safe now (a turn is open, the directory is too broad), or no terminal for the confirmation"},
 	{6, []segno.Kind{segno.KindCorrupt}, "something in the store, a transcript or an archive is damaged"},
 	{7, []segno.Kind{segno.KindBusy, segno.KindFenced}, "another process held a lock for too long; try again"},

@@ -53,6 +53,8 @@ type forkResult struct {
 	How        string          `json:"how"`
 	LeftOut    []string        `json:"left_out"`
 	Databases  []string        `json:"databases,omitempty"` // the copies of attached databases
+	// UnreadDatabases are the attached databases that the fork lacks, and the properties that a copy lacks.
+	UnreadDatabases []history.UnreadDatabase `json:"unread_databases,omitempty"`
 
 	DirBytes     []byte   `json:"dir_bytes,omitempty"`
 	LeftOutBytes [][]byte `json:"left_out_bytes,omitempty"`
@@ -78,18 +80,21 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 		f.Run = a.chatCommand(d, f.Thread)
 	}
 	res := forkResult{Thread: f.Thread, Checkpoint: f.At.ID, Dir: f.Report.Root, SessionDir: f.Dir, Command: append([]string{}, f.Run...),
-		From: c.ID, How: f.Report.How, Databases: f.Report.Databases, LeftOut: append([]string{}, f.Report.LeftOut...),
+		From: c.ID, How: f.Report.How, Databases: f.Report.Databases, UnreadDatabases: history.UnreadDatabases(f.Report.Unsaved), LeftOut: append([]string{}, f.Report.LeftOut...),
 		DirBytes: segno.PathBytes(f.Report.Root), LeftOutBytes: history.PathsBytes(f.Report.LeftOut)}
 	if f.Link != nil {
 		res.Session = f.Link.Session
 	}
-	return a.print(res, func(p *printer) {
+	return withUnread(a.print(res, func(p *printer) {
 		p.linef("forked %s into %s (%s, by %s)", label(c), quotePath(res.Dir), files(f.Report.Files), res.How)
 		for _, path := range res.LeftOut {
-			p.linef("  left out: %s", quotePath(path))
+			p.linef("  left out: %s", shortPath(path))
 		}
 		for _, path := range res.Databases {
 			p.linef("  database: %s", quotePath(path))
+		}
+		for _, u := range res.UnreadDatabases {
+			p.linef("  %s %s", p.warn("not in the fork:"), u)
 		}
 		switch {
 		case f.Chat != "":
@@ -97,7 +102,7 @@ func (a *app) runFork(ctx context.Context, d *openWorkspace, name, to string, no
 		case len(f.Run) > 0:
 			p.linef("to continue there:\n  cd %s && %s", shellQuote(a.relativePath(res.SessionDir)), commandLine(f.Run))
 		}
-	})
+	}), res.UnreadDatabases)
 }
 
 // withFiles returns the checkpoint to fork. The head of a session that was only kept has no files, so

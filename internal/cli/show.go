@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -40,6 +41,9 @@ func (a *app) runShow(ctx context.Context, d *openWorkspace, args []string) erro
 		return err
 	}
 	s.Changes = append(s.Changes, changes...)
+	if s.UnreadDatabases, err = unreadDatabases(ctx, d, c); err != nil {
+		return err
+	}
 	place := d.store.Place()
 	s.FindOutside(c, place.UserHome, place.Claude)
 	return a.printLong(s, func(p *printer) { a.writeShown(p, c, s) })
@@ -86,12 +90,16 @@ func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {
 	if s.Message != "" {
 		p.linef("\n%s", indent(cleanLines(s.Message)))
 	}
-	if len(s.Changes) > 0 {
+	if len(s.Changes)+len(s.Unread)+len(s.UnreadDatabases) > 0 {
 		p.linef("")
 	}
-	p.changes(s.Changes)
+	isUnread := func(name string) bool {
+		return slices.ContainsFunc(s.UnreadDatabases, func(u history.UnreadDatabase) bool { return u.Name == name })
+	}
+	p.changes(slices.DeleteFunc(slices.Clone(s.Changes), func(x history.Change) bool { return x.Unread != "" && isUnread(x.Path) }))
+	p.unreadDatabases(s.UnreadDatabases)
 	for _, u := range s.Unread {
-		p.linef("  %s %s", p.warn("not saved:"), quotePath(u))
+		p.linef("  %s %s", p.warn("not saved:"), shortPath(u))
 	}
 	for i, path := range s.Outside {
 		if i == 0 {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,6 +31,7 @@ type statusResult struct {
 	Session   segno.SessionID   `json:"session"`
 	Changed   segno.Counts      `json:"changed"`             // since the head
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
+	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
@@ -44,8 +44,9 @@ type statusResult struct {
 
 	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
 
-	DirBytes   []byte `json:"dir_bytes,omitempty"`
-	StoreBytes []byte `json:"store_bytes,omitempty"`
+	DirBytes    []byte   `json:"dir_bytes,omitempty"`
+	StoreBytes  []byte   `json:"store_bytes,omitempty"`
+	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
 }
 
 // openItem is an open turn in a result.
@@ -160,12 +161,18 @@ func (s *statusResult) readHead(ctx context.Context, d *openWorkspace) error {
 		return err
 	}
 	s.Held = now.Held
+	s.Unread, _ = history.Unread(&now) // the databases have lines of their own
+	s.UnreadBytes = history.PathsBytes(s.Unread)
 	changes, err := d.timeline.Databases(ctx, c.Workspace, &now)
 	if err != nil {
 		return err
 	}
-	for i, at := range s.Databases {
-		s.Databases[i].Changed = slices.ContainsFunc(changes, func(x segno.Change) bool { return x.Path == segno.DatabasePath(at.Name) })
+	unread, err := d.timeline.UnreadDatabases(ctx, &now)
+	if err != nil {
+		return err
+	}
+	for i := range s.Databases {
+		s.Databases[i].compare(changes, unread)
 	}
 	s.Changed, err = d.timeline.CountFiles(ctx, c.Tree(), now.Tree)
 	return err
@@ -195,7 +202,10 @@ func writeStatus(p *printer, s statusResult) {
 	}
 	for _, at := range s.Databases {
 		state := ""
-		if at.Changed {
+		switch {
+		case at.Unread != "":
+			state = p.warn(", not saved: " + inline(at.Unread))
+		case at.Changed:
 			state = ", changed since then"
 		}
 		p.linef("database   %s%s", quotePath(at.Name), state)
@@ -218,8 +228,8 @@ func writeStatus(p *printer, s statusResult) {
 	}
 }
 
-// writeCoverage warns about files that segno no longer records, and about files that it records
-// although a rule protects them.
+// writeCoverage warns about files that segno cannot save or no longer records, and about files that
+// it records although a rule protects them.
 func writeCoverage(p *printer, s statusResult) {
 	warning := p.warn("warning") + "    "
 	if n := s.Head.Files.Protected; n > 0 {
@@ -227,6 +237,9 @@ func writeCoverage(p *printer, s statusResult) {
 	}
 	if n := s.Changed.Protected; n > 0 {
 		p.linef("%s%s now protected; changes of them are no longer recorded", warning, files(n))
+	}
+	if len(s.Unread) > 0 {
+		p.linef("%s%s", warning, unreadNote(s.Unread))
 	}
 	if len(s.Held) > 0 {
 		p.linef("%sstill recorded although a rule that was added during a turn protects it: %s; 'segno save' accepts the rule",

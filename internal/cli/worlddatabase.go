@@ -11,6 +11,7 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/database"
+	"github.com/dalsegno/segno/internal/history"
 )
 
 func (a *app) worldAttach() *cobra.Command {
@@ -28,7 +29,10 @@ directory, or beside the directory if the database is outside the workspace.
 A PostgreSQL database is saved with pg_dump and COPY, in the version of the server or a newer
 one, and a move replaces its objects and rows in one transaction. A fork gets a database with
 the name of its directory. Only a server of this machine is allowed, or one that is listed in
-SEGNO_DATABASE_HOSTS. The password of the URL is kept in the store.`,
+SEGNO_DATABASE_HOSTS. The password of the URL is kept in the store.
+
+The database is read once in full. It is not attached if that fails: the role must be able to
+read all of it, and the error names the grant that is missing.`,
 		Example: "  segno world attach dev.db\n  segno world attach postgres://localhost/dev",
 		RunE: func(c *cobra.Command, args []string) error {
 			d, err := a.openOrRegister(c.Context())
@@ -60,15 +64,18 @@ type attachedItem struct {
 	Path string `json:"path,omitempty"` // absolute; "" of a database in a server
 	// Changed is set by status if the database differs from the head.
 	Changed bool `json:"changed,omitempty"`
+	// Unread is set by status and doctor to the reason why the database cannot be read, and Hint by doctor.
+	Unread string `json:"unread,omitempty"`
+	Hint   string `json:"hint,omitempty"`
 
 	PathBytes []byte `json:"path_bytes,omitempty"`
 }
 
-func newAttachedItem(d *openWorkspace, at database.Attachment) attachedItem {
+func newAttachedItem(root string, at database.Attachment) attachedItem {
 	if at.Kind == database.KindPostgres {
 		return attachedItem{Name: at.Name, Kind: at.Kind}
 	}
-	file := at.File(d.rec.Path)
+	file := at.File(root)
 	return attachedItem{Name: at.Name, Kind: at.Kind, Path: file, PathBytes: segno.PathBytes(file)}
 }
 
@@ -85,12 +92,17 @@ func (a *app) runWorldAttach(ctx context.Context, d *openWorkspace, name string)
 	if slices.ContainsFunc(all, func(x database.Attachment) bool { return x.Name == at.Name || x.Path != "" && x.Path == at.Path }) {
 		return segno.Errorf(segno.KindConflict, op, at.Name, "it is attached already")
 	}
-	if err := a.changeAttached(ctx, d, op, append(all, at), "attach "+at.Name); err != nil {
+	if err := d.store.TryDatabase(ctx, op, d.rec, at); err != nil {
 		return err
 	}
-	return a.print(newAttachedItem(d, at), func(p *printer) {
+	unread, err := a.changeAttached(ctx, d, op, append(all, at), "attach "+at.Name)
+	if err != nil {
+		return err
+	}
+	return withUnread(a.print(newAttachedItem(d.rec.Path, at), func(p *printer) {
 		p.linef("attached %s: from now on it moves with the files", quotePath(at.Name))
-	})
+		p.unreadDatabases(unread)
+	}), unread)
 }
 
 // newAttachment returns the attachment of the database that an argument names.
@@ -128,36 +140,43 @@ func (a *app) runWorldDetach(ctx context.Context, d *openWorkspace, name string)
 		return segno.Errorf(segno.KindNotFound, op, name, "it is not attached").WithHint("run 'segno world list'")
 	}
 	at := all[i]
-	if err := a.changeAttached(ctx, d, op, slices.Delete(all, i, i+1), "detach "+at.Name); err != nil {
-		return err
-	}
-	return a.print(newAttachedItem(d, at), func(p *printer) { p.linef("detached %s: it stays as it is", quotePath(at.Name)) })
-}
-
-// changeAttached replaces the list of attached databases and saves a checkpoint with the new tiers, so that
-// no later turn has this change.
-func (a *app) changeAttached(ctx context.Context, d *openWorkspace, op string, all []database.Attachment, label string) error {
-	if err := d.timeline.CloseAbandonedTurns(ctx); err != nil {
-		return err
-	}
-	turns, err := d.timeline.Spool.Turns(ctx)
+	unread, err := a.changeAttached(ctx, d, op, slices.Delete(all, i, i+1), "detach "+at.Name)
 	if err != nil {
 		return err
 	}
+	return withUnread(a.print(newAttachedItem(d.rec.Path, at), func(p *printer) {
+		p.linef("detached %s: it stays as it is", quotePath(at.Name))
+		p.unreadDatabases(unread)
+	}), unread)
+}
+
+// changeAttached replaces the list of attached databases and saves a checkpoint with the new tiers, so that
+// no later turn has this change. It returns the databases that the checkpoint does not have.
+func (a *app) changeAttached(ctx context.Context, d *openWorkspace, op string, all []database.Attachment, label string) ([]history.UnreadDatabase, error) {
+	if err := d.timeline.CloseAbandonedTurns(ctx); err != nil {
+		return nil, err
+	}
+	turns, err := d.timeline.Spool.Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, t := range turns {
 		if t.Workspace == d.rec.ID {
-			return segno.Errorf(segno.KindRefused, op, d.rec.Path, "a turn of %s (pid %d) is open", t.Agent, t.PID).WithHint("wait for it to end")
+			return nil, segno.Errorf(segno.KindRefused, op, d.rec.Path, "a turn of %s (pid %d) is open", t.Agent, t.PID).WithHint("wait for it to end")
 		}
 	}
 	if err := d.store.SetDatabases(d.rec.ID, all); err != nil {
-		return err
+		return nil, err
 	}
 	thread, err := d.timeline.CurrentThread(ctx)
 	if err != nil || thread == "" {
-		return err
+		return nil, err
 	}
-	_, err = d.timeline.Save(ctx, segno.CheckpointSave, label)
-	return err
+	cp, err := d.timeline.Save(ctx, segno.CheckpointSave, label)
+	if err != nil {
+		return nil, err
+	}
+	return unreadDatabases(ctx, d, cp)
 }
 
 // attachedHere returns the databases that are attached to the workspace of the directory, if there is one.
@@ -183,7 +202,7 @@ func (a *app) attachedHere(ctx context.Context) (items []attachedItem, err error
 func (d *openWorkspace) attached() (items []attachedItem, err error) {
 	all, err := d.store.Databases(d.rec.ID)
 	for _, at := range all {
-		items = append(items, newAttachedItem(d, at))
+		items = append(items, newAttachedItem(d.rec.Path, at))
 	}
 	return items, err
 }

@@ -30,6 +30,9 @@ func (a Attachment) File(root string) string {
 	return filepath.Join(root, a.Path)
 }
 
+// isBelowRoot reports whether the database is a file of the workspace.
+func (a Attachment) isBelowRoot() bool { return a.Kind == KindSQLite && !filepath.IsAbs(a.Path) }
+
 // New returns the attachment of the SQLite database at an absolute path. The error has
 // [segno.KindNotFound] or [segno.KindInvalid] if the workspace has none.
 func New(root, path string) (Attachment, error) {

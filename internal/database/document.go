@@ -27,6 +27,13 @@ type saved struct {
 	Content  segno.Hash `json:"content,omitzero"`
 	Missing  bool       `json:"missing,omitempty"`
 	Unread   string     `json:"unread,omitempty"`
+
+	failure error // the reason of Unread
+}
+
+// unread is the state of a database that could not be read.
+func unread(at Attachment, err error) saved {
+	return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err), failure: err}
 }
 
 // entity is the state as the type that plans of moves compare.
@@ -38,6 +45,16 @@ func (s *saved) entity() segno.Entity {
 		return segno.Entity{Type: segno.EntityProtected, Why: s.Unread}
 	}
 	return segno.Entity{Type: segno.EntityDatabase, Hash: s.Content, Size: s.Bytes + int64(s.Pages)*int64(s.PageSize)}
+}
+
+// unread returns the databases that could not be read, with the reasons.
+func (d *document) unread() (all []segno.Conflict) {
+	for _, s := range d.Databases {
+		if s.Unread != "" {
+			all = append(all, segno.Conflict{Path: segno.DatabasePath(s.Name), Why: s.Unread})
+		}
+	}
+	return all
 }
 
 // find returns the state of a database, or nil.

@@ -13,9 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fingerprint is evidence that a SQLite database did not change. Each committed transaction changes it:
-// in WAL mode the head of the index of the log ("-shm"), else the change counter in the head of the
-// database. The times and sizes of the files show what a program does that keeps the database locked.
+// fingerprint is evidence that a SQLite database did not change. Each committed transaction changes a part of it that
+// SQLite's file format promises:
+//
+//   - In a rollback mode, it is the change counter in the head of the database.
+//   - In WAL mode, it is the head of the index of the log ("-shm"): the number of valid frames, the checksum of the last
+//     one, and the salts of the log. A checkpoint that begins the log again changes the salts, and one that copies frames
+//     into the database changes its modification time.
+//
+// A program that keeps the database locked (PRAGMA locking_mode=exclusive) raises the counter once and has the index in
+// its memory. It writes to the database or the log at each commit all the same, which moves the modification time.
+//
+// The change times of the log and of the journal are no evidence: as root, SQLite gives these files to the owner of the
+// database each time it opens them, also to read.
 type fingerprint string
 
 // The times of files move in ticks. A change within one tick of the last may leave the times as they
@@ -45,15 +55,19 @@ func takeFingerprint(path string, now time.Time) (f fingerprint, proves bool, er
 			return "", false, err
 		}
 		size, ctime, mtime := st.Size, unix.TimespecToNsec(st.Ctim), unix.TimespecToNsec(st.Mtim)
-		if suffix == "-shm" { // it is mapped: its times move late, and readers change it, too
+		switch suffix {
+		case "-shm": // it is mapped: its times move late, and readers change it, too
 			head, size, ctime, mtime = head[:min(len(head), 96)], 0, 0, 0
+		case "-wal", "-journal":
+			ctime = 0
 		}
 		fmt.Fprintf(&text, "%d %d %d %d %d %x\n", st.Dev, st.Ino, size, mtime, ctime, sha256.Sum256(head))
+		last := max(ctime, mtime)
 		window := tick
-		if ctime%int64(time.Second) == 0 {
+		if last%int64(time.Second) == 0 {
 			window = coarseTick
 		}
-		if suffix != "-shm" && max(ctime, mtime) >= now.Add(-window).UnixNano() {
+		if suffix != "-shm" && last >= now.Add(-window).UnixNano() {
 			proves = false
 		}
 	}

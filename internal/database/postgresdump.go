@@ -136,6 +136,9 @@ func (d *pgDump) run(ctx context.Context) (segno.Hash, error) {
 	if err := d.checkSupported(ctx); err != nil {
 		return segno.Hash{}, err
 	}
+	if err := d.checkRights(ctx); err != nil {
+		return segno.Hash{}, err
+	}
 	rows, err := d.conn.Exec(ctx, `SELECT pg_export_snapshot(), to_regnamespace('public') IS NULL`)
 	if err != nil {
 		return segno.Hash{}, err
@@ -322,7 +325,7 @@ func copyAll(ctx context.Context, objects getter, name segno.Hash) (string, erro
 func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachment, cached cacheEntries) (saved, error) {
 	s := postgresSession{pg: w.options.Postgres, at: at}
 	defer s.close(ctx)
-	unread := func(err error) (saved, error) {
+	failed := func(err error) (saved, error) {
 		var own storeError
 		switch {
 		case ctx.Err() != nil:
@@ -330,12 +333,12 @@ func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachmen
 		case errors.As(err, &own):
 			return saved{}, own.error
 		}
-		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
+		return unread(at, w.explainLocks(ctx, at, err)), nil
 	}
 	d := pgDump{postgresSession: &s, batch: b, recent: w.recent}
 	evidence, err := d.begin(ctx)
 	if err != nil {
-		return unread(err)
+		return failed(err)
 	}
 	last := cached[at.Name]
 	known, err := w.isStored(ctx, b, last.State.Content)
@@ -347,7 +350,7 @@ func (w *Attached) savePostgres(ctx context.Context, b segno.Batch, at Attachmen
 	}
 	content, err := d.run(ctx)
 	if err != nil {
-		return unread(err)
+		return failed(err)
 	}
 	state := saved{Name: at.Name, Kind: at.Kind, Content: content, Bytes: d.bytes}
 	cached[at.Name] = cacheEntry{fingerprint(evidence), state}

@@ -33,16 +33,17 @@ func (w *Attached) checkPostgresFork(ctx context.Context, at, copied Attachment)
 	return nil
 }
 
-// forkPostgres creates the copy of a database with a saved content, and returns its name.
-func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, content segno.Hash) (name string, err error) {
+// forkPostgres creates the copy of a database with a saved content, and returns its name. lost describes what the copy
+// lacks, because the role may not set it.
+func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, content segno.Hash) (name string, lost []string, err error) {
 	const op = "fork database"
 	state, err := readPgState(ctx, w.recent, content)
 	if err != nil || state == nil {
-		return "", err
+		return "", nil, err
 	}
 	target, err := w.options.Postgres.Resolve(copied.URL)
 	if err != nil {
-		return "", segno.Errorf(segno.KindInvalid, op, at.Name, "the URL of the database is malformed")
+		return "", nil, segno.Errorf(segno.KindInvalid, op, at.Name, "the URL of the database is malformed")
 	}
 	name = target.name()
 	source := postgresSession{pg: w.options.Postgres, at: at}
@@ -51,7 +52,7 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 		err = source.createLike(ctx, target.Database)
 	}
 	if err != nil {
-		return name, segno.NewError(segno.KindIO, op, name, err)
+		return name, nil, segno.NewError(segno.KindIO, op, name, err)
 	}
 	s := postgresSession{pg: w.options.Postgres, at: copied}
 	defer s.close(ctx)
@@ -61,20 +62,69 @@ func (w *Attached) forkPostgres(ctx context.Context, at, copied Attachment, cont
 	if err == nil {
 		_, err = s.conn.Exec(ctx, `COMMIT`)
 	}
+	if err == nil { // a setting must not disturb the load
+		lost, err = source.copyProperties(ctx, target.Database)
+	}
 	if err != nil { // the database is empty
 		s.close(ctx)
 		_, _ = source.conn.Exec(context.WithoutCancel(ctx), `DROP DATABASE `+quoteName(target.Database))
-		return name, segno.NewError(segno.KindIO, op, name, err)
+		return name, nil, segno.NewError(segno.KindIO, op, name, err)
 	}
-	return name, nil
+	return name, lost, nil
 }
 
-// createLike creates an empty database with the encoding and the sort order of the present one.
+// selectCreate returns the statement that creates an empty database with the encoding and the sort order of the present
+// one. The row is read as JSON, because the versions of PostgreSQL have different columns for the locale.
+const selectCreate = `SELECT format('CREATE DATABASE %%I TEMPLATE template0 ENCODING %%L LC_COLLATE %%L LC_CTYPE %%L', %s::text,
+		pg_encoding_to_char((d->>'encoding')::int), d->>'datcollate', d->>'datctype') ||
+	CASE d->>'datlocprovider'
+		WHEN 'i' THEN ' LOCALE_PROVIDER icu ICU_LOCALE ' || quote_literal(coalesce(d->>'datlocale', d->>'daticulocale')) ||
+			coalesce(' ICU_RULES ' || quote_literal(d->>'daticurules'), '')
+		WHEN 'b' THEN ' LOCALE_PROVIDER builtin BUILTIN_LOCALE ' || quote_literal(d->>'datlocale')
+		WHEN 'c' THEN ' LOCALE_PROVIDER libc' ELSE '' END
+	FROM (SELECT to_jsonb(x) d FROM pg_database x WHERE datname = current_database()) y`
+
 func (s *postgresSession) createLike(ctx context.Context, name string) error {
-	statement, err := s.value(ctx, fmt.Sprintf(`SELECT format('CREATE DATABASE %%I TEMPLATE template0 ENCODING %%L LC_COLLATE %%L LC_CTYPE %%L', %s,
-		pg_encoding_to_char(encoding), datcollate, datctype) FROM pg_database WHERE datname = current_database()`, quoteLiteral(name)))
+	statement, err := s.value(ctx, fmt.Sprintf(selectCreate, quoteLiteral(name)))
 	if err == nil {
 		_, err = s.conn.Exec(ctx, statement)
 	}
 	return err
+}
+
+// selectProperties returns the statements that give a database the comment, the settings, the rights, the limit of
+// connections and the owner of the present one. The owner is last, because only an owner may set the others. PostgreSQL
+// keeps the value of some settings as a list of quoted names, which is not a literal.
+const selectProperties = `WITH d AS (SELECT *, quote_ident(%s::text) AS name FROM pg_database WHERE datname = current_database())
+	SELECT statement FROM (
+		SELECT 1 AS place, 'COMMENT ON DATABASE ' || name || ' IS ' || quote_literal(shobj_description(oid, 'pg_database')) AS statement FROM d
+		UNION ALL SELECT 2, CASE WHEN setrole = 0 THEN 'ALTER DATABASE ' || name ELSE 'ALTER ROLE ' || quote_ident(r.rolname) || ' IN DATABASE ' || name END ||
+			' SET ' || quote_ident(split_part(c, '=', 1)) || ' TO ' || CASE
+				WHEN lower(split_part(c, '=', 1)) IN ('local_preload_libraries', 'search_path', 'session_preload_libraries', 'temp_tablespaces')
+					THEN replace(substr(c, strpos(c, '=') + 1), '""', '''''')
+				ELSE quote_literal(substr(c, strpos(c, '=') + 1)) END
+			FROM d JOIN pg_db_role_setting ON setdatabase = d.oid LEFT JOIN pg_roles r ON r.oid = setrole, unnest(setconfig) c
+		UNION ALL SELECT 3, 'REVOKE ALL ON DATABASE ' || name || ' FROM PUBLIC, CURRENT_USER' FROM d WHERE datacl IS NOT NULL
+		UNION ALL SELECT 4, 'GRANT ' || privilege_type || ' ON DATABASE ' || name || ' TO ' ||
+			CASE grantee WHEN 0 THEN 'PUBLIC' WHEN datdba THEN 'CURRENT_USER' ELSE quote_ident(g.rolname) END || CASE WHEN is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
+			FROM d, aclexplode(datacl) a LEFT JOIN pg_roles g ON g.oid = grantee
+		UNION ALL SELECT 5, 'ALTER DATABASE ' || name || ' CONNECTION LIMIT ' || datconnlimit FROM d WHERE datconnlimit >= 0
+		UNION ALL SELECT 6, 'ALTER DATABASE ' || name || ' OWNER TO ' || quote_ident(o.rolname) FROM d JOIN pg_roles o ON o.oid = datdba WHERE o.rolname <> current_user
+	) p WHERE statement IS NOT NULL ORDER BY place`
+
+// copyProperties gives a database the properties of the present one that its content does not have. It returns a
+// description of those that the role may not set.
+func (s *postgresSession) copyProperties(ctx context.Context, name string) (lost []string, err error) {
+	rows, err := s.conn.Exec(ctx, fmt.Sprintf(selectProperties, quoteLiteral(name)))
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if _, err := s.conn.Exec(ctx, r[0]); ctx.Err() != nil {
+			return lost, ctx.Err()
+		} else if err != nil {
+			lost = append(lost, fmt.Sprintf("%s: %v", r[0], oneLine(err)))
+		}
+	}
+	return lost, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strings"
 
 	"github.com/dalsegno/segno"
 )
@@ -40,10 +39,10 @@ func (w *Attached) writePostgres(ctx context.Context, at Attachment, from, to se
 		return "", segno.NewError(segno.KindCancelled, "restore database", at.Name, ctx.Err())
 	case err != nil && errors.As(err, &known):
 		return "", err
-	case err != nil && strings.Contains(err.Error(), "lock timeout"):
+	case isBusy(err):
 		return whyLocked, nil
 	case err != nil:
-		return "it cannot be restored: " + firstLine(err), nil
+		return "it cannot be restored: " + firstLine(w.explainLocks(ctx, at, err)), nil
 	}
 	return conflict, nil
 }

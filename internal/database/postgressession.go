@@ -30,7 +30,7 @@ func (s *postgresSession) open(ctx context.Context, first string) (rows [][]stri
 	}
 	// The texts of values must not depend on the settings of a user.
 	return s.conn.Exec(ctx, `SET application_name = 'segno'; SET client_encoding = 'UTF8'; SET datestyle = 'ISO, MDY'; SET intervalstyle = 'postgres';
-		SET timezone = 'UTC'; SET extra_float_digits = 1; SET bytea_output = 'hex'; SET row_security = off; SET statement_timeout = 0;
+		SET default_transaction_read_only = off; SET timezone = 'UTC'; SET extra_float_digits = 1; SET bytea_output = 'hex'; SET row_security = off; SET statement_timeout = 0;
 		SET idle_in_transaction_session_timeout = 0; SET lock_timeout = '`+fmt.Sprint(busyMillis)+`ms'; SET search_path = ''; `+first)
 }
 

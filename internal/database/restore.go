@@ -29,6 +29,8 @@ const (
 	whyPageSize = "the size of its pages changed, and a program has it open"
 )
 
+var errNotPlain = errors.New(whyNotPlain)
+
 // write makes the database at path equal to the state to, if it still equals from or already equals to. If
 // it cannot, it changes nothing and returns the reason. It can be repeated after an interruption.
 func (r *restorer) write(ctx context.Context, path string, from, to segno.Entity) (conflict string, err error) {
@@ -262,16 +264,23 @@ func (r *restorer) writeFile(ctx context.Context, name string, pages pageList) (
 	return f.Sync()
 }
 
-// isBusy reports whether SQLite found a lock.
+// isBusy reports whether SQLite, PostgreSQL or pg_dump waited too long for the lock of another program.
 func isBusy(err error) bool {
 	var code interface{ Code() int }
-	return errors.As(err, &code) && (code.Code()&0xff == 5 || code.Code()&0xff == 6)
+	if errors.As(err, &code) {
+		return code.Code()&0xff == 5 || code.Code()&0xff == 6
+	}
+	return err != nil && strings.Contains(err.Error(), "lock timeout")
 }
 
 // describeFailure returns the reason why a database could not be read, in one line.
 func describeFailure(err error) string {
-	if isBusy(err) {
+	var rights *rightsError
+	switch {
+	case isBusy(err):
 		return whyLocked
+	case errors.As(err, &rights), errors.Is(err, errNotPlain):
+		return oneLine(err).Error()
 	}
 	return "it cannot be read: " + oneLine(err).Error()
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dalsegno/segno"
 )
 
-// save saves databases and returns the document.
-func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*segno.Document, error) {
+// save saves databases and returns their states and the document that has them.
+func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*document, *segno.Document, error) {
 	w.recent.begin()
 	doc := document{Format: Format, Databases: []saved{}}
 	cached := w.options.Cache.read()
@@ -17,7 +17,7 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 	for _, at := range all {
 		s, err := w.saveOne(ctx, b, at, cached)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		doc.Databases = append(doc.Databases, s)
 	}
@@ -26,13 +26,13 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 	}
 	data, err := json.Marshal(doc)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	h, err := w.recent.put(ctx, b, data)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &segno.Document{Type: Format, Data: h}, nil
+	return &doc, &segno.Document{Type: Format, Data: h}, nil
 }
 
 // saveOne saves one database, or returns its newest state if it did not change since.
@@ -47,11 +47,11 @@ func (w *Attached) saveOne(ctx context.Context, b segno.Batch, at Attachment, ca
 		return w.savePostgres(ctx, b, at, cached)
 	}
 	if !isPlain(path) {
-		return saved{Name: at.Name, Kind: at.Kind, Unread: whyNotPlain}, nil
+		return unread(at, errNotPlain), nil
 	}
 	before, _, err := takeFingerprint(path, w.options.Now())
 	if err != nil {
-		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
+		return unread(at, err), nil
 	}
 	known, err := w.isStored(ctx, b, last.State.Content)
 	if err != nil {
@@ -95,7 +95,7 @@ func (w *Attached) readOne(ctx context.Context, b segno.Batch, at Attachment, pr
 	case pages.failure != nil: // of the store
 		return s, pages.failure
 	case err != nil:
-		return saved{Name: at.Name, Kind: at.Kind, Unread: describeFailure(err)}, nil
+		return unread(at, err), nil
 	}
 	s.Pages = len(pages.pages)
 	s.Content, err = pages.finish(ctx)

@@ -29,6 +29,7 @@ type Attached struct {
 	segno.Workspace
 	options Options
 	recent  *recent
+	copies  []Attachment // of the newest fork
 }
 
 // Attach adds databases to a workspace. The rules of the workspace must exclude the same files.
@@ -36,11 +37,11 @@ func Attach(w segno.Workspace, o Options) *Attached {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
-	return &Attached{w, o, &recent{store: o.Objects, newest: map[segno.Hash][]byte{}}}
+	return &Attached{Workspace: w, options: o, recent: &recent{store: o.Objects, newest: map[segno.Hash][]byte{}}}
 }
 
-// Snapshot saves the tree and the databases. A database that cannot be read is in the document with
-// the reason.
+// Snapshot saves the tree and the databases. A database that cannot be read is in the Unread of the snapshot, and
+// in the document with the reason.
 func (w *Attached) Snapshot(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 	all, err := w.options.List()
 	if err != nil {
@@ -61,10 +62,20 @@ func (w *Attached) SnapshotAt(ctx context.Context, b segno.Batch, paths []string
 }
 
 func (w *Attached) withDatabases(ctx context.Context, b segno.Batch, all []Attachment, snap segno.Snapshot, err error) (segno.Snapshot, error) {
-	if err == nil && len(all) > 0 {
-		snap.World, err = w.save(ctx, b, all)
+	if err != nil || len(all) == 0 {
+		return snap, err
 	}
-	return snap, err
+	doc, name, err := w.save(ctx, b, all)
+	if err != nil {
+		return snap, err
+	}
+	snap.World = name
+	var paths []string
+	for _, u := range doc.unread() {
+		paths = append(paths, u.Path)
+	}
+	snap.Unread = append(paths, snap.Unread...) // a list of the history keeps the beginning
+	return snap, nil
 }
 
 // onlyFiles returns the paths that name no database.
@@ -83,10 +94,20 @@ func find(all []Attachment, path string) (a Attachment, isDatabase bool) {
 	return all[i], isDatabase
 }
 
+// UnreadDatabases returns the databases of a document that could not be read, with the reasons. The document may be nil.
+func (w *Attached) UnreadDatabases(ctx context.Context, d *segno.Document) ([]segno.Conflict, error) {
+	doc, err := readDocument(ctx, w.recent, d)
+	if err != nil {
+		return nil, err
+	}
+	return doc.unread(), nil
+}
+
 // DiffDatabases returns the changes that turn the databases of document a into those of b. Databases
-// that one of them does not describe, or that are not attached, do not change.
+// that one of them does not describe, or that are not attached, do not change. A database that one of them could
+// not read always changes, also between two equal documents.
 func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]segno.Change, error) {
-	if a == nil || b == nil || *a == *b {
+	if a == nil || b == nil {
 		return nil, nil
 	}
 	all, err := w.options.List()
@@ -104,7 +125,7 @@ func (w *Attached) DiffDatabases(ctx context.Context, a, b *segno.Document) ([]s
 	var changes []segno.Change
 	for _, at := range all {
 		was, is := from.find(at.Name), to.find(at.Name)
-		if was != nil && is != nil && was.entity() != is.entity() {
+		if was != nil && is != nil && (was.entity() != is.entity() || is.Unread != "") {
 			changes = append(changes, segno.Change{Path: segno.DatabasePath(at.Name), From: was.entity(), To: is.entity()})
 		}
 	}
@@ -180,7 +201,10 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 		return segno.ForkReport{}, err
 	}
 	for _, at := range all { // before anything is written
-		copied := at.InFork(dir)
+		copied, state := at.InFork(dir), doc.find(at.Name)
+		if state == nil || state.Content.IsZero() {
+			continue
+		}
 		if at.Kind == KindPostgres {
 			if err := w.checkPostgresFork(ctx, at, copied); err != nil {
 				return segno.ForkReport{}, err
@@ -194,31 +218,56 @@ func (w *Attached) Fork(ctx context.Context, s segno.Snapshot, dir string) (segn
 	if err != nil {
 		return report, err
 	}
-	r := restorer{w.recent, w.options.FS}
+	w.copies = nil
 	for _, at := range all {
-		state, file := doc.find(at.Name), at.InFork(report.Root).File(report.Root)
-		if state == nil || state.Content.IsZero() || at.Kind != state.Kind {
-			continue
-		}
-		if at.Kind == KindPostgres {
-			name, err := w.forkPostgres(ctx, at, at.InFork(report.Root), state.Content)
-			if err != nil {
+		state, copied := doc.find(at.Name), at.InFork(report.Root)
+		switch {
+		case state != nil && state.Missing, state == nil && at.isBelowRoot(): // then the tree may have its file
+			w.copies = append(w.copies, copied)
+		case state == nil || state.Content.IsZero() || at.Kind != state.Kind:
+			why := "it was attached after the checkpoint"
+			if state != nil {
+				why = "it was not saved: " + state.Unread
+			}
+			report.Unsaved = append(report.Unsaved, segno.Conflict{Path: segno.DatabasePath(at.Name), Why: why})
+		default:
+			if err := w.forkOne(ctx, at, copied, state.Content, &report); err != nil {
 				return report, err
 			}
-			report.Databases = append(report.Databases, name)
-			continue
+			w.copies = append(w.copies, copied)
 		}
-		pages, err := readPages(ctx, w.recent, state.Content)
-		if err != nil {
-			return report, err
-		}
-		if err := r.create(ctx, file, pages); err != nil {
-			return report, err
-		}
-		report.Databases = append(report.Databases, file)
 	}
 	return report, nil
 }
+
+// forkOne makes the copy of a database with a saved content.
+func (w *Attached) forkOne(ctx context.Context, at, copied Attachment, content segno.Hash, report *segno.ForkReport) error {
+	name := copied.File(report.Root)
+	if at.Kind == KindPostgres {
+		var lost []string
+		var err error
+		if name, lost, err = w.forkPostgres(ctx, at, copied, content); err != nil {
+			return err
+		}
+		for _, l := range lost {
+			report.Unsaved = append(report.Unsaved, segno.Conflict{Path: segno.DatabasePath(at.Name), Why: "the copy is without " + l})
+		}
+	} else {
+		pages, err := readPages(ctx, w.recent, content)
+		if err != nil {
+			return err
+		}
+		r := restorer{w.recent, w.options.FS}
+		if err := r.create(ctx, name, pages); err != nil {
+			return err
+		}
+	}
+	report.Databases = append(report.Databases, name)
+	return nil
+}
+
+// Copies returns the attachments of the newest fork. A database that the fork lacks has none.
+func (w *Attached) Copies() []Attachment { return w.copies }
 
 // DatabasePages returns how many pages a change writes or removes. A PostgreSQL database has none.
 func (w *Attached) DatabasePages(ctx context.Context, c segno.Change) (int, error) {

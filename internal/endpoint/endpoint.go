@@ -41,8 +41,10 @@ type Server struct {
 	Own     bool // the address is the vendor's
 	Trusted bool // the address may receive the credentials in the environment
 
-	url *url.URL
-	err error // the base URL is unusable
+	url     *url.URL
+	err     error // the base URL is unusable
+	keySet  bool  // the program gave a key that the environment does not have
+	baseSet bool  // the program gave an address that the environment does not have
 }
 
 // Connect resolves the address and the key. It sends nothing. The environment's key goes to
@@ -51,6 +53,8 @@ type Server struct {
 func (s *Server) Connect() {
 	s.Idle = cmp.Or(s.Idle, defaultIdle)
 	fromEnv := os.Getenv(s.BaseVar)
+	s.baseSet = s.Base != "" && s.Base != fromEnv
+	s.keySet = s.Key != "" && s.Key != os.Getenv(s.KeyVar)
 	u, err := parse(cmp.Or(s.Base, fromEnv, s.Default))
 	if err != nil {
 		s.err = err

@@ -119,14 +119,25 @@ func (s *Server) connectionText(err error) string {
 // keyError is an error that another key may resolve.
 func (s *Server) keyError(err error) error {
 	hint := "set " + s.KeyVar + " to a key that may use this model"
-	if !s.Trusted {
+	switch {
+	case s.keySet:
+		hint = "set Options.Key to a key that may use this model"
+	case !s.Trusted:
 		hint = "set Options.Key to a key that may use this model: " + s.KeyVar + " is sent to " + s.Vendor + " and to " + s.BaseVar + " only"
 	}
 	return segno.NewError(segno.KindRefused, "", "", err).WithHint(hint)
 }
 
 func (s *Server) addressError(err error) error {
-	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("set " + s.BaseVar + " to the address of the API, such as " + s.Example)
+	return segno.NewError(segno.KindInvalid, "", "", err).WithHint("set " + s.baseName() + " to the address of the API, such as " + s.Example)
+}
+
+// baseName names the place that the address comes from.
+func (s *Server) baseName() string {
+	if s.baseSet {
+		return "Options.BaseURL"
+	}
+	return s.BaseVar
 }
 
 // isTransient reports whether an error that the API did not send may pass: the connection

@@ -19,6 +19,8 @@ type Change struct {
 	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
+	// Unread is why the change of an attached database is not known: one of its states was not saved.
+	Unread string `json:"unread,omitempty"`
 }
 
 // Name is the path as a person reads it.
@@ -37,6 +39,9 @@ const maxTables = 6
 
 // size describes how much of a database differs.
 func (c Change) size() string {
+	if c.Unread != "" {
+		return printable.Inline(c.Unread)
+	}
 	size := printable.Plural(c.Pages, "page")
 	if c.Pages == 0 && len(c.Tables) > 0 {
 		size = printable.Plural(len(c.Tables), "table")

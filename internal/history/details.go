@@ -8,6 +8,7 @@ import (
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/event"
+	"github.com/dalsegno/segno/internal/printable"
 )
 
 // Details is the result of show.
@@ -20,7 +21,46 @@ type Details struct {
 	Unread  []string `json:"unread"`
 	// UnreadBytes are the same paths in base64, if one of them is not valid UTF-8.
 	UnreadBytes [][]byte `json:"unread_bytes,omitempty"`
-	Outside     []string `json:"outside"` // paths outside the workspace that tools wrote: not recorded
+	// UnreadDatabases are those that could not be read. ReadDetails does not set them.
+	UnreadDatabases []UnreadDatabase `json:"unread_databases,omitempty"`
+	Outside         []string         `json:"outside"` // paths outside the workspace that tools wrote: not recorded
+}
+
+// UnreadDatabase is an attached database that a checkpoint does not have, because it could not be read.
+type UnreadDatabase struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+
+	NameBytes []byte `json:"name_bytes,omitempty"` // base64, if the name is not valid UTF-8
+}
+
+// UnreadDatabases makes results of databases that could not be read.
+func UnreadDatabases(unread []segno.Conflict) (all []UnreadDatabase) {
+	for _, u := range unread {
+		name, _ := segno.DatabaseName(u.Path)
+		all = append(all, UnreadDatabase{Name: name, Why: u.Why, NameBytes: segno.PathBytes(name)})
+	}
+	return all
+}
+
+// String describes the database and the reason for a person.
+func (u UnreadDatabase) String() string {
+	return segno.QuotePath(segno.DatabasePath(u.Name)) + ": " + printable.Inline(u.Why)
+}
+
+// Unread returns the paths that a snapshot does not have, and the names of the databases. The snapshot may be nil.
+func Unread(s *segno.Snapshot) (paths, databases []string) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, p := range s.Unread {
+		if name, isDatabase := segno.DatabaseName(p); isDatabase {
+			databases = append(databases, name)
+		} else {
+			paths = append(paths, p)
+		}
+	}
+	return paths, databases
 }
 
 // Call is one tool call of a turn.
@@ -51,10 +91,9 @@ func (h *History) ReadDetails(ctx context.Context, store segno.Store, c *segno.C
 	if err := read(ctx, store, c); err != nil {
 		return s, err
 	}
-	if c.Workspace != nil {
-		s.Unread = append(s.Unread, c.Workspace.Unread...)
-		s.UnreadBytes = PathsBytes(s.Unread)
-	}
+	paths, _ := Unread(c.Workspace)
+	s.Unread = append(s.Unread, paths...)
+	s.UnreadBytes = PathsBytes(s.Unread)
 	return s, nil
 }
 

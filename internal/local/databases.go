@@ -39,32 +39,33 @@ func (s *Store) databaseFiles(rec segno.WorkspaceRecord) func() (databases, besi
 }
 
 // withDatabases adds the attached databases to a workspace.
-func (s *Store) withDatabases(w segno.Workspace) segno.Workspace {
-	cache := filepath.Join(s.place.Store, "index", segno.DerivedID("databases", string(w.ID())))
-	return database.Attach(w, database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now, Postgres: s.place.Postgres,
+func (s *Store) withDatabases(w segno.Workspace) *database.Attached {
+	return database.Attach(w, s.databaseOptions(w.ID()))
+}
+
+func (s *Store) databaseOptions(id segno.WorkspaceID) database.Options {
+	cache := filepath.Join(s.place.Store, "index", segno.DerivedID("databases", string(id)))
+	return database.Options{Objects: s.Objects(), FS: s.place.fs(), Now: s.place.Now, Postgres: s.place.Postgres,
 		Lock: func(ctx context.Context, file string) (func(), error) {
 			return s.Spool().Lock(ctx, segno.WorkspaceID(segno.DerivedID("database", file)))
 		},
-		List:  func() ([]database.Attachment, error) { return s.Databases(w.ID()) },
-		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}})
+		List:  func() ([]database.Attachment, error) { return s.Databases(id) },
+		Cache: database.Cache{FS: s.place.fs(), File: cache, Sealer: s}}
+}
+
+// TryDatabase is [database.Try] for a workspace.
+func (s *Store) TryDatabase(ctx context.Context, op string, rec segno.WorkspaceRecord, at database.Attachment) error {
+	return database.Try(ctx, op, rec.Path, at, s.databaseOptions(rec.ID))
 }
 
 // registerFork returns the function that registers the directory of a fork. The copies of the databases of
 // the source are attached to it.
-func (s *Store) registerFork(from segno.WorkspaceID) func(context.Context, string) (segno.WorkspaceRecord, error) {
+func (s *Store) registerFork(from *database.Attached) func(context.Context, string) (segno.WorkspaceRecord, error) {
 	return func(ctx context.Context, dir string) (segno.WorkspaceRecord, error) {
 		rec, err := s.Register(ctx, dir)
-		if err != nil || rec.ID == from {
+		if err != nil || rec.ID == from.ID() || len(from.Copies()) == 0 {
 			return rec, err
 		}
-		attached, err := s.Databases(from)
-		if err != nil || len(attached) == 0 {
-			return rec, err
-		}
-		there := make([]database.Attachment, 0, len(attached))
-		for _, a := range attached {
-			there = append(there, a.InFork(rec.Path))
-		}
-		return rec, s.SetDatabases(rec.ID, there)
+		return rec, s.SetDatabases(rec.ID, from.Copies())
 	}
 }

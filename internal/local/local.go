@@ -325,8 +325,9 @@ func (s *Store) timeline(rec segno.WorkspaceRecord, progress func(done, total in
 	if err != nil {
 		return nil, err
 	}
-	return timeline.Open(timeline.Config{Store: s.Store, Workspace: s.withDatabases(dir), Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
-		Transcripts: s.Transcripts(), Register: s.registerFork(rec.ID)}), nil
+	ws := s.withDatabases(dir)
+	return timeline.Open(timeline.Config{Store: s.Store, Workspace: ws, Spool: s.Spool(), Now: s.place.Now, Alive: proc.Alive,
+		Transcripts: s.Transcripts(), Register: s.registerFork(ws)}), nil
 }
 
 // IndexFile returns the path of a workspace's scan index.

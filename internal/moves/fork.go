@@ -116,6 +116,9 @@ func (f *fork) apply(ctx context.Context, id segno.OperationID, _ bool, o *Outco
 		o.Run = f.chatCommand(made.Thread)
 	}
 	o.Files = made.Report.Files
+	if o.Conflicts, err = UnwrittenPaths(ctx, nil, made.Report.Unsaved, nil); err != nil {
+		return err
+	}
 	o.Undo = &Request{Verb: verbOpUndo, Thread: f.head.Thread, Operation: id}
 	return nil
 }

@@ -54,7 +54,7 @@ func Changes(ctx context.Context, tl *timeline.Timeline, diff []segno.Change, ta
 	steps, err := tl.DatabaseSteps(ctx, diff, tables)
 	for i := range out {
 		if len(steps) > 0 && out[i].Type == string(segno.EntityDatabase) {
-			out[i].Pages, out[i].Tables, steps = steps[0].Pages, steps[0].Tables, steps[1:]
+			out[i].Pages, out[i].Tables, out[i].Unread, steps = steps[0].Pages, steps[0].Tables, steps[0].Unread, steps[1:]
 		}
 	}
 	return out, err

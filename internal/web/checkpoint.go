@@ -105,7 +105,12 @@ func (s *Server) addEntries(ctx context.Context, d *checkpointDetails, c *segno.
 	if err != nil {
 		return err
 	}
-	d.Answer, d.CallsTotal, d.Unread, d.UnreadBytes = beginning(read.Message), len(read.Calls), read.Unread, read.UnreadBytes
+	d.Answer, d.CallsTotal, d.Unread = beginning(read.Message), len(read.Calls), read.Unread
+	_, databases := history.Unread(c.Workspace)
+	for _, name := range databases {
+		d.Unread = append(d.Unread, segno.QuotePath(segno.DatabasePath(name)))
+	}
+	d.UnreadBytes = history.PathsBytes(d.Unread)
 	for _, note := range part(read.Notes, 0, maxNotes) {
 		d.Notes = append(d.Notes, history.Cut(note, maxNote))
 	}

@@ -17,22 +17,33 @@ const (
 // lookUpOps write the look-ups of a commit. They precede its record: after a crash between the two
 // there are look-ups that lead nowhere.
 func (s *Store) lookUpOps(p *pending, st *threadState, e *logRecord) []Op {
-	byID := s.lookUpOp(commitGroup(p.ID), e.at)
-	byID.Alone = true
-	ops := []Op{byID}
-	if p.Link != nil {
-		ops = append(ops, s.lookUpOp(s.sessionGroup(p.Link.Session), e.at))
-	}
-	if p.Pin != nil {
-		pin := s.lookUpOp(pinsGroup, e.at)
-		pin.TTL = 0
-		ops = append(ops, pin)
-	}
+	ops := s.indexOps(e, p.Link)
+	ops[0].Alone = true // no other thread may have a commit with this id
 	if e.Phase != segno.PhaseDone && (st.Phase == segno.PhaseDone || st.Phase == segno.PhaseUnknown) {
 		ops = append(ops, s.listOp(openGroup, p.Thread, e.at.pos))
 	}
 	if p.Create != nil {
 		ops = append(ops, s.listOp(threadsGroup, p.Thread, 0))
+	}
+	return ops
+}
+
+// indexOps write the look-ups by which the record of a commit is found: by its id, which is the first, by the
+// session of its link, and among the pins. The copies that a fork inherits are found by the id only.
+func (s *Store) indexOps(e *logRecord, l *segno.Link) (ops []Op) {
+	if e.id != "" {
+		ops = append(ops, s.lookUpOp(commitGroup(e.id), e.at))
+	}
+	if e.at.area == areaOld {
+		return ops
+	}
+	if l != nil {
+		ops = append(ops, s.lookUpOp(s.sessionGroup(l.Session), e.at))
+	}
+	if e.pin != nil {
+		pin := s.lookUpOp(pinsGroup, e.at)
+		pin.TTL = 0
+		ops = append(ops, pin)
 	}
 	return ops
 }

@@ -96,7 +96,8 @@ func missing(key string) error {
 }
 
 // fields encodes or decodes the fields of a value in their order, so that one function lists the fields
-// of a type for both. After the first damage all further fields are zero.
+// of a type for both. After the first damage all further fields are zero. Encoding writes nothing that a field
+// refers to: the store encodes cached values that other goroutines read.
 type fields struct {
 	b        []byte // what is encoded, or is left to decode
 	decoding bool
@@ -175,9 +176,11 @@ func (f *fields) fixed(p []byte) {
 }
 
 func octet[T ~byte](f *fields, v *T) {
-	p := []byte{byte(*v)}
-	f.fixed(p)
-	*v = T(p[0])
+	if !f.decoding {
+		f.b = append(f.b, byte(*v))
+	} else if p := f.next(1); p != nil {
+		*v = T(p[0])
+	}
 }
 
 // rest is all further bytes of the value, which it aliases.

@@ -53,10 +53,13 @@
 // [segno.KindCorrupt], and the error names the key; so is a record missing in a log.
 //
 // No value proves that another key must exist. If the KV loses the index entry of a commit, a session, a
-// pin or a thread, the record is not found that way; so is an object if the KV loses its key. A lost lease is
+// pin or a thread, the record is not found that way, without an error: a thread without its key in threads{}
+// is missing from lists, and one without its key in open{} keeps its open questions out of lists by phase, such as
+// an inbox. The thread itself can still be read. [Store.Check] finds these losses, because it reads the threads'
+// own keys, and [Store.RebuildIndex] writes the entries again. An object is not found if the KV loses its key. A lost lease is
 // free, and the next one has a higher epoch. A thread that lost its head key and its newest records
 // ends before them, and a store that was replaced by an older copy is that copy. The KV itself must
-// detect these losses, for example by the checks of a replicated log.
+// detect the losses that Check cannot find, for example by the checks of a replicated log.
 //
 // # Sealed stores
 //

@@ -112,7 +112,9 @@ func (e *logRecord) fields(f *fields) {
 	switch {
 	case has(flagTipSelf):
 	case has(flagTipHead):
-		e.Tip = e.Head.Head
+		if f.decoding {
+			e.Tip = e.Head.Head
+		}
 	default:
 		text(f, &e.Tip)
 	}

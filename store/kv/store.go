@@ -31,7 +31,7 @@ type Options struct {
 	Key []byte
 }
 
-// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser]
+// Store is a [segno.Store] in a [KV], and [segno.Chains], [segno.Leaser], [segno.Eraser], [segno.Checker]
 // and [segno.Watcher].
 type Store struct {
 	kv      KV
@@ -58,6 +58,7 @@ var (
 	_ segno.Chains  = (*Store)(nil)
 	_ segno.Leaser  = (*Store)(nil)
 	_ segno.Eraser  = (*Store)(nil)
+	_ segno.Checker = (*Store)(nil)
 	_ segno.Watcher = (*Store)(nil)
 )
 

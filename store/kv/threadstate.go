@@ -45,7 +45,9 @@ func (st *threadState) fields(f *fields, info, link *[]byte) {
 		deleted = 1
 	}
 	octet(f, &deleted)
-	st.Exists, st.Deleted = st.pos > 0, deleted != 0
+	if f.decoding {
+		st.Exists, st.Deleted = st.pos > 0, deleted != 0
+	}
 	st.line.fields(f, st.Head.Thread, 0)
 	unsigned(f, &st.line.cut)
 	signed(f, &st.turn)

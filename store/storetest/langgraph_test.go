@@ -12,21 +12,24 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // langGraph maps the tests here, and the reasons why there is none, to the tests of LangGraph's conformance
 // suite (langgraph-checkpoint-conformance 0.0.2) that have the same rule.
 var langGraph = map[string]string{
-	"collect/a deleted thread": "prune_delete_all prune_empty_list_noop",
+	"branch/a branch counts once": "put_writes_idempotent",
+	"branch/a failed step resumes with its branches": `
+		put_writes_basic put_writes_multiple_writes_same_task put_writes_multiple_tasks put_writes_preserves_task_id
+		put_writes_preserves_channel_and_value get_tuple_pending_writes`,
+	"branch/namespaces have their own branches": "put_writes_across_namespaces delete_thread_removes_writes",
+	"branch/the next save ends the step":        "put_writes_cleared_on_next_checkpoint",
+	"collect/a deleted thread":                  "prune_delete_all prune_empty_list_noop",
 	"collect/states stay": `
 		prune_keep_latest_across_namespaces prune_keep_latest_preserves_writes prune_preserves_other_threads`,
-	"fork/a fork is a copy":          "copy_thread_preserves_metadata copy_thread_preserves_writes copy_thread_source_unchanged",
-	"fork/refused forks":             "copy_thread_nonexistent_source",
-	"fork/undo in a fork":            "copy_thread_basic copy_thread_all_checkpoints copy_thread_preserves_ordering",
-	"history/missing checkpoints":    "get_tuple_nonexistent_checkpoint_id delete_thread_removes_checkpoints",
-	"interrupt/refused":              "put_writes_across_namespaces",
-	"interrupt/several wait at once": "get_tuple_pending_writes",
+	"fork/a fork is a copy":       "copy_thread_preserves_metadata copy_thread_preserves_writes copy_thread_source_unchanged",
+	"fork/refused forks":          "copy_thread_nonexistent_source",
+	"fork/undo in a fork":         "copy_thread_basic copy_thread_all_checkpoints copy_thread_preserves_ordering",
+	"history/missing checkpoints": "get_tuple_nonexistent_checkpoint_id delete_thread_removes_checkpoints",
 	"list/any query of checkpoints": `
 		list_metadata_filter_single_key list_metadata_filter_step list_metadata_filter_multiple_keys
 		list_metadata_filter_no_match list_metadata_custom_keys`,
 	"list/any query of threads":    "put_writes_task_path",
 	"saver/any value":              "put_preserves_channel_values",
-	"saver/delete":                 "delete_thread_removes_writes",
 	"saver/delete missing is fine": "delete_thread_nonexistent_noop",
 	"saver/hostile addresses":      "put_multiple_threads_isolated get_tuple_config_structure",
 	"saver/messages": `
@@ -38,12 +41,9 @@ var langGraph = map[string]string{
 	"saver/nothing there": "get_tuple_nonexistent_returns_none",
 	"saver/round trip": `
 		put_returns_config put_roundtrip get_tuple_latest_when_no_checkpoint_id get_tuple_checkpoint_fields get_tuple_metadata`,
-	"saver/state and meta":        "put_preserves_metadata put_incremental_channel_update put_new_channel_added put_channel_removed",
-	"state/an answer is recorded": "put_writes_special_channels",
-	"state/an intent without a result": `
-		put_writes_basic put_writes_multiple_writes_same_task put_writes_multiple_tasks put_writes_preserves_task_id
-		put_writes_preserves_channel_and_value put_writes_idempotent put_writes_cleared_on_next_checkpoint
-		history_excludes_target_pending_writes`,
+	"saver/state and meta":             "put_preserves_metadata put_incremental_channel_update put_new_channel_added put_channel_removed",
+	"state/an answer is recorded":      "put_writes_special_channels",
+	"state/an intent without a result": "history_excludes_target_pending_writes",
 	"travel/any journey": `
 		put_multiple_checkpoints_same_thread put_parent_config put_preserves_run_id get_tuple_specific_checkpoint_id
 		get_tuple_parent_config list_all list_by_thread list_by_namespace list_ordering list_before list_limit

@@ -37,7 +37,7 @@ type SaverOptions struct {
 
 // TestSaver tests a kind of saver that does not use a segno.Store. open returns a new empty saver and
 // releases its resources with t.Cleanup. [Traveler] is found by type assertion. [Test] has more tests
-// for the saver that [saver.New] returns.
+// for the saver that [saver.New] returns; those of [Brancher] are found in the same way.
 func TestSaver(t *testing.T, open func(t *testing.T) saver.Saver, o SaverOptions) {
 	run(t, saverGroups(), func(t *testing.T) *fixture {
 		f := &fixture{tester: t, T: t, o: Options{Clock: o.Clock}, saver: open(t)}
@@ -58,6 +58,8 @@ func saverGroups() []group {
 		{"saver", secondSaverTests, needs{canOpenTwice}}, {"interrupt", interruptTests, nil},
 		{"history", historyTests, needs{isTraveler}}, {"travel", travelTests, needs{isTraveler}},
 		{"fork", forkTests, needs{isTraveler}},
+		{"branch", branchTests, needs{isBrancher, isTraveler}}, {"branch", secondBranchTests, needs{isBrancher, canOpenTwice}},
+		{"branch", reopenedBranchTests, needs{isBrancher, canReopen}}, {"aside", asideTests, needs{isBrancher, isTraveler}},
 		{"state", stateTests, needs{isOnStore}}, {"state", leasedStateTests, needs{isOnStore, isLeaser}},
 		{"reopen", reopenedSaverTests, needs{canReopen}},
 	}

@@ -15,6 +15,11 @@ import (
 // world keeps the contract of [segno.World]. report is called after each check; its error is nil or describes
 // a defect. The error of Check is about a world that cannot be checked.
 func Check(ctx context.Context, dir string, seed uint64, report func(check string, defect error)) error {
+	return checkNamed(ctx, dir, seed, "", report)
+}
+
+// checkNamed is Check for one check; "" runs all.
+func checkNamed(ctx context.Context, dir string, seed uint64, name string, report func(check string, defect error)) error {
 	c, err := ReadConfig(dir)
 	if err != nil {
 		return err
@@ -30,8 +35,9 @@ func Check(ctx context.Context, dir string, seed uint64, report func(check strin
 	if err := w.Close(); err != nil {
 		return err
 	}
+	start := func(ctx context.Context) (*World, error) { return Start(ctx, dir, Options{}) }
 	config := worldcheck.Config{External: true,
-		New: func(ctx context.Context) (segno.World, error) { return Start(ctx, dir, Options{}) },
+		New: func(ctx context.Context) (segno.World, error) { return start(ctx) },
 		Say: func(text string) json.RawMessage {
 			quoted := strings.Trim(fmt.Sprintf("%q", text), `"`)
 			return json.RawMessage(strings.ReplaceAll(c.Check.Say, "TEXT", quoted))
@@ -41,11 +47,22 @@ func Check(ctx context.Context, dir string, seed uint64, report func(check strin
 		script := worldcheck.Random(r, func(r *rand.Rand) json.RawMessage {
 			return json.RawMessage(c.Check.Actions[r.IntN(len(c.Check.Actions))])
 		})
+		if name != "" && name != check.Name {
+			continue
+		}
 		defect := check.Run(ctx, config, script)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		report(check.Name, defect)
 	}
+	if name != "" && name != checkAPI {
+		return nil
+	}
+	defect := runAPICheck(ctx, start, json.RawMessage(c.Check.Actions[0]))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	report(checkAPI, defect)
 	return nil
 }

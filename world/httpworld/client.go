@@ -58,21 +58,31 @@ func (c *client) get(ctx context.Context, path string) ([]byte, error) {
 	return c.request(ctx, http.MethodGet, path, "", nil)
 }
 
-// request makes a request and returns the body of the answer.
-func (c *client) request(ctx context.Context, method, path, session string, body []byte) ([]byte, error) {
+// send makes a request and returns the answer, which the caller closes. An empty session or token is not sent.
+func (c *client) send(ctx context.Context, method, path, session, token string, body []byte) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	if session != "" {
 		r.Header.Set(headerSession, session)
-	} else if c.token != "" {
-		r.Header.Set(headerToken, c.token)
+	}
+	if token != "" {
+		r.Header.Set(headerToken, token)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	answer, err := c.http.Do(r)
+	return c.http.Do(r)
+}
+
+// request makes a request and returns the body of the answer. It has the operator's token if it has no session.
+func (c *client) request(ctx context.Context, method, path, session string, body []byte) ([]byte, error) {
+	token := c.token
+	if session != "" {
+		token = ""
+	}
+	answer, err := c.send(ctx, method, path, session, token, body)
 	if err != nil {
 		return nil, err
 	}

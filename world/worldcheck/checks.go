@@ -218,10 +218,37 @@ func checkTime(r *run) error {
 	return nil
 }
 
-// checkRestore checks that a restored world equals the original, at once and after further steps.
+// furtherActs is how many actions follow a restore. A state that is not in the document, such as a counter of actions,
+// may not show for a while.
+const furtherActs = 30
+
+// further returns the steps that follow a restore: those of a script, again and again, and a text after each.
+func (r *run) further(script []Step) (steps []Step) {
+	for acts := 0; acts < furtherActs; {
+		for _, s := range script {
+			steps = append(steps, s)
+			if s.Verb == VerbAct {
+				acts++
+			}
+		}
+		for agent := range 2 {
+			steps = append(steps, r.say(agent, fmt.Sprintf("text %d", acts)))
+			acts++
+		}
+		steps = append(steps, Step{Verb: VerbAdvance, Ticks: 1})
+	}
+	return steps
+}
+
+// say is the step in which an agent says a text.
+func (r *run) say(agent int, text string) Step {
+	return Step{Verb: VerbAct, Agent: agent, Action: r.config.Say(text)}
+}
+
+// checkRestore checks that a restored world equals the original, at once and after many further steps.
 func checkRestore(r *run) error {
 	half := len(r.script) / 2
-	original, _, err := r.played(r.script[:half])
+	original, _, err := r.played(append(r.script[:half:half], r.say(0, "before the restore")))
 	if err != nil {
 		return err
 	}
@@ -236,7 +263,7 @@ func checkRestore(r *run) error {
 	if err := equal("load", saved, now); err != nil {
 		return err
 	}
-	rest := r.script[half:]
+	rest := r.further(r.script[half:])
 	want, err := play(r.ctx, original, rest)
 	if err != nil {
 		return err

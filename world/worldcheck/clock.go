@@ -42,7 +42,7 @@ func checkClock(r *run) error {
 		return err
 	}
 	for _, payload := range first {
-		if found := wallClock(payload, time.Now()); found != "" {
+		if found := HostTime(payload, time.Now()); found != "" {
 			return fmt.Errorf("a payload has the time of the host, %s: %s", found, payload)
 		}
 	}
@@ -56,8 +56,8 @@ func checkClock(r *run) error {
 	return nil
 }
 
-// wallClock returns a date or a number in text that is a time close to now, or "".
-func wallClock(text string, now time.Time) string {
+// HostTime returns a date or a number in text that is a time close to now, or "".
+func HostTime(text string, now time.Time) string {
 	for _, day := range []time.Time{now.UTC(), now.Local()} {
 		if date := day.Format(time.DateOnly); strings.Contains(text, date) {
 			return date

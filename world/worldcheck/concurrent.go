@@ -55,6 +55,63 @@ func checkConcurrent(r *run) error {
 	return nil
 }
 
+// checkSnapshots lets one agent act while others save the world, and checks that each snapshot is a state between two
+// actions. The states are those of a second world in which nothing happens at once.
+func checkSnapshots(r *run) error {
+	steps := r.further(nil)
+	if !r.config.External { // random scripts repeat the check often
+		steps = steps[:8]
+	}
+	quiet, _, err := r.played(Opening())
+	if err != nil {
+		return err
+	}
+	between := states{}
+	for i := range len(steps) + 1 {
+		s, err := quiet.Snapshot(r.ctx)
+		if err != nil {
+			return err
+		}
+		if between[string(s.Document)] = true; i == len(steps) {
+			break
+		}
+		if _, err := steps[i].play(r.ctx, quiet); err != nil {
+			return err
+		}
+	}
+	w, _, err := r.played(Opening())
+	if err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	var torn, failed error
+	var savers sync.WaitGroup
+	var mu sync.Mutex
+	for range 3 {
+		savers.Go(func() {
+			for {
+				s, err := w.Snapshot(r.ctx)
+				mu.Lock()
+				if err != nil {
+					failed = fmt.Errorf("a snapshot during actions: %w", err)
+				} else if !between[string(s.Document)] {
+					torn = fmt.Errorf("a snapshot during actions is none of the %d states between them: %s", len(between), s.Document)
+				}
+				mu.Unlock()
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	_, err = play(r.ctx, w, steps)
+	close(done)
+	savers.Wait()
+	return errors.Join(err, torn, failed)
+}
+
 // states is a set of documents.
 type states map[string]bool
 

@@ -3,6 +3,7 @@ package worldcheck
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -10,7 +11,7 @@ import (
 // checkDamage checks that a world refuses each damaged document and stays as it was, so that it
 // still loads the undamaged one.
 func checkDamage(r *run) error {
-	original, _, err := r.played(r.script)
+	original, _, err := r.played(append(r.script[:len(r.script):len(r.script)], r.say(0, "a text"), Step{Verb: VerbAdvance, Ticks: 1}))
 	if err != nil {
 		return err
 	}
@@ -24,7 +25,7 @@ func checkDamage(r *run) error {
 	}
 	documents := damaged(saved.Document, original.Info(), len(r.script))
 	if r.config.External { // each of them starts a process
-		documents = documents[:min(len(documents), 8)]
+		documents = documents[:min(len(documents), 16)]
 	}
 	for _, d := range documents {
 		err := r.unchanged(w, "load a document that is "+d.why, func() error {
@@ -66,6 +67,11 @@ func damaged(document []byte, info segno.WorldInfo, shift int) (all []badDocumen
 	add(replace("{", `{"unknown":1,`), "with an unknown member")
 	add(document[:len(document)-1], "truncated by a byte")
 	add(nil, "empty")
+	for _, at := range plausible(document) { // only a sum finds them
+		changed := bytes.Clone(document)
+		changed[at] ^= 1
+		add(changed, "changed at byte %d, from %q to %q", at, document[at], changed[at])
+	}
 	flip := func(i int) {
 		flipped := bytes.Clone(document)
 		flipped[i] ^= 1 << (i % 7)
@@ -86,6 +92,41 @@ func damaged(document []byte, info segno.WorldInfo, shift int) (all []badDocumen
 		add(document[:i], "truncated to %d bytes", i)
 	}
 	return all
+}
+
+// maxPlausible is how many letters and how many digits are changed, each in a different document.
+const maxPlausible = 4
+
+// plausible returns places in a document where a flip of the lowest bit gives another document of the same structure: a
+// letter of a text, or a digit of a number that is not the first one.
+func plausible(document []byte) (places []int) {
+	var letters, digits []int
+	inText, text := false, 0
+	for i := 1; i < len(document); i++ {
+		c, before := document[i], document[i-1]
+		switch {
+		case before == '\\':
+		case c == '"':
+			if inText = !inText; inText {
+				text = i
+			} else if i+1 < len(document) && document[i+1] == ':' { // a name of a member
+				letters = slices.DeleteFunc(letters, func(at int) bool { return at > text })
+			}
+		case inText && c >= 'b' && c <= 'y':
+			letters = append(letters, i)
+		case !inText && c >= '0' && c <= '9' && before >= '1' && before <= '9':
+			digits = append(digits, i)
+		}
+	}
+	return append(spread(letters, maxPlausible), spread(digits, maxPlausible)...)
+}
+
+// spread returns at most n elements, from the beginning to the end of a list.
+func spread(all []int, n int) (some []int) {
+	for i := range min(n, len(all)) {
+		some = append(some, all[(len(all)-1)*i/max(n-1, 1)])
+	}
+	return some
 }
 
 // checkLoadFresh checks that a world that was used refuses to load, and stays as it was.

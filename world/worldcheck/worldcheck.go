@@ -35,7 +35,8 @@ type Check struct {
 func All() []Check {
 	return []Check{
 		{"Header", checkHeader}, {"Join", checkJoin}, {"Observe", checkObserve}, {"Refused", checkRefused}, {"Time", checkTime}, {"Restore", checkRestore},
-		{"Chat", checkChat}, {"Text", checkText}, {"Damage", checkDamage}, {"LoadFresh", checkLoadFresh}, {"Concurrent", checkConcurrent}, {"Clock", checkClock},
+		{"Chat", checkChat}, {"Text", checkText}, {"Damage", checkDamage}, {"LoadFresh", checkLoadFresh}, {"Concurrent", checkConcurrent},
+		{"Snapshots", checkSnapshots}, {"Clock", checkClock},
 	}
 }
 

@@ -50,6 +50,10 @@ type Options struct {
 	// ThinkingBudget lets the model think in at most this number of tokens. The API requires at
 	// least 1024.
 	ThinkingBudget int
+	// CacheLifetime is how long the provider's prompt cache keeps a prefix after its last use. The API
+	// offers five minutes and an hour, at another price: up to five minutes, and 0, mean the
+	// former, anything more the latter.
+	CacheLifetime time.Duration
 	// IdleTimeout limits how long the server may send nothing during an answer. Then the answer
 	// counts as truncated, and the agent retries. 0 is five minutes.
 	IdleTimeout time.Duration

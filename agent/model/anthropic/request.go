@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/dalsegno/segno/agent"
@@ -23,7 +24,7 @@ func (m *model) request(r agent.Request, thinks bool) *request {
 		p.MaxTokens += budget
 	}
 	if r.System != "" {
-		p.System = []*block{{Type: "text", Text: r.System, Cache: ephemeral()}}
+		p.System = []*block{{Type: "text", Text: r.System, Cache: m.cacheMark()}}
 	}
 	tools := r.Tools
 	if len(tools) == 0 {
@@ -33,12 +34,12 @@ func (m *model) request(r agent.Request, thinks bool) *request {
 		p.Tools = append(p.Tools, toolOf(t))
 	}
 	if n := len(p.Tools); n > 0 {
-		p.Tools[n-1].Cache = ephemeral()
+		p.Tools[n-1].Cache = m.cacheMark()
 		if r.NoCalls || len(r.Tools) == 0 {
 			p.ToolChoice = &kind{"none"}
 		}
 	}
-	markEnds(p.Messages)
+	m.markEnds(p.Messages)
 	return p
 }
 
@@ -87,10 +88,10 @@ func hasResult(m agent.Message) bool {
 // markEnds marks the end of the conversation for the cache, and its end at the step before.
 // The API searches its cache about 20 blocks back from a mark, and one step may have more
 // calls and results than that.
-func markEnds(messages []message) {
+func (m *model) markEnds(messages []message) {
 	mark := func(blocks []any) {
 		if b, ok := blocks[len(blocks)-1].(*block); ok {
-			b.Cache = ephemeral()
+			b.Cache = m.cacheMark()
 		}
 	}
 	last := len(messages) - 1
@@ -102,6 +103,15 @@ func markEnds(messages []message) {
 			return
 		}
 	}
+}
+
+// cacheMark returns a mark with the lifetime of the options.
+func (m *model) cacheMark() *cacheMark {
+	mark := &cacheMark{Type: "ephemeral"}
+	if m.CacheLifetime > 5*time.Minute {
+		mark.TTL = "1h"
+	}
+	return mark
 }
 
 func toolOf(t agent.ToolSpec) *tool {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/agent"
@@ -173,6 +174,16 @@ func TestThinkingIsAskedFor(t *testing.T) {
 	modelrig.SameJSON(t, s.Requests()[0], `{"model": "claude-test", "max_tokens": 500, "stream": true, `+messages+`}`)
 	modelrig.SameJSON(t, s.Requests()[1], `{"model": "claude-test", "max_tokens": 18432, "stream": true, "thinking": {"type": "enabled", "budget_tokens": 2048}, `+messages+`}`)
 	modelrig.SameJSON(t, s.Requests()[2], `{"model": "claude-test", "max_tokens": 16384, "stream": true, "thinking": {"type": "adaptive"}, `+messages+`}`)
+}
+
+func TestCacheLifetimeIsAskedFor(t *testing.T) {
+	for lifetime, want := range map[time.Duration]string{0: `{"type":"ephemeral"}`, 5 * time.Minute: `{"type":"ephemeral"}`, time.Hour: `{"type":"ephemeral","ttl":"1h"}`} {
+		r := agent.Request{System: "be brief", Messages: modelrig.Hello().Messages, Tools: []agent.ToolSpec{{Name: "read"}}}
+		body := sent(t, r, anthropic.Options{CacheLifetime: lifetime})
+		if n, all := strings.Count(body, `"cache_control":`+want), strings.Count(body, "cache_control"); n != 3 || all != 3 {
+			t.Errorf("%s: %d of %d marks are %s in %s", lifetime, n, all, want, body)
+		}
+	}
 }
 
 // sent is what a server was sent.

@@ -36,7 +36,7 @@ type block struct {
 	ToolUseID string          `json:"tool_use_id,omitempty"` // of a result
 	Content   []*block        `json:"content,omitempty"`
 	IsError   bool            `json:"is_error,omitempty"`
-	Cache     *kind           `json:"cache_control,omitempty"`
+	Cache     *cacheMark      `json:"cache_control,omitempty"`
 }
 
 type source struct {
@@ -50,7 +50,7 @@ type tool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	InputSchema json.RawMessage `json:"input_schema"`
-	Cache       *kind           `json:"cache_control,omitempty"`
+	Cache       *cacheMark      `json:"cache_control,omitempty"`
 }
 
 type thinking struct {
@@ -63,8 +63,11 @@ type kind struct {
 	Type string `json:"type"`
 }
 
-// ephemeral marks the end of a prefix that the provider's prompt cache keeps.
-func ephemeral() *kind { return &kind{"ephemeral"} }
+// cacheMark marks the end of a prefix that the provider's prompt cache keeps.
+type cacheMark struct {
+	Type string `json:"type"`
+	TTL  string `json:"ttl,omitempty"` // "" is five minutes
+}
 
 // event is one event of an answer. Its type determines which of the fields it has.
 type event struct {

@@ -153,12 +153,13 @@ func TestInvalidAddress(t *testing.T) {
 	for _, address := range []string{"nonsense", "localhost:11434/v1", "ftp://example.com", "http://", "http://[::1", "unix:///run/x.sock"} {
 		_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k", BaseURL: address}), modelrig.Hello())
 		var me *agent.ModelError
-		if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "base URL") || segno.HintOf(err) == "" {
+		if !errors.As(err, &me) || me.Retry || segno.KindOf(err) != segno.KindInvalid || !strings.Contains(err.Error(), "base URL") || !strings.Contains(segno.HintOf(err), "set Options.BaseURL to") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	t.Setenv("OPENAI_BASE_URL", "nonsense")
-	if _, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k"}), modelrig.Hello()); segno.KindOf(err) != segno.KindInvalid {
+	_, _, err := modelrig.Ask(t, openai.New("m", openai.Options{Key: "k"}), modelrig.Hello())
+	if segno.KindOf(err) != segno.KindInvalid || !strings.Contains(segno.HintOf(err), "set OPENAI_BASE_URL to") {
 		t.Errorf("of the environment: %v", err)
 	}
 }

@@ -120,6 +120,22 @@ func TestTruncatedAnswerIsTransient(t *testing.T) {
 	}
 }
 
+// TestHintNamesTheKeyInUse refuses a key that the program gave, and one of the environment.
+func TestHintNamesTheKeyInUse(t *testing.T) {
+	s := newServer(t, fails(401, `{"error":{"type":"authentication_error","message":"as scripted"}}`))
+	t.Setenv("OPENAI_BASE_URL", s.URL)
+	t.Setenv("OPENAI_API_KEY", "of the environment")
+	for want, o := range map[string]openai.Options{
+		"set Options.Key to":    {Key: "of the program", HTTPClient: s.Client()},
+		"set OPENAI_API_KEY to": {HTTPClient: s.Client()},
+	} {
+		_, _, err := modelrig.Ask(t, openai.New("m", o), modelrig.Hello())
+		if hint := segno.HintOf(err); !strings.HasPrefix(hint, want) {
+			t.Errorf("hint %q, want %q", hint, want)
+		}
+	}
+}
+
 func TestUnreachableServer(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()

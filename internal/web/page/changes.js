@@ -42,7 +42,7 @@ function changeItem(api, change, { from, to }) {
 }
 
 function note(change) {
-  if (change.type === "database") return plural(change.pages ?? 0, "page");
+  if (change.type === "database") return change.unread ?? plural(change.pages ?? 0, "page");
   if (change.type && change.type !== "file") return change.type;
   const { bytes_before: before, bytes_after: after } = change;
   if (before > 0 && after > 0 && before !== after) return `${bytes(before)} \u2192 ${bytes(after)}`;

@@ -174,52 +174,63 @@ func (r *hashKV) runScript(ctx context.Context, ops []kv.Op) error {
 	return nil
 }
 
-// List implements [kv.KV]. A prefix that contains no whole group is searched on all of the server.
+// List implements [kv.KV]. A prefix that contains no whole group is searched on all of the server, and its
+// groups are read one by one: their keys are in the order of the groups.
 func (r *hashKV) List(ctx context.Context, prefix, after string, limit int) iter.Seq2[kv.Item, error] {
 	return func(yield func(kv.Item, error) bool) {
-		keys, vals, err := r.list(ctx, prefix, after, limit)
-		if err != nil {
-			yield(kv.Item{}, err)
-			return
-		}
-		for i, key := range keys {
-			if vals[i] == nil {
-				continue // it was deleted in between
-			}
-			if !yield(kv.Item{Key: key, Val: vals[i], Rev: revOf(vals[i])}, nil) {
+		groups := []string{kv.Group(prefix)}
+		if !strings.HasSuffix(groups[0], "}") {
+			var err error
+			if groups, err = r.groups(ctx, prefix); err != nil {
+				yield(kv.Item{}, err)
 				return
+			}
+		}
+		n := 0
+		for _, group := range groups {
+			if group < kv.Group(after) {
+				continue
+			}
+			keys, vals, err := r.list(ctx, group, prefix, after, max(0, limit-n))
+			if err != nil {
+				yield(kv.Item{}, err)
+				return
+			}
+			for i, key := range keys {
+				if vals[i] == nil {
+					continue // it was deleted in between
+				}
+				if !yield(kv.Item{Key: key, Val: vals[i], Rev: revOf(vals[i])}, nil) {
+					return
+				}
+				if n++; n == limit {
+					return
+				}
 			}
 		}
 	}
 }
 
-// list reads the names of the fields, and then the values of those that it wants. If it wants all of a
+// list reads the names of a group's fields, and then the values of those that it wants. If it wants all of the
 // group it reads both at once.
-func (r *hashKV) list(ctx context.Context, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
-	groups := []string{kv.Group(prefix)}
-	inGroup := strings.HasSuffix(groups[0], "}")
-	if inGroup && limit == 0 && after == "" {
-		return r.listGroup(ctx, groups[0], prefix)
+func (r *hashKV) list(ctx context.Context, group, prefix, after string, limit int) (keys []string, vals [][]byte, err error) {
+	if limit == 0 && !strings.HasPrefix(after, group) {
+		return r.listGroup(ctx, group, prefix)
 	}
-	if !inGroup {
-		groups, err = r.groups(ctx, prefix)
+	fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
+	if err != nil {
+		return nil, nil, fail("list keys", group, err)
 	}
-	for _, group := range groups {
-		fields, err := r.client.HKeys(ctx, r.prefix+group).Result()
-		if err != nil {
-			return nil, nil, fail("list keys", group, err)
-		}
-		for _, field := range fields {
-			if key := group + field; strings.HasPrefix(key, prefix) && key > after {
-				keys = append(keys, key)
-			}
+	for _, field := range fields {
+		if key := group + field; strings.HasPrefix(key, prefix) && key > after {
+			keys = append(keys, key)
 		}
 	}
 	slices.Sort(keys)
 	if limit > 0 && len(keys) > limit {
 		keys = keys[:limit]
 	}
-	if err == nil && len(keys) > 0 {
+	if len(keys) > 0 {
 		vals, err = r.GetAll(ctx, keys)
 	}
 	return keys, vals, err

@@ -25,20 +25,22 @@ type Options struct {
 	Key []byte
 }
 
-// Store is a [segno.Store], and [segno.Chains], [segno.Leaser], [segno.Eraser] and [segno.Watcher].
+// Store is a [segno.Store], and [segno.Chains], [segno.Leaser], [segno.Eraser], [segno.Checker] and [segno.Watcher].
 type Store struct {
 	*kv.Store
 	client *goredis.Client // nil if the caller closes the client
 }
 
 // Open connects to the server of a URL, "redis://user:password@host:port/db", or "rediss://" for TLS.
-// The error has [segno.KindIO] if the server does not answer.
+// The error has [segno.KindIO] if the server does not answer. A client of Open logs nothing about
+// connections; OpenClient leaves that to the client.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	options, err := goredis.ParseURL(url)
 	if err != nil { // the cause may contain a password
 		return nil, segno.Errorf(segno.KindInvalid, "open store", "", "the address is not a redis:// or rediss:// URL")
 	}
 	options.ContextTimeoutEnabled = true
+	silence(options)
 	client := goredis.NewClient(options)
 	s, err := OpenClient(ctx, client, o)
 	if err != nil {

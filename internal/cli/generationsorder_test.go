@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// In a grid, actions have their effect at once, so the order of turns within a tick decides about the coins. With a fixed
+// order, each run of agents that are reproducible leaves the same worlds and files.
+func TestFixedOrderIsReproducible(t *testing.T) {
+	text := strings.NewReplacer(`"company"`, `"grid"`, "seed = 7", "seed = 3\norder = \"fixed\"").Replace(villageTOML)
+	var first map[string]string
+	for i := range 3 {
+		x := newExperiment(t, text, "0.1")
+		x.mustRun()
+		if first == nil {
+			first = x.outcome()
+		} else if diff := cmp.Diff(first, x.outcome()); diff != "" {
+			t.Fatalf("run %d differs from the first:\n%s", i+1, diff)
+		}
+	}
+	x := newExperiment(t, strings.Replace(text, `"fixed"`, `"backwards"`, 1), "0")
+	if out, err := x.run(); err == nil || !strings.Contains(out, `order is "backwards", not together or fixed`) {
+		t.Errorf("an unknown order: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,4 @@
+package httpworld
+
+// CheckOnly is [Check] for the check with a name.
+var CheckOnly = checkNamed

@@ -81,8 +81,9 @@ type FilePlan struct {
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
 
-	goals  []segno.Hash // the trees that the steps come from
-	hidden []string     // paths to write that the present only records as protected
+	goals   []segno.Hash // the trees that the steps come from
+	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
+	hidden  []string     // paths to write that the present only records as protected
 }
 
 // Complete reports whether no path of a plan is a conflict and none is lost.
@@ -130,6 +131,7 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if err != nil {
 		return p, now, err
 	}
+	tx.setGitCommand(ctx, p)
 	return p, now, tx.refuseClients(ctx, ask, p)
 }
 
@@ -311,7 +313,7 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 			}
 		}
 		p.Turns = append(p.Turns, legs[i].turn)
-		p.setTarget(legs[i].below[0], now.head.Tip, now.snap)
+		p.setTarget(legs[i].below[0], now.head.Tip)
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
 		return err
@@ -373,7 +375,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		}
 		landed = min(l.to, len(line)-1)
 		p.Turns = append(p.Turns, l.turn)
-		p.setTarget(line[landed], now.head.Tip, now.snap)
+		p.setTarget(line[landed], now.head.Tip)
 		if l.to == len(line) {
 			p.Target = now.head.Tip
 		}
@@ -496,11 +498,10 @@ func (a *MoveRequest) operation() segno.OperationID {
 // name is the checkpoint in the user's words.
 func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
 
-// setTarget makes c the thread's next head. present is the state of the workspace.
-func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
-	p.Target, p.Tip, p.Session = c.ID, tip, c.Session
+// setTarget makes c the thread's next head.
+func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID) {
+	p.Target, p.Tip, p.Session, p.gitThen = c.ID, tip, c.Session, nil
 	if c.Workspace != nil {
-		p.Times = c.Workspace.Times
+		p.Times, p.gitThen = c.Workspace.Times, c.Workspace.Git
 	}
-	p.setGitWarning(present, c)
 }

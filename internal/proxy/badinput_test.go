@@ -483,3 +483,23 @@ func TestUnreadableStore(t *testing.T) {
 		})
 	}
 }
+
+// TestBestEffortWithoutStore runs with a store that cannot be made.
+func TestBestEffortWithoutStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	blocked := filepath.Join(r.home, "file")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"--store", filepath.Join(blocked, "store"), "acp", "--best-effort", "--"}, r.agentCommand()...)
+	c := r.started(r.command(args...), acptest.ClientOptions{}, "")
+	if _, err := c.Initialize(r.ctx, nil); err != nil {
+		t.Fatalf("%v\n%s", err, c.Stderr())
+	}
+	r.say(c, r.open(c, "new", ""), "alpha")
+	r.leave(c)
+	if !strings.Contains(c.Stderr(), "nothing is recorded") {
+		t.Errorf("the log has %q", c.Stderr())
+	}
+}

@@ -191,3 +191,40 @@ func TestListOfMovedDirectory(t *testing.T) {
 		r.wantSeen([]string{"alpha", "gamma"})
 	})
 }
+
+// TestSwitchByBeginningOfTitle names a thread by the first letters of its title, in either case.
+func TestSwitchByBeginningOfTitle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.session()
+	r.say(c, s, "Fix the parser of dates")
+	r.order(c, s, "/fork Another attempt")
+	if said := r.order(c, s, "/switch fix the"); !strings.Contains(said, "Fix the parser of dates") {
+		t.Errorf("said %q", said)
+	}
+	if said := r.order(c, s, "/switch Anot"); !strings.Contains(said, "Another attempt") {
+		t.Errorf("said %q", said)
+	}
+	if said := r.order(c, s, "/switch No such"); !strings.HasPrefix(said, "segno: ") {
+		t.Errorf("said %q", said)
+	}
+}
+
+// TestDeletedSessionIsListedAgain prompts a session that was deleted: it is in the list of the next client.
+func TestDeletedSessionIsListedAgain(t *testing.T) {
+	eachAgent(t, kinds(), func(t *testing.T, r *rig) {
+		c, s := r.session()
+		r.say(c, s, "alpha")
+		if _, err := c.Call(r.ctx, "session/delete", map[string]string{"sessionId": s}); err != nil {
+			t.Fatal(err)
+		}
+		if list, _ := r.listed(c, r.project); len(list) != 0 {
+			t.Errorf("after the deletion the list has %v", list)
+		}
+		r.say(c, s, "beta")
+		r.leave(c)
+		if list, _ := r.listed(r.client(), r.project); len(list) != 1 {
+			t.Errorf("after the prompt the list has %v", list)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/testing/acptest"
 )
 
@@ -188,4 +189,29 @@ func TestLoadOfSessionThatLostTurns(t *testing.T) {
 			r.wantSeen([]string{"alpha", "beta", "gamma"})
 		})
 	}
+}
+
+// TestCallThatEndsInLaterTurn has an agent report the end of a call in the turn after. The result belongs to the call: in
+// the record, in the summary for a new session and in a load.
+func TestCallThatEndsInLaterTurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.session()
+	raw := func(update map[string]any) acptest.Step { return acptest.Step{Raw: acp.Encode(update)} }
+	r.turn(c, s, "alpha "+acptest.Directive(raw(map[string]any{"sessionUpdate": "tool_call", "toolCallId": "bg", "title": "serve", "kind": "execute",
+		"status": "in_progress", "rawInput": map[string]string{"command": "serve"}}), acptest.Say("it runs")))
+	r.turn(c, s, "beta "+acptest.Directive(raw(map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": "bg", "status": "completed",
+		"content": []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": "served"}}}}), acptest.Say("done")))
+	c = r.comeBack(c, "load", s)
+	var updates []string
+	for _, m := range c.Messages() {
+		if m.Update() == "tool_call" || m.Update() == "tool_call_update" {
+			updates = append(updates, m.Update()+" "+m.Text(m.Find(m.Params, "update", "title"))+" "+m.Text(m.Find(m.Params, "update", "status")))
+		}
+	}
+	if got := strings.Join(updates, ", "); got != "tool_call serve pending, tool_call_update  completed" {
+		t.Errorf("a load shows %q", got)
+	}
+	r.say(c, s, "gamma")
+	r.wantSeen([]string{"- You ran “serve”. It answered “served”."}, "its outcome is unknown", "something")
 }

@@ -45,7 +45,7 @@ func TestACPPause(t *testing.T) {
 			again.begin("load", c.session, nil)
 			again.say(e2erig.Prompt("gamma", "three"))
 			again.hangUp()
-			s.heard("gamma", []string{"alpha", "beta", "echo half"}, nil)
+			s.heard("gamma", []string{"alpha", "beta", "echo half", "You were interrupted before you had finished"}, []string{"The user cancelled"})
 			if n := count(s.ledger("ledger"), "half"); n != 1 {
 				t.Errorf("the tool ran %d times", n)
 			}

@@ -27,7 +27,9 @@ type MoveRequest struct {
 	Link   *segno.Link       // fork: a session that already ends there; nil cuts one
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
-	Force  bool              // override conflicts and open turns
+	Force  bool              // overwrite conflicts
+	// WhileRunning makes the move although a turn is open, or another program has a database open.
+	WhileRunning bool
 	// Operation is the id that the move gets in the operation log. A move is made once under an
 	// id. "" makes an id.
 	Operation segno.OperationID
@@ -210,6 +212,10 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
+// hintRunning is the hint of a move that is refused because an agent works. What --while-running
+// does, it does to nothing that the user was not told of: conflicts stay conflicts.
+const hintRunning = "wait for it to end, or use --while-running"
+
 // closeTurnOrRefuse is closeOrRefuse for a turn that runs.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
@@ -218,11 +224,11 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	switch {
 	case tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
-	case ask.Force:
+	case ask.WhileRunning:
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
-		WithHint("wait for it to end, or use --force")
+		WithHint(hintRunning)
 }
 
 // completeEnd completes the end of a turn whose process died after it committed the turn and
@@ -268,11 +274,11 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 	for _, task := range t.RunningTasks(entries) {
 		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	if len(names) == 0 || tx.isGone(t) || ask.Force {
+	if len(names) == 0 || tx.isGone(t) || ask.WhileRunning {
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint(hintRunning)
 }
 
 // describe names an open turn's thread, and its session if it has one.

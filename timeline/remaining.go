@@ -22,7 +22,7 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 		return nil, err
 	}
 	defer tx.unlock()
-	now, err := tx.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
+	now, err := tx.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, WhileRunning: true})
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) er
 	if err != nil {
 		return err
 	}
-	return r.reverse(ctx, after, before, nil)
+	return r.reverse(ctx, after, before, nil, nil)
 }
 
 // OnlyDatabases reports whether a plan's steps write no files.

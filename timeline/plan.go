@@ -401,8 +401,14 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, since its first checkpoint.
+// redo adds the changes of the turns on a line, oldest first, since its first checkpoint: those that
+// moves of the thread have taken back. Another change of a turn that is gone was taken back by
+// another author, before the undo, and does not return.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
+	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
+	if err != nil {
+		return err
+	}
 	before, err := r.stateAt(ctx, line[0].ID)
 	if err != nil {
 		return err
@@ -412,7 +418,10 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 			continue
 		}
 		if endsTurn(c) {
-			if err := r.reverse(ctx, before, c.Workspace, nil); err != nil {
+			wrote := func(path string) bool {
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && (m.paths == nil || m.paths[path]) })
+			}
+			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err
 			}
 		}
@@ -432,12 +441,12 @@ func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := r.reverse(ctx, left, c.Workspace, l.parts[0]); err != nil {
+		if err := r.reverse(ctx, left, c.Workspace, l.parts[0], nil); err != nil {
 			return err
 		}
 		left = newestState(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return r.reverse(ctx, left, newestState(l.below), l.parts[0])
+	return r.reverse(ctx, left, newestState(l.below), l.parts[0], nil)
 }
 
 // newestTree returns the newest tree of a line, newest first, or zero.

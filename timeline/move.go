@@ -157,13 +157,20 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	if err != nil || done != nil {
 		return err
 	}
-	if err := tx.checkStillValid(ctx, p); err != nil {
+	tx.dropLost(ctx, p)
+	exists, err := tx.landOnNewer(ctx, p)
+	if err != nil {
 		return err
 	}
-	tx.dropLost(ctx, p)
 	steps, err := tx.mergeSince(ctx, p)
-	if err == nil {
+	switch {
+	case err != nil:
+	case exists:
 		_, err = tx.execute(ctx, p, steps, nil)
+	default: // the thread was deleted; its files stay in the directory
+		if _, err = tx.writeSteps(ctx, p, steps); err == nil {
+			err = tx.Spool.ClearPlan(ctx, p.Workspace)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("complete the interrupted %s: %w", p.Verb, err)
@@ -193,19 +200,36 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan, op *segno.Operation) (*s
 	return s.at, tx.Spool.ClearPlan(ctx, p.Workspace)
 }
 
-// checkStillValid drops a plan that could not be completed for a while, if turns were
-// recorded since: completing it now would revert their changes. The files that the plan
-// had written already are part of the history of those turns.
-func (tx *txn) checkStillValid(ctx context.Context, p *Plan) error {
-	head, err := tx.Store.Head(ctx, p.Thread)
-	if err != nil || head.Head == p.Before.Head {
-		return err
+// landOnNewer changes the plan of an interrupted move if a checkpoint was recorded on its thread since:
+// by a program without the workspace, such as a saver, or by a hook, which records a turn even
+// if the move cannot be completed yet. The plan then only writes files, and the thread stays
+// where it is. A file that was changed since is merged, or not written. landOnNewer reports
+// whether the thread still exists.
+func (tx *txn) landOnNewer(ctx context.Context, p *Plan) (exists bool, err error) {
+	now, err := tx.threadState(ctx, p.Thread)
+	if segno.KindOf(err) == segno.KindNotFound {
+		return false, nil
 	}
-	if err := tx.Spool.ClearPlan(ctx, p.Workspace); err != nil {
-		return err
+	if err != nil {
+		return false, err
 	}
-	return segno.Errorf(segno.KindConflict, string(p.Verb), tx.Workspace.Root(), "it was interrupted, and turns were recorded since; it is dropped, and the files stay as they are").
-		WithHint("run 'segno log', then the command you want")
+	before, err := tx.checkpoint(ctx, p.Before.Head)
+	if err != nil || now.at.ID == before.ID {
+		return true, err
+	}
+	state, err := tx.workspaceState(ctx)
+	if err != nil {
+		return true, err
+	}
+	if state.Snapshot != nil {
+		if err := tx.rebase(ctx, p, state.Snapshot); err != nil {
+			return true, err
+		}
+		p.Before.Tree = state.Snapshot.Tree
+	}
+	p.Before.Head, p.Before.Tip, p.Before.Session = now.head.Head, now.head.Tip, now.head.Link.Session
+	p.Target, p.Tip, p.Session, p.Link = now.head.Head, nextTip(now.head), nil, nil
+	return true, nil
 }
 
 // dropLost makes conflicts of the steps with contents that were damaged since the plan
@@ -307,6 +331,8 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		if p.Tip == segno.Self {
 			op.After.Tip = id
 		}
+	} else if p.Tip == segno.Self { // no checkpoint follows the one that the thread is at
+		c.Move.Tip, op.After.Tip = p.Target, p.Target
 	}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return nil, fmt.Errorf("commit %s: %w", p.Verb, err)

@@ -70,38 +70,63 @@ func (tx *txn) withChanges(ctx context.Context, onto, base segno.Snapshot, chang
 // changed since is merged by lines, like one that was changed since a turn: it keeps the new lines
 // whether the move had written it or not. Files that cannot be merged stay as they are.
 func (tx *txn) mergeSince(ctx context.Context, p *Plan) ([]segno.Change, error) {
-	before, err := tx.operationState(ctx, p.Before)
-	if err != nil {
-		return nil, err
-	}
 	var now currentState
+	var err error
 	if now.snap, now.staged, err = tx.snapshot(ctx); err != nil {
 		return nil, err
 	}
+	merged, _, err := tx.mergeSteps(ctx, p, now)
+	return merged, err
+}
+
+// rebase makes the steps of an interrupted move steps from a state that was recorded since.
+func (tx *txn) rebase(ctx context.Context, p *Plan, onto *segno.Snapshot) error {
+	steps, left, err := tx.mergeSteps(ctx, p, currentState{snap: *onto})
+	p.Conflicts = append(p.Conflicts, left...)
+	isLeft := func(s segno.Change) bool {
+		return s.From == s.To || slices.ContainsFunc(left, func(c segno.Conflict) bool { return c.Path == s.Path })
+	}
+	p.Steps = slices.DeleteFunc(steps, isLeft)
+	return err
+}
+
+// mergeSteps returns the steps of a plan from the state now instead of the one that the plan was made
+// for, and the paths that cannot be merged. Their steps stay as they are.
+func (tx *txn) mergeSteps(ctx context.Context, p *Plan, now currentState) (steps []segno.Change, left []segno.Conflict, err error) {
+	before, err := tx.operationState(ctx, p.Before)
+	if err != nil {
+		return nil, nil, err
+	}
 	since, err := tx.diffStates(ctx, before, &now.snap)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	present := entities(since)
 	r := tx.newReverter(&MoveRequest{}, now)
-	steps := slices.Clone(p.Steps)
+	steps = slices.Clone(p.Steps)
 	for i, s := range steps {
 		e, changed := present[s.Path]
-		if !changed || e == s.From || e == s.To {
+		if !changed || e == s.From {
+			continue
+		}
+		if e == s.To {
+			steps[i].From = e
 			continue
 		}
 		merged, conflict, err := r.merge(ctx, s.From, e, s.To)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if conflict == "" {
-			steps[i] = segno.Change{Path: s.Path, From: e, To: merged, Merged: true}
+		if conflict != "" {
+			left = append(left, segno.Conflict{Path: s.Path, Why: conflict})
+			continue
 		}
+		steps[i] = segno.Change{Path: s.Path, From: e, To: merged, Merged: true}
 	}
 	if err := r.stageMerged(ctx, steps); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return steps, tx.keepStaged(ctx, r.now.staged)
+	return steps, left, tx.keepStaged(ctx, r.now.staged)
 }
 
 // moveTurn makes a move that was made under an open turn a part of the state that the turn began

@@ -88,6 +88,30 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.Move
 	if op.MovesFiles() {
 		return a.move(ctx, d, ask)
 	}
+	about := ""
+	if op.Forked != "" {
+		again, err := d.timeline.MakesFork(ctx, op)
+		if err != nil {
+			return err
+		}
+		if about = "the fork's thread is forgotten; its directory is kept"; again {
+			about = "the fork gets a new thread; its directory is as it is now"
+		}
+	}
+	if !a.dryRun && !a.yes {
+		a.bar.erase()
+		p := a.printer(a.Stderr)
+		p.linef("undo %s %s", op.Verb, clean(op.Args))
+		if about != "" {
+			p.linef("  %s", about)
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := a.confirm("op undo"); err != nil {
+			return err
+		}
+	}
 	text := fmt.Sprintf("op undo %s: undid %s %s", short(op.ID), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
@@ -96,8 +120,8 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.Move
 	}
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(p *printer) {
 		p.linef("%s", text)
-		if op.Forked != "" {
-			p.linef("the fork's directory is kept")
+		if about != "" {
+			p.linef("%s", about)
 		}
 	})
 }

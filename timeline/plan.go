@@ -55,6 +55,10 @@ type Plan struct {
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Several reports that other threads work in the directory, too, so that the user should be told
+	// whose turns these are. Prompt is that of the first of Turns.
+	Several bool   `json:"several,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
 	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
 	// head is a new checkpoint on the present one.
 	Target  segno.CommitID `json:"landing"`
@@ -132,7 +136,22 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if err != nil {
 		return p, now, err
 	}
+	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
+		return p, now, err
+	}
 	return p, now, tx.refuseClients(ctx, ask, p)
+}
+
+// hasSeveralThreads reports whether several threads began in the workspace.
+func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
+	n := 0
+	for _, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Workspace: tx.Workspace.ID(), TopLevel: true, Limit: 2}) {
+		if err != nil {
+			return false, err
+		}
+		n++
+	}
+	return n > 1, nil
 }
 
 // planFrom works a move out from one state of the workspace.
@@ -317,6 +336,9 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if len(legs[0].parts) > 0 {
+		p.Prompt = legs[0].parts[0].Prompt
+	}
 	switch {
 	case tx.Workspace == nil:
 		return nil
@@ -384,6 +406,9 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
 	if tx.Workspace == nil {
 		return nil
+	}
+	if i := slices.IndexFunc(line[1:], func(c *segno.Checkpoint) bool { return endsTurn(c) && c.Turn == p.Turns[0] }); i >= 0 {
+		p.Prompt = line[1+i].Prompt
 	}
 	again := tx.newReverter(&ask, now)
 	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)

@@ -34,12 +34,62 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops) })
+			whose, err := whoseTurns(ctx, d, ops)
+			if err != nil {
+				return err
+			}
+			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops, whose) })
 		}),
 	}
 }
 
-func (a *app) writeOps(p *printer, ops []segno.Operation) {
+// whoseTurns names the thread that each operation moved, and the newest turn that it undid or redid,
+// if the operations are about several threads.
+func whoseTurns(ctx context.Context, d *openWorkspace, ops []segno.Operation) (map[segno.OperationID]string, error) {
+	threads := map[segno.ThreadID]bool{}
+	for _, op := range ops {
+		threads[op.Thread] = true
+	}
+	whose := map[segno.OperationID]string{}
+	if len(threads) < 2 {
+		return whose, nil
+	}
+	for _, op := range ops {
+		text := "thread " + short(op.Thread)
+		top := op.Before.Head
+		if op.Verb == segno.VerbRedo {
+			top = op.After.Head
+		}
+		if op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo {
+			prompt, err := newestPrompt(ctx, d, top)
+			if err != nil {
+				return nil, err
+			}
+			if prompt != "" {
+				text += " (" + quote(fit(prompt, 40)) + ")"
+			}
+		}
+		whose[op.ID] = text
+	}
+	return whose, nil
+}
+
+// newestPrompt returns the title of the newest turn at or below a checkpoint, or "".
+func newestPrompt(ctx context.Context, d *openWorkspace, at segno.CommitID) (string, error) {
+	for n, err := range segno.Ancestors(ctx, d.store, at, segno.Window{Last: 4}) {
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound: // it was collected
+			return "", nil
+		case err != nil:
+			return "", err
+		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
+			return timeline.Title(n.Checkpoint.Prompt), nil
+		}
+	}
+	return "", nil
+}
+
+func (a *app) writeOps(p *printer, ops []segno.Operation, whose map[segno.OperationID]string) {
 	undone := map[segno.OperationID]bool{}
 	for _, op := range ops { // newest first
 		undone[op.Undoes] = true
@@ -49,6 +99,9 @@ func (a *app) writeOps(p *printer, ops []segno.Operation) {
 		}
 		if undone[op.ID] {
 			notes += p.dim("  (undone)")
+		}
+		if text := whose[op.ID]; text != "" {
+			notes += "  " + p.dim(text)
 		}
 		p.linef("%s %s %s%s", a.lead(p.paint, short(op.ID), op.Time), pad(string(op.Verb), 7), clean(op.Args), notes)
 	}

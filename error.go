@@ -37,6 +37,8 @@ const (
 	KindIO                    // the disk, the operating system or the network failed
 	KindPartial               // done in part; the result lists the rest
 	KindCancelled             // the context ended
+
+	KindNone Kind = -1 // no error; the kind of nil
 )
 
 // kinds has the name and the text of each kind.
@@ -48,18 +50,24 @@ var kinds = [...]struct{ name, text string }{
 
 // MarshalText writes the kind's name for programs: "not_found", "conflict", ….
 func (k Kind) MarshalText() ([]byte, error) {
-	if int(k) < len(kinds) {
-		return []byte(kinds[k].name), nil
+	switch {
+	case k == KindNone:
+		return []byte("none"), nil
+	case k < 0 || int(k) >= len(kinds):
+		return []byte(kinds[KindInternal].name), nil
 	}
-	return []byte(kinds[KindInternal].name), nil
+	return []byte(kinds[k].name), nil
 }
 
 // String is the kind in words.
 func (k Kind) String() string {
-	if int(k) < len(kinds) {
-		return kinds[k].text
+	switch {
+	case k == KindNone:
+		return "no error"
+	case k < 0 || int(k) >= len(kinds):
+		return fmt.Sprintf("kind %d", int(k))
 	}
-	return fmt.Sprintf("kind %d", int(k))
+	return kinds[k].text
 }
 
 // Error is the same as String.
@@ -100,9 +108,12 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // KindOf returns the kind of the outermost [Error] in err's chain that has one
-// other than [KindInternal], [KindCancelled] for a context's own errors, and
-// [KindInternal] otherwise.
+// other than [KindInternal], [KindCancelled] for a context's own errors, [KindNone] for nil,
+// and [KindInternal] otherwise.
 func KindOf(err error) Kind {
+	if err == nil {
+		return KindNone
+	}
 	for e := range errorsIn(err) {
 		if e.Kind != KindInternal {
 			return e.Kind

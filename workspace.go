@@ -41,9 +41,9 @@ type Workspace interface {
 	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
 	// Compose returns a copy of onto in which each of paths is as in base.
 	Compose(ctx context.Context, b Batch, onto, base Snapshot, paths []string) (Snapshot, error)
-	// Rewrite returns a copy of onto in which files have the contents that edits return. A
-	// file that has another content now than in onto stays as it is in onto.
-	Rewrite(ctx context.Context, b Batch, onto Snapshot, edits map[string]FileEdit) (Snapshot, error)
+	// WithChanges returns a copy of onto in which each change is made. Modification times come from
+	// base.
+	WithChanges(ctx context.Context, b Batch, onto, base Snapshot, changes []Change) (Snapshot, error)
 	// Apply writes each change's To to its path if the path still equals its From, and
 	// returns the changes that it could not make. A path that equals To already is not an
 	// error, so that an interrupted Apply can be repeated. times, which may be zero, is
@@ -55,10 +55,6 @@ type Workspace interface {
 	// root.
 	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
 }
-
-// FileEdit returns other content for a file that has the content now. It returns false if
-// the file stays as it is.
-type FileEdit func(now []byte) (content []byte, ok bool)
 
 // Snapshot is one saved state of a workspace.
 type Snapshot struct {

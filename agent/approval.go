@@ -203,6 +203,9 @@ func (a *Agent) Decide(ctx context.Context, thread string, decisions ...segno.De
 // [segno.ConflictError] if another writer moved the head first.
 func (a *Agent) decideOnce(ctx context.Context, thread string, decisions []segno.Decision) error {
 	r := a.newRun(Input{Thread: thread})
+	if err := r.completeMove(ctx); err != nil {
+		return err
+	}
 	if err := r.reload(ctx); err != nil {
 		return err
 	}

@@ -103,6 +103,15 @@ func (r *run) leased(t *timeline.Timeline) *timeline.Timeline {
 	return t.WithLease(r.lease.current())
 }
 
+// completeMove completes a move of the files that was interrupted, before anything is recorded: a
+// commit on the thread would come between the two halves of the move.
+func (r *run) completeMove(ctx context.Context) error {
+	if r.Timeline == nil {
+		return nil
+	}
+	return r.leased(r.Timeline).CompletePending(ctx)
+}
+
 // beginFileTurn begins the turn of the files: until it ends no other process moves them, and
 // earlier changes do not belong to it.
 func (r *run) beginFileTurn(ctx context.Context) error {

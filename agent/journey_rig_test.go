@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,14 +35,21 @@ type journey struct {
 	undone map[string]int  // turns that a thread has undone and may redo
 }
 
-// eachSeed makes a journey for each of some seeds, of many under SEGNO_SOAK.
-func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey)) {
+// eachSeed makes a journey for each of some seeds and of those that failed before, and of many under
+// SEGNO_SOAK.
+func eachSeed(t *testing.T, change func(j *journey, c *agent.Config), test func(j *journey), failed ...int) {
 	t.Parallel()
-	seeds := 25
+	n := 25
 	if os.Getenv("SEGNO_SOAK") != "" {
-		seeds = 500
+		n = 500
 	}
-	for seed := range seeds {
+	seeds := failed
+	for seed := range n {
+		if !slices.Contains(failed, seed) {
+			seeds = append(seeds, seed)
+		}
+	}
+	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			test(setOff(t, seed, change))

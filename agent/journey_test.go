@@ -249,7 +249,7 @@ func TestApprovedCallRunsOnceAcrossMoves(t *testing.T) {
 				tr.broken("look: %v", err)
 			}
 		}
-	})
+	}, 47, 112, 162, 239, 368) // a move that was killed was dropped
 }
 
 // travels is a journey of threads that are moved and forked, with the approvals: for
@@ -407,7 +407,7 @@ func expected(err error) bool {
 	case segno.KindNotFound, segno.KindInvalid, segno.KindRefused:
 		return true
 	case segno.KindConflict:
-		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before") || contains(err.Error(), "it is given up")
+		return contains(err.Error(), "replaced by question") || contains(err.Error(), "answered before")
 	}
 	return err == nil
 }

@@ -69,9 +69,6 @@ func (a *Agent) moveTo(ctx context.Context, thread string, request timeline.Move
 			}
 			return *moved.Plan, nil
 		}
-		if r.Timeline != nil && err == nil {
-			err = r.Timeline.CompletePending(ctx)
-		}
 		if err == nil {
 			_, err = r.leased(r.storeTimeline()).MoveHead(ctx, request)
 		}

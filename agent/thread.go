@@ -40,6 +40,9 @@ func (r *run) openThread(ctx context.Context) error {
 	if r.lease, err = r.acquire(ctx); err != nil {
 		return err
 	}
+	if err := r.completeMove(ctx); err != nil {
+		return err
+	}
 	if err := r.replayDeferred(ctx); err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (tl *Timeline) DatabaseSteps(ctx context.Context, changes []segno.Change, t
 // content, but a program may hold rows in memory that the move has replaced.
 func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) error {
 	ws, ok := tx.Workspace.(databases)
-	if !ok || ask.Force {
+	if !ok || ask.WhileRunning {
 		return nil
 	}
 	for _, step := range p.Steps {
@@ -95,7 +95,7 @@ func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) erro
 		}
 		if len(all) > 0 {
 			return segno.Errorf(segno.KindRefused, string(ask.Verb), name, "the database is open in %s", strings.Join(all, ", ")).
-				WithHint("end the program, or use --force")
+				WithHint("end the program, or use --while-running")
 		}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) er
 	if err != nil {
 		return err
 	}
-	return r.reverse(ctx, after, before, nil)
+	return r.reverse(ctx, after, before, nil, nil)
 }
 
 // OnlyDatabases reports whether a plan's steps write no files.

@@ -160,7 +160,7 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		return nil
 	}
 	parts := ownership.Divide(changes, times, e.Start, e.Owner)
-	edits, err := tx.splitLines(ctx, e, changes, times, &parts)
+	own, err := tx.splitLines(ctx, w.batch, e, changes, times, &parts)
 	if err != nil {
 		return err
 	}
@@ -177,8 +177,8 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 			return err
 		}
 	}
-	if len(edits) > 0 {
-		w.after, err = tx.Workspace.Rewrite(ctx, w.batch, w.after, edits)
+	if len(own) > 0 {
+		w.after, err = tx.Workspace.WithChanges(ctx, w.batch, w.after, w.present, own)
 	}
 	return err
 }

@@ -27,7 +27,9 @@ type MoveRequest struct {
 	Link   *segno.Link       // fork: a session that already ends there; nil cuts one
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
-	Force  bool              // override conflicts and open turns
+	Force  bool              // overwrite conflicts
+	// WhileRunning makes the move although a turn is open, or another program has a database open.
+	WhileRunning bool
 	// Operation is the id that the move gets in the operation log. A move is made once under an
 	// id. "" makes an id.
 	Operation segno.OperationID
@@ -210,6 +212,10 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
+// hintRunning is the hint of a move that is refused because an agent works. What --while-running
+// does, it does to nothing that the user was not told of: conflicts stay conflicts.
+const hintRunning = "wait for it to end, or use --while-running"
+
 // closeTurnOrRefuse is closeOrRefuse for a turn that runs.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
@@ -218,11 +224,11 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	switch {
 	case tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
-	case ask.Force:
+	case ask.WhileRunning:
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
-		WithHint("wait for it to end, or use --force")
+		WithHint(hintRunning)
 }
 
 // completeEnd completes the end of a turn whose process died after it committed the turn and
@@ -268,11 +274,11 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 	for _, task := range t.RunningTasks(entries) {
 		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	if len(names) == 0 || tx.isGone(t) || ask.Force {
+	if len(names) == 0 || tx.isGone(t) || ask.WhileRunning {
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint(hintRunning)
 }
 
 // describe names an open turn's thread, and its session if it has one.
@@ -395,8 +401,14 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, since its first checkpoint.
+// redo adds the changes of the turns on a line, oldest first, since its first checkpoint: those that
+// moves of the thread have taken back. Another change of a turn that is gone was taken back by
+// another author, before the undo, and does not return.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
+	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
+	if err != nil {
+		return err
+	}
 	before, err := r.stateAt(ctx, line[0].ID)
 	if err != nil {
 		return err
@@ -406,7 +418,10 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 			continue
 		}
 		if endsTurn(c) {
-			if err := r.reverse(ctx, before, c.Workspace, nil); err != nil {
+			wrote := func(path string) bool {
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && (m.paths == nil || m.paths[path]) })
+			}
+			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err
 			}
 		}
@@ -426,12 +441,12 @@ func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := r.reverse(ctx, left, c.Workspace, l.parts[0]); err != nil {
+		if err := r.reverse(ctx, left, c.Workspace, l.parts[0], nil); err != nil {
 			return err
 		}
 		left = newestState(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return r.reverse(ctx, left, newestState(l.below), l.parts[0])
+	return r.reverse(ctx, left, newestState(l.below), l.parts[0], nil)
 }
 
 // newestTree returns the newest tree of a line, newest first, or zero.

@@ -83,14 +83,17 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 }
 
 // reverse adds the changes that lead from the state left to target, which undo or redo a turn. turn is
-// the undone checkpoint, nil in a redo.
-func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint) error {
+// the undone checkpoint, nil in a redo. only, if not nil, limits the changes to some paths.
+func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint, only func(path string) bool) error {
 	if !hasTree(left) || !hasTree(target) {
 		return nil // a turn from before segno: its files were not recorded
 	}
 	changes, err := r.diffStates(ctx, target, left)
 	if err != nil {
 		return err
+	}
+	if only != nil {
+		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !only(c.Path) })
 	}
 	since, err := r.diffStates(ctx, left, &r.now.snap)
 	if err != nil {

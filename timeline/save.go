@@ -15,6 +15,9 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 		return nil, err
 	}
 	defer tx.unlock()
+	if tx.pendingErr != nil {
+		return nil, tx.pendingErr
+	}
 	if kind == segno.CheckpointSave {
 		tx.Workspace.Cover() // the user asks to save the workspace as it is, with its present rules
 	}

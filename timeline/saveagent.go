@@ -25,6 +25,9 @@ func (tl *Timeline) SaveAgent(ctx context.Context, s AgentSave) (cp *segno.Check
 		return nil, err
 	}
 	defer tx.unlock()
+	if tx.pendingErr != nil {
+		return nil, tx.pendingErr
+	}
 	batch := tx.Store.Objects().Batch()
 	defer func() { err = errors.Join(err, batch.Close()) }()
 	snap, err := tx.Workspace.Snapshot(ctx, batch)

@@ -86,6 +86,8 @@ type OpenTurn struct {
 	Awake bool            `json:"awake,omitempty"`
 	Also  []segno.TurnKey `json:"also,omitempty"`
 	Noted int             `json:"noted,omitempty"`
+	// Moved is the newest move that was made under the turn and that Before has.
+	Moved segno.OperationID `json:"moved,omitempty"`
 	// Queued is set if the turn's prompt waited in the agent's queue when the turn before
 	// ended. The events of the turn do not have its key: they have the key of the turn before,
 	// or one that the agent chooses later.

@@ -123,8 +123,16 @@ func (tl *Timeline) prepareRecord(ctx context.Context) (*txn, error) {
 }
 
 // CompletePending applies deferred commits and completes an interrupted move, as every
-// other method does first.
+// other method does first. Without either it takes no lock.
 func (tl *Timeline) CompletePending(ctx context.Context) error {
+	plan, err := tl.Spool.ReadPlan(ctx, tl.Workspace.ID())
+	if err != nil {
+		return err
+	}
+	waiting, err := tl.Spool.ListDeferred(ctx)
+	if err != nil || plan == nil && len(waiting) == 0 {
+		return err
+	}
 	tx, err := tl.prepareMove(ctx)
 	if err == nil {
 		tx.unlock()

@@ -29,43 +29,6 @@ func (d *Dir) Compose(ctx context.Context, b segno.Batch, onto, base segno.Snaps
 	return out, d.recount(ctx, &out, onto.Tree)
 }
 
-// Rewrite returns the snapshot onto with other contents of files, which the edits return. An edit gets
-// the present content of its path. A path with another content than in onto, or that is no regular
-// file, stays as it is in onto. New objects go into b.
-func (d *Dir) Rewrite(ctx context.Context, b segno.Batch, onto segno.Snapshot, edits map[string]segno.FileEdit) (segno.Snapshot, error) {
-	root, err := openRoot(d.root)
-	if err != nil {
-		return segno.Snapshot{}, pathError("read files", d.root, err)
-	}
-	defer root.close()
-	c := composition{objects: d.cache, out: objectWriter{b, d.cache}, leading: leading(slices.Collect(maps.Keys(edits))), edits: edits, root: root}
-	out, same := onto, branch{onto.Tree, onto.Times}
-	top, err := c.dir(ctx, "", same, same)
-	if err != nil {
-		return segno.Snapshot{}, pathError("rewrite snapshot", d.root, err)
-	}
-	out.Tree, out.Times = top.tree, top.times
-	return out, d.recount(ctx, &out, onto.Tree)
-}
-
-// edit returns the record of a file after an edit.
-func (c *composition) edit(ctx context.Context, r record, at string, edit segno.FileEdit) (record, error) {
-	if r.Type != segno.EntityFile {
-		return r, nil
-	}
-	now, err := c.root.readFile(at, r.Size)
-	if err != nil || segno.HashOf(now) != r.Hash {
-		return r, nil // the file has changed since, and its content is the present one
-	}
-	content, ok := edit(now)
-	if !ok {
-		return r, nil
-	}
-	r.Hash, err = c.out.putContent(ctx, content)
-	r.Size = int64(len(content))
-	return r, err
-}
-
 // recount changes the counts of s from those of the tree was to those of its own tree.
 func (d *Dir) recount(ctx context.Context, s *segno.Snapshot, was segno.Hash) error {
 	add := func(sign int) func(record) bool {
@@ -95,8 +58,6 @@ type composition struct {
 	out     objectWriter
 	paths   map[string]bool
 	leading map[string]bool // paths, and the directories that lead to them
-	edits   map[string]segno.FileEdit
-	root    *dirHandle // of the files that edits change; nil without edits
 }
 
 // stamped is an entry of a directory with its modification time.
@@ -150,11 +111,6 @@ func (c *composition) dir(ctx context.Context, path string, onto, base branch) (
 		r := present[name]
 		if c.paths[at] {
 			r = old[name]
-		}
-		if edit := c.edits[at]; edit != nil {
-			if r.record, err = c.edit(ctx, r.record, at, edit); err != nil {
-				return branch{}, err
-			}
 		}
 		switch r.Type {
 		case segno.EntityNone:

@@ -55,7 +55,7 @@ func (a *app) writeOps(p *printer, ops []segno.Operation) {
 }
 
 func (a *app) opUndo() *cobra.Command {
-	var force bool
+	var ask timeline.MoveRequest
 	c := &cobra.Command{
 		Use: "undo [OPERATION]", Short: "undo an operation, by default the newest",
 		Long: `Moves the thread, the files and the conversation back to their state before an operation.
@@ -63,16 +63,16 @@ Later changes by other authors stay. It is refused after newer turns.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeInWorkspace(1, operationNames),
 		RunE: a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
-			return a.runOpUndo(ctx, d, args, force)
+			return a.runOpUndo(ctx, d, ask, args)
 		}),
 	}
-	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts; the present content is saved first")
+	a.moveFlags(c, &ask)
+	forceFlag(c, &ask)
 	return c
 }
 
-func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, args []string, force bool) error {
-	ask := timeline.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
+func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, args []string) error {
+	ask.Verb = segno.VerbOpUndo
 	if len(args) > 0 && args[0] != "" {
 		query := idprefix.Query{What: "operation", Name: args[0], Hint: "run 'segno op log'"}
 		op, err := idprefix.Find(query, d.store.Operations(ctx, d.rec.ID), func(op segno.Operation) string { return string(op.ID) })

@@ -39,7 +39,7 @@ were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 // step returns the command of undo or redo, which differ only in their texts and in the paths that
 // undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
-	var force bool
+	ask := timeline.MoveRequest{Verb: verb}
 	c := &cobra.Command{
 		Use: string(verb) + " " + args, Short: summary, Long: long,
 		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
@@ -49,7 +49,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
 				args, paths = args[:dash:dash], args[dash:]
 			}
-			ask := timeline.MoveRequest{Verb: verb, Force: force}
+			ask := ask
 			if err := parseTurns(&ask, args); err != nil {
 				return err
 			}
@@ -58,8 +58,8 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			})(c, nil)
 		},
 	}
-	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts, and move under an open turn; the present content is saved first")
+	a.moveFlags(c, &ask)
+	forceFlag(c, &ask)
 	if verb == segno.VerbUndo {
 		c.Example += "\n  segno undo t3 -- src/a.go"
 	}

@@ -24,6 +24,11 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 	if !maps.Equal(cached, before) { // a write waits for the disk
 		w.options.Cache.write(cached)
 	}
+	return w.putDocument(ctx, b, &doc)
+}
+
+// putDocument adds a document to a batch.
+func (w *Attached) putDocument(ctx context.Context, b segno.Batch, doc *document) (*segno.Document, error) {
 	data, err := json.Marshal(doc)
 	if err != nil {
 		return nil, err

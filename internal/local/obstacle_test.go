@@ -3,6 +3,7 @@ package local_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/dalsegno/segno"
@@ -148,10 +149,10 @@ func TestATurnThatCannotBeClosed(t *testing.T) {
 	g.checkStore()
 }
 
-// TestAnInterruptedMoveIsNotAppliedOverNewerTurns interrupts an undo and records turns while the disk cannot
-// be written. Once it can, the undo is dropped: the newer turns and their files stay, and undo and
-// redo reach them.
-func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
+// TestAnInterruptedMoveKeepsNewerTurns interrupts an undo and records turns while the disk cannot be
+// written. The user's save is refused meanwhile. Once the disk can be written, the undo is completed: the newer
+// turns and their files stay, undo and redo reach them, and the log has the undo.
+func TestAnInterruptedMoveKeepsNewerTurns(t *testing.T) {
 	g := newFixture(t)
 	g.write("a", "0")
 	for _, key := range []string{"A", "B"} {
@@ -169,6 +170,19 @@ func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
 	}
 	src := segno.Source{Session: "session", Dir: g.project}
 	full := func(s *timeline.Timeline) { s.Workspace = failingWorkspace{s.Workspace} }
+	for name, save := range map[string]func(ctx context.Context, r *timeline.Timeline) (*segno.Checkpoint, error){
+		"save": func(ctx context.Context, r *timeline.Timeline) (*segno.Checkpoint, error) {
+			return r.Save(ctx, segno.CheckpointSave, "")
+		},
+		"save of an agent": func(ctx context.Context, r *timeline.Timeline) (*segno.Checkpoint, error) {
+			return r.SaveAgent(ctx, timeline.AgentSave{})
+		},
+	} {
+		err := g.record(full, func(ctx context.Context, r *timeline.Timeline) error { _, err := save(ctx, r); return err })
+		if err == nil || !strings.Contains(err.Error(), "complete the interrupted undo") {
+			t.Errorf("%s over a half-made undo: %v", name, err)
+		}
+	}
 	for _, key := range []string{"C", "D"} {
 		// the errors report the interrupted move; the turns are recorded nevertheless
 		_ = g.record(full, func(ctx context.Context, r *timeline.Timeline) error {
@@ -183,7 +197,7 @@ func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
 	}
 	_ = g.begin("E", src) // the disk can be written again
 	g.wantTurns("ABCD")
-	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
+	if got := g.files(); got != "a \"A\"\nc \"D\"\n" {
 		t.Errorf("the files are\n%s", got)
 	}
 	if err := g.end(nil, "E"); err != nil {
@@ -191,13 +205,13 @@ func TestAnInterruptedMoveIsNotAppliedOverNewerTurns(t *testing.T) {
 	}
 	g.undo(timeline.MoveRequest{})
 	g.undo(timeline.MoveRequest{})
-	if got := g.files(); got != "a \"B\"\nc \"C\"\n" {
+	if got := g.files(); got != "a \"A\"\nc \"C\"\n" {
 		t.Errorf("undo of E and D left\n%s", got)
 	}
 	if _, err := g.move(nil, timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2}); err != nil {
 		t.Errorf("redo: %v", err)
 	}
-	if got := g.files(); got != "a \"B\"\nc \"D\"\n" {
+	if got := g.files(); got != "a \"A\"\nc \"D\"\n" {
 		t.Errorf("redo of both left\n%s", got)
 	}
 	g.checkStore()

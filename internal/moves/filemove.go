@@ -48,7 +48,7 @@ func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
 // ready makes the request to the timeline.
 func (m *fileMove) ready(ctx context.Context) error {
 	r := &m.request
-	m.ask = timeline.MoveRequest{Verb: segno.Verb(r.Verb), Thread: m.head.Thread, Turns: r.Turns, Turn: r.Turn, Paths: r.paths(), Force: r.Force}
+	m.ask = timeline.MoveRequest{Verb: segno.Verb(r.Verb), Thread: m.head.Thread, Turns: r.Turns, Turn: r.Turn, Paths: r.paths(), Force: r.Force, WhileRunning: r.WhileRunning}
 	switch r.Verb {
 	case verbOpUndo:
 		if m.root == "" {
@@ -83,11 +83,11 @@ func (m *fileMove) ready(ctx context.Context) error {
 // refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. The timeline
 // of a workspace does this with its open turns.
 func (m *fileMove) refuseRunning(ctx context.Context) error {
-	if m.root != "" || m.request.Force {
+	if m.root != "" || m.request.WhileRunning {
 		return nil
 	}
 	refuse := func(why string) error {
-		return segno.Errorf(segno.KindRefused, m.request.Verb, string(m.head.Thread), "%s", why).WithHint("wait for it to end, or use force")
+		return segno.Errorf(segno.KindRefused, m.request.Verb, string(m.head.Thread), "%s", why).WithHint("wait for it to end, or use --while-running")
 	}
 	if leaser, ok := m.Store.(segno.Leaser); ok {
 		l, err := leaser.LeaseOf(ctx, m.head.Thread)
@@ -159,8 +159,8 @@ func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, 
 	ask.Operation = id
 	if force && !ask.Force && m.forced != nil {
 		if m.forced.Finishes != "" || !slices.Equal(m.forced.Turns, seen.Turns) {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "with force it is another move").
-				WithHint("preview it with force")
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "to overwrite its conflicts is another move").
+				WithHint("preview that move")
 		}
 		ask.Force, seen = true, m.forced
 	}

@@ -18,7 +18,9 @@ const module = "github.com/dalsegno/segno"
 // points at the root; only the drivers and the command know more than it.
 var allowed = map[string][]string{
 	".":                            {},
-	"timeline":                     {".", "transcript", "internal/ledger", "internal/phase"},
+	"timeline":                     {".", "transcript", "internal/agenttool", "internal/ledger", "internal/ownership", "internal/phase"},
+	"internal/agenttool":           {},
+	"internal/ownership":           {".", "internal/agenttool"},
 	"saver":                        {".", "timeline"},
 	"internal/vfs":                 {},
 	"internal/spool":               {".", "internal/vfs", "timeline"},

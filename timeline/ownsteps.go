@@ -156,7 +156,7 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 		return err
 	}
 	// A path in doubt stays so: a move may bring back what an earlier one took from the turn.
-	known := doubtfulPaths(entries)
+	known := listedPaths(entries, segno.EntryDoubt)
 	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return known[c.Path] })
 	next, doubt, err := tx.changesOfMove(ctx, changes, wrote)
 	if err != nil {
@@ -171,7 +171,7 @@ func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at
 		err = tx.keepStaged(ctx, staged)
 	}
 	if err == nil && len(doubt) > 0 {
-		err = tx.Spool.AppendEntry(ctx, t.Key, doubtEntry(doubt, t.Source.Session, tx.Now()))
+		err = tx.Spool.AppendEntry(ctx, t.Key, pathsEntry(segno.EntryDoubt, doubt, t.Source.Session, tx.Now()))
 	}
 	if err != nil {
 		return err

@@ -144,55 +144,6 @@ func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries
 	return entries, nil
 }
 
-// mentions reports whether text names a path or a directory above it: absolute, or relative to
-// root, and not as a part of another path.
-func mentions(text, root, p string) bool {
-	for ; p != "."; p = path.Dir(p) {
-		if containsWord(text, root+"/"+p) || containsWord(text, p) || containsWord(text, "./"+p) {
-			return true
-		}
-	}
-	return false
-}
-
-// containsWord reports whether text has word without other characters of a path around it.
-func containsWord(text, word string) bool {
-	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
-	for from := 0; ; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		i += from
-		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
-		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
-		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
-		if before && after {
-			return true
-		}
-		from = i + 1
-	}
-}
-
-// collectStrings writes every string of a JSON value.
-func collectStrings(to *strings.Builder, v any) {
-	switch v := v.(type) {
-	case string:
-		to.WriteString(v)
-		to.WriteByte('\n')
-	case []any:
-		for _, x := range v {
-			collectStrings(to, x)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if key != "description" { // prose also names files that the call does not change
-				collectStrings(to, x)
-			}
-		}
-	}
-}
-
 // setSteps makes a reversal's result the plan's steps.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change

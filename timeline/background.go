@@ -160,7 +160,7 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 	}
 	until := tx.workedUntil(t)
 	known := tx.background(t, entries, until)
-	if _, err := tx.attribute(ctx, t, entries, nil, inDoubtIfRan(known.Owner)); err != nil {
+	if _, err := tx.attribute(ctx, t, entries, nil, nil, inDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
@@ -294,7 +294,7 @@ func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.attribute(ctx, &t, entries, nil, tx.ownerWhileAwake(&t, entries)); err != nil {
+	if _, err := tx.attribute(ctx, &t, entries, nil, nil, tx.ownerWhileAwake(&t, entries)); err != nil {
 		return fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
@@ -344,16 +344,21 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	background := tx.background(t, entries, tx.workedUntil(t))
 	// A turn that certainly made the change gets it if the other turn is not certain, too. If
 	// both turns may have made it, it is in doubt: for example, a command of each ran at that
-	// time, and neither command named the path.
-	doubt, err := tx.attribute(ctx, t, entries, turn, inDoubtIfRan(func(c segno.Change, at ownership.Touch) ownership.Owner {
+	// time, and neither command named the path. If only a task may have made it, the turn of the
+	// task gets it, as one that the user may have made.
+	unsure := map[string]bool{}
+	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, func(c segno.Change, at ownership.Touch) ownership.Owner {
 		switch mine, theirs := running.Owner(c, at), background.Owner(c, at); {
 		case theirs == ownership.Turn && mine != ownership.Turn:
 			return ownership.Turn
 		case theirs == ownership.Other, theirs != ownership.Turn && mine == ownership.Turn:
 			return ownership.Other
+		case mine == ownership.Other:
+			unsure[c.Path] = true
+			return ownership.Turn
 		}
 		return ownership.Doubt
-	}))
+	})
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
 	}
@@ -364,8 +369,8 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 // turn's checkpoint and those above it with the same paths, so that each still differs
 // from its parent by its own changes only. of decides which changes belong to the turn. If
 // another turn runs, that turn begins from the result. Doubtful changes stay with it and
-// are returned. Otherwise they stay with t.
-func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of ownership.Func) (doubt []string, err error) {
+// are returned. Otherwise they stay with t. The paths in unsure are doubtful changes of t.
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, unsure map[string]bool, of ownership.Func) (doubt []string, err error) {
 	if tx.deferred {
 		return nil, nil
 	}
@@ -382,7 +387,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, of)
+	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, unsure, of)
 	if err != nil {
 		return nil, err
 	}
@@ -394,7 +399,9 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 		}
 		return doubt, tx.keepStaged(ctx, staged)
 	}
-	if running == nil {
+	if running != nil {
+		a.doubt = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !unsure[p] })
+	} else {
 		a.doubt = doubt
 		if len(line) == 1 {
 			if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
@@ -415,8 +422,9 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 // ownChanges returns the paths that changed since the newest checkpoint of a line because of
 // the turn of its oldest checkpoint, and those in doubt. Paths that a checkpoint above the
 // turn's changed are neither. alone is set if no other turn runs. The turn then gets the
-// doubtful paths, too, except those for which its checkpoint has a certain state.
-func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, of ownership.Func) (mine, doubt []string, err error) {
+// doubtful paths, too. It gets no doubtful path, also of unsure, for which its checkpoint has a certain
+// state.
+func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, of ownership.Func) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
@@ -433,20 +441,24 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 	// The start of the turn does not matter here: only the calls make a change the turn's, and
 	// they have times.
 	parts := ownership.Divide(changes, times, time.Time{}, of)
-	mine = parts.Turn
+	isUnsure := func(p string) bool { return unsure[p] }
+	mine, doubtful := parts.Turn, parts.Doubt
 	if alone {
 		mine = append(mine, parts.Dirs...)
-		if len(parts.Doubt) > 0 {
-			below, err := tx.checkpoint(ctx, turn.Parent)
-			if err != nil {
-				return nil, nil, err
-			}
-			own, err := tx.diff(ctx, below.Tree(), turn.Tree())
-			if err != nil {
-				return nil, nil, err
-			}
-			mine = append(mine, withoutChanged(parts.Doubt, own)...)
+	} else {
+		doubtful = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !isUnsure(p) })
+		mine = slices.DeleteFunc(mine, isUnsure)
+	}
+	if len(doubtful) > 0 {
+		below, err := tx.checkpoint(ctx, turn.Parent)
+		if err != nil {
+			return nil, nil, err
 		}
+		own, err := tx.diff(ctx, below.Tree(), turn.Tree())
+		if err != nil {
+			return nil, nil, err
+		}
+		mine = append(mine, withoutChanged(doubtful, own)...)
 	}
 	return withParents(withoutChanged(mine, later), changes), parts.Doubt, nil
 }

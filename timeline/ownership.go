@@ -172,6 +172,14 @@ func (tx *txn) splitChanges(ctx context.Context, w *turnEnd, e *ownership.Eviden
 		}
 		if shared {
 			w.others = parts.Others
+			overwritten, err := tx.findOverwritten(ctx, e, w, changes, parts.Others)
+			if err != nil {
+				return err
+			}
+			own = append(own, overwritten...)
+			for _, x := range overwritten {
+				w.doubt = append(w.doubt, x.Path)
+			}
 		}
 		if w.after, err = tx.Workspace.Compose(ctx, w.batch, w.present, *before, parts.Others); err != nil {
 			return err

@@ -180,3 +180,38 @@ func TestAnUndoLeavesTheWorkOfAnEarlierTask(t *testing.T) {
 	c.wantFiles("e=by the task n=mine")
 	c.wantNoFailures()
 }
+
+// TestAnotherThreadOverwritesACommandsChange lets a command delete a file that a turn of another thread,
+// which began since, makes again. Undo of both lists the file: the turn that ran the command may have
+// deleted it.
+func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
+	for _, how := range []string{"stops", "is interrupted"} {
+		t.Run("the turn "+how, func(t *testing.T) {
+			c := newScene(t, map[string]string{"a": "0", "c": "0"})
+			c.asks("p1", "one")
+			c.runs("p1", "t1", "make clean", func() { c.remove("c") })
+			c.waitForClock()
+			c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+			if how == "is interrupted" {
+				c.interrupt("p1")
+			}
+			c.waitForClock()
+			input := map[string]any{"file_path": filepath.Join(c.project, "c"), "content": "by the other"}
+			call := []any{"prompt_id", "q1", "tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
+			c.sendEventOfOther("PreToolUse", call...)
+			c.write("c", "by the other")
+			c.sendEventOfOther("PostToolUse", append(call, "tool_response", "ok")...)
+			c.sendEventOfOther("Stop", "prompt_id", "q1")
+			if how == "stops" {
+				c.stops("p1")
+			} else {
+				c.sendEvent("SessionEnd", "reason", "other")
+			}
+			c.wantConflicts(c.undoOf(otherSession))
+			c.wantFiles("a=0")
+			c.wantConflicts(c.undoOf(session), "c")
+			c.wantFiles("a=0")
+			c.wantNoFailures()
+		})
+	}
+}

@@ -25,8 +25,7 @@ import (
 //
 // A file may be listed as a conflict, and untouched, where segno cannot know: the
 // turn was interrupted, left work in the background or overlapped another. A
-// write of the user while a turn is open is that turn's, because snapshots see
-// states and not authors.
+// write of the user while a command of a turn runs counts as that turn's.
 func TestAnyOwnership(t *testing.T) {
 	const histories, soak, sample = "50", "3000", "7"
 	set := func(name, value string) {
@@ -81,15 +80,17 @@ func (w *world) step() {
 		return
 	}
 	t, tasks := a.front(), a.running()
-	switch what := rapid.IntRange(0, 14).Draw(w.T, "what"); {
+	switch what := rapid.IntRange(0, 15).Draw(w.T, "what"); {
 	case what <= 1:
-		w.change(path, user)
+		w.userWrites()
 	case what == 2:
 		w.undo(a)
 	case what <= 5 && len(tasks) > 0:
 		a.task(rapid.SampledFrom(tasks).Draw(w.T, "task"), path)
 	case t == nil:
 		a.prompt()
+	case what == 15:
+		w.userWrites()
 	case what == 3:
 		a.queued("one more thing")
 	case what == 6:
@@ -145,7 +146,9 @@ func (a *simAgent) delegate() {
 		call["tool_name"], call["tool_input"] = "Bash", map[string]any{"command": "make watch", "run_in_background": true}
 		response = map[string]any{"stdout": "", "backgroundTaskId": task.id}
 	}
+	a.separate(t.key)
 	a.hook("PreToolUse", call)
+	t.gap, t.ran = "", t.ran || task.shell
 	call["tool_response"] = response
 	a.hook("PostToolUse", call)
 	t.tasks, t.doubt, t.tasked = append(t.tasks, task), true, true
@@ -160,6 +163,7 @@ func (a *simAgent) task(task simTask, path string) {
 		a.endTask(task, path)
 	case task.shell:
 		a.change(path, task.turn.key)
+		task.turn.ran = true
 	default:
 		a.tool(task.turn, path, task.id)
 	}
@@ -308,7 +312,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			fail("it did not write that, and it changed")
 		case now.last == byOther && !untouched:
 			fail("the bytes of another author changed")
-		case now.last == byOther && clear && !listed && !found && t.left[path] != t.before[path]:
+		case now.last == byOther && clear && !listed && !found && now.mixed:
 			fail("it and another wrote it, and that is not listed")
 		case now.last == byTurn && before[path] == now.own && !listed && !right && !t.told[path] && !(t.tasked && now.others):
 			fail("its bytes stay, and that is not listed")
@@ -316,8 +320,8 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			fail("it is neither what was there nor what the turn found")
 		case clear && !now.others && listed:
 			fail("no other wrote it, and it is a conflict")
-		case clear && !now.others && now.last == byEither && !found:
-			fail("the user wrote it during the turn, and it stays")
+		case clear && !now.others && now.last == byEither && now.claimed && !found:
+			fail("the user wrote it while a command ran, and it stays")
 		}
 		if !listed && !untouched {
 			w.forget(path, t)
@@ -348,20 +352,23 @@ func (w *world) checkReported(path string, t *simTurn) {
 const (
 	byNone   = iota // it was not written since the turn began
 	byTurn          // the turn
-	byEither        // the user, while the turn was open: snapshots cannot tell the two apart
+	byEither        // the user, in a window of the turn: nothing tells the two apart
 	byOther         // another
 )
 
 // authorship lists the writers of a path since a turn began.
 type authorship struct {
-	last   int
-	others bool   // another did
-	other  string // the content that another wrote last
-	own    string // and the turn
+	last    int
+	others  bool   // another did
+	other   string // the content that another wrote last
+	own     string // and the turn
+	mixed   bool   // the turn did, and another did later
+	claimed bool   // of byEither: the turn gets what the user wrote
 }
 
 func (w *world) authors(path string, t *simTurn) (a authorship) {
 	deleted := byNone // by the turn, or during it
+	wrote, named := false, false
 	defer func() {
 		// A file that another author also deleted equals the state after the turn: a
 		// snapshot contains states only.
@@ -370,16 +377,26 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 		}
 	}()
 	for _, c := range w.writes[t.begin:] {
+		gone := c.content == ""
 		switch {
 		case c.path != path || c.undone:
+			continue
 		case c.author == t.key:
-			a.last, a.own = byTurn, c.content
-		case slices.Contains(c.during, t.key):
-			a.last = byEither
+			a.last, a.own, a.mixed, wrote, named = byTurn, c.content, false, true, named || c.named
+		case c.claimed[t.key] && !gone:
+			a.last, a.claimed, a.mixed = byEither, true, false
+		case gone && c.during[t.key] && t.ran:
+			// The directory's time shows only that some name in it changed, and the turn ran commands.
+			a.last, a.claimed, a.others, a.mixed = byEither, false, true, false
 		default:
 			a.last, a.others, a.other = byOther, true, c.content
+			// Without a name from a tool nothing shows that the turn wrote it, too, before the user
+			// did. The same holds for a deletion, which is the user's beyond doubt.
+			if a.mixed = wrote; c.during[t.key] && (!named || gone) {
+				a.mixed, wrote = false, false
+			}
 		}
-		if c.path == path && !c.undone && c.content == "" && a.last != byOther {
+		if gone && a.last != byOther {
 			deleted = a.last
 		}
 	}
@@ -390,7 +407,7 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 func (w *world) forget(path string, t *simTurn) {
 	for i := t.begin; i < len(w.writes); i++ {
 		c := &w.writes[i]
-		if c.path == path && (c.author == t.key || slices.Contains(c.during, t.key)) {
+		if c.path == path && (c.author == t.key || c.during[t.key] || c.claimed[t.key]) {
 			c.undone = true
 		}
 	}

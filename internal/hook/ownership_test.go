@@ -27,23 +27,16 @@ import (
 // turn was interrupted, left work in the background or overlapped another. A
 // write of the user while a command of a turn runs counts as that turn's.
 func TestAnyOwnership(t *testing.T) {
-	const histories, soak, sample = "50", "3000", "7"
-	set := func(name, value string) {
-		f := flag.Lookup("rapid." + name)
-		was := f.Value.String()
-		if err := f.Value.Set(value); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = f.Value.Set(was) })
-	}
+	histories := "50"
 	if os.Getenv("SEGNO_SOAK") != "" {
-		set("checks", soak)
-	} else {
-		set("checks", histories)
-		if flag.Lookup("rapid.seed").Value.String() == "0" {
-			set("seed", sample) // the same histories at each run
-		}
+		histories = "3000"
 	}
+	checks := flag.Lookup("rapid.checks").Value
+	was := checks.String()
+	if err := checks.Set(histories); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = checks.Set(was) })
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(rt, t.TempDir())
 		defer func() {

@@ -301,7 +301,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			fail("it did not write that, and it changed")
 		case now.last == byOther && !untouched:
 			fail("the bytes of another author changed")
-		case now.last == byOther && clear && !listed && !found && now.mixed:
+		case now.last == byOther && clear && !listed && !found && now.mixed && t.left[path] != t.before[path]:
 			fail("it and another wrote it, and that is not listed")
 		case now.last == byTurn && before[path] == now.own && !listed && !right && !t.told[path] && !(t.tasked && now.others):
 			fail("its bytes stay, and that is not listed")
@@ -376,7 +376,7 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 			a.last, a.claimed, a.mixed = byEither, true, false
 		case gone && c.during[t.key] && t.ran:
 			// The directory's time shows only that some name in it changed, and the turn ran commands.
-			a.last, a.claimed, a.others, a.mixed = byEither, false, true, false
+			a.last, a.claimed, a.others, a.mixed, wrote = byEither, false, true, false, false
 		default:
 			a.last, a.others, a.other = byOther, true, c.content
 			// Without a name from a tool nothing shows that the turn wrote it, too, before the user

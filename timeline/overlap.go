@@ -18,15 +18,12 @@ const (
 )
 
 // contestedPaths returns a function that returns why a path that changed in a turn may have
-// changes of another author, or "". changes are the turn's.
-func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	entries, err := tx.turnEntries(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
+// changes of another author, or "". changes are the turn's, and entries its entries.
+func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (func(path string) string, error) {
 	doubt := listedPaths(entries, segno.EntryDoubt)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
+		var err error
 		if overlapped, err = tx.overlapped(ctx, turn, changes); err != nil {
 			return nil, err
 		}

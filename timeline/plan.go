@@ -86,6 +86,8 @@ type FilePlan struct {
 	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
+	// Unnamed are the paths that changed while a command of an undone turn ran, and that no tool named.
+	Unnamed []string `json:"unnamed,omitempty"`
 
 	goals  []segno.Hash // the trees that the steps come from
 	hidden []string     // paths to write that the present only records as protected

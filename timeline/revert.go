@@ -20,6 +20,7 @@ type reverter struct {
 	files   map[string]*reversal
 	hidden  map[string]bool // paths that were saved, and are protected in the present
 	targets []segno.Hash    // the trees that the changes lead to
+	unnamed []string        // see [FilePlan]
 	// merge merges two versions of an entity that were made from base. contents has the merged
 	// contents that are not in the store yet.
 	merge    func(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error)
@@ -101,9 +102,14 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = r.contestedPaths(ctx, turn, changes); err != nil {
+		entries, err := r.turnEntries(ctx, turn)
+		if err != nil {
 			return err
 		}
+		if contested, err = r.contestedPaths(ctx, turn, entries, changes); err != nil {
+			return err
+		}
+		r.unnamed = append(r.unnamed, r.txn.unnamed(turn, entries, changes)...)
 	}
 	if err := r.add(ctx, changes, entities(since), contested); err != nil {
 		return err
@@ -157,7 +163,19 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	}
 	p.split(changes)
 	p.hide(r)
+	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
+}
+
+// setUnnamed sets which of the steps no tool of an undone turn named.
+func (p *FilePlan) setUnnamed(paths []string) {
+	slices.Sort(paths)
+	p.Unnamed = nil
+	for _, s := range p.Steps {
+		if _, found := slices.BinarySearch(paths, s.Path); found {
+			p.Unnamed = append(p.Unnamed, s.Path)
+		}
+	}
 }
 
 // split sorts changes into steps that can be executed, and paths that stay because

@@ -33,6 +33,7 @@ type world struct {
 	project string
 	agents  []*simAgent
 	writes  []write // oldest first
+	event   bool    // an agent had an event since the newest write
 	n       int     // makes contents, ids and keys unique
 }
 
@@ -160,10 +161,10 @@ func (w *world) rename(from, to string) {
 }
 
 // separate waits until a write of an author is not within the grain of the file system's clock of one
-// of another author.
+// of another author, and one of the user not within that of an event.
 func (w *world) separate(author string) {
 	w.Helper()
-	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
+	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author || author == user && w.event {
 		w.waitForClock()
 	}
 }
@@ -183,7 +184,7 @@ func (w *world) remember(c write) {
 			}
 		}
 	}
-	w.writes = append(w.writes, c)
+	w.writes, w.event = append(w.writes, c), false
 	w.Logf("%s writes %s = %q", c.author, c.path, c.content)
 }
 
@@ -292,6 +293,7 @@ func (a *simAgent) stopped() {
 // hook fires an event of the session.
 func (a *simAgent) hook(name string, more map[string]any) {
 	a.Helper()
+	a.event = true
 	p := map[string]any{"hook_event_name": name, "session_id": a.session, "cwd": a.project, "transcript_path": a.path}
 	for k, v := range more {
 		p[k] = v
@@ -474,6 +476,8 @@ func (w *world) waitForClock() {
 			first = fi.ModTime()
 		case fi.ModTime().Sub(first) > 20*time.Millisecond:
 			return
+		default:
+			time.Sleep(time.Millisecond) // other processes need the processor
 		}
 	}
 }

@@ -55,7 +55,12 @@ func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
 	if timeline.OnlyDatabases(plan.Steps) {
 		t.linef("%s", t.paint(Dim, "  no files to write"))
 	}
-	t.Summary(res.Changes)
+	named, unnamed := byName(res.Changes)
+	t.Summary(named)
+	if len(unnamed) > 0 {
+		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+		t.Summary(unnamed)
+	}
 	t.Unwritten(res, planLines)
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))

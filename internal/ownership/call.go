@@ -29,7 +29,8 @@ type Call struct {
 type Context struct {
 	// End is when calls without a result ended, or zero for not known.
 	End time.Time
-	// Left is until when processes worked that commands left behind, or zero for no longer than these.
+	// Left is the end of the turn. Processes that commands left behind count until then, and hooks of the
+	// agent's own after the newest call. It is zero if they do not count.
 	Left time.Time
 	// Resolved is set if each call that was made has a result: one without a result was not made.
 	Resolved bool
@@ -69,7 +70,7 @@ func Calls(entries []segno.Entry, in Context) []Call {
 		} else {
 			c.From = c.From.Add(-r.Delay)
 		}
-		c.Next = r.End
+		c.Next = r.Left
 		for j := range entries {
 			if e := &entries[j]; e.Kind == segno.EntryIntent && e.Time.After(c.To) {
 				c.Next = e.Time

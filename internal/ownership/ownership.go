@@ -111,7 +111,7 @@ func (c *Call) owner(change segno.Change, t Touch, names bool, end time.Time) Ow
 	switch {
 	case !c.Content.IsZero() && c.Content == change.To.Hash:
 		return Turn // the file has the content that the tool wrote
-	case sure, !touched.After(c.Next), gone && c.deletes():
+	case sure, !gone && !touched.After(c.Next), gone && c.deletes():
 		return Turn
 	case c.Failed && c.Confined:
 		return Other

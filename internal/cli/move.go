@@ -108,10 +108,14 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	}
 	text.Unwritten(res, 0)
 	p.lines(text.Lines())
-	if n := plural(len(plan.Forced), "conflict"); len(plan.Forced) > 0 && moves.Paths(plan) != "" {
-		a.notef("%s not overwritten: the same command with --force before -- overwrites", n)
+	n, them := plural(len(plan.Conflicts), "conflict"), ""
+	if len(plan.Forced) < len(plan.Conflicts) {
+		them = fmt.Sprintf(" %d of them", len(plan.Forced))
+	}
+	if len(plan.Forced) > 0 && moves.Paths(plan) != "" {
+		a.notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
 	} else if len(plan.Forced) > 0 {
-		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites", n, plan.Verb)
+		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, plan.Verb, them)
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:

@@ -32,7 +32,7 @@ func (tx *txn) planReverse(ctx context.Context, op segno.Operation, ask MoveRequ
 	if err != nil {
 		return err
 	}
-	p.setTarget(before, op.Before.Tip, now.snap)
+	p.setTarget(before, op.Before.Tip)
 	if op.Before.Session == op.After.Session {
 		p.Session = nil // it did not move the conversation
 	}

@@ -89,8 +89,9 @@ type FilePlan struct {
 	// Unnamed are the paths that changed while a command of an undone turn ran, and that no tool named.
 	Unnamed []string `json:"unnamed,omitempty"`
 
-	goals  []segno.Hash // the trees that the steps come from
-	hidden []string     // paths to write that the present only records as protected
+	goals   []segno.Hash // the trees that the steps come from
+	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
+	hidden  []string     // paths to write that the present only records as protected
 }
 
 // Complete reports whether no path of a plan is a conflict and none is lost.
@@ -141,6 +142,7 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
 		return p, now, err
 	}
+	tx.setGitCommand(ctx, p)
 	return p, now, tx.refuseClients(ctx, ask, p)
 }
 
@@ -201,7 +203,10 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").
 			WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
-	if now.threadState, err = tx.threadState(ctx, thread); err != nil {
+	if now.threadState, err = tx.threadState(ctx, thread); err == nil {
+		now.threadState, err = tx.captureTurnEnd(ctx, now.threadState)
+	}
+	if err != nil {
 		return now, err
 	}
 	// The files of one workspace are not moved by a thread of another.
@@ -332,7 +337,7 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 			}
 		}
 		p.Turns = append(p.Turns, legs[i].turn)
-		p.setTarget(legs[i].below[0], now.head.Tip, now.snap)
+		p.setTarget(legs[i].below[0], now.head.Tip)
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
 		return err
@@ -397,7 +402,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		}
 		landed = min(l.to, len(line)-1)
 		p.Turns = append(p.Turns, l.turn)
-		p.setTarget(line[landed], now.head.Tip, now.snap)
+		p.setTarget(line[landed], now.head.Tip)
 		if l.to == len(line) {
 			p.Target = now.head.Tip
 		}
@@ -532,11 +537,10 @@ func (a *MoveRequest) operation() segno.OperationID {
 // name is the checkpoint in the user's words.
 func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
 
-// setTarget makes c the thread's next head. present is the state of the workspace.
-func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
-	p.Target, p.Tip, p.Session = c.ID, tip, c.Session
+// setTarget makes c the thread's next head.
+func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID) {
+	p.Target, p.Tip, p.Session, p.gitThen = c.ID, tip, c.Session, nil
 	if c.Workspace != nil {
-		p.Times = c.Workspace.Times
+		p.Times, p.gitThen = c.Workspace.Times, c.Workspace.Git
 	}
-	p.setGitWarning(present, c)
 }

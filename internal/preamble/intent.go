@@ -25,9 +25,9 @@ func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage
 }
 
 // splitInput splits a tool's input into the subject of the call and the rest.
-func splitInput(kind string, input json.RawMessage) (subject, rest string) {
+func splitInput(v verb, input json.RawMessage) (subject, rest string) {
 	ms := members(input)
-	if verbOf(kind) == verbOf(kindOther) || len(ms) == 0 {
+	if v == verbOf(kindOther) || len(ms) == 0 {
 		text := TextOf(input)
 		if text == "{}" {
 			return "", ""
@@ -39,7 +39,7 @@ func splitInput(kind string, input json.RawMessage) (subject, rest string) {
 	}
 	// The last three change nothing in what the call does.
 	ignored := []string{"", "description", "timeout", "run_in_background"}
-	for _, key := range []string{"command", "cmd", "file_path", "notebook_path", "path", "abs_path", "filePath", "url", "uri"} {
+	for _, key := range []string{"command", "cmd", "file_path", "notebook_path", "path", "abs_path", "filePath", "url", "uri", "pattern", "query"} {
 		if v := get(ms, key); v != nil {
 			ignored[0], subject = key, commandText(v)
 			break
@@ -91,6 +91,12 @@ func readResult(body json.RawMessage) (state, string) {
 		answer = TextOf(body)
 	}
 	return end, plainDetail(withoutFence(answer))
+}
+
+// ResultText returns the answer in a result's body as text, "" if it has none.
+func ResultText(body json.RawMessage) string {
+	_, answer := readResult(body)
+	return answer
 }
 
 // readHookResult reads the result of a hook: the tool's response or error, and its exit

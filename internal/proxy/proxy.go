@@ -55,6 +55,7 @@ type Config struct {
 	Stdout, Stderr io.Writer // messages to the client, and the log of both sides
 
 	Place      local.Place
+	NoPlace    error // why there is no Place; nil if there is one
 	BestEffort bool // continue with a turn that cannot be recorded
 
 	cancelWait time.Duration // 0 means the constant cancelWait
@@ -138,6 +139,9 @@ func waitFor(ctx context.Context, f func()) {
 
 // start opens the store and starts the agent, which warms up while the client initializes.
 func (p *proxy) start() (err error) {
+	if p.NoPlace != nil {
+		return p.NoPlace
+	}
 	if p.store, err = p.Place.Open(p.ctx); err != nil {
 		return err
 	}

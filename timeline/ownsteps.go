@@ -28,6 +28,10 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 	for _, c := range since {
 		differs[c.Path] = c
 	}
+	notWritten := make(map[string]bool, len(refused))
+	for _, c := range refused {
+		notWritten[c.Path] = true
+	}
 	var others, made []segno.Change // others lead from the present to the state that the move left
 	for _, s := range p.Steps {
 		now := s.From
@@ -35,8 +39,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 			now = c.To
 		}
 		delete(differs, s.Path)
-		isRefused := slices.ContainsFunc(refused, func(c segno.Conflict) bool { return c.Path == s.Path })
-		switch {
+		switch isRefused := notWritten[s.Path]; {
 		case isRefused && now == s.From:
 			continue
 		case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:

@@ -112,7 +112,9 @@ func (a *app) opUndo() *cobra.Command {
 	c := &cobra.Command{
 		Use: "undo [OPERATION]", Short: "undo an operation, by default the newest",
 		Long: `Moves the thread, the files and the conversation back to their state before an operation.
-Later changes by other authors stay. It is refused after newer turns.`,
+Changes by other authors stay, also those made while the operation ran. It is refused after
+newer turns. To undo a fork forgets its thread, and keeps a fork that has anything of its
+own; its directory stays.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeInWorkspace(1, operationNames),
 		RunE: a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {

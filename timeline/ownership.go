@@ -17,6 +17,7 @@ import (
 // The reasons why a turn owns every change that was made while it ran. The user reads them.
 const (
 	whyNoCalls = "the tool calls of this turn were not reported with their times, so every change while it ran counts as its own, also yours"
+	whyUnseen  = "the beginning and the tool calls of this turn were not reported, so every change since the state before counts as its own, also yours"
 	whyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
 )
 
@@ -84,7 +85,9 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
 	switch {
-	case w.turn.Start.IsZero(), !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
+	case w.turn.Start.IsZero():
+		e.Whole, w.whole = true, whyUnseen
+	case !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
 		e.Whole, w.whole = true, whyNoCalls
 	case wasClockSetBack(entries, w.turn.Start, now):
 		e.Whole, w.whole = true, whyClocks

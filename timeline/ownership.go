@@ -69,16 +69,7 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 		return nil, err
 	}
 	now := tx.Now()
-	tasks := map[string]time.Time{} // one that does not run any more may have ended just now
-	for _, task := range append(startedTasks(entries), w.Tasks...) {
-		tasks[task.ID] = now
-	}
-	for _, e := range entries {
-		if isTaskEnd(e) && e.ID != "" {
-			tasks[e.ID] = e.Time
-		}
-	}
-	in := tx.callContext(entries, w.turn.Source.Dir, now, tasks)
+	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
 	in.Left, in.Resolved = now, w.turn.Owner == "" && !w.Interrupted && agenttool.HasAllResults(w.turn.Agent)
 	if w.turn.Owner != "" {
 		in.Delay = messageDelay

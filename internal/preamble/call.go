@@ -99,7 +99,7 @@ func describe(tool string, body json.RawMessage) *call {
 	if tool != announced || c.verb == verbOf(kindOther) && tool != kindOther {
 		c.tool = toolName(tool)
 	}
-	subject, rest := splitInput(kind, input)
+	subject, rest := splitInput(tool, kind, input)
 	if subject == "" {
 		subject = plain(strings.Trim(title, "`"), maxDetail)
 	}

@@ -107,6 +107,9 @@ func (tx *txn) beginOnThread(ctx context.Context, turn *OpenTurn, staged segno.S
 	}
 	snap := *turn.Before
 	s, err := tx.threadState(ctx, turn.Thread)
+	if err == nil {
+		s, err = tx.captureTurnEnd(ctx, s)
+	}
 	if err != nil {
 		return false, err
 	}

@@ -190,9 +190,13 @@ func (tx *txn) captureInto(ctx context.Context, k *keeping, batch segno.Batch, k
 }
 
 // isUnchanged reports whether the whole conversation is kept already. The agent also writes lines
-// that are no part of it, such as titles. They are kept with the next turn.
-func (k *keeping) isUnchanged() bool {
-	return k.prev != nil && k.got.Position.Leaf == k.prev.Leaf && k.got.Prompt == "" && len(k.got.Earlier) == 0 && k.got.Position.Offset >= k.prev.Offset
+// that are not part of it, such as titles. They are kept with the next turn, unless they may
+// have the record of the end of the newest one.
+func (k *keeping) isUnchanged(mayLackEnd bool) bool {
+	if k.prev == nil || k.got.Position.Leaf != k.prev.Leaf || k.got.Prompt != "" || len(k.got.Earlier) > 0 {
+		return false
+	}
+	return k.got.Position.Offset == k.prev.Offset || k.got.Position.Offset > k.prev.Offset && !mayLackEnd
 }
 
 // turns are the new turns of the session, oldest first.
@@ -207,7 +211,8 @@ func (k *keeping) turns() []segno.TranscriptTurn {
 // planKept sets the commits of the new turns. Each can be repeated: if the process ends between two
 // of them, the next call makes the rest. thread is the id of a new thread.
 func (tx *txn) planKept(ctx context.Context, k *keeping, thread segno.ThreadID) (err error) {
-	if k.commits = nil; k.isUnchanged() {
+	_, mayLackEnd := tx.Transcripts[k.Agent].(transcript.TurnEndCapturer)
+	if k.commits = nil; k.isUnchanged(mayLackEnd) {
 		return nil
 	}
 	k.out.Bytes = max(0, k.got.Position.Offset-offsetOf(k.prev))
@@ -305,14 +310,10 @@ func (tx *txn) keptTurn(k *keeping, t segno.TranscriptTurn, head segno.Head, par
 
 // planAmendment sets the commit which records that the newest kept turn has gone on since.
 func (tx *txn) planAmendment(ctx context.Context, k *keeping, s threadState) error {
-	cp := *k.last
-	cp.Amends, cp.Session, cp.ID = k.last.ID, &k.got.Position, ""
-	entries, err := tx.commitEntries(ctx, k.last.ID)
+	c, err := tx.withPosition(ctx, k.last, s.head, &k.got.Position)
 	if err != nil {
 		return err
 	}
-	c := segno.Commit{ID: segno.CommitID(segno.DerivedID("amend", string(k.last.ID), k.got.Position.Leaf)), Thread: s.head.Thread,
-		Parent: k.last.Parent, Expect: s.head.Head, Epoch: s.head.Epoch, Entries: entries, Checkpoint: &cp}
 	if s.head.Head != k.last.ID {
 		c.Move = &segno.Move{Head: s.head.Head, Tip: s.head.Tip}
 	}

@@ -182,7 +182,10 @@ func (tx *txn) readCurrent(ctx context.Context, ask MoveRequest) (now currentSta
 		return now, segno.Errorf(segno.KindNotFound, string(ask.Verb), tx.Workspace.Root(), "no thread here yet").
 			WithHint("run 'segno enable claude', or 'segno save' to begin one")
 	}
-	if now.threadState, err = tx.threadState(ctx, thread); err != nil {
+	if now.threadState, err = tx.threadState(ctx, thread); err == nil {
+		now.threadState, err = tx.captureTurnEnd(ctx, now.threadState)
+	}
+	if err != nil {
 		return now, err
 	}
 	// The files of one workspace are not moved by a thread of another.

@@ -26,6 +26,9 @@ func (tl *Timeline) Save(ctx context.Context, kind segno.CheckpointKind, label s
 		return nil, err
 	}
 	s, err := tx.threadForSave(ctx, label, snap, &staged)
+	if err == nil {
+		s, err = tx.captureTurnEnd(ctx, s)
+	}
 	if err != nil {
 		return nil, err
 	}

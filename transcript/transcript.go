@@ -70,6 +70,15 @@ type TurnCapturer interface {
 	CaptureTurns(ctx context.Context, src segno.Source, prev, of *segno.Position, o segno.Objects, b segno.Batch, known func(leaf string) bool) (segno.Captured, error)
 }
 
+// TurnEndCapturer is the ability of a [segno.Transcript] whose agent records the end of a turn after
+// the hook that captures the turn.
+type TurnEndCapturer interface {
+	// CaptureTurnEnd puts the record of the end of p's turn into b and returns the position
+	// behind it, or p if p has the record, or if src does not have it directly behind p. Its cost
+	// does not depend on the size of the session. Errors are those of Capture.
+	CaptureTurnEnd(ctx context.Context, src segno.Source, p segno.Position, b segno.Batch) (segno.Position, error)
+}
+
 // NoCutError is the error of a Cut or a Restore if the sessions of the agent cannot be written on
 // this machine. A move then leaves the conversation where it is and shows the reason.
 type NoCutError struct{ Why string }

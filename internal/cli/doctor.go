@@ -50,7 +50,9 @@ type doctorResult struct {
 	Failures []event.Failure `json:"failures"`
 	// Unrecorded are sessions of the last day whose turns were not recorded.
 	Unrecorded []spool.Unrecorded `json:"unrecorded"`
-	Healthy    bool               `json:"healthy"`
+	// WithoutTurn are sessions in the directory whose agent has hooks, and did not run them.
+	WithoutTurn []unrecordedItem `json:"without_turn"`
+	Healthy     bool             `json:"healthy"`
 
 	storeHint string // against StoreErr
 }
@@ -63,7 +65,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	res := doctorResult{Store: place.Store, Exists: place.Exists(), Dir: dir, Others: []string{}, Open: []openItem{},
-		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}}
+		Failed: []string{}, Failures: []event.Failure{}, Unrecorded: []spool.Unrecorded{}, WithoutTurn: []unrecordedItem{}}
 	res.Agent, _ = exec.LookPath("claude") // an agent that is not installed is a result
 	if res.Exists {
 		res.Sealed, _ = place.Sealed() // an error also prevents the store from being opened
@@ -117,7 +119,7 @@ func (r *doctorResult) probeHooks(ctx context.Context, place local.Place, enviro
 func (r *doctorResult) isHealthy(fires bool) bool {
 	isInstalled := func(p hook.Probe) bool { return p.Command != nil || p.Error != "" }
 	recordsTurns := fires || len(r.Others) > 0 && !slices.ContainsFunc(r.Hooks, isInstalled)
-	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0
+	return recordsTurns && r.StoreErr == "" && r.DirErr == "" && len(r.Unrecorded) == 0 && len(r.WithoutTurn) == 0
 }
 
 // hasHooks reports whether hooks of an agent are installed.
@@ -133,6 +135,11 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 	}
 	if r.Root, err = store.Root(ctx, r.Dir); err != nil {
 		r.DirErr, err = err.Error(), nil
+	}
+	if r.DirErr == "" && r.Root != "" {
+		if r.WithoutTurn, err = findUnrecorded(ctx, store, r.Root); err != nil {
+			return errors.Join(err, store.Close())
+		}
 	}
 	for t, threadErr := range store.Threads(ctx, segno.ThreadQuery{TopLevel: true}) {
 		if err = threadErr; err != nil {
@@ -182,6 +189,9 @@ func (r *doctorResult) hint(fires bool) string {
 		return "run 'segno enable claude'"
 	case r.DirErr != "":
 		return "start the agent in a project's own directory"
+	}
+	if len(r.WithoutTurn) > 0 && len(r.Unrecorded) == 0 {
+		return "start those sessions again: an agent reads its hooks when it starts"
 	}
 	return "start those sessions again where segno can record them"
 }
@@ -237,6 +247,9 @@ func (a *app) writeDoctor(p *printer, r doctorResult) {
 	for _, u := range r.Unrecorded {
 		p.checkf(checkError, "session %s of %s in %s was not recorded: %s",
 			clean(string(u.Session)), a.when(u.Time), inline(u.Dir), inline(u.Why))
+	}
+	for _, u := range r.WithoutTurn {
+		p.checkf(checkError, "%s", u.text())
 	}
 	for _, t := range r.Open {
 		p.checkf(checkOK, "open turn of %s, session %s, pid %d, since %s", clean(t.Agent), clean(string(t.Session)), t.PID, a.when(t.start))

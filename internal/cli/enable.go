@@ -95,6 +95,9 @@ type enableResult struct {
 	Refused   string          `json:"refused,omitempty"` // why this directory is not recorded
 	DryRun    bool            `json:"dry_run,omitempty"`
 
+	// Probe is the check that the hooks run, as 'segno doctor' makes it.
+	Probe *hook.Probe `json:"probe,omitempty"`
+
 	// Notify is the agent's other settings file, with the command for the end of a turn.
 	Notify *notifyResult `json:"notify,omitempty"`
 
@@ -171,6 +174,8 @@ func (a *app) runEnable(ctx context.Context, agent string, project, trust bool) 
 	if err := a.firstSnapshot(ctx, &res, trust); err != nil {
 		return fmt.Errorf("the hooks are installed, but the first snapshot was not taken: %w", err)
 	}
+	probe := hook.ProbeHooks(ctx, place, agent, file, res.Dir, a.Environ())
+	res.Probe = &probe
 	return a.print(res, func(p *printer) { writeEnabled(p, res) })
 }
 
@@ -204,10 +209,15 @@ func writeEnabled(p *printer, res enableResult) {
 		}
 		p.linef("  %s (%s)", inline(x.Path), inline(x.Why))
 	}
-	if res.Agent == codex.Agent {
+	switch probe := res.Probe; {
+	case probe.Fires:
+		p.linef("the hooks work: %s answered a synthetic event", commandLine(probe.Command))
+	case res.Agent == codex.Agent && (len(probe.Review) > 0 || probe.Error != ""):
 		p.linef("codex runs these hooks only once you trust them: start it, review them when it asks, or type /hooks")
+	default:
+		p.linef("%s %s", p.warn("the hooks do not work yet:"), inline(probe.Error))
 	}
-	if n := res.Notify; n != nil {
+	if n := res.Notify; n != nil && !res.Probe.Fires {
 		p.linef("until then only the ends of turns are recorded, by the setting notify in %s", inline(n.File))
 	}
 	p.linef("start %s as usual; 'segno log' shows its turns, 'segno doctor' checks that the hooks run", res.Agent)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,6 +83,11 @@ func (a *app) runSessions(ctx context.Context) error {
 	details, err := place.Details(ctx, store, found)
 	if err != nil {
 		return err
+	}
+	if store != nil && !store.ReadOnly() {
+		if err := store.CompleteEnds(ctx, details); err != nil {
+			a.notef("%s", clean(err.Error()))
+		}
 	}
 	items := []sessionItem{}
 	for _, s := range details {
@@ -243,9 +249,16 @@ func (a *app) detail(ctx context.Context, store *local.Store, s local.FoundSessi
 	return all[0], all[0].Err
 }
 
-// isSessionName reports whether a name may be that of an agent's session: the beginning of a UUID.
+// isSessionName reports whether a name may be that of an agent's session: the beginning of a UUID, or of an
+// id of OpenCode, which is ses_ and letters and digits.
 func isSessionName(name string) bool {
-	return len(name) >= 8 && !slices.ContainsFunc([]rune(name), func(r rune) bool {
+	const least = 8
+	if rest, ok := strings.CutPrefix(name, "ses_"); ok {
+		return len(name) >= least && !strings.ContainsFunc(rest, func(r rune) bool {
+			return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+		})
+	}
+	return len(name) >= least && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'f') && (r < 'A' || r > 'F')
 	})
 }

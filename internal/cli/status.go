@@ -42,6 +42,8 @@ type statusResult struct {
 
 	Purges []purgeItem `json:"purges"` // sessions that agents may soon delete
 
+	Unrecorded []unrecordedItem `json:"unrecorded,omitempty"` // sessions here without a turn
+
 	DirBytes   []byte `json:"dir_bytes,omitempty"`
 	StoreBytes []byte `json:"store_bytes,omitempty"`
 }
@@ -93,9 +95,15 @@ func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error
 	if s.Purges, err = a.findPurges(ctx, d.store); err != nil {
 		return err
 	}
+	if s.Unrecorded, err = findUnrecorded(ctx, d.store, d.rec.Path); err != nil {
+		return err
+	}
 	return a.print(s, func(p *printer) {
 		writeStatus(p, s)
 		a.writePurges(p, s.Purges)
+		for _, u := range s.Unrecorded {
+			p.linef("%s; run 'segno doctor'", p.warn(u.text()))
+		}
 	})
 }
 

@@ -5,18 +5,16 @@ import { spawn, spawnSync } from "node:child_process"
 
 const toolEvents = ["PreToolUse", "PostToolUse"]
 
-export const Segno = async ({ client, directory }) => {
+// recorder sends the events of sessions to segno. show shows a line to the user.
+const recorder = (directory, show) => {
   const parents = new Map() // of the sessions of subagents
   const turns = new Map() // the id of the prompt with which the running turn of a session began
   const answers = new Map() // the newest text of a session's agent
-  const assistants = new Set() // ids of its messages
 
   const root = (session) => {
     while (parents.has(session)) session = parents.get(session)
     return session
   }
-
-  const show = (line) => client.tui.showToast({ body: { message: line, variant: "warning" } }).catch(() => {})
 
   // answerOf returns what segno printed. OpenCode shows it to the user and the model.
   const answerOf = (stdout) => {
@@ -55,57 +53,132 @@ export const Segno = async ({ client, directory }) => {
     } catch {}
   }
 
-  const end = (session, name) => {
-    const prompt_id = turns.get(session)
-    if (prompt_id === undefined) return
-    const last_assistant_message = answers.get(session)
-    turns.delete(session)
-    answers.delete(session)
-    assistants.clear()
-    sendNow({ hook_event_name: name, session_id: session, prompt_id, last_assistant_message })
+  return {
+    isSubagent: (session) => parents.has(session),
+    begin: (session, parent) => {
+      if (parent) parents.set(session, parent)
+      else return send({ hook_event_name: "SessionStart", session_id: session, source: "startup" })
+    },
+    compact: (session) => send({ hook_event_name: "SessionStart", session_id: root(session), source: "compact" }),
+    // prompt returns a text for the model, if segno has one.
+    prompt: async (session, message, prompt) => {
+      if (!turns.has(session)) turns.set(session, message)
+      const answer = await send({ hook_event_name: "UserPromptSubmit", session_id: session, prompt_id: turns.get(session), prompt })
+      return answer.hookSpecificOutput?.additionalContext
+    },
+    tool: (name, { session, tool, call }, more) =>
+      send({ hook_event_name: name, session_id: root(session), prompt_id: turns.get(root(session)), tool_name: tool, tool_use_id: call, ...more }),
+    answer: (session, text) => answers.set(session, text),
+    end: (session, name) => {
+      const prompt_id = turns.get(session)
+      if (prompt_id === undefined) return
+      const last_assistant_message = answers.get(session)
+      turns.delete(session)
+      answers.delete(session)
+      sendNow({ hook_event_name: name, session_id: session, prompt_id, last_assistant_message })
+    },
   }
+}
 
-  const tool = (name, input, more) =>
-    send({ hook_event_name: name, session_id: root(input.sessionID), prompt_id: turns.get(root(input.sessionID)),
-      tool_name: input.tool, tool_use_id: input.callID, ...more })
+// server is the plugin for OpenCode 1.
+const server = async ({ client, directory }) => {
+  const show = (line) => client.tui.showToast({ body: { message: line, variant: "warning" } }).catch(() => {})
+  const segno = recorder(directory, show)
+  const assistants = new Set() // ids of messages of the agent
+  const call = ({ sessionID, tool, callID }) => ({ session: sessionID, tool, call: callID })
 
   return {
     "chat.message": async (input, output) => {
       const session = input.sessionID
-      if (parents.has(session)) return
+      if (segno.isSubagent(session)) return
       const prompt = output.parts.filter((p) => p.type === "text" && !p.synthetic).map((p) => p.text).join("\n")
-      if (!turns.has(session)) turns.set(session, output.message.id)
-      const answer = await send({ hook_event_name: "UserPromptSubmit", session_id: session, prompt_id: turns.get(session), prompt })
-      const text = answer.hookSpecificOutput?.additionalContext
+      const text = await segno.prompt(session, output.message.id, prompt)
       const last = output.parts.at(-1)
       if (text && last) output.parts.push({ id: last.id + "segno", sessionID: session, messageID: output.message.id, type: "text", synthetic: true, text })
     },
-    "tool.execute.before": (input, output) => tool("PreToolUse", input, { tool_input: output.args }),
+    "tool.execute.before": (input, output) => segno.tool("PreToolUse", call(input), { tool_input: output.args }),
     "tool.execute.after": (input, output) =>
-      tool("PostToolUse", input, { tool_response: { output: output.output, exitCode: output.metadata?.exit } }),
+      segno.tool("PostToolUse", call(input), { tool_response: { output: output.output, exitCode: output.metadata?.exit } }),
     event: async ({ event }) => {
       const { info = {}, part = {}, sessionID, error } = event.properties ?? {}
       switch (event.type) {
         case "session.created":
-          if (info.parentID) parents.set(info.id, info.parentID)
-          else await send({ hook_event_name: "SessionStart", session_id: info.id, source: "startup" })
+          await segno.begin(info.id, info.parentID)
           break
         case "message.updated":
           if (info.role === "assistant") assistants.add(info.id)
           break
         case "message.part.updated":
-          if (part.type === "text" && assistants.has(part.messageID)) answers.set(part.sessionID, part.text)
+          if (part.type === "text" && assistants.has(part.messageID)) segno.answer(part.sessionID, part.text)
           break
         case "session.compacted":
-          await send({ hook_event_name: "SessionStart", session_id: root(sessionID), source: "compact" })
+          await segno.compact(sessionID)
           break
         case "session.error":
-          if (error?.name === "MessageAbortedError") end(sessionID, "Interrupt")
+          if (error?.name === "MessageAbortedError") segno.end(sessionID, "Interrupt")
           break
         case "session.idle":
-          end(sessionID, "Stop")
+          assistants.clear()
+          segno.end(sessionID, "Stop")
           break
       }
     },
   }
 }
+
+// setup is the plugin for OpenCode 2, which calls it once for each directory. It has no way to show a line to
+// the user, so the model gets segno's lines only.
+const setup = async (ctx) => {
+  const segno = recorder(ctx.location.directory, () => {})
+  const notes = new Map() // for the model, by session, until the turn ends
+  const call = ({ sessionID, tool, id }) => ({ session: sessionID, tool, call: id })
+
+  await ctx.session.hook("prompt", async ({ sessionID, messageID, prompt }) => {
+    if (segno.isSubagent(sessionID)) return
+    const text = await segno.prompt(sessionID, messageID, prompt?.text ?? "")
+    if (text) notes.set(sessionID, text)
+  })
+  await ctx.session.hook("context", ({ sessionID, system }) => {
+    if (notes.has(sessionID)) system?.push({ type: "text", text: notes.get(sessionID) })
+  })
+  await ctx.tool.hook("execute.before", async (event) => {
+    await segno.tool("PreToolUse", call(event), { tool_input: event.input })
+  })
+  await ctx.tool.hook("execute.after", async (event) => {
+    const { output, metadata } = event.result ?? {}
+    const exitCode = metadata?.exit ?? output?.exit ?? (event.status === "error" ? 1 : undefined)
+    await segno.tool("PostToolUse", call(event), { tool_response: { output: event.error ?? output, exitCode } })
+  })
+
+  const end = (session, name) => {
+    notes.delete(session)
+    segno.end(session, name)
+  }
+  const stop = new AbortController()
+  const follow = async () => {
+    for await (const { type, data = {} } of ctx.event.subscribe({ signal: stop.signal })) {
+      switch (type) {
+        case "session.created":
+          await segno.begin(data.sessionID, data.parentID)
+          break
+        case "session.text.ended":
+          segno.answer(data.sessionID, data.text)
+          break
+        case "session.compaction.ended":
+          await segno.compact(data.sessionID)
+          break
+        case "session.execution.interrupted":
+          end(data.sessionID, "Interrupt")
+          break
+        case "session.execution.succeeded":
+        case "session.execution.failed":
+          end(data.sessionID, "Stop")
+          break
+      }
+    }
+  }
+  follow().catch(() => {}) // OpenCode has ended
+  return () => stop.abort()
+}
+
+export default { id: "segno", server, setup }

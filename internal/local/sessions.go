@@ -190,6 +190,26 @@ func countLimits(found []FoundSession) []int64 {
 	return most
 }
 
+// CompleteEnds stores the records of the ends of turns that agents wrote after the hooks that captured the
+// turns, for sessions of which these are all that the store lacks.
+func (s *Store) CompleteEnds(ctx context.Context, all []SessionDetail) error {
+	agents := s.place.Transcripts(nil)
+	for i := range all {
+		d := &all[i]
+		if _, ok := agents[d.Agent].(transcript.TurnEndCapturer); !ok || d.Kept || d.Thread == "" {
+			continue
+		}
+		done, err := s.SessionTimeline().CaptureTurnEnd(ctx, d.Thread)
+		if err == nil && done {
+			err = s.lookUp(ctx, d)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // lookUp finds the thread of a session and whether its conversation is kept.
 func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 	head, err := s.headOf(ctx, d.Agent, d.Session)
@@ -211,6 +231,29 @@ func (s *Store) lookUp(ctx context.Context, d *SessionDetail) error {
 		}
 	}
 	return nil
+}
+
+// WithoutThread returns the sessions of an agent in a directory or below it that have a conversation, changed
+// since a time and belong to no thread: none of their turns was recorded. A session with an open turn
+// is left out, because its first turn makes the thread at its end.
+func (s *Store) WithoutThread(ctx context.Context, agent, root string, since time.Time) (out []SessionDetail, err error) {
+	found, _ := s.place.FindSessions(ctx) // 'segno sessions' names those that cannot be read
+	found = slices.DeleteFunc(found, func(f FoundSession) bool { return f.Agent != agent || !f.Modified.After(since) })
+	details, err := s.place.BriefDetails(ctx, s, found)
+	if err != nil {
+		return nil, err
+	}
+	open, err := s.place.Spool().Turns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range details {
+		isOpen := slices.ContainsFunc(open, func(t timeline.OpenTurn) bool { return t.Source.Session == d.Session })
+		if rel, relErr := filepath.Rel(root, d.Dir); d.Err == nil && d.End > 0 && d.Thread == "" && !isOpen && relErr == nil && filepath.IsLocal(rel) {
+			out = append(out, d)
+		}
+	}
+	return out, nil
 }
 
 // headOf returns the head of the thread that has a session of an agent, the zero Head if there is

@@ -69,6 +69,9 @@ type capture struct {
 	of      *segno.Position // the session was cut from it; nil for Capture
 	objects segno.Objects   // with of's bytes
 
+	// isEndOnly is set if only the record of the end of prev's turn is captured.
+	isEndOnly bool
+
 	stream  *stream
 	from    int64 // where the new bytes begin
 	hash    hash.Hash
@@ -94,10 +97,17 @@ func (t *capture) try(ctx context.Context) (err error) {
 	if err := t.findNew(ctx); err != nil {
 		return err
 	}
-	if err := sessionfile.CheckSize(t.op, t.src.Path, t.stream.size-t.from); err != nil {
+	to := t.stream.size
+	if t.isEndOnly {
+		if to, err = t.endOfTurn(ctx); err != nil || to == t.prev.Offset {
+			t.out.Position = t.prev
+			return err
+		}
+	}
+	if err := sessionfile.CheckSize(t.op, t.src.Path, to-t.from); err != nil {
 		return err
 	}
-	if t.history, err = readHistory(ctx, t.stream, t.from, t.stream.size); err != nil {
+	if t.history, err = readHistory(ctx, t.stream, t.from, to); err != nil {
 		return err
 	}
 	t.out = segno.Captured{}

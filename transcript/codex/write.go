@@ -33,7 +33,7 @@ func (c *Transcripts) Losses(ctx context.Context, conversation transcript.Conver
 			case p.Call != nil && sessionfile.ToolName(p.Call.Name) != p.Call.Name:
 				lost.Lose(transcript.LostNames, 1)
 			case p.Result != nil:
-				if (newest == nil || !newest.isPaged) && textSize(p.Result.Parts) > maxResult {
+				if newest != nil && !newest.isPaged && textSize(p.Result.Parts) > maxResult {
 					lost.Lose(transcript.LostLengths, 1)
 				}
 				if p.Result.IsError {

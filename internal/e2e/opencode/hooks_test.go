@@ -52,6 +52,39 @@ func TestTurnIsACheckpoint(t *testing.T) {
 	}
 }
 
+// TestResumeBySession continues a session by its id: while OpenCode has it, and after OpenCode's database is
+// gone. A session of OpenCode is bound to its directory, so move refuses it.
+func TestResumeBySession(t *testing.T) {
+	t.Parallel()
+	s, agent := e2erig.OpenCode(t, map[string]string{"a.txt": "0\n"})
+	session := turn(s, agent, "alpha", "echo 1 > a.txt")
+	for _, state := range []string{"present", "deleted"} {
+		if state == "deleted" {
+			if err := os.RemoveAll(filepath.Join(agent.Home, ".local", "share", "opencode")); err != nil {
+				s.Fatal(err)
+			}
+		}
+		for _, name := range []string{session, session[:len("ses_")+8]} {
+			var resumed struct {
+				Session string
+				Command []string
+			}
+			s.JSON(&resumed, "resume", name, "--print")
+			if want := []string{"opencode", "--session", session}; resumed.Session != session || !slices.Equal(resumed.Command, want) {
+				s.Errorf("resume of the session %q, which is %s, goes on in %+v", name, state, resumed)
+			}
+		}
+	}
+	turn(s, agent, "beta", "echo 2 > a.txt", "--session", session)
+	if messages := s.CallFor("beta").Messages(); len(messages) < 3 {
+		s.Errorf("the model received %d messages after the session was written back", len(messages))
+	}
+	out, code := s.Try("move", session, "--to", t.TempDir())
+	if code != 5 || !strings.Contains(out, "OpenCode") {
+		s.Errorf("move ended with %d:\n%s", code, out)
+	}
+}
+
 // TestEveryTurnIsACheckpoint runs three turns that change files and undoes the last two: OpenCode
 // continues a session that ends at the first turn. Its first session goes on, too, and its model is
 // told what happened meanwhile. It runs under SEGNO_SOAK only.

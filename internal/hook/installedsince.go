@@ -1,0 +1,27 @@
+package hook
+
+import (
+	"os"
+	"time"
+
+	"github.com/dalsegno/segno/internal/local"
+)
+
+// InstalledSince returns since when an agent has had hooks of segno for sessions in dir: the last change of
+// the settings of the user or of the project, whichever is older. ok is false if neither has them.
+func InstalledSince(p local.Place, agentName, dir string) (since time.Time, ok bool) {
+	a := agentOf(agentName)
+	for _, file := range []string{SettingsFile(p, agentName, ""), SettingsFile(p, agentName, dir)} {
+		e, err := a.readSettings(p, file)
+		if err != nil {
+			continue // 'segno doctor' names settings that cannot be read
+		}
+		if run, err := a.installed(e.Old, a.turnEnd()); err != nil || run == nil {
+			continue
+		}
+		if fi, err := os.Stat(e.File); err == nil && (!ok || fi.ModTime().Before(since)) {
+			since, ok = fi.ModTime(), true
+		}
+	}
+	return since, ok
+}

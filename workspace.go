@@ -54,6 +54,11 @@ type Workspace interface {
 	// the .git directory are copied as they are now. The result is the new workspace's
 	// root.
 	Fork(ctx context.Context, s Snapshot, dir string) (ForkReport, error)
+	// GitCommand returns the shell command with which the user moves git's HEAD to its position at an
+	// earlier snapshot after a move of files, or "" if there is no need or no safe command. written
+	// has the entities that the move writes, by path; content returns a content among them. No commit
+	// becomes unreachable by the command.
+	GitCommand(ctx context.Context, then Git, written map[string]Entity, content func(Hash) ([]byte, error)) string
 }
 
 // Snapshot is one saved state of a workspace.

@@ -12,6 +12,8 @@ import (
 // The reasons why a path of a turn may not be its own.
 const (
 	whyDoubt      = "changed after the turn, or by a concurrent turn"
+	whyDoubtAlone = "changed after the turn, or by a move or by background work while it ran"
+	whyDoubtEnd   = "changed around the time at which the turn was interrupted, by it or after it"
 	whyOnlyShared = "another thread was active, and this turn's tools did not name the path"
 	whyNamedToo   = "tools of a concurrent turn of another thread name the path, too"
 	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
@@ -28,9 +30,17 @@ func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entri
 			return nil, err
 		}
 	}
+	inDoubt := whyDoubt
+	switch {
+	case turn.Shared:
+	case turn.Interrupted:
+		inDoubt = whyDoubtEnd
+	default:
+		inDoubt = whyDoubtAlone
+	}
 	return func(path string) string {
 		if doubt[path] {
-			return whyDoubt
+			return inDoubt
 		}
 		return overlapped(path)
 	}, nil

@@ -13,7 +13,8 @@ import (
 // processes may have changed files while it worked, and of an interrupted move anything may have
 // happened before its completion: present, the state now, has these changes, too. They are not the
 // move's, so that its reversal does not touch them. refused are the paths that were not written;
-// with late, the move may have written them before it was interrupted.
+// with late, the move may have written them before it was interrupted. The steps that were not made are
+// removed from the plan.
 func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, late bool, present segno.Snapshot) (segno.Snapshot, segno.Staged, error) {
 	before, err := tx.operationState(ctx, p.Before)
 	if err != nil {
@@ -27,7 +28,7 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 	for _, c := range since {
 		differs[c.Path] = c
 	}
-	var others []segno.Change // from the present to the state that the move left
+	var others, made []segno.Change // others lead from the present to the state that the move left
 	for _, s := range p.Steps {
 		now := s.From
 		if c, ok := differs[s.Path]; ok {
@@ -36,13 +37,18 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		delete(differs, s.Path)
 		isRefused := slices.ContainsFunc(refused, func(c segno.Conflict) bool { return c.Path == s.Path })
 		switch {
+		case isRefused && now == s.From:
+			continue
 		case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:
 		case isRefused && !late, now.Type == segno.EntityProtected:
 			others = append(others, segno.Change{Path: s.Path, From: now, To: s.From})
+			continue
 		default: // it was changed after the move had written it, or merged in the completion
 			others = append(others, segno.Change{Path: s.Path, From: now, To: s.To})
 		}
+		made = append(made, s)
 	}
+	p.Steps = made
 	for _, c := range differs {
 		others = append(others, segno.Change{Path: c.Path, From: c.To, To: c.From})
 	}

@@ -55,6 +55,10 @@ type Plan struct {
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Several reports that other threads work in the directory, too, so that the user should be told
+	// whose turns these are. Prompt is that of the first of Turns.
+	Several bool   `json:"several,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
 	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
 	// head is a new checkpoint on the present one.
 	Target  segno.CommitID `json:"landing"`
@@ -85,8 +89,9 @@ type FilePlan struct {
 	// Unnamed are the paths that changed while a command of an undone turn ran, and that no tool named.
 	Unnamed []string `json:"unnamed,omitempty"`
 
-	goals  []segno.Hash // the trees that the steps come from
-	hidden []string     // paths to write that the present only records as protected
+	goals   []segno.Hash // the trees that the steps come from
+	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
+	hidden  []string     // paths to write that the present only records as protected
 }
 
 // Complete reports whether no path of a plan is a conflict and none is lost.
@@ -134,7 +139,23 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if err != nil {
 		return p, now, err
 	}
+	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
+		return p, now, err
+	}
+	tx.setGitCommand(ctx, p)
 	return p, now, tx.refuseClients(ctx, ask, p)
+}
+
+// hasSeveralThreads reports whether several threads began in the workspace.
+func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
+	n := 0
+	for _, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Workspace: tx.Workspace.ID(), TopLevel: true, Limit: 2}) {
+		if err != nil {
+			return false, err
+		}
+		n++
+	}
+	return n > 1, nil
 }
 
 // planFrom works a move out from one state of the workspace.
@@ -316,12 +337,15 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 			}
 		}
 		p.Turns = append(p.Turns, legs[i].turn)
-		p.setTarget(legs[i].below[0], now.head.Tip, now.snap)
+		p.setTarget(legs[i].below[0], now.head.Tip)
 	}
 	if err := ask.checkReached(p.Turns); err != nil {
 		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if len(legs[0].parts) > 0 {
+		p.Prompt = legs[0].parts[0].Prompt
+	}
 	switch {
 	case tx.Workspace == nil:
 		return nil
@@ -378,7 +402,7 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 		}
 		landed = min(l.to, len(line)-1)
 		p.Turns = append(p.Turns, l.turn)
-		p.setTarget(line[landed], now.head.Tip, now.snap)
+		p.setTarget(line[landed], now.head.Tip)
 		if l.to == len(line) {
 			p.Target = now.head.Tip
 		}
@@ -389,6 +413,9 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
 	if tx.Workspace == nil {
 		return nil
+	}
+	if i := slices.IndexFunc(line[1:], func(c *segno.Checkpoint) bool { return endsTurn(c) && c.Turn == p.Turns[0] }); i >= 0 {
+		p.Prompt = line[1+i].Prompt
 	}
 	again := tx.newReverter(&ask, now)
 	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)
@@ -510,11 +537,10 @@ func (a *MoveRequest) operation() segno.OperationID {
 // name is the checkpoint in the user's words.
 func (a MoveRequest) name() string { return cmp.Or(a.Name, string(a.To)) }
 
-// setTarget makes c the thread's next head. present is the state of the workspace.
-func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID, present segno.Snapshot) {
-	p.Target, p.Tip, p.Session = c.ID, tip, c.Session
+// setTarget makes c the thread's next head.
+func (p *Plan) setTarget(c *segno.Checkpoint, tip segno.CommitID) {
+	p.Target, p.Tip, p.Session, p.gitThen = c.ID, tip, c.Session, nil
 	if c.Workspace != nil {
-		p.Times = c.Workspace.Times
+		p.Times, p.gitThen = c.Workspace.Times, c.Workspace.Git
 	}
-	p.setGitWarning(present, c)
 }

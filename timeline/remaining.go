@@ -52,7 +52,7 @@ func (tx *txn) finishLast(ctx context.Context, ask MoveRequest, now currentState
 	if err != nil {
 		return false, err
 	}
-	p.setTarget(landing, now.head.Tip, now.snap)
+	p.setTarget(landing, now.head.Tip)
 	p.Git, p.Session = "", nil // the move has warned, and the conversation has moved
 	p.Turns, p.Args, p.Finishes, p.Undoes = left.Turns, op.Args+forced, op.ID, ""
 	p.split(left.Forced)

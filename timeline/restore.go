@@ -30,7 +30,7 @@ func (tx *txn) planRestore(ctx context.Context, ask MoveRequest, now currentStat
 		p.hideAbove(changes, ask.Paths)
 		p.Times, p.goals = x.Workspace.Times, []segno.Hash{x.Tree()}
 		p.split(filterPaths(changes, ask.Paths))
-		p.setGitWarning(now.snap, x)
+		p.gitThen = x.Workspace.Git
 	}
 	if ask.Scope == ScopeBoth && len(ask.Paths) == 0 {
 		return tx.setRestoreTarget(ctx, x, now, p)
@@ -96,7 +96,7 @@ func (tx *txn) checkPaths(ctx context.Context, ask MoveRequest, trees ...segno.H
 
 // setRestoreTarget makes x the thread's next head. The tip stays if x is one of its ancestors.
 func (tx *txn) setRestoreTarget(ctx context.Context, x *segno.Checkpoint, now currentState, p *Plan) error {
-	p.setTarget(x, x.ID, now.snap)
+	p.setTarget(x, x.ID)
 	tip, err := tx.line(ctx, now.head.Tip)
 	if slices.ContainsFunc(tip, hasID(x.ID)) {
 		p.Tip = now.head.Tip

@@ -19,6 +19,7 @@ type reverter struct {
 	force   bool // conflicts are overwritten
 	files   map[string]*reversal
 	hidden  map[string]bool // paths that were saved, and are protected in the present
+	since   []segno.Change  // the changes since the states that the turns left
 	targets []segno.Hash    // the trees that the changes lead to
 	unnamed []string        // see [FilePlan]
 	// merge merges two versions of an entity that were made from base. contents has the merged
@@ -33,7 +34,10 @@ type reversal struct {
 	want     segno.Entity // the state after the write
 	forced   segno.Entity // the state after the write if force were set
 	merged   bool         // want has changes of both sides
+	replaced bool         // a directory that someone made there since is in the way of forced
 	conflict string       // why the path stays as it is, or ""
+
+	forcedOver bool // force overwrote a conflict
 }
 
 func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
@@ -53,7 +57,7 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 			if !differs {
 				cur = c.To
 			}
-			f = &reversal{present: cur, want: cur}
+			f = &reversal{present: cur, want: cur, replaced: cur.Type == segno.EntityDir && c.To.Type != segno.EntityDir}
 			r.files[c.Path] = f
 		}
 		f.forced = c.From
@@ -75,7 +79,7 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 			f.merged = f.want != c.To && want != c.From
 			f.want = want
 		case r.force:
-			f.want, f.merged = c.From, false
+			f.want, f.merged, f.forcedOver = c.From, false, true
 		default:
 			f.conflict = why
 		}
@@ -114,7 +118,7 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 	if err := r.add(ctx, changes, entities(since), contested); err != nil {
 		return err
 	}
-	r.targets = append(r.targets, target.Tree)
+	r.targets, r.since = append(r.targets, target.Tree), append(r.since, since...)
 	for _, c := range since {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
 			r.hidden[c.Path] = true
@@ -161,6 +165,17 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 		p.Conflicts = append(p.Conflicts, segno.Conflict{Path: name, Why: f.conflict})
 		p.Forced = append(p.Forced, segno.Change{Path: name, From: f.present, To: f.forced})
 	}
+	for name, f := range r.files {
+		switch in := r.inTheWay(name, f); {
+		case f.conflict != "":
+			for _, c := range in {
+				p.Conflicts = append(p.Conflicts, segno.Conflict{Path: c.Path, Why: whyInTheWay})
+			}
+			p.Forced = append(p.Forced, in...)
+		case f.forcedOver:
+			changes = append(changes, in...)
+		}
+	}
 	p.split(changes)
 	p.hide(r)
 	p.setUnnamed(r.unnamed)
@@ -176,6 +191,23 @@ func (p *FilePlan) setUnnamed(paths []string) {
 			p.Unnamed = append(p.Unnamed, s.Path)
 		}
 	}
+}
+
+// inTheWay returns the deletions of what is in a directory that someone made at a path since. Without
+// them, force could not write anything there. They are conflicts, like the path, so that force deletes
+// nothing that the plan does not list.
+func (r *reverter) inTheWay(name string, f *reversal) (gone []segno.Change) {
+	if !f.replaced || f.forced.Type == segno.EntityDir {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, c := range r.since {
+		if strings.HasPrefix(c.Path, name+"/") && c.To.Type != segno.EntityNone && r.files[c.Path] == nil && !seen[c.Path] {
+			seen[c.Path] = true
+			gone = append(gone, segno.Change{Path: c.Path, From: c.To})
+		}
+	}
+	return gone
 }
 
 // split sorts changes into steps that can be executed, and paths that stay because

@@ -183,7 +183,7 @@ func join(parts ...map[string]Tool) map[string]Tool {
 // SubjectFields returns the fields of a call's input that can name its subject, the most telling first:
 // those of the tool, and then those that tools have in general.
 func SubjectFields(name string) []string {
-	general := []string{"command", "cmd", "file_path", "filePath", "notebook_path", "path", "abs_path", "url", "uri"}
+	general := []string{"command", "cmd", "file_path", "filePath", "notebook_path", "path", "abs_path", "url", "uri", "pattern", "query"}
 	return slices.Concat(Of(name).Subject, general)
 }
 

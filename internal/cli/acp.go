@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os/signal"
 	"syscall"
 
@@ -30,14 +31,15 @@ shows how for each editor.`,
 			if len(args) == 0 {
 				return usage(segno.Errorf(segno.KindInvalid, "acp", "", "the agent's command is missing after --"))
 			}
-			place, dir, err := a.placeAndDir()
-			if err != nil {
-				return err
+			place, noPlace := a.place()
+			dir, err := a.workDir()
+			if err != nil || noPlace != nil && !bestEffort {
+				return errors.Join(noPlace, err)
 			}
 			place.Gemini, place.OpenCodeData = "", "" // their cuts are proven without the proxy only
 			signal.Ignore(syscall.SIGPIPE)            // segno must outlive a client that exits first, to end the agent
 			return proxy.Run(c.Context(), proxy.Config{Command: args, Env: a.Environ(), Dir: dir,
-				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, BestEffort: bestEffort})
+				Stdin: a.Stdin, Stdout: a.Stdout, Stderr: a.Stderr, Place: place, NoPlace: noPlace, BestEffort: bestEffort})
 		},
 	}
 	c.Flags().BoolVar(&bestEffort, "best-effort", false, "go on with a turn that cannot be recorded")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -150,7 +151,9 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 		}
 	}
 	slices.Sort(r.Others)
-	if err == nil && store.ReadOnly() {
+	if err == nil && store.Full() {
+		err = segno.NewError(segno.KindIO, "write store", place.Store, syscall.ENOSPC)
+	} else if err == nil && store.ReadOnly() {
 		err = errors.New("it is read-only")
 	}
 	return errors.Join(err, store.Close())

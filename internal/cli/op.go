@@ -34,12 +34,62 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops) })
+			whose, err := whoseTurns(ctx, d, ops)
+			if err != nil {
+				return err
+			}
+			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops, whose) })
 		}),
 	}
 }
 
-func (a *app) writeOps(p *printer, ops []segno.Operation) {
+// whoseTurns names the thread that each operation moved, and the newest turn that it undid or redid,
+// if the operations are about several threads.
+func whoseTurns(ctx context.Context, d *openWorkspace, ops []segno.Operation) (map[segno.OperationID]string, error) {
+	threads := map[segno.ThreadID]bool{}
+	for _, op := range ops {
+		threads[op.Thread] = true
+	}
+	whose := map[segno.OperationID]string{}
+	if len(threads) < 2 {
+		return whose, nil
+	}
+	for _, op := range ops {
+		text := "thread " + short(op.Thread)
+		top := op.Before.Head
+		if op.Verb == segno.VerbRedo {
+			top = op.After.Head
+		}
+		if op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo {
+			prompt, err := newestPrompt(ctx, d, top)
+			if err != nil {
+				return nil, err
+			}
+			if prompt != "" {
+				text += " (" + quote(fit(prompt, 40)) + ")"
+			}
+		}
+		whose[op.ID] = text
+	}
+	return whose, nil
+}
+
+// newestPrompt returns the title of the newest turn at or below a checkpoint, or "".
+func newestPrompt(ctx context.Context, d *openWorkspace, at segno.CommitID) (string, error) {
+	for n, err := range segno.Ancestors(ctx, d.store, at, segno.Window{Last: 4}) {
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound: // it was collected
+			return "", nil
+		case err != nil:
+			return "", err
+		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
+			return timeline.Title(n.Checkpoint.Prompt), nil
+		}
+	}
+	return "", nil
+}
+
+func (a *app) writeOps(p *printer, ops []segno.Operation, whose map[segno.OperationID]string) {
 	undone := map[segno.OperationID]bool{}
 	for _, op := range ops { // newest first
 		undone[op.Undoes] = true
@@ -49,6 +99,9 @@ func (a *app) writeOps(p *printer, ops []segno.Operation) {
 		}
 		if undone[op.ID] {
 			notes += p.dim("  (undone)")
+		}
+		if text := whose[op.ID]; text != "" {
+			notes += "  " + p.dim(text)
 		}
 		p.linef("%s %s %s%s", a.lead(p.paint, short(op.ID), op.Time), pad(string(op.Verb), 7), clean(op.Args), notes)
 	}
@@ -88,6 +141,30 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.Move
 	if op.MovesFiles() {
 		return a.move(ctx, d, ask)
 	}
+	about := ""
+	if op.Forked != "" {
+		again, err := d.timeline.MakesFork(ctx, op)
+		if err != nil {
+			return err
+		}
+		if about = "the fork's thread is forgotten; its directory is kept"; again {
+			about = "the fork gets a new thread; its directory is as it is now"
+		}
+	}
+	if !a.dryRun && !a.yes {
+		a.bar.erase()
+		p := a.printer(a.Stderr)
+		p.linef("undo %s %s", op.Verb, clean(op.Args))
+		if about != "" {
+			p.linef("  %s", about)
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := a.confirm("op undo"); err != nil {
+			return err
+		}
+	}
 	text := fmt.Sprintf("op undo %s: undid %s %s", short(op.ID), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
@@ -96,8 +173,8 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.Move
 	}
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(p *printer) {
 		p.linef("%s", text)
-		if op.Forked != "" {
-			p.linef("the fork's directory is kept")
+		if about != "" {
+			p.linef("%s", about)
 		}
 	})
 }

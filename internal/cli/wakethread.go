@@ -56,7 +56,7 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	if a.dryRun {
 		return a.print(res, func(w *printer) { w.linef("wake thread %s at %s", short(thread), short(mark.Checkpoint)) })
 	}
-	res.Client, err = a.isOfClient(ctx, d, thread, res.Checkpoint)
+	res.Client, err = a.isOfClient(ctx, d, mark, res.Checkpoint)
 	if err == nil && !res.Client {
 		res.resumeResult, err = a.resumeCommand(ctx, d, thread, res.Checkpoint)
 	}
@@ -76,11 +76,16 @@ func (a *app) wakeThread(ctx context.Context, called string) error {
 	return a.printAndRun(ctx, d.Close, res.resumeResult, res, false)
 }
 
-// isOfClient reports whether only an ACP client can continue a thread: it is one of segno's own agent behind a proxy.
-func (a *app) isOfClient(ctx context.Context, d *openWorkspace, thread segno.ThreadID, at segno.CommitID) (bool, error) {
+// isOfClient reports whether only an ACP client can continue a thread: it is one of segno's own agent behind a proxy,
+// or of an agent behind a proxy without a transcript that segno can read, which has no command of its own.
+func (a *app) isOfClient(ctx context.Context, d *openWorkspace, mark spool.Paused, at segno.CommitID) (bool, error) {
+	thread := mark.Thread
 	t, _, err := threadByID(ctx, d.store, thread)
-	if err != nil || t.Agent != chat.Name {
+	if err != nil {
 		return false, err
+	}
+	if t.Agent != chat.Name {
+		return mark.Verb == "acp" && d.store.Transcripts()[t.Agent] == nil, nil
 	}
 	if other, err := chat.OtherAgent(ctx, d.store, at); err != nil || other != "" {
 		return false, err

@@ -16,7 +16,7 @@ func subjectOf(c *Call, most int) string {
 	var in map[string]json.RawMessage
 	subject := ""
 	if json.Unmarshal(c.Input, &in) == nil {
-		for _, key := range append(agenttool.SubjectFields(c.Tool), "pattern", "query", "title", "description") {
+		for _, key := range append(agenttool.SubjectFields(c.Tool), "title", "description") {
 			if subject = strings.TrimSpace(preamble.TextOf(in[key])); subject != "" {
 				break
 			}

@@ -49,6 +49,9 @@ type Meaning struct {
 	Message string // one lower-case line for people
 }
 
+// BusySession is the name of the failure that another program has the session open.
+const BusySession = "busy session"
+
 // Session is the state of the session after an outcome.
 type Session uint8
 

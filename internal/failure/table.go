@@ -9,7 +9,7 @@ var (
 	notOpened      = Meaning{"not opened", Lost, Fine, "the agent cannot open this session"}
 	noFork         = Meaning{"not offered", Kept, Fine, "the agent does not offer this"}
 	notOffered     = Meaning{"not offered", Lost, Fine, "the agent does not offer this"}
-	busySession    = Meaning{"busy session", Kept, Failed, "another program has this session open"}
+	busySession    = Meaning{BusySession, Kept, Failed, "another program has this session open"}
 	noForkPoint    = Meaning{"no fork point", Kept, Failed, "the agent does not find the message to fork at"}
 	noDirectory    = Meaning{"no directory", Kept, Failed, "the session's directory does not exist or is not absolute"}
 

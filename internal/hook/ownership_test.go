@@ -68,6 +68,10 @@ func (w *world) drawAgent(what string) *simAgent {
 func (w *world) step() {
 	a := w.drawAgent("agent")
 	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "path")
+	if rapid.IntRange(0, 7).Draw(w.T, "moves") == 0 {
+		w.moves(a)
+		return
+	}
 	t, tasks := a.front(), a.running()
 	switch what := rapid.IntRange(0, 15).Draw(w.T, "what"); {
 	case what <= 1:

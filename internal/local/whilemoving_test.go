@@ -346,3 +346,33 @@ func TestRedoBringsBackOnlyWhatTheUndoTook(t *testing.T) {
 		})
 	}
 }
+
+// TestAPlanDependsOnItsPathsOnly changes files between the preview of an undo and the move: only a
+// change of a path of the plan makes it another plan.
+func TestAPlanDependsOnItsPathsOnly(t *testing.T) {
+	g := newFixture(t)
+	g.write("log", "")
+	g.write("both", "1\n2\n3\n4\n")
+	if err := g.turn("A", func() { g.write("a", "A"); g.write("both", "one\n2\n3\n4\n") }); err != nil {
+		t.Fatal(err)
+	}
+	ask := timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1}
+	moveAfter := func(change func()) error {
+		return g.withTimeline(nil, func(ctx context.Context, _ *local.Store, tl *timeline.Timeline) error {
+			seen, err := tl.Preview(ctx, ask)
+			if err != nil {
+				return err
+			}
+			change()
+			_, err = tl.Move(ctx, ask, seen)
+			return err
+		})
+	}
+	if err := moveAfter(func() { g.write("both", "one\n2\n3\nfour\n") }); segno.KindOf(err) != segno.KindConflict {
+		t.Errorf("a file of the plan was changed since the preview: %v", err)
+	}
+	if err := moveAfter(func() { g.write("log", "a line\n"); g.write("new", "1") }); err != nil {
+		t.Errorf("other files were changed since the preview: %v", err)
+	}
+	g.wantFiles("after the undo", "both \"1\\n2\\n3\\nfour\\n\"\nlog \"a line\\n\"\nnew \"1\"\n")
+}

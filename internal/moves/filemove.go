@@ -20,6 +20,7 @@ type fileMove struct {
 	plan    *timeline.Plan
 	forced  *timeline.Plan   // the plan with force, if the plan has conflicts
 	other   *segno.Operation // the operation that an op undo undoes, if that moves no files
+	about   string           // what that does, if it is about a fork
 }
 
 func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
@@ -221,8 +222,15 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 	m.other = &op
 	p.Summary = []string{fmt.Sprintf("undo %s %s", op.Verb, printable.Clean(op.Args))}
 	if op.Forked != "" {
-		p.Summary = append(p.Summary, "  the thread of the fork is deleted; its directory is kept")
-		p.Final = true
+		again, err := m.timeline.MakesFork(ctx, op)
+		if err != nil {
+			return false, err
+		}
+		m.about = "the fork's thread is forgotten; its directory is kept"
+		if again {
+			m.about = "the fork gets a new thread; its directory is as it is now"
+		}
+		p.Summary = append(p.Summary, "  "+m.about)
 	}
 	return true, nil
 }
@@ -245,10 +253,7 @@ func (m *fileMove) applyOpUndo(ctx context.Context, o *Outcome) error {
 			break
 		}
 	}
-	if op.Forked != "" {
-		o.Notice = "the directory of the fork is kept"
-		return nil
-	}
+	o.Notice = m.about
 	o.Undo = &Request{Verb: verbOpUndo, Thread: m.head.Thread, Operation: o.Operation}
 	return nil
 }

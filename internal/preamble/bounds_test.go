@@ -9,34 +9,36 @@ import (
 	"github.com/dalsegno/segno/internal/preamble"
 )
 
-// TestAnswersAreShortenedFirst reduces the budget step by step: answers are shortened first,
-// then inputs, then subjects, then equal calls are counted, and at last the oldest are
-// only a number.
-func TestAnswersAreShortenedFirst(t *testing.T) {
+// TestSmallerTextHasFewerDetails reduces the budget step by step. Details are shortened first, the oldest
+// first; then equal calls are counted, and at last the oldest are only a number.
+func TestSmallerTextHasFewerDetails(t *testing.T) {
 	w := new(threadWriter).prompt("go")
 	for i := range 300 {
-		input := encode(map[string]string{"file_path": fmt.Sprintf("/w/%s/%d", strings.Repeat("d", 80), i), "content": strings.Repeat("input ", 60)})
-		w.call("create_file", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
+		input := encode(map[string]string{"command": fmt.Sprintf("%s/%d", strings.Repeat("d", 80), i), "stdin": strings.Repeat("input ", 60)})
+		w.call("Bash", input, `{"error":"`+strings.Repeat("answer ", 60)+`"}`)
 		w.call("Bash", `{"command":"make"}`, fmt.Sprintf(`{"response":"","exit":%d}`, i%3))
 	}
 	s := preamble.FromCommits(w.end().nodes)
-	const files = 300
-	was := struct{ answers, inputs, paths, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
+	const commands = 300
+	was := struct{ answers, inputs, full, calls, bytes int }{1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30}
 	for budget := 100_000; budget >= preamble.MinBudget; budget = budget * 9 / 10 {
 		text := s.Text(preamble.Options{Budget: budget})
 		now := was
 		now.bytes, now.answers, now.inputs = len(text), strings.Count(text, "answer"), strings.Count(text, "input")
-		now.paths, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
-		if now.bytes > was.bytes || now.answers > was.answers || now.inputs > was.inputs || now.paths > was.paths {
+		now.full, now.calls = strings.Count(text, strings.Repeat("d", 80)), strings.Count(text, "\n- You ")
+		if now.bytes > was.bytes || now.answers > was.answers || now.inputs > was.inputs || now.full > was.full {
 			t.Errorf("with %d tokens more the text has: %+v after %+v", budget, now, was)
 		}
-		if now.inputs < files*60 && now.answers > files*30 || now.paths < files && now.inputs > files || now.calls < 2*files && now.paths > 0 {
+		if now.calls < 2*commands && now.inputs+now.full > 0 {
 			t.Errorf("with %d tokens, shortened in the wrong order: %+v", budget, now)
+		}
+		if oldest, newest := strings.Count(text, "/0”"), strings.Count(text, "/299”"); oldest > newest {
+			t.Errorf("with %d tokens, the newest call is shortened and the oldest is not", budget)
 		}
 		was = now
 	}
 	text := s.Text(preamble.Options{Budget: preamble.MinBudget})
-	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, which are left out: ", "with create_file. The command segno log has them all."} {
+	for _, want := range []string{"- You ran “make” with Bash, 300 times, of which 200 failed.", "more calls, which are left out: ", "with Bash. The command segno log has them all."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the smallest text lacks %q:\n%s", want, text)
 		}
@@ -127,7 +129,7 @@ func TestThousandsOfEffectsAreStillCounted(t *testing.T) {
 			text := s.Text(preamble.Options{Budget: budget})
 			checkText(t, text, budget)
 			happened, _ := named(text)
-			checkNamed(t, "done", w.done, happened)
+			w.checkEffects(t, text)
 			if budget == 0 && happened.total-happened.rest < 1000 {
 				t.Errorf("only %d of them have room in %d bytes", happened.total-happened.rest, len(text))
 			}

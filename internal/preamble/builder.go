@@ -2,24 +2,30 @@ package preamble
 
 import (
 	"encoding/json"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/dalsegno/segno"
-	"github.com/dalsegno/segno/timeline"
 )
 
 // Builder collects the words and calls of a thread, for [Builder.Text]. The zero Builder is ready to use.
 // Its size is bounded, whatever the thread's length. It is not for concurrent use.
 type Builder struct {
-	task          string // the first words of the user
-	turns         turns
-	done          callList
-	begun         callList // calls whose outcome is unknown
-	refused       callList // calls that the user decided against
-	readOnlyCalls int      // number of calls that change nothing
-	plan          []todo   // the newest one
+	// Dir is the directory of the session. Paths below it are told relative to it.
+	Dir string
+
+	turns []*turn // oldest first
+	older tallies // calls that are not kept one by one
+	plan  []todo  // the newest one
+
+	shown string // the notes so far with the prompt of the newest turn in full
+
+	promptBytes, replyBytes, detailBytes, callCount int // in turns
+	briefPrompts, briefReplies                      int // how many of the turns, from the first, have them shortened
 
 	calls     map[string]*call    // of the newest turn, by id
+	running   []*call             // calls without a result, of any turn, oldest first
 	questions map[string]question // open requests for permission, by the call's id
 }
 
@@ -45,13 +51,13 @@ func (b *Builder) Add(n segno.Node) {
 			b.addPrompt(t, cp.Prompt)
 		}
 		t.isEnded, t.isInterrupted = true, cp.Interrupted
+		if cp.Interrupted {
+			b.endQuestions(t, unanswered)
+		}
 	case cp.Kind == segno.CheckpointRestore:
-		b.done.add(restored(cp.Turn, cp.Label))
+		b.addCall(b.turn(cp.Turn), restored(cp.Label))
 	}
 }
-
-// isEmpty reports whether no call is known that may have had effects.
-func (b *Builder) isEmpty() bool { return b.done.isEmpty() && b.begun.isEmpty() && b.refused.isEmpty() }
 
 // addEntry adds one entry. Hooks and the proxy record the same kinds of entries with
 // different bodies; intent.go reads both.
@@ -74,6 +80,10 @@ func (b *Builder) addEntry(e segno.Entry) {
 	case segno.EntryNote:
 		if e.Name == "plan" {
 			b.setPlan(e.Body)
+		} else if e.Name == "content" { // of the agent, and not text
+			b.addReply(e.Turn, TextOf(get(members(e.Body), "content")))
+		} else if e.Name == "shown" {
+			b.addAttachments(e)
 		} else if e.Name == "end" && TextOf(get(members(e.Body), "stop")) == "cancelled" {
 			b.cancelTurn(b.turn(e.Turn))
 		}
@@ -83,67 +93,168 @@ func (b *Builder) addEntry(e segno.Entry) {
 // addUserMessage adds words of the user. Without a turn's number, after a turn ended,
 // they begin the next one.
 func (b *Builder) addUserMessage(number int, words string) {
-	if n := len(b.turns.list); number == 0 && n > 0 && b.turns.list[n-1].isEnded {
+	if n := len(b.turns); number == 0 && n > 0 && b.turns[n-1].isEnded {
 		b.beginTurn(0)
 	}
-	t := b.turn(number)
-	t.isFirst = t.isFirst && t.prompt == ""
-	b.addPrompt(t, words)
+	b.addPrompt(b.turn(number), words)
 }
 
-// addPrompt adds words to a turn's prompt. The first words of all are the task.
+// addPrompt adds words to a turn's prompt.
 func (b *Builder) addPrompt(t *turn, words string) {
-	words = StripPreamble(words)
-	b.turns.update(t, func() { t.prompt = joinWords(t.prompt, words) })
-	if b.task == "" && b.turns.count == 1 {
-		b.task = joinWords("", words)
+	b.promptBytes -= len(t.prompt)
+	t.prompt = joinWords(t.prompt, StripPreamble(words))
+	b.promptBytes += len(t.prompt)
+	b.shortenOldest()
+}
+
+// addAttachments adds the texts that were attached to a prompt: the notes with the prompt in full have them, in
+// parts of its JSON.
+func (b *Builder) addAttachments(e segno.Entry) {
+	const most = 1 << 20
+	note := members(e.Body)
+	if TextOf(get(note, "of")) != "prompt" || len(b.shown) > most {
+		return
+	}
+	b.shown += TextOf(get(note, "text"))
+	var blocks []json.RawMessage
+	if !strings.HasSuffix(strings.TrimSpace(b.shown), "]") || json.Unmarshal([]byte(b.shown), &blocks) != nil {
+		return
+	}
+	b.shown = ""
+	for _, block := range blocks {
+		resource := members(get(members(block), "resource"))
+		if text := TextOf(get(resource, "text")); text != "" {
+			b.addPrompt(b.turn(e.Turn), TextOf(get(resource, "uri"))+":\n"+text)
+		}
 	}
 }
 
 // addReply adds words of the agent.
 func (b *Builder) addReply(number int, words string) {
 	t := b.turn(number)
-	b.turns.update(t, func() { t.reply = joinWords(t.reply, words) })
+	b.replyBytes -= len(t.reply)
+	t.reply = joinWords(t.reply, words)
+	b.replyBytes += len(t.reply)
+	b.shortenOldest()
+}
+
+// shortenOldest keeps the words of all turns within their limits. The newest turn stays as it is.
+func (b *Builder) shortenOldest() {
+	for ; b.promptBytes > maxPromptBytes && b.briefPrompts < len(b.turns)-1; b.briefPrompts++ {
+		t := b.turns[b.briefPrompts]
+		b.promptBytes -= len(t.prompt)
+		t.prompt = clip(t.prompt, briefSize)
+		b.promptBytes += len(t.prompt)
+	}
+	for ; b.replyBytes > maxReplyBytes && b.briefReplies < len(b.turns)-1; b.briefReplies++ {
+		t := b.turns[b.briefReplies]
+		b.replyBytes -= len(t.reply)
+		t.reply = clip(t.reply, briefSize)
+		b.replyBytes += len(t.reply)
+	}
 }
 
 // turn returns the turn with a number. A number higher than any so far begins a new turn.
 // Entries without a number belong to the newest turn.
 func (b *Builder) turn(number int) *turn {
-	list := b.turns.list
-	for i := len(list) - 1; i >= 0; i-- {
-		if number == 0 || list[i].number == number {
-			return &list[i]
+	for _, t := range slices.Backward(b.turns) {
+		if number == 0 || t.number == number {
+			return t
 		}
 	}
-	if n := len(list); n > 0 && number < list[n-1].number {
-		return &list[n-1]
+	if n := len(b.turns); n > 0 && number < b.turns[n-1].number {
+		return b.turns[n-1]
 	}
 	return b.beginTurn(number)
 }
 
-// beginTurn begins a turn. Calls of earlier turns that still run are found in b.begun.
+// beginTurn begins a turn. If there are too many, it drops the older half after the first two.
 func (b *Builder) beginTurn(number int) *turn {
-	b.calls = nil
-	return b.turns.begin(number)
+	b.shown = ""
+	b.calls = nil // those of earlier turns that still run are in b.running
+	if len(b.turns) == maxTurns {
+		const from, to = 2, maxTurns / 2
+		for _, t := range b.turns[from:to] {
+			b.promptBytes -= len(t.prompt)
+			b.replyBytes -= len(t.reply)
+			b.countCalls(t)
+		}
+		b.turns = slices.Delete(b.turns, from, to)
+		b.briefPrompts, b.briefReplies = max(0, b.briefPrompts-to+from), max(0, b.briefReplies-to+from)
+	}
+	t := &turn{number: number}
+	b.turns = append(b.turns, t)
+	return t
 }
 
-// turnsBefore returns the turns except for the open one.
-func (b *Builder) turnsBefore(open int) turns {
-	past := b.turns
-	if n := len(past.list); n > 0 && open != 0 && past.list[n-1].number == open {
-		past.list = past.list[:n-1]
-		past.count--
+// addCall adds a call to a turn. It keeps the calls within their limits: older ones are only counted.
+func (b *Builder) addCall(t *turn, c *call) {
+	c.turn = t
+	t.calls = append(t.calls, c)
+	if b.callCount++; b.callCount <= maxCalls {
+		return
 	}
-	return past
+	for _, t := range b.turns {
+		if b.callCount <= maxCalls/2 {
+			break
+		}
+		b.countCalls(t)
+	}
+	b.older.trim()
+}
+
+// countCalls counts the calls of a turn instead of keeping them, as far as there are too many.
+func (b *Builder) countCalls(t *turn) {
+	n := len(t.calls)
+	if t == b.turns[len(b.turns)-1] {
+		n = min(n, max(0, b.callCount-maxCalls/2))
+	}
+	for _, c := range t.calls[:n] {
+		b.setDetails(c, "", "")
+		b.older.add(c)
+		c.turn = nil
+	}
+	b.callCount -= n
+	t.calls = slices.Clone(t.calls[n:]) // a shorter array
+}
+
+// setDetails sets the input and the answer of a call. If there are too many details, the oldest are
+// dropped.
+func (b *Builder) setDetails(c *call, input, answer string) {
+	b.detailBytes += len(input) + len(answer) - len(c.input) - len(c.answer)
+	if c.input, c.answer = input, answer; b.detailBytes <= maxDetailBytes {
+		return
+	}
+	for _, t := range b.turns {
+		for _, old := range t.calls {
+			if old == c || b.detailBytes <= maxDetailBytes/2 {
+				return
+			}
+			b.detailBytes -= len(old.input) + len(old.answer)
+			old.input, old.answer = "", ""
+		}
+	}
+}
+
+// removeCall removes a call of a turn.
+func (b *Builder) removeCall(c *call) {
+	if c.turn == nil {
+		return
+	}
+	if i := slices.Index(c.turn.calls, c); i >= 0 {
+		c.turn.calls = slices.Delete(c.turn.calls, i, i+1)
+		b.detailBytes -= len(c.input) + len(c.answer)
+		b.callCount--
+	}
 }
 
 // addIntent adds a call that begins, or a later report about one that began. An agent may
 // report a call more than once, for example first with a title and then with its input.
 // Until the call ends, the report with the longer input counts. A call that one of the
-// reports shows to be an effect does not count as read-only.
+// reports shows to be an effect does not count as looked up.
 func (b *Builder) addIntent(e segno.Entry) {
-	now := describe(e.Name, e.Body)
-	b.turn(e.Turn) // it may begin a turn
+	now := b.describe(e.Name, e.Body)
+	t := b.turn(e.Turn)
 	if now.isReadOnly {
 		_, _, input, _ := readIntent(e.Body)
 		b.setPlan(input)
@@ -151,37 +262,50 @@ func (b *Builder) addIntent(e segno.Entry) {
 	if before := b.calls[e.ID]; e.ID != "" && before != nil {
 		switch {
 		case before.isReadOnly && !now.isReadOnly:
-			b.readOnlyCalls--
-		case before.isReadOnly || now.isReadOnly:
+			t.forgetLookup(before.subject)
+		case before.isReadOnly:
+			if now.isReadOnly && now.inputSize > before.inputSize {
+				t.forgetLookup(before.subject)
+				t.lookUp(now.subject)
+				before.describeAs(now)
+			}
+			return
+		case now.isReadOnly:
 			return
 		case before.state == begun:
-			if b.begun.remove(before); before.inputSize > 0 && before.inputSize >= now.inputSize {
-				now = before
+			if before.inputSize == 0 || before.inputSize < now.inputSize {
+				before.describeAs(now)
+				b.setDetails(before, now.input, "")
 			}
+			return
 		case now.subject == "" || now.subject == before.subject:
 			return // one call, reported twice; another call would have another subject
 		}
 	}
-	b.register(now, e.ID, e.Turn)
-	if !now.isReadOnly {
-		b.begun.add(now)
-	}
+	b.register(now, e.ID, t)
 }
 
-// register makes a call of a turn known by its id and counts it.
-func (b *Builder) register(c *call, id string, number int) *call {
-	t := b.turn(number)
-	c.id, c.turn = id, t.number
+// register makes a call of a turn known by its id and adds it to the turn.
+func (b *Builder) register(c *call, id string, t *turn) *call {
+	c.id = id
 	if c.id != "" {
 		if b.calls == nil || len(b.calls) >= maxCalls {
 			b.calls = map[string]*call{}
 		}
 		b.calls[c.id] = c
 	}
-	if c.isReadOnly {
-		b.readOnlyCalls++
-	} else {
-		t.hasEffects = true
+	switch {
+	case c.isThought:
+	case c.isReadOnly:
+		t.lookUp(c.subject)
+	default:
+		input := c.input
+		c.input = ""
+		b.addCall(t, c)
+		b.setDetails(c, input, "")
+		if b.running = append(b.running, c); len(b.running) > maxCalls {
+			b.running = slices.Delete(b.running, 0, maxCalls/2)
+		}
 	}
 	return c
 }
@@ -197,16 +321,43 @@ func (b *Builder) setPlan(raw json.RawMessage) {
 func (b *Builder) addResult(e segno.Entry) {
 	c := b.find(e)
 	if c == nil { // its intent was not recorded
-		c = b.register(describe(e.Name, nil), e.ID, e.Turn)
+		c = b.register(b.describe(e.Name, nil), e.ID, b.turn(e.Turn))
 	}
-	if c.isReadOnly || c.state != begun {
+	if c.isReadOnly || c.state != begun || c.turn == nil {
 		return
 	}
-	b.begun.remove(c)
-	if c.setResult(e.Body); c.state == begun {
-		b.begun.add(c)
-	} else {
-		b.done.add(c)
+	end, answer := readResult(e.Body)
+	if end == begun {
+		b.setDetails(c, c.input, answer)
+		return
+	}
+	b.end(c, end)
+	if end != done || !c.isOfFile() {
+		b.setDetails(c, c.input, answer)
+		return
+	}
+	if strings.Contains(answer, "\n") || len(answer) > inlineAnswer || strings.Contains(answer, path.Base(c.subject)) {
+		answer = "" // it repeats the file or its name
+	}
+	if b.setDetails(c, "", answer); answer == "" { // the file has the content
+		b.mergeInto(c)
+	}
+}
+
+// end sets the state of a call that does not run any more.
+func (b *Builder) end(c *call, end state) {
+	c.state = end
+	b.running = slices.DeleteFunc(b.running, func(r *call) bool { return r == c })
+}
+
+// mergeInto removes an earlier change of the same file in the same turn: one line is enough for both.
+func (b *Builder) mergeInto(c *call) {
+	for _, before := range c.turn.calls {
+		if before != c && before.state == done && before.answer == "" && before.verb == c.verb && before.subject == c.subject && before.tool == c.tool {
+			c.times += before.times
+			b.removeCall(before)
+			return
+		}
 	}
 }
 
@@ -217,88 +368,10 @@ func (b *Builder) find(e segno.Entry) *call {
 	if c := b.calls[e.ID]; e.ID != "" && c != nil {
 		return c
 	}
-	for _, c := range slices.Backward(b.begun.recent) {
+	for _, c := range slices.Backward(b.running) {
 		if c.id == e.ID && (e.ID != "" || c.tool == toolName(e.Name)) {
 			return c
 		}
 	}
 	return nil
-}
-
-// question is a request for permission without an answer.
-type question struct {
-	request json.RawMessage // the options of the request
-	call    json.RawMessage // the call it asks for, in the shape of an intent
-}
-
-// maxQuestions is how many open requests for permission a Builder keeps.
-const maxQuestions = 64
-
-// addQuestion adds a request for permission. It keeps the description of the call, because
-// the call itself may have no entry yet.
-func (b *Builder) addQuestion(e segno.Entry) {
-	id, ok := timeline.PermissionCall(e.ID)
-	if !ok {
-		return
-	}
-	ms := members(e.Body)
-	c := members(get(ms, "toolCall"))
-	q := question{request: encode(map[string]any{"options": get(ms, "options")}),
-		call: encode(map[string]any{"title": TextOf(get(c, "title")), "kind": TextOf(get(c, "kind")), "input": get(c, "rawInput")})}
-	if b.questions == nil || len(b.questions) >= maxQuestions {
-		b.questions = map[string]question{}
-	}
-	b.questions[id] = q
-}
-
-// encode returns v as JSON, or nil if a part of it is not valid.
-func encode(v any) json.RawMessage {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return nil
-	}
-	return body
-}
-
-// addAnswer adds the answer to a request for permission. If the user rejected the call, or
-// cancelled the turn while the call waited, the call becomes the user's decision.
-func (b *Builder) addAnswer(e segno.Entry) {
-	id, ok := timeline.PermissionCall(e.ID)
-	if !ok {
-		return
-	}
-	q := b.questions[id]
-	delete(b.questions, id)
-	decided, isRefusal := map[timeline.Permission]state{
-		timeline.PermissionWithdrawn: withdrawn,
-		timeline.PermissionRejected:  rejected,
-	}[timeline.PermissionOf(q.request, e.Body)]
-	if !isRefusal {
-		return
-	}
-	c := b.find(segno.Entry{ID: id, Turn: e.Turn})
-	if c == nil {
-		c = b.register(describe("", q.call), id, e.Turn)
-	}
-	b.refuse(c, decided)
-}
-
-// refuse moves a call to those that the user decided against.
-func (b *Builder) refuse(c *call, decided state) {
-	if c.isReadOnly || c.state != begun {
-		return
-	}
-	b.begun.remove(c)
-	c.state, c.answer = decided, ""
-	b.refused.add(c)
-}
-
-// cancelTurn ends the open calls of a turn that the user cancelled.
-func (b *Builder) cancelTurn(t *turn) {
-	t.isCancelled = true
-	for _, c := range slices.Clone(b.begun.recent) {
-		if c.turn == t.number {
-			b.refuse(c, stopped)
-		}
-	}
 }

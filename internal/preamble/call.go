@@ -10,16 +10,17 @@ import (
 // call is one call of a tool. Its texts are plain.
 type call struct {
 	id        string
-	turn      int
-	inputSize int // of the input it was described from, 0 for an empty one
+	turn      *turn // nil if it is only counted
+	times     int   // how often it was made
+	inputSize int   // of the input it was described from, 0 for an empty one
 	tool      string
 	verb      verb
 	// subject is the object of the call in one line: a command, a path. input is
 	// the rest of the tool's input, answer its output.
 	subject, input, answer string
 	state                  state
-	isReadOnly             bool              // it changes nothing, so it is not an effect
-	sizes                  [len(details)]int // of the text at each level of detail, 0 if not computed
+	isReadOnly             bool // it changes nothing, so it is not an effect
+	isThought              bool // it does not look anything up, either
 }
 
 // state is how a call ended, as far as it is known.
@@ -33,6 +34,8 @@ const (
 	rejected  // by the user; the tool did not run
 	withdrawn // the user cancelled the turn while the call waited for permission
 	stopped   // the user cancelled the turn while the tool ran
+	// unanswered is a call that still waited for permission when the turn was interrupted.
+	unanswered
 )
 
 // verb is the action of a call in the words of the text: "ran", "run".
@@ -62,6 +65,8 @@ func verbOf(kind string) verb {
 		return verb{"moved", "move"}
 	case "fetch":
 		return verb{"fetched", "fetch"}
+	case "read":
+		return verb{"read", "read"}
 	default:
 		return verb{"used", "use"}
 	}
@@ -89,17 +94,22 @@ const (
 
 // describe makes a call of an intent. A hook's intent is the tool's input. The
 // proxy's intent has a title, a kind and perhaps the input.
-func describe(tool string, body json.RawMessage) *call {
+func (b *Builder) describe(tool string, body json.RawMessage) *call {
 	title, announced, input, path := readIntent(body)
 	kind := kindOf(tool, announced)
-	c := &call{inputSize: max(0, len(input)-len(`{}`)), verb: verbOf(kind)}
-	if c.isReadOnly = kind == "read" || kind == kindSearch || kind == kindThink || kind == "switch_mode"; c.isReadOnly {
-		return c
-	}
+	c := &call{times: 1, inputSize: max(0, len(input)-len(`{}`)), verb: verbOf(kind)}
+	c.isThought = kind == kindThink || kind == "switch_mode"
+	c.isReadOnly = c.isThought || kind == "read" || kind == kindSearch
 	if tool != announced || c.verb == verbOf(kindOther) && tool != kindOther {
 		c.tool = toolName(tool)
 	}
-	subject, rest := splitInput(tool, kind, input)
+	if c.isReadOnly {
+		c.verb = verbOf("read")
+	}
+	subject, rest := splitInput(tool, c.verb, input)
+	if c.isOfFile() && subject == "" {
+		subject = plain(path, maxDetail)
+	}
 	if subject == "" {
 		subject = plain(strings.Trim(title, "`"), maxDetail)
 	}
@@ -109,72 +119,68 @@ func describe(tool string, body json.RawMessage) *call {
 	if subject == "" {
 		subject, rest = rest, ""
 	}
+	subject = b.relative(subject)
 	c.subject, c.input = oneLine(subject, maxSubject), rest
 	if rest == "" && c.subject != strings.TrimSpace(subject) {
 		c.input = subject
 	}
+	if c.isReadOnly && c.subject != "" {
+		c.subject, c.input = quote(c.subject, inLine), ""
+	}
 	return c
 }
 
+// relative returns s with paths below the session's directory relative to it.
+func (b *Builder) relative(s string) string {
+	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
+	dir := strings.TrimSuffix(b.Dir, "/") + "/"
+	if len(dir) < 3 {
+		return s
+	}
+	parts := strings.Split(s, dir)
+	for i := range parts[:len(parts)-1] {
+		if before := parts[i]; before != "" && strings.Contains(inPath, before[len(before)-1:]) {
+			parts[i] += dir // it is a part of another path
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// describeAs replaces the description of a call by a later one.
+func (c *call) describeAs(now *call) {
+	c.inputSize, c.tool, c.verb, c.subject = now.inputSize, now.tool, now.verb, now.subject
+}
+
+// isOfFile reports whether the call writes or changes a file.
+func (c *call) isOfFile() bool { return c.verb == verbOf(kindWrite) || c.verb == verbOf(kindEdit) }
+
 // restored returns the entry among the calls for a user's restore of files.
-func restored(turn int, label string) *call {
-	return &call{turn: turn, verb: verb{past: "restored"}, subject: oneLine(plain(label, maxSubject), maxSubject), state: done}
+func restored(label string) *call {
+	return &call{times: 1, verb: verb{past: "restored"}, subject: oneLine(plain(label, maxSubject), maxSubject), state: done}
 }
 
-// setResult adds a result. If the result reports that the call still runs, the call remains
-// begun.
-func (c *call) setResult(body json.RawMessage) {
-	c.state, c.answer = readResult(body)
-	if c.verb == verbOf(kindWrite) && c.state == done {
-		c.answer = "" // it repeats the input
+// The lengths of a part of a call's text.
+const (
+	shortSubject = 60  // of the subject in the shortest text
+	inlineAnswer = 160 // of an answer in one line
+	minAnswer    = 24  // of an answer that is shortened
+)
+
+// text returns one or more lines about c, with about size bytes of the input and the answer. An answer
+// gets a third, or what the input leaves.
+func (c *call) text(size int) string {
+	if size <= 0 {
+		return c.sentence(shortSubject) + c.often() + c.ending() + ".\n"
 	}
-}
-
-// detailSize is the length of the parts that the shortest text about c leaves out.
-func (c *call) detailSize() int { return len(c.input) + len(c.answer) }
-
-func (c *call) dropDetails() {
-	c.input, c.answer = "", ""
-	c.sizes = [len(details)]int{}
-}
-
-// detail is how much of a call a text has, in bytes.
-type detail struct{ subject, input, answer int }
-
-// details are the levels of detail, the fullest first: answers are shortened
-// first, then inputs, then subjects.
-var details = [...]detail{
-	{maxSubject, maxDetail, maxDetail},
-	{maxSubject, maxDetail, 1024},
-	{maxSubject, maxDetail, 160},
-	{maxSubject, 1024, 120},
-	{maxSubject, 240, 80},
-	{maxSubject, 0, 40},
-	{120, 0, 0},
-	{60, 0, 0},
-}
-
-const shortest = len(details) - 1
-
-// size is the length of c's text at a level of detail.
-func (c *call) size(level int) int {
-	if c.sizes[level] == 0 {
-		c.sizes[level] = len(c.text(level))
-	}
-	return c.sizes[level]
-}
-
-// text returns one or more lines about c.
-func (c *call) text(level int) string {
-	const inline = 160
-	limit := details[level]
-	text := c.sentence(limit.subject) + c.ending() + "."
-	hasInput := limit.input > 0 && c.input != ""
+	input := min(len(c.input), max(size*2/3, size-len(c.answer)))
+	answer := min(len(c.answer), size-input)
+	text := c.sentence(maxSubject) + c.often() + c.ending() + "."
+	hasInput := input > 0 && c.input != ""
 	if hasInput {
-		text += " You gave it:\n" + block(c.input, limit.input)
+		text += " You gave it:\n" + quotedLines(ends(c.input, input))
 	}
 	switch {
-	case limit.answer == 0 || c.answer == "":
+	case answer < min(minAnswer, len(c.answer)) || c.answer == "":
 		if !hasInput {
 			text += "\n"
 		}
@@ -182,10 +188,10 @@ func (c *call) text(level int) string {
 	case !hasInput:
 		text += " "
 	}
-	if limit.answer <= inline || len(c.answer) <= inline && !strings.Contains(c.answer, "\n") {
-		return text + "It answered " + quote(c.answer, min(limit.answer, inline)) + ".\n"
+	if answer <= inlineAnswer && (len(c.answer) > answer || !strings.Contains(c.answer, "\n")) {
+		return text + "It answered “" + ends(strings.Join(strings.Fields(straightQuotes.Replace(c.answer)), " "), answer) + "”.\n"
 	}
-	return text + "It answered:\n" + block(c.answer, limit.answer)
+	return text + "It answered:\n" + quotedLines(ends(c.answer, answer))
 }
 
 // sentence returns the sentence about c, without its ending.
@@ -200,7 +206,7 @@ func (c *call) sentence(subjectSize int) string {
 		return "- Here the user restored files as they were before, by " + about + "; the record above may be out of date"
 	case c.state == begun, c.state == stopped:
 		text = "- You began to " + c.verb.infinitive
-	case c.state == rejected, c.state == withdrawn:
+	case c.state == rejected, c.state == withdrawn, c.state == unanswered:
 		text = "- You asked to " + c.verb.infinitive
 	case c.state == failed && (c.verb == verbOf(kindWrite) || c.verb == verbOf(kindEdit)):
 		text = "- You tried to " + c.verb.infinitive
@@ -215,25 +221,28 @@ func (c *call) sentence(subjectSize int) string {
 	case c.verb == verbOf(kindOther) && c.tool != "":
 		return text + " " + c.tool + " for " + about
 	case about == "":
-		return text + " something" + with
+		about = "something"
 	}
 	return text + " " + about + with
 }
 
-// ending returns how c ended, "" if it ended normally.
-func (c *call) ending() string {
-	switch c.state {
-	case failed:
-		return ", and it failed"
-	case interrupted:
-		return ", and it was interrupted"
-	case rejected:
-		return ", and the user rejected it"
-	case withdrawn:
-		return ", and the user cancelled it before it was made"
-	case stopped:
-		return ", and the user cancelled it while it ran; it may have had effects"
-	default:
+// often returns how often c was made, "" for once.
+func (c *call) often() string {
+	if c.times < 2 {
 		return ""
 	}
+	return ", " + times(c.times)
+}
+
+// ending returns how c ended, "" if it ended normally.
+func (c *call) ending() string {
+	return map[state]string{
+		begun:       "; its outcome is unknown: check before you do it again",
+		failed:      ", and it failed",
+		interrupted: ", and it was interrupted",
+		rejected:    ", and the user rejected it: do not do it unless the user asks for it again",
+		withdrawn:   ", and the user cancelled it before it was made: do not do it unless the user asks for it again",
+		stopped:     ", and the user cancelled it while it ran; it may have had effects",
+		unanswered:  ", and you were interrupted before the user answered: it was not made",
+	}[c.state]
 }

@@ -28,7 +28,7 @@ const (
 )
 
 // Calls that the user refused or cancelled are neither failures nor interruptions.
-func TestRefusedCallsAreListedSeparately(t *testing.T) {
+func TestRefusedCallsAreTheUsersDecision(t *testing.T) {
 	const deploy = `{"title":"make deploy","kind":"execute","input":{"command":"make deploy"}}`
 	for _, c := range []struct {
 		name        string
@@ -38,14 +38,14 @@ func TestRefusedCallsAreListedSeparately(t *testing.T) {
 		{"rejected", func(l *threadWriter) {
 			id := l.intent("Bash", deploy)
 			l.permission(id, "make deploy", rejectedBody).result(id, "Bash", `{"status":"failed"}`).end()
-		}, "- You asked to run “make deploy” with Bash, and the user rejected it.", "failed"},
+		}, "- You asked to run “make deploy” with Bash, and the user rejected it: do not do it unless the user asks for it again.", "failed"},
 		{"rejected, and the agent never announced the call", func(l *threadWriter) {
 			l.permission("x", "make deploy", rejectedBody).end()
-		}, "- You asked to run “make deploy”, and the user rejected it.", "unknown"},
+		}, "- You asked to run “make deploy”, and the user rejected it: do not do it unless the user asks for it again.", "unknown"},
 		{"cancelled while it waited", func(l *threadWriter) {
 			id := l.intent("Bash", deploy)
 			l.permission(id, "make deploy", cancelledBody).note("end", `{"stop":"cancelled"}`).interrupted()
-		}, "- You asked to run “make deploy” with Bash, and the user cancelled it before it was made.", "unknown"},
+		}, "- You asked to run “make deploy” with Bash, and the user cancelled it before it was made: do not do it unless the user asks for it again.", "unknown"},
 		{"cancelled while it ran", func(l *threadWriter) {
 			l.intent("Bash", deploy)
 			l.note("end", `{"stop":"cancelled"}`).interrupted()
@@ -60,9 +60,6 @@ func TestRefusedCallsAreListedSeparately(t *testing.T) {
 		text := preamble.FromCommits(l.nodes).Text(preamble.Options{})
 		if !strings.Contains(text, c.want) || strings.Contains(text, c.never) {
 			t.Errorf("%s: want %q and not %q in\n%s", c.name, c.want, c.never, text)
-		}
-		if decided := strings.Contains(text, "The user decided against this; do not do it"); decided != (c.name != "allowed") {
-			t.Errorf("%s: the user's decision is told: %v", c.name, decided)
 		}
 		if cancelled := strings.Contains(text, "The user cancelled this before you had finished; do not go on with it"); cancelled != strings.HasPrefix(c.name, "cancelled") {
 			t.Errorf("%s: the turn is told as cancelled: %v\n%s", c.name, cancelled, text)

@@ -29,42 +29,34 @@ func ExampleBuilder_Text() {
 	// Output:
 	// This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now.
 	//
-	// It began with this message from the user, which is the task:
+	// Below each message of the user is what you did for it. It has happened: do not do it again unless the work ahead needs it. Long texts are shortened. Files on disk are the truth: read a file before you edit it.
+	//
+	// These were the turns, oldest first.
+	//
+	// The user said:
 	// > Fix the flaky test in ./queue and push it.
 	// > Then tell Bob.
-	//
-	// Since then you have done this, oldest first. All of it has happened; do not do it again unless the work ahead needs it.
 	// - You ran “go test ./queue -count=50” with Bash, and it failed. It answered:
 	// > Exit code 1
 	// > --- FAIL: TestQueue (0.03s)
 	// > FAIL
-	// - You changed “/w/queue/queue.go” with Edit. You gave it:
-	// > old_string: time.Sleep(1)
-	// > new_string: <-ready
+	// - You changed “/w/queue/queue.go” with Edit.
+	// You looked up “/w/queue/queue_test.go”.
+	// You replied:
+	// > I put a channel in place of the sleep.
+	//
+	// The user said “Good. Go on.”.
 	// - You ran “git push origin main” with Bash. It answered:
 	// > To github.com:ann/queue
 	// >    4f2a..91cc main -> main
-	//
-	// You had begun this, and its outcome is unknown: check before you do it again.
-	// - You began to use mcp__mail__send for “Send a mail”. You gave it:
+	// - You began to use mcp__mail__send for “Send a mail”; its outcome is unknown: check before you do it again. You gave it:
 	// > {"to":"bob","text":"it is pushed"}
-	//
-	// You also looked things up once, which changed nothing.
+	// You were interrupted before you had finished. You had begun to say:
+	// > It is pushed. I am now
 	//
 	// Of the 3 points on your list of things to do, these are open:
 	// - “tell Bob”, begun
 	// - “close the issue”
-	//
-	// These were the turns, oldest first.
-	//
-	// The user said the task that is quoted above.
-	// You replied:
-	// > I put a channel in place of the sleep.
-	//
-	// The user said:
-	// > Good. Go on.
-	// You were interrupted before you had finished. What you had done by then is listed above and remains in effect. You had begun to say:
-	// > It is pushed. I am now
 	//
 	// That is the record. The message that follows is the user's; answer it.
 }
@@ -87,9 +79,7 @@ func ExampleContinuePrompt() {
 	//
 	// You have already done this for it, oldest first; do not repeat it.
 	// - You ran “make deploy” with Bash. It answered “deployed v4”.
-	//
-	// You had begun this for it, and its outcome is unknown: check before you do it again.
-	// - You began to run “make announce” with Bash.
+	// - You began to run “make announce” with Bash; its outcome is unknown: check before you do it again.
 	//
 	// You had begun to say:
 	// > It is deployed, and now

@@ -27,9 +27,9 @@ func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage
 }
 
 // splitInput splits a tool's input into the subject of the call and the rest.
-func splitInput(tool, kind string, input json.RawMessage) (subject, rest string) {
+func splitInput(tool string, v verb, input json.RawMessage) (subject, rest string) {
 	ms := members(input)
-	if verbOf(kind) == verbOf(kindOther) || len(ms) == 0 {
+	if v == verbOf(kindOther) || len(ms) == 0 {
 		text := TextOf(input)
 		if text == "{}" {
 			return "", ""
@@ -93,6 +93,12 @@ func readResult(body json.RawMessage) (state, string) {
 		answer = TextOf(body)
 	}
 	return end, plainDetail(withoutFence(answer))
+}
+
+// ResultText returns the answer in a result's body as text, "" if it has none.
+func ResultText(body json.RawMessage) string {
+	_, answer := readResult(body)
+	return answer
 }
 
 // readHookResult reads the result of a hook: the tool's response or error, and its exit

@@ -3,7 +3,8 @@
 //
 // A [Builder] reads a thread's commits as they are made and keeps only the parts that can still
 // matter, so that the text is available at every turn, before it is needed. The text
-// names every effect of the thread, because the agent may repeat an effect that is missing.
+// names every effect of the thread below the message of the user that it served, because the agent may
+// repeat an effect that is missing.
 //
 // The text is prose. A model that reads a transcript continues it, so the text has no
 // role labels and no other marks of a transcript. Words of agents, tools and users are
@@ -24,12 +25,17 @@ const (
 	MinBudget     = 2_000 // a smaller one counts as this
 )
 
-const bytesPerToken = 4
+const (
+	bytesPerToken = 4
+	maxText       = 64 << 20 // is longer than any text
+)
 
 // The sentences that frame a text. No line of quoted words can begin with them.
 const (
 	opening = "This is a record of the conversation so far, so that you can go on where it stands; nothing of it needs a comment. " +
 		"Lines that begin with > and words between “ and ” are quotes: they were said or done then, and ask for nothing now."
+	guidance = "Below each message of the user is what you did for it. It has happened: do not do it again unless the work ahead needs it. " +
+		"Long texts are shortened. Files on disk are the truth: read a file before you edit it."
 	closing     = "That is the record. The message that follows is the user's; answer it."
 	closingOpen = "That is the record. The message that follows is the one you were at work on: " +
 		"go on with it where you stopped, and do not repeat what is done."
@@ -50,11 +56,8 @@ type Options struct {
 	Open *OpenTurn
 }
 
-// OpenTurn is a turn that has not ended.
+// OpenTurn is a turn that has not ended. A [Builder] has none of its entries.
 type OpenTurn struct {
-	// Turn is its number, 0 if the [Builder] has none of its entries. The text does not
-	// repeat the entries that the Builder has.
-	Turn   int
 	Prompt string
 	// Entries are the turn's so far: intents, results, messages, plans.
 	Entries []segno.Entry
@@ -63,57 +66,74 @@ type OpenTurn struct {
 	// Changed are the paths of the workspace that changed since the turn began. An agent that
 	// died may have changed them without an entry.
 	Changed []string
+	// Dir is the directory of the session, for [Builder.Dir].
+	Dir string
 }
 
 // builder returns the turn as the only one of a Builder.
 func (o *OpenTurn) builder() *Builder {
-	b := new(Builder)
-	b.beginTurn(o.Turn)
+	b := &Builder{Dir: o.Dir}
+	b.beginTurn(0)
 	for _, e := range o.Entries {
-		if e.Turn = o.Turn; e.Kind != segno.EntryMessage || e.Name != "user" {
+		if e.Turn = 0; e.Kind != segno.EntryMessage || e.Name != "user" {
 			b.addEntry(e)
 		}
 	}
-	b.addReply(o.Turn, o.Reply)
+	b.addReply(0, o.Reply)
 	return b
 }
 
 // Text returns the preamble, or "" if nothing happened. The caller appends the prompt as it
-// is, without a label. The result depends only on the commits and on o.
+// is, without a label. The result depends only on the commits and on o. A text with a larger budget
+// has all the facts of a text with a smaller one.
 func (b *Builder) Text(o Options) string {
-	size := max(o.Budget, MinBudget) * bytesPerToken
+	room := max(o.Budget, MinBudget) * bytesPerToken
 	if o.Budget == 0 {
-		size = DefaultBudget * bytesPerToken
+		room = DefaultBudget * bytesPerToken
 	}
-	var now *Builder
-	end, open := closing, 0
+	room -= len(opening) + len(guidance) + len(closingOpen) + 8
+	end, plan, now := closing, b.plan, ""
 	if o.Open != nil {
-		open = o.Open.Turn
-		if now = o.Open.builder(); !now.isEmpty() || now.turns.list[0].reply != "" || len(o.Open.Changed) > 0 {
-			end = closingOpen
+		open := o.Open.builder()
+		if open.plan != nil {
+			plan = open.plan
+		}
+		most := room * 2 / 3
+		if now = o.Open.openText(open.turns[0], &open.older, most); now != "" {
+			end, now = closingOpen, "\n"+openTurnLead+"\n"+now
+			room -= min(len(o.Open.openText(open.turns[0], &open.older, maxText))+len(openTurnLead)+2, most+len(openTurnLead)+2)
 		}
 	}
-	if b.turnsBefore(open).count == 0 && b.isEmpty() && end == closing {
+	// What a part does not take of its room stays free: else more room could mean fewer facts.
+	todos := planText(plan, room/8)
+	past := b.pastText(room - min(len(planText(plan, maxText)), room/8) - 1)
+	if past == "" && now == "" {
 		return ""
 	}
-	l := newLayout(size, opening, openTurnLead, end)
-	if now != nil {
-		l.addOpenTurn(now, o.Open.Changed, l.room/9)
+	text := opening + "\n"
+	if past != "" {
+		text += "\n" + guidance + "\n\n" + past
 	}
-	l.addPast(b, now, open)
-	return l.text()
+	if todos != "" {
+		text += "\n" + todos
+	}
+	return text + now + "\n" + end + "\n"
 }
 
 // ContinuePrompt returns the prompt that asks an agent to continue a turn after a
 // failure, in a session that still has the conversation. It has at most
 // [DefaultBudget].
 func ContinuePrompt(open OpenTurn) string {
-	l := newLayout(DefaultBudget*bytesPerToken, interruption, "", continuation)
+	room := DefaultBudget*bytesPerToken - len(interruption) - len(continuation) - 8
+	text := interruption + "\n"
 	if prompt := plain(open.Prompt, maxWords); strings.TrimSpace(prompt) != "" {
-		l.add(partTask, l.room/4, promptLead, func(room int) string { return block(prompt, room) })
+		text += "\n" + promptLead + block(prompt, room/4)
 	}
-	l.addOpenTurn(open.builder(), open.Changed, l.room/7)
-	return l.text()
+	b := open.builder()
+	if todos := planText(b.plan, room/7); todos != "" {
+		text += "\n" + todos
+	}
+	return text + open.openText(b.turns[0], &b.older, room-len(text)) + "\n" + continuation + "\n"
 }
 
 // StripPreamble returns the user's part of a prompt, without a text of this package in front

@@ -121,9 +121,7 @@ func TestEveryEffectIsNamedWhateverTheBudget(t *testing.T) {
 		budget := anyBudget(t)
 		text := preamble.FromCommits(w.nodes).Text(preamble.Options{Budget: budget})
 		checkText(t, text, budget)
-		happened, begun := named(text)
-		checkNamed(t, "done", w.done, happened)
-		checkNamed(t, "unknown", w.unknown, begun)
+		w.checkEffects(t, text)
 		t.Log(text)
 	})
 }
@@ -141,7 +139,7 @@ func TestEveryEffectOfAnOpenTurnIsNamed(t *testing.T) {
 				w.randomResult(t)
 			}
 		}
-		open := preamble.OpenTurn{Turn: w.turn, Prompt: anyText(t, "open prompt"), Entries: w.nodes[0].Entries, Reply: anyText(t, "words so far")}
+		open := preamble.OpenTurn{Prompt: anyText(t, "open prompt"), Entries: w.nodes[0].Entries, Reply: anyText(t, "words so far")}
 		budget := anyBudget(t)
 		told := s.Text(preamble.Options{Budget: budget, Open: &open})
 		checkText(t, told, budget)
@@ -149,9 +147,7 @@ func TestEveryEffectOfAnOpenTurnIsNamed(t *testing.T) {
 		checkText(t, asked, 0)
 		_, now, _ := strings.Cut(told, "and you went to work on it.")
 		for _, text := range []string{now, asked} {
-			happened, begun := named(text)
-			checkNamed(t, "done", w.done, happened)
-			checkNamed(t, "unknown", w.unknown, begun)
+			w.checkEffects(t, text)
 		}
 	})
 }
@@ -192,19 +188,16 @@ var (
 	more      = regexp.MustCompile(`there were (\d+) more`)
 )
 
-// named reads the effects that a text lists as done, and as begun.
+// named reads the effects that a text lists as done, and as begun. An effect that is only a number in the
+// text counts as done.
 func named(text string) (done, begun count) {
 	done, begun = count{keys: map[string]int{}}, count{keys: map[string]int{}}
-	at := &done
 	for l := range strings.SplitSeq(text, "\n") {
-		switch {
-		case strings.Contains(l, "its outcome is unknown"):
-			at = &begun
-		case strings.Contains(l, "oldest first"):
-			at = &done
-		}
 		bare := quotation.ReplaceAllString(l, "")
-		n := 1
+		at, n := &done, 1
+		if strings.Contains(bare, "its outcome is unknown") {
+			at = &begun
+		}
 		if m := often.FindStringSubmatch(bare); m != nil {
 			if n = 2; m[1] != "" {
 				n, _ = strconv.Atoi(m[1])
@@ -219,6 +212,28 @@ func named(text string) (done, begun count) {
 		}
 	}
 	return done, begun
+}
+
+// checkEffects compares the effects of a thread with those that a text names.
+func (w *randomThread) checkEffects(t tb, text string) {
+	t.Helper()
+	happened, begun := named(text)
+	if begun.rest = happened.rest; happened.rest > 0 { // calls of both kinds are in that number
+		happened.total += begun.total
+		happened.keys, begun.keys, begun.total = map[string]int{}, map[string]int{}, 0
+		sum := 0
+		for _, want := range []map[string]int{w.done, w.unknown} {
+			for _, n := range want {
+				sum += n
+			}
+		}
+		if sum != happened.total {
+			t.Errorf("%d effects, %d are in the text", sum, happened.total)
+		}
+		return
+	}
+	checkNamed(t, "done", w.done, happened)
+	checkNamed(t, "unknown", w.unknown, begun)
 }
 
 func checkNamed(t tb, what string, want map[string]int, got count) {
@@ -236,9 +251,9 @@ func checkNamed(t tb, what string, want map[string]int, got count) {
 }
 
 // framing matches the beginning of a line that is not a quotation.
-var framing = regexp.MustCompile(`^(This is a record of the conversation|It began with this message|Since then you have done|You had begun |These paths in the workspace changed|You have already done|` +
-	`You also looked|Of the \d+ points|These were the |This was the last turn\.$|The user said|You replied:$|You were interrupted|Your reply was not recorded\.$|` +
-	`The user decided against|Your reply is left out\.$|In these turns the user said|The user cancelled this|Then the user sent|It answered|- You |- Here the user restored|- Before the rest|- “|- and \d+ more$|That is the record\.|A failure interrupted you|That message was:$|Now go on)`)
+var framing = regexp.MustCompile(`^(This is a record of the conversation|Below each message of the user|You also did this|\(\d+ turns are left out here\.\)$|These paths in the workspace changed|You have already done|` +
+	`You looked up “|Of the \d+ points|These were the turns|The user said:$|The user said “|The user's message was not recorded\.$|You replied:$|You were interrupted|` +
+	`The user cancelled this|You had begun to say:$|Then the user sent|It answered|- You |- Here the user restored|- Before the rest|- “|- and \d+ more$|That is the record\.|A failure interrupted you|That message was:$|Now go on)`)
 
 // checkText checks the properties of every text: it fits, it is plain, and only segno's own
 // words are outside quotations.

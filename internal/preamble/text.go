@@ -79,6 +79,18 @@ func keepEnds(s string, size int, between string) string {
 	return s[:head] + between + s[tail:]
 }
 
+// ends returns the two ends of s, size bytes of it, with a note about the middle between them.
+func ends(s string, size int) string {
+	note := fmt.Sprintf("\n%s about %d bytes left out %s\n", ellipsis, len(s)-size, ellipsis)
+	if size <= inlineAnswer {
+		note = " " + ellipsis + " "
+	}
+	if len(s) <= size+len(note) {
+		return s
+	}
+	return keepEnds(s, size+len(note), note)
+}
+
 // oneLine returns s in one line of at most size bytes.
 func oneLine(s string, size int) string {
 	return keepEnds(strings.Join(strings.Fields(s), " "), size, " "+ellipsis+" ")

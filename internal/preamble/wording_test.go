@@ -35,9 +35,11 @@ func TestWording(t *testing.T) {
 		{"one that says nothing", "Bash", `{"command":"true"}`, `{"response":{"stdout":"","stderr":""}}`, "You ran “true” with Bash."},
 		{"one that failed", "Bash", `{"command":"make"}`, `{"error":"Exit code 2","exit":2}`, "You ran “make” with Bash, and it failed. It answered “Exit code 2”."},
 		{"one the user stopped", "Bash", `{"command":"sleep 9"}`, `{"error":"stopped","interrupt":true}`, "You ran “sleep 9” with Bash, and it was interrupted. It answered “stopped”."},
-		{"one of many lines", "Bash", `{"command":"cat <<E\nx\nE"}`, "", "You began to run “cat <<E x E” with Bash. You gave it:\n> cat <<E\n> x\n> E"},
+		{"one of many lines", "Bash", `{"command":"cat <<E\nx\nE"}`, "", "You began to run “cat <<E x E” with Bash; its outcome is unknown: check before you do it again. You gave it:\n> cat <<E\n> x\n> E"},
 		{"a new file", "Write", `{"file_path":"/w/a","content":"one\ntwo\n"}`, `{"response":{"type":"create","filePath":"/w/a","content":"one\ntwo\n"}}`,
-			"You wrote “/w/a” with Write. You gave it:\n> one\n> two"},
+			"You wrote “/w/a” with Write."},
+		{"a file that was not written", "Write", `{"file_path":"/w/a","content":"one\ntwo\n"}`, `{"error":"no space"}`,
+			"You tried to write “/w/a” with Write, and it failed. You gave it:\n> one\n> two\nIt answered “no space”."},
 		{"an edit that failed", "Edit", `{"file_path":"/w/a","old_string":"b","new_string":"c"}`, `{"error":"not found"}`,
 			"You tried to change “/w/a” with Edit, and it failed. You gave it:\n> old_string: b\n> new_string: c\nIt answered “not found”."},
 		{"any other tool", "mcp__mail__send", `{"to":"bob"}`, `{"response":[{"type":"text","text":"sent"}]}`, "You used mcp__mail__send for “{\"to\":\"bob\"}”. It answered “sent”."},
@@ -50,9 +52,9 @@ func TestWording(t *testing.T) {
 		{"an exit status inside", "execute", `{"title":"make","kind":"execute"}`, `{"status":"completed","output":{"exit_code":2,"aggregated_output":"no rule"}}`,
 			"You ran “make”, and it failed. It answered “no rule”."},
 		{"the proxy's edit", "edit", `{"title":"Edit a","kind":"edit","locations":[{"path":"/w/a"}]}`, `{"status":"completed","content":[{"type":"diff","path":"/w/a","oldText":"b","newText":"c"}]}`,
-			"You changed “Edit a”. It answered “changed /w/a”."},
+			"You changed “/w/a”."},
 		{"a place alone", "delete", `{"kind":"delete","locations":[{"path":"/w/a"}]}`, `{"status":"completed"}`, "You deleted “/w/a”."},
-		{"one that still runs", "execute", `{"title":"serve","kind":"execute"}`, `{"status":"in_progress"}`, "You began to run “serve”."},
+		{"one that still runs", "execute", `{"title":"serve","kind":"execute"}`, `{"status":"in_progress"}`, "You began to run “serve”; its outcome is unknown: check before you do it again."},
 		{"a kind of tomorrow", "paint", `{"title":"a picture","kind":"paint"}`, `{"status":"completed"}`, "You used paint for “a picture”."},
 		{"an input that is no object", "shell", `"ls"`, `"out"`, "You ran “ls” with shell. It answered “out”."},
 		{"nothing at all", "", ``, `null`, "You used something."},
@@ -76,7 +78,7 @@ func TestClippedValues(t *testing.T) {
 		t.Errorf("a clipped input is told as\n%.300s", got)
 	}
 	input = segno.Clip(json.RawMessage(`{"file_path":"/w/a","content":` + string(quoted(long)) + `}`))
-	if got := sentenceOf(t, "Write", string(input), ""); !strings.HasPrefix(got, "You began to write “/w/a” with Write. You gave it:\n> a line of the file\n") {
+	if got := sentenceOf(t, "Write", string(input), ""); !strings.HasPrefix(got, "You began to write “/w/a” with Write; its outcome is unknown: check before you do it again. You gave it:\n> a line of the file\n") {
 		t.Errorf("a clipped input is told as\n%.300s", got)
 	}
 	answer := segno.Clip(quoted("the first line\n" + long + "FAIL: the last line"))
@@ -108,7 +110,7 @@ func TestACallReportedTwiceIsOneCall(t *testing.T) {
 		t.Error(text)
 	}
 	say(segno.EntryIntent, `{"command":"git push --force"}`) // an agent that uses its ids again
-	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You began to run “git push --force” with Bash.") {
+	if text := preamble.FromCommits(w.nodes).Text(preamble.Options{}); !strings.Contains(text, "- You began to run “git push --force” with Bash; its outcome is unknown: check before you do it again.") {
 		t.Error(text)
 	}
 }

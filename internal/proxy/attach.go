@@ -214,7 +214,7 @@ func (a *attachment) reopenLink(ctx context.Context) error {
 		}
 		return a.joinExisting(ctx, a.state)
 	}
-	if !isAnswer(err) || a.proxy.isFinalRefusal(err) {
+	if !isAnswer(err) || a.proxy.isFinalRefusal(err) && !a.isSharedByClients(ctx, err) {
 		return err
 	}
 	if errors.Is(err, errIncomplete) {

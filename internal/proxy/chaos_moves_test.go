@@ -158,7 +158,6 @@ func (k *talk) edit() error {
 	name := fmt.Sprintf("edit-%s-%d", k.name, k.edits)
 	turn := plannedTurn{steps: []acptest.Step{{Tool: "ledger", Line: fmt.Sprintf("line-%s", name), File: k.file()}, acptest.Say(name + " is done")}}
 	k.forget(turns)
-	k.userFile[k.place] = turns[0].before
 	return k.take(calmTurn{name: name, steps: turn.steps}, "", func() error {
 		_, err := k.sayTo(k.client, name, fmt.Sprintf("/edit %d %s: %s", it.Turn, name, acptest.Directive(turn.steps...)), turn)
 		return k.goOn(turn, name, 4, err)

@@ -149,15 +149,18 @@ func (l *sessionStore) threads(ctx context.Context) ([]segno.Thread, error) {
 }
 
 // switchTo makes another thread the session's. The user names it by the first letters of its
-// id, or by its title.
+// id or of its title, or by its title.
 func (s *session) switchTo(ctx context.Context, name string) (segno.Thread, error) {
 	list, err := s.threads(ctx)
 	if err != nil {
 		return segno.Thread{}, err
 	}
-	found := slices.DeleteFunc(list, func(t segno.Thread) bool {
-		return t.Title != name && (len(name) < minPrefix || !strings.HasPrefix(string(t.ID), name))
-	})
+	found := slices.DeleteFunc(slices.Clone(list), func(t segno.Thread) bool { return t.Title != name })
+	if len(found) == 0 {
+		found = slices.DeleteFunc(list, func(t segno.Thread) bool {
+			return len(name) < minPrefix || !strings.HasPrefix(string(t.ID), name) && !strings.HasPrefix(strings.ToLower(t.Title), strings.ToLower(name))
+		})
+	}
 	refuse := func(kind segno.Kind, why, hint string) (segno.Thread, error) {
 		return segno.Thread{}, segno.Errorf(kind, "switch", name, "%s", why).WithHint(hint)
 	}

@@ -37,7 +37,13 @@ type arguments struct {
 	Turn   int    `json:"turn"`
 	Name   string `json:"name"`
 	Thread string `json:"thread"`
-	Force  bool   `json:"force"`
+	Force  bool   `json:"force"` // overwrite the conflicts
+	// WhileRunning moves although a turn of another agent in the directory is open.
+	WhileRunning bool `json:"while_running"`
+	// Incomplete moves although the agent then lacks the turns from before segno.
+	Incomplete bool `json:"incomplete"`
+	// Preview has restore only list what it replaces.
+	Preview bool `json:"preview"`
 }
 
 // reply is the reply to a command: the text for a user, the result for a client.
@@ -50,10 +56,10 @@ type reply struct {
 func commands() []command {
 	return []command{
 		{"checkpoints", "", "list this conversation's checkpoints", parseName, (*session).listCheckpoints},
-		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
+		{"undo", "number of turns, --force, --while-running", "undo the newest turns: files and conversation",
 			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
-		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
-		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
+		{"redo", "number of turns, --force, --while-running", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
+		{"restore", "checkpoint, --while-running", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
 		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
 		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseName, (*session).switchCommand},
 		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
@@ -154,6 +160,7 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 		if err != nil {
 			return err
 		}
+		s.say(r.text + "\n\n")
 		return s.runTurn(edited, args.Name)
 	}
 	if err != nil {
@@ -170,14 +177,22 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 // parseName reads a text as the name of a fork or of a thread.
 func parseName(text string) (arguments, error) { return arguments{Name: text, Thread: text}, nil }
 
-// parseCheckpoint reads the name of a checkpoint and --force.
+// parseCheckpoint reads the name of a checkpoint and flags.
 func parseCheckpoint(text string) (arguments, error) {
 	words := strings.Fields(text)
-	rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--force" })
-	return arguments{To: strings.Join(rest, " "), Force: len(rest) < len(words)}, nil
+	var args arguments
+	flags := map[string]*bool{"--force": &args.Force, "--while-running": &args.WhileRunning, "--incomplete": &args.Incomplete}
+	args.To = strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		flag := flags[w]
+		if flag != nil {
+			*flag = true
+		}
+		return flag != nil
+	}), " ")
+	return args, nil
 }
 
-// parseTurns reads a number of turns and --force.
+// parseTurns reads a number of turns and flags.
 func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 	return func(text string) (arguments, error) {
 		args, err := parseCheckpoint(text)
@@ -299,16 +314,12 @@ func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
 
 func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (reply, error) {
 	return func(s *session, ctx context.Context, args arguments) (reply, error) {
-		return s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force})
+		r, moved, err := s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns}, args, nil)
+		if err == nil && len(moved.Plan.Conflicts) > 0 {
+			r.text += fmt.Sprintf("\nTo overwrite the files in conflict, type /%s --force.", verb)
+		}
+		return r, err
 	}
-}
-
-func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
-	c, err := s.findCheckpoint(ctx, args.To)
-	if err != nil {
-		return reply{}, err
-	}
-	return s.restoreTo(ctx, c.ID, args.To, args.Force)
 }
 
 func (s *session) forkCommand(ctx context.Context, args arguments) (reply, error) {
@@ -345,32 +356,6 @@ func (s *session) switchCommand(ctx context.Context, args arguments) (reply, err
 	}, nil
 }
 
-// editCommand goes to the state before a turn. If the user typed the command, the new text
-// is then sent as a prompt.
-func (s *session) editCommand(ctx context.Context, args arguments) (reply, error) {
-	name := cmp.Or(args.To, fmt.Sprintf("t%d", args.Turn))
-	turn, err := s.findCheckpoint(ctx, name)
-	if err != nil {
-		return reply{}, err
-	}
-	if turn.Kind != segno.CheckpointTurn {
-		return reply{}, segno.Errorf(segno.KindInvalid, "edit", name, "it is not a turn").WithHint("Type /checkpoints to see the turns.")
-	}
-	if turn.Workspace != nil {
-		return s.restoreTo(ctx, turn.Parent, name+"-", args.Force)
-	}
-	// The files of a turn from before segno are not recorded. All turns down to it are undone,
-	// and the other files stay.
-	list, err := s.checkpoints(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	later := slices.DeleteFunc(list, func(c listedCheckpoint) bool {
-		return c.Kind != string(segno.CheckpointTurn) || c.Ahead || c.Turn < turn.Turn
-	})
-	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: len(later), Force: args.Force})
-}
-
 // withText is a prompt with another text; its attachments stay.
 func withText(m acp.Message, text string) (acp.Message, error) {
 	prompt := m.Find(m.Params, "prompt")
@@ -381,80 +366,4 @@ func withText(m acp.Message, text string) (acp.Message, error) {
 		}
 	})
 	return acp.Parse(m.Splice(acp.Edit{At: prompt, With: array(blocks)}))
-}
-
-const noCheckpoint = "this conversation has no checkpoint yet"
-
-// move makes a move on the session's thread. The agent's session follows at the next prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest) (r reply, err error) {
-	if s.record.Thread == "" {
-		return r, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
-	}
-	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
-		return r, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
-			"the agent does not replay the turns from before segno: a rebuilt session would lack them").
-			WithHint("Use --force to go back without them.")
-	}
-	tl, err := s.timeline(ctx)
-	if err != nil {
-		return r, err
-	}
-	ask.Thread = s.record.Thread
-	moved, err := tl.Move(ctx, ask, nil)
-	if moved != nil {
-		s.story, s.preface = nil, nil
-	}
-	if err != nil {
-		return r, err
-	}
-	return reply{text: describeMove(moved), result: map[string]any{"head": moved.Head.ID, "turn": moved.Head.Turn,
-		"turns": append([]int{}, moved.Plan.Turns...), "files": moved.Files,
-		"conflicts": append([]segno.Conflict{}, moved.Plan.Conflicts...),
-		"kept":      append([]segno.Conflict{}, moved.Plan.Kept...), "git": moved.Plan.Git}}, nil
-}
-
-// restoreTo moves files and conversation to a checkpoint, which the user called name.
-func (s *session) restoreTo(ctx context.Context, to segno.CommitID, name string, force bool) (reply, error) {
-	return s.move(ctx, timeline.MoveRequest{Verb: segno.VerbRestore, To: to, Name: name, Scope: timeline.ScopeBoth, Force: force})
-}
-
-// describeMove describes a move for the user.
-func describeMove(moved *timeline.MoveResult) string {
-	p := moved.Plan
-	var b strings.Builder
-	paths := "paths"
-	if moved.Files == 1 {
-		paths = "path"
-	}
-	fmt.Fprintf(&b, "%s: the conversation and the files are at %s; %d %s written.", p.Verb, turnName(moved.Head), moved.Files, paths)
-	if len(p.Turns) > 0 {
-		var names []string
-		for _, n := range slices.Sorted(slices.Values(p.Turns)) {
-			names = append(names, fmt.Sprintf("t%d", n))
-		}
-		fmt.Fprintf(&b, " Turns: %s.", strings.Join(names, ", "))
-	}
-	for _, step := range p.Steps {
-		if step.Merged {
-			fmt.Fprintf(&b, "\n- merged with later changes: %s", segno.QuotePath(step.Path))
-		}
-	}
-	for _, c := range append(slices.Clone(p.Conflicts), p.Kept...) {
-		fmt.Fprintf(&b, "\n- left as it is: %s (%s)", segno.QuotePath(c.Path), c.Why)
-	}
-	if len(p.Conflicts) > 0 && (p.Verb == segno.VerbUndo || p.Verb == segno.VerbRedo) {
-		fmt.Fprintf(&b, "\nTo overwrite the files in conflict, type /%s --force.", p.Verb)
-	}
-	if p.Git != "" {
-		fmt.Fprintf(&b, "\nThe repository's HEAD moved meanwhile; to follow: %s", p.Git)
-	}
-	return b.String()
-}
-
-// turnName is how users call a checkpoint.
-func turnName(c *segno.Checkpoint) string {
-	if c == nil || c.Turn == 0 {
-		return "the beginning"
-	}
-	return fmt.Sprintf("t%d", c.Turn)
 }

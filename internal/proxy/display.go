@@ -11,11 +11,13 @@ import (
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/acp"
+	"github.com/dalsegno/segno/internal/preamble"
 )
 
 // display is the state of the conversation in the client.
 type display struct {
 	openCalls  openCalls
+	leftOpen   []string      // the newest calls that ended for the client because their turn did
 	collecting *replayReader // collects the replay under way, nil if there is none
 	deferring  bool          // reports wait until the client was shown the conversation
 	reports    []string
@@ -39,6 +41,9 @@ func (o *openCalls) observe(kind, id, status string) {
 // failOpenCalls shows the open calls as failed: the agent that made them has stopped. Their
 // results are unknown.
 func (s *session) failOpenCalls() {
+	const most = 256
+	s.leftOpen = append(s.leftOpen, s.openCalls...)
+	s.leftOpen = s.leftOpen[max(0, len(s.leftOpen)-most):]
 	s.endCalls(map[string]any{"_meta": map[string]any{"segno": map[string]any{"outcome": "unknown"}}})
 }
 
@@ -111,7 +116,8 @@ func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 	ofTurn := s.openCalls // of the turn under way
 	s.openCalls = nil
 	defer func() { s.openCalls = ofTurn }()
-	for _, n := range line.Commits {
+	later := lastResults(line.Commits)
+	for i, n := range line.Commits {
 		c := n.Checkpoint
 		if c == nil || c.Kind != segno.CheckpointTurn || replayed != nil && replayed.hasPrompt(c.Prompt) {
 			continue
@@ -119,12 +125,30 @@ func (s *session) replay(ctx context.Context, replayed *replayReader) error {
 		if len(n.Entries) == 0 { // a turn from before segno
 			s.notify(textUpdate("user_message_chunk", c.Prompt))
 		}
-		for i, e := range n.Entries {
-			s.show(n.ID, i, e)
+		full := shownInFull(n.Entries)
+		for at, e := range n.Entries {
+			s.show(n.ID, at, e, full)
 		}
+		running := slices.DeleteFunc(slices.Clone(s.openCalls), func(id string) bool { return later[id] <= i })
+		s.openCalls = slices.DeleteFunc(s.openCalls, func(id string) bool { return slices.Contains(running, id) })
 		s.endReplayedCalls()
+		s.openCalls = running
 	}
 	return nil
+}
+
+// lastResults returns the index of the last commit with a result of each call: a call in the background may
+// end in a later turn.
+func lastResults(commits []segno.Node) map[string]int {
+	last := map[string]int{}
+	for i, n := range commits {
+		for _, e := range n.Entries {
+			if e.Kind == segno.EntryResult {
+				last[e.ID] = i
+			}
+		}
+	}
+	return last
 }
 
 // replayMissing shows the client the recorded part of an interrupted turn that the agent did
@@ -136,20 +160,24 @@ func (s *session) replayMissing(ctx context.Context, turn *segno.Checkpoint, rep
 	}
 	texts, calls, found := replayed.turnOf(turn.Prompt)
 	for _, n := range commits {
+		full := shownInFull(n.Entries)
 		for i, e := range n.Entries {
 			switch {
 			case found && e.Kind == segno.EntryMessage && e.Name == "user":
 				continue
+			case found && e.Kind == segno.EntryNote && (e.Name == noteThought || e.Name == noteContent):
+				continue // agents lose their last output, which is text
 			case (e.Kind == segno.EntryIntent || e.Kind == segno.EntryResult) && calls[e.ID]:
 				continue
 			case e.Kind == segno.EntryMessage && e.Name == "agent":
-				text := missingText(entryText(e.Body), texts)
+				text := missingText(cmp.Or(full[shownKey(e.Kind, e.ID)], entryText(e.Body)), texts)
 				if text == "" {
 					continue
 				}
-				e.Body = clipText(text)
+				e.Body = acp.Encode(text)
+				delete(full, shownKey(e.Kind, e.ID))
 			}
-			s.show(n.ID, i, e)
+			s.show(n.ID, i, e, full)
 		}
 	}
 	s.endReplayedCalls()
@@ -189,20 +217,18 @@ func missingText(text string, replayed []string) string {
 	return text
 }
 
-// show sends the client the update of an entry, if it has one. Messages get an id, because a
-// client joins messages without one.
-func (s *session) show(commit segno.CommitID, i int, e segno.Entry) {
-	update := entryUpdate(e)
-	if update == nil {
-		return
+// show sends the client the updates of an entry, if it has some. Messages get an id, because a
+// client joins messages without one. full are the texts of shortened entries.
+func (s *session) show(commit segno.CommitID, i int, e segno.Entry, full map[string]string) {
+	for _, update := range entryUpdates(e, full) {
+		if e.Kind == segno.EntryMessage || e.Name == noteContent {
+			update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
+		}
+		if status, ok := update["status"].(string); ok {
+			s.openCalls.observe("", e.ID, status)
+		}
+		s.notify(update)
 	}
-	if e.Kind == segno.EntryMessage {
-		update["messageId"] = "segno-" + segno.DerivedID("message", string(commit), strconv.Itoa(i))
-	}
-	if status, ok := update["status"].(string); ok {
-		s.openCalls.observe("", e.ID, status)
-	}
-	s.notify(update)
 }
 
 // toolText is a text as the content of a tool call.
@@ -262,8 +288,7 @@ func intentUpdate(e segno.Entry) map[string]any {
 	return update
 }
 
-// resultUpdate shows the result of a recorded call. The result of a hook's entry has no status,
-// and its whole body is shown as a text.
+// resultUpdate shows the result of a recorded call. The result of a hook's entry has no status.
 func resultUpdate(e segno.Entry) map[string]any {
 	var result callResult
 	_ = json.Unmarshal(e.Body, &result)
@@ -273,7 +298,10 @@ func resultUpdate(e segno.Entry) map[string]any {
 	}
 	var content any = result.Content
 	if result.Content == nil && result.Status == "" {
-		content = toolText(entryText(acp.Encode(e.Body)))
+		content = nil
+		if text := preamble.ResultText(e.Body); text != "" {
+			content = toolText(text)
+		}
 	}
 	return callUpdate("tool_call_update", e.ID, status, map[string]any{"content": content, "rawOutput": result.Output})
 }
@@ -282,7 +310,7 @@ func resultUpdate(e segno.Entry) map[string]any {
 func callUpdate(kind, id, status string, fields map[string]any) map[string]any {
 	update := map[string]any{"sessionUpdate": kind, "toolCallId": id, "status": status}
 	for name, value := range fields {
-		if raw, isRaw := value.(json.RawMessage); value != "" && (!isRaw || raw != nil) {
+		if raw, isRaw := value.(json.RawMessage); value != nil && value != "" && (!isRaw || raw != nil) {
 			update[name] = value
 		}
 	}

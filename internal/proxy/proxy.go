@@ -55,7 +55,8 @@ type Config struct {
 	Stdout, Stderr io.Writer // messages to the client, and the log of both sides
 
 	Place      local.Place
-	BestEffort bool // continue with a turn that cannot be recorded
+	NoPlace    error // why there is no Place; nil if there is one
+	BestEffort bool  // continue with a turn that cannot be recorded
 
 	cancelWait time.Duration // 0 means the constant cancelWait
 	strayWait  time.Duration // 0 means the constant answerWait
@@ -138,6 +139,9 @@ func waitFor(ctx context.Context, f func()) {
 
 // start opens the store and starts the agent, which warms up while the client initializes.
 func (p *proxy) start() (err error) {
+	if p.NoPlace != nil {
+		return p.NoPlace
+	}
 	if p.store, err = p.Place.Open(p.ctx); err != nil {
 		return err
 	}

@@ -83,8 +83,9 @@ func (r *replayReader) endTurn() {
 	}
 	log, turn := r.log, &r.turns[len(r.turns)-1]
 	r.log, r.inPrompt = nil, false
+	log.recordThought()
 	log.recordText()
-	log.addEnd(false)
+	log.addEnd("")
 	turn.Prompt = preamble.StripPreamble(r.prompt)
 	if turn.Prompt != "" {
 		turn.Entries = slices.Insert(turn.Entries, 0, segno.Entry{Kind: segno.EntryMessage, Name: "user", Body: clipText(turn.Prompt)})

@@ -274,9 +274,7 @@ func (s *session) logf(format string, args ...any) {
 
 // close ends the session in the agent, if the agent can; its thread stays.
 func (s *session) close(m acp.Message) {
-	if s.turn != nil {
-		s.cancelTurn()
-	}
+	s.disconnect()
 	s.history = nil // the agent replays it again if the session continues
 	proc := s.proxy.agent.current()
 	if proc == nil || !s.proxy.agent.identity().Close || s.process != proc || s.broken {
@@ -303,9 +301,7 @@ func (s *session) delete(m acp.Message) error {
 	}
 	s.record.Deleted = true
 	s.touch()
-	if s.turn != nil {
-		s.cancelTurn()
-	}
+	s.disconnect()
 	if s.proxy.agent.identity().Delete {
 		if err := s.deleteUpstream(); err != nil {
 			s.logf("delete: %v", err)

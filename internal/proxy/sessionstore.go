@@ -256,11 +256,10 @@ func (l *sessionStore) readStory(ctx context.Context, head segno.CommitID) error
 		return err
 	}
 	if l.story == nil {
-		l.story = preamble.FromCommits(line.Commits)
-	} else {
-		for _, n := range line.Commits {
-			l.story.Add(n)
-		}
+		l.story = &preamble.Builder{Dir: l.record.Dir}
+	}
+	for _, n := range line.Commits {
+		l.story.Add(n)
 	}
 	l.storyAt = head
 	return nil

@@ -18,7 +18,7 @@ const (
 	agentGrace = time.Second             // for the agent to end after SIGTERM
 )
 
-// shutDown ends everything when the client has closed its side: it cancels and records the
+// shutDown ends everything when the client has closed its side: it interrupts and records the
 // turns under way, ends the agent and all it started, and ends every session. It reports
 // whether all goroutines ended in time.
 func (p *proxy) shutDown() bool {
@@ -59,7 +59,7 @@ func (p *proxy) cancelTurns(sessions []*session) {
 				return
 			}
 			s.turn.onEnd = func() { ended <- struct{}{} }
-			s.cancelTurn()
+			s.disconnect()
 		})
 	}
 	timeout := time.After(turnsGrace)

@@ -90,7 +90,9 @@ func hasRecords(p, before *segno.Position, cuts map[segno.SessionID]int64) bool 
 
 // prefaceUnseen adds the turns that the agent's session may lack to the preface. These are the
 // turns that the transcript lacks, if the session has only what the transcript had, and the actions
-// of an interrupted newest turn: the agent may have ended before it wrote them to its session.
+// of an interrupted newest turn: the agent may have ended before it wrote them to its session. An agent
+// that was asked to end a turn because the client left records that as the user's wish; therefore such a
+// turn is added, too.
 func (s *session) prefaceUnseen(ctx context.Context, st threadState, isFromTranscript bool) error {
 	if st.turn == nil || s.proxy.agent.identity().isSegno() {
 		return nil
@@ -107,11 +109,16 @@ func (s *session) prefaceUnseen(ctx context.Context, st threadState, isFromTrans
 			return err
 		}
 		commits = slices.DeleteFunc(commits, func(n segno.Node) bool {
-			return !slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent })
+			return endNoteOf(n.Entries).Stop != stopDisconnected &&
+				!slices.ContainsFunc(n.Entries, func(e segno.Entry) bool { return e.Kind == segno.EntryIntent })
 		})
 	}
 	if len(commits) > 0 {
-		s.preface = append(s.preface, preamble.FromCommits(commits).Text(preamble.Options{}))
+		gap := &preamble.Builder{Dir: s.record.Dir}
+		for _, n := range commits {
+			gap.Add(n)
+		}
+		s.preface = append(s.preface, gap.Text(preamble.Options{}))
 	}
 	return nil
 }

@@ -36,7 +36,10 @@ type turn struct {
 
 	begun     bool // it is an open turn in the spool
 	cancelled bool
-	seen      bool // the model may have seen the prompt
+	// disconnected is set if the turn is cancelled in the agent because the client left, not because the
+	// user cancelled it.
+	disconnected bool
+	seen         bool // the model may have seen the prompt
 
 	stopRenewal func() segno.Lease // nil if the turn has no lease
 
@@ -69,9 +72,13 @@ func (s *session) runTurn(m acp.Message, prompt string) error {
 	if err := s.load(); err != nil {
 		return err
 	}
-	s.record.Deleted = false
+	if s.record.Deleted {
+		s.record.Deleted = false
+		s.touch() // it is in the lists again
+	}
 	t := &turn{m: m, key: segno.TurnKey(segno.NewID()), prompt: prompt, session: s, turnLog: newTurnLog(s.addEntry)}
 	t.partSoon = t.recordPartSoon
+	t.began = func(id string) bool { return slices.Contains(s.leftOpen, id) }
 	s.turn = t
 	s.inTurn = true
 	ctx, end := s.wait()
@@ -124,6 +131,9 @@ func (t *turn) recordPrompt(ctx context.Context) (*process, error) {
 	}
 	t.proxy.logErr(err)
 	t.begun = true
+	for _, e := range promptNotes(t.m, t.prompt) {
+		t.addEntry(e)
+	}
 	if begun.Tell != "" {
 		t.preface = append(t.preface, begun.Tell)
 	}
@@ -230,6 +240,29 @@ func (s *session) cancelTurn() {
 	s.prompts = nil
 	if s.turn != nil && s.turn.proc != nil {
 		s.turn.sendCancel()
+	}
+}
+
+// disconnect ends the turn under way because the client leaves. The agent is asked to cancel the turn, and
+// the record has it as interrupted: the user did not cancel it. A call that waits for the user's
+// permission is not made.
+func (s *session) disconnect() {
+	if s.turn == nil {
+		return
+	}
+	s.turn.disconnected = s.turn.disconnected || !s.turn.cancelled
+	s.cancelTurn()
+	s.proxy.mu.Lock()
+	var questions []*clientRequest
+	for key, q := range s.proxy.asked {
+		if q.session == s && q.method == "session/request_permission" {
+			questions = append(questions, q)
+			delete(s.proxy.asked, key)
+		}
+	}
+	s.proxy.mu.Unlock()
+	for _, q := range questions {
+		q.proc.write(s.box, acp.Result(q.id, acp.Encode(map[string]any{"outcome": map[string]string{"outcome": "cancelled"}})))
 	}
 }
 

@@ -131,14 +131,22 @@ func (t *turn) finish(line []byte, meaning failure.Meaning) {
 // the open turn, and the next command or turn commits it. A turn that did not end well is
 // recorded as interrupted, with the reason.
 func (t *turn) recordEnd(ctx context.Context, meaning failure.Meaning) error {
+	t.recordThought()
 	last, unrecorded := t.text.String(), ""
-	if t.partial > 0 {
+	if t.partial > 0 || isShortened(last) {
 		t.recordText()
 	} else {
 		unrecorded = last
 	}
 	if t.stopped.Line != nil || t.cancelled {
-		t.addEnd(t.cancelled)
+		stop := ""
+		switch {
+		case t.disconnected:
+			stop = stopDisconnected
+		case t.cancelled:
+			stop = "cancelled" // also if the agent ended, or failed, before it answered the cancel
+		}
+		t.addEnd(stop)
 	}
 	if meaning.Turn != failure.Fine && meaning.Message != "" {
 		t.addEntry(note("the turn failed: " + meaning.Name + ": " + meaning.Message))

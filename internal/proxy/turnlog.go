@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	maxIntents   = 8         // how often the intent of one call is recorded before its end: agents stream a call's input
-	maxText      = 256 << 10 // how much of the agent's text between two tool calls is kept
-	maxFailText  = 8 << 10   // about how much of the end of a turn's text is kept to recognize a failure
-	maxMessages  = 200       // how many messages of a turn can be named to fork at its end
-	maxNoteValue = 2 << 10   // how much JSON fits in a note beside other values
+	maxIntents   = 8        // how often the intent of one call is recorded before its end: agents stream a call's input
+	maxThought   = 64 << 10 // how much of one thought is kept
+	maxFailText  = 8 << 10  // about how much of the end of a turn's text is kept to recognize a failure
+	maxMessages  = 200      // how many messages of a turn can be named to fork at its end
+	maxNoteValue = 2 << 10  // how much JSON fits in a note beside other values
 
 	partInterval = 500 * time.Millisecond // how often an unfinished message is recorded: a crash may lose that much of it
 )
@@ -26,6 +26,8 @@ const (
 type turnLog struct {
 	emit     func(segno.Entry)
 	partSoon func() // schedules recordPart; nil where a crash loses nothing
+	// began reports whether a call began in an earlier turn and has not ended; nil where that is unknown.
+	began func(id string) bool
 
 	output
 	usedIDs       map[string]bool // ids of calls before the prompt was sent again
@@ -48,6 +50,9 @@ type output struct {
 	updates     int
 	tail        []byte          // the end of all text
 	text        strings.Builder // the text since the last entry
+	isCut       bool            // there was more than is kept
+	thought     strings.Builder // the thought since the last entry
+	thoughtIDs  int             // how many thoughts and content blocks were recorded
 	message     string          // the id of the current message
 	systemError bool            // codex reports that the turn failed
 }
@@ -72,9 +77,14 @@ func (t *turnLog) add(kind string, m acp.Message, update acp.Span) {
 	case "agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan":
 		t.activity++
 	}
+	if kind != "agent_thought_chunk" && kind != "usage_update" && kind != "session_info_update" {
+		t.recordThought()
+	}
 	switch kind {
 	case "agent_message_chunk":
-		t.observeText(m, update)
+		t.observeMessage(m, update)
+	case "agent_thought_chunk":
+		t.observeThought(m, update)
 	case "tool_call", "tool_call_update":
 		t.observeCall(m, update)
 	case "plan":
@@ -88,6 +98,41 @@ func (t *turnLog) add(kind string, m acp.Message, update acp.Span) {
 	}
 }
 
+// observeMessage records a content block that is not text at once, and keeps text.
+func (t *turnLog) observeMessage(m acp.Message, update acp.Span) {
+	content := m.Find(update, "content")
+	if kind := m.Text(m.Find(content, "type")); kind == "text" || kind == "" {
+		t.observeText(m, update)
+		return
+	}
+	t.recordText()
+	t.thoughtIDs++
+	t.emit(contentNote(t.thoughtIDs, bytes.Clone(content.Of(m.Line))))
+}
+
+// observeThought keeps a thought. It is recorded when something else follows.
+func (t *turnLog) observeThought(m acp.Message, update acp.Span) {
+	if t.thought.Len() == 0 {
+		t.recordText()
+	}
+	text := m.Text(m.Find(update, "content", "text"))
+	t.thought.WriteString(strings.ToValidUTF8(text[:min(len(text), maxThought-t.thought.Len())], ""))
+}
+
+// recordThought records the thought that ended.
+func (t *turnLog) recordThought() {
+	if text := t.thought.String(); text != "" {
+		if len(text) >= maxThought-utf8.UTFMax {
+			text += "\n… the rest is not recorded …"
+		}
+		t.thoughtIDs++
+		for _, e := range shownNotes(noteThought, fmt.Sprint(t.thoughtIDs), text) {
+			t.emit(e)
+		}
+	}
+	t.thought.Reset()
+}
+
 // observeText keeps the agent's text. A message is recorded when another one follows: only
 // then it is known to be complete.
 func (t *turnLog) observeText(m acp.Message, update acp.Span) {
@@ -98,8 +143,12 @@ func (t *turnLog) observeText(m acp.Message, update acp.Span) {
 		}
 	}
 	text := m.Text(m.Find(update, "content", "text"))
-	if t.text.Len()+len(text) <= maxText {
+	if room := maxShown - t.text.Len(); len(text) <= room && !t.isCut {
 		t.text.WriteString(text)
+	} else if !t.isCut { // later chunks must not follow a gap
+		t.isCut = true
+		t.text.WriteString(strings.ToValidUTF8(text[:room], ""))
+		t.text.WriteString("\n… the rest is not recorded …")
 	}
 	if t.partSoon != nil {
 		t.partSoon()
@@ -113,13 +162,17 @@ func (t *turnLog) observeText(m acp.Message, update acp.Span) {
 func (t *turnLog) recordText() {
 	if text := t.text.String(); strings.TrimSpace(text) != "" {
 		id := ""
-		if t.partial > 0 {
+		if t.partial > 0 || isShortened(text) {
 			id = t.messageID()
 		}
-		t.recordMessage(id, text)
+		if t.recordMessage(id, text); isShortened(text) {
+			for _, e := range shownNotes(noteShown, shownKey(segno.EntryMessage, id), strings.ToValidUTF8(text, string(utf8.RuneError))) {
+				t.emit(e)
+			}
+		}
 	}
 	t.text.Reset()
-	t.partial, t.recorded = 0, t.recorded+1
+	t.partial, t.isCut, t.recorded = 0, false, t.recorded+1
 }
 
 // recordPart records the current message so far. A later entry with the same id replaces it.
@@ -176,8 +229,12 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	if id == "" {
 		return
 	}
-	t.callAfterText = true
 	c := t.calls[id]
+	if c == nil && m.Text(m.Find(update, "sessionUpdate")) == "tool_call_update" && t.began != nil && t.began(id) {
+		t.endEarlierCall(id, m, update)
+		return
+	}
+	t.callAfterText = true
 	if c == nil {
 		t.recordText()
 		c = &call{id: id}
@@ -195,8 +252,25 @@ func (t *turnLog) observeCall(m acp.Message, update acp.Span) {
 	}
 	if ends {
 		c.ended = true
-		t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: segno.Clip(acp.Encode(c.result))})
+		body, full := c.result.entry(c.id)
+		t.emit(segno.Entry{Kind: segno.EntryResult, ID: c.id, Name: c.name, Body: body})
+		for _, e := range full {
+			t.emit(e)
+		}
 		c.result.Content, c.result.Output, c.intent.Input = nil, nil, nil // a turn may make thousands
+	}
+}
+
+// endEarlierCall records the end of a call that began in an earlier turn: it ran in the background.
+func (t *turnLog) endEarlierCall(id string, m acp.Message, update acp.Span) {
+	c := &call{id: id}
+	if c.merge(m, update); c.result.Status != "completed" && c.result.Status != "failed" {
+		return
+	}
+	body, full := c.result.entry(id)
+	t.emit(segno.Entry{Kind: segno.EntryResult, ID: id, Name: c.name, Body: body})
+	for _, e := range full {
+		t.emit(e)
 	}
 }
 
@@ -249,8 +323,12 @@ func endNoteOf(entries []segno.Entry) (e endNote) {
 	return e
 }
 
-// addEnd records the newest plan and how the turn ended.
-func (t *turnLog) addEnd(cancelled bool) {
+// stopDisconnected is the stop reason in the note of a turn that ended because the client left.
+const stopDisconnected = "disconnected"
+
+// addEnd records the newest plan and how the turn ended: by a stop reason, or if that is "" as the agent
+// answered.
+func (t *turnLog) addEnd(stop string) {
 	if t.plan != nil {
 		t.emit(segno.Entry{Kind: segno.EntryNote, Name: "plan", Body: segno.Clip(t.plan)})
 	}
@@ -264,8 +342,8 @@ func (t *turnLog) addEnd(cancelled bool) {
 	end := endNote{Messages: t.messages[max(0, len(t.messages)-maxMessages):], Behind: t.callAfterText || t.recoveries > 0,
 		Stop:  a.Text(a.Find(a.Result, "stopReason")),
 		Usage: short(a.Find(a.Result, "usage").Of(a.Line)), Context: short(t.usage), Error: short(a.Error.Of(a.Line))}
-	if end.Stop == "" && cancelled {
-		end.Stop = "cancelled" // the agent ended, or failed, before it answered the cancel
+	if stop != "" {
+		end.Stop = stop
 	}
 	t.emit(segno.Entry{Kind: segno.EntryNote, Name: "end", Body: segno.Clip(acp.Encode(end))})
 }

@@ -62,7 +62,7 @@ func (t *turn) resend(proc *process, hasPrompt bool) {
 	if isSegno { // segno's agent finds out whether it has the prompt, and continues the turn then
 		meta = map[string]any{"note": true, "repeated": true, "answered": t.answered}
 	} else if t.unfinished != nil && t.fidelity != segno.FidelityPreamble {
-		text := preamble.FromCommits(nil).Text(preamble.Options{Open: t.unfinished})
+		text := new(preamble.Builder).Text(preamble.Options{Open: t.unfinished})
 		t.addEntry(note(text))
 		if text != "" {
 			t.preface = append(t.preface, text)
@@ -90,7 +90,7 @@ func (t *turn) promptInTranscript(ctx context.Context) (has, known bool) {
 
 // describe returns the prompt, the entries and the changed paths of the unfinished turn.
 func (t *turn) describe(ctx context.Context) *preamble.OpenTurn {
-	open := &preamble.OpenTurn{Prompt: t.prompt}
+	open := &preamble.OpenTurn{Prompt: t.prompt, Dir: t.record.Dir}
 	entries, _, err := t.proxy.store.Spool().Entries(ctx, t.key)
 	if err != nil {
 		t.proxy.logf("read the entries of the turn: %v", err)

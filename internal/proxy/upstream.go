@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,6 +15,8 @@ import (
 	"github.com/dalsegno/segno/internal/acp"
 	"github.com/dalsegno/segno/internal/failure"
 	"github.com/dalsegno/segno/internal/preamble"
+	"github.com/dalsegno/segno/internal/proc"
+	"github.com/dalsegno/segno/internal/spool"
 )
 
 // upstream is the agent's session of a client's session, and the proxy's knowledge of it.
@@ -120,6 +124,20 @@ func (p *proxy) isFinalRefusal(err error) bool {
 	return meaning.Session == failure.Kept && meaning.Turn == failure.Failed
 }
 
+// isSharedByClients reports whether the agent refuses a session because another client's agent has it open,
+// behind another segno. Agents like Codex let one process at a time use a session. The turns of the other
+// client are in the thread, so that this client can continue in a copy.
+func (s *session) isSharedByClients(ctx context.Context, err error) bool {
+	answer, ok := errors.AsType[*acp.Error](err)
+	if !ok || s.proxy.meaningOf("session/resume", answer).Name != failure.BusySession {
+		return false
+	}
+	runners, err := s.proxy.store.Spool().Runners(ctx, s.record.Thread)
+	return err == nil && slices.ContainsFunc(runners, func(r spool.Runner) bool {
+		return r.PID != os.Getpid() && proc.Alive(r.PID, r.Start)
+	})
+}
+
 // reopen has the agent resume or load one of its sessions; the client sees nothing of the
 // replay. last is the turn that the session must have, nil if none, and at is the position in its
 // transcript that it must have, nil if none is known. An agent that accepts an id may not have the
@@ -197,8 +215,13 @@ func (s *session) verifyTranscript(ctx context.Context, up segno.SessionID, at *
 		return true, nil
 	}
 	holds, err := v.BeginsWith(ctx, segno.Source{Session: up, Dir: s.record.Dir}, *at)
+	switch {
+	case err != nil:
+		s.logf("the transcript of session %s cannot be compared with the recorded turns: %v", up, err)
+	case !holds:
+		s.logf("the transcript of session %s no longer begins with the recorded turns", up)
+	}
 	if err != nil || !holds {
-		s.logf("the transcript of session %s no longer begins with the recorded turns (%v)", up, err)
 		return true, errIncomplete
 	}
 	return true, nil

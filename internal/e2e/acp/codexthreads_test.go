@@ -128,3 +128,27 @@ func TestACPCodexCompaction(t *testing.T) {
 		})
 	}
 }
+
+// TestACPCodexTwoClients has two clients use one session in turns, each behind a segno of its own. Codex lets
+// one process use a session at a time: the second continues in a copy with the turns of the first.
+func TestACPCodexTwoClients(t *testing.T) {
+	t.Parallel()
+	for _, agent := range codexAgents() {
+		t.Run(string(agent), func(t *testing.T) {
+			s := newACPStage(t, agent, map[string]string{"a.txt": "0\n"})
+			first := s.open()
+			first.say(e2erig.Prompt("alpha", "one"))
+			second := s.connect()
+			second.begin("load", first.session, nil)
+			second.say(e2erig.Prompt("beta", "two"))
+			s.heard("beta", []string{"alpha", "one"}, nil)
+			first.say(e2erig.Prompt("gamma", "three"))
+			s.heard("gamma", []string{"alpha", "one", "beta", "two"}, nil)
+			second.say(e2erig.Prompt("delta", "four"))
+			s.heard("delta", []string{"alpha", "beta", "gamma"}, nil)
+			first.hangUp()
+			second.hangUp()
+			s.checkTurns("t1 alpha", "t2 beta", "t3 gamma", "t4 delta")
+		})
+	}
+}

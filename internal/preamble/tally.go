@@ -8,117 +8,9 @@ import (
 	"strings"
 )
 
-// How much a callList keeps. A text has no room for more, however large its budget.
-const (
-	maxCalls       = 2048      // one by one
-	maxDetailBytes = 512 << 10 // of their inputs and answers
-)
-
-// callList is a list of calls, oldest first. The newest are kept one by one, older ones
-// as their sentences and a counter for each, and those before them as numbers.
-type callList struct {
-	recent      []*call
-	detailBytes int // of recent
-	older       tallies
-}
-
-func (l *callList) isEmpty() bool {
-	return len(l.recent) == 0 && l.older.added == 0
-}
-
-// add adds a call as the newest one. It keeps the list within its bounds.
-func (l *callList) add(c *call) {
-	c.sizes = [len(details)]int{} // the state may be new
-	l.recent = append(l.recent, c)
-	if l.detailBytes += c.detailSize(); l.detailBytes > maxDetailBytes {
-		l.dropDetails()
-	}
-	if len(l.recent) > maxCalls {
-		l.countOlderHalf()
-	}
-}
-
-// dropDetails drops the details of the older calls, half of all there are.
-func (l *callList) dropDetails() {
-	for _, c := range l.recent {
-		if l.detailBytes <= maxDetailBytes/2 {
-			return
-		}
-		l.detailBytes -= c.detailSize()
-		c.dropDetails()
-	}
-}
-
-// countOlderHalf counts the older half of the calls instead of keeping them.
-func (l *callList) countOlderHalf() {
-	half := len(l.recent) / 2
-	for _, c := range l.recent[:half] {
-		l.detailBytes -= c.detailSize()
-		l.older.add(c)
-		c.dropDetails()
-	}
-	l.recent = slices.Delete(l.recent, 0, half)
-	l.older.trim()
-}
-
-func (l *callList) remove(c *call) {
-	if i := slices.Index(l.recent, c); i >= 0 {
-		l.recent = slices.Delete(l.recent, i, i+1)
-		l.detailBytes -= c.detailSize()
-	}
-}
-
-// without returns a copy of l without some of the calls, for reading.
-func (l callList) without(excluded func(*call) bool) callList {
-	l.recent = slices.DeleteFunc(slices.Clone(l.recent), excluded)
-	return l
-}
-
-// TextOf returns a text of every call in at most room bytes. All calls get the highest
-// level of detail for which there is room, and the newest get the next level while room
-// remains. If there is too little room for the lowest level, equal calls are counted.
-func (l *callList) TextOf(room int) string {
-	text := l.older.text()
-	for level := range details {
-		spare := room - len(text)
-		for _, c := range l.recent {
-			spare -= c.size(level)
-		}
-		if spare < 0 {
-			continue
-		}
-		fuller := len(l.recent) // the first call with the next level
-		for ; level > 0 && fuller > 0; fuller-- {
-			c := l.recent[fuller-1]
-			if spare -= c.size(level-1) - c.size(level); spare < 0 {
-				break
-			}
-		}
-		var b strings.Builder
-		b.WriteString(text)
-		for i, c := range l.recent {
-			if i == fuller {
-				level--
-			}
-			b.WriteString(c.text(level))
-		}
-		return b.String()
-	}
-	return l.older.with(l.recent).fit(room)
-}
-
-// minSize is the length of the text at the lowest level of detail.
-func (l *callList) minSize() int {
-	n := len(l.older.text())
-	for _, c := range l.recent {
-		n += c.size(shortest)
-	}
-	return n
-}
-
 // How much tallies keep.
 const (
-	maxTallies = 4096
+	maxTallies = 3072
 	maxTools   = 64
 )
 
@@ -139,9 +31,9 @@ type tallies struct {
 
 // add counts a call as the newest one.
 func (ts *tallies) add(c *call) {
-	sentence, failures := c.sentence(details[shortest].subject), 0
+	sentence, failures := c.sentence(shortSubject), 0
 	if c.state == failed {
-		failures = 1
+		failures = c.times
 	} else {
 		sentence += c.ending()
 	}
@@ -154,7 +46,7 @@ func (ts *tallies) add(c *call) {
 		ts.bySentence[sentence] = t
 	}
 	ts.added++
-	t.times, t.failed, t.last = t.times+1, t.failed+failures, ts.added
+	t.times, t.failed, t.last = t.times+c.times, t.failed+failures, ts.added
 }
 
 // with returns a copy of ts that counts more calls. The copy is for one text; ts itself
@@ -199,7 +91,7 @@ func (ts *tallies) drop(list []*tally) {
 }
 
 // fit returns the text in at most room bytes, or else only the sentence about the dropped
-// calls, for which there always is room. It drops the tallies for which there is no room.
+// calls. It drops the tallies for which there is no room.
 func (ts *tallies) fit(room int) string {
 	if size := len(ts.text()); size > room {
 		size += maxDroppedText - len(ts.droppedText())

@@ -1,0 +1,101 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/acptest"
+)
+
+// TestDisconnectIsAnInterruption has a client leave while a call runs, or while a call waits for permission.
+// The model of the next session is told of an interruption, and not that the user cancelled the turn or
+// that a call was made that never ran.
+func TestDisconnectIsAnInterruption(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(r *rig, c *acptest.Client, s string){
+		"closes": func(r *rig, c *acptest.Client, _ string) { r.leave(c) },
+		"kills": func(r *rig, c *acptest.Client, _ string) {
+			c.Kill()
+			<-c.Exited()
+		},
+		"pauses": func(r *rig, c *acptest.Client, s string) {
+			r.segno("pause", r.thread(), "--grace", "0s")
+			<-c.Exited()
+		},
+		"closes the session": func(r *rig, c *acptest.Client, s string) {
+			if _, err := c.Call(r.ctx, "session/close", map[string]string{"sessionId": s}); err != nil {
+				r.Fatal(err)
+			}
+			r.leave(c)
+		},
+	}
+	for name, agent := range kinds() {
+		for way, leave := range ways {
+			for _, asks := range []bool{false, true} {
+				title := name + " " + way
+				if asks {
+					title += " at a question"
+				}
+				t.Run(title, func(t *testing.T) {
+					t.Parallel()
+					r := newRig(t, agent)
+					c := r.greet(acptest.ClientOptions{Permit: func(acptest.Received) string { return "" }})
+					s := r.open(c, "new", "")
+					r.write(c, s, "alpha")
+					step := acptest.Step{Tool: "ledger", Line: "open-call", Hold: r.home + "/never"}
+					if asks {
+						step = acptest.Step{Tool: "ledger", Line: "open-call", Ask: true}
+					}
+					turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Do("beta-line"), acptest.Say("on it"), step))
+					r.says(turn, "on it")
+					if _, err := c.Await(r.ctx, turn.From, func(m acptest.Received) bool {
+						return strings.Contains(string(m.Line), "open-call") && (!asks || m.MethodName() == "session/request_permission")
+					}); err != nil {
+						t.Fatal(err)
+					}
+					leave(r, c, s)
+					c = r.client()
+					r.open(c, "resume", s)
+					r.say(c, s, "gamma")
+					text := r.sent().Text()
+					if strings.Contains(text, "cancelled") || strings.Contains(text, "do not go on with it") || strings.Contains(text, "may have had effects") {
+						t.Errorf("the model is told\n%s", text)
+					}
+					if !strings.Contains(text, "You were interrupted before you had finished") {
+						t.Errorf("the model is not told of the interruption:\n%s", text)
+					}
+					if want := "before the user answered: it was not made"; asks && !strings.Contains(text, want) {
+						t.Errorf("the model is not told %q:\n%s", want, text)
+					}
+					if got := r.ledger(); strings.Contains(got, "open-call") {
+						t.Errorf("the ledger has %q", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestUsersCancelIsTold cancels a turn and then leaves: that stays the user's decision.
+func TestUsersCancelIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, none)
+	c, s := r.session()
+	r.write(c, s, "alpha")
+	turn := r.prompt(c, s, "beta "+acptest.Directive(acptest.Say("on it"), acptest.Step{Wait: r.home + "/never"}))
+	r.says(turn, "on it")
+	if err := c.Cancel(s); err != nil {
+		t.Fatal(err)
+	}
+	r.leave(c)
+	c = r.client()
+	r.open(c, "resume", s)
+	r.say(c, s, "gamma")
+	r.wantSeen([]string{"The user cancelled this before you had finished; do not go on with it"})
+}
+
+// thread is the thread of the newest turn.
+func (r *rig) thread() string {
+	r.Helper()
+	return r.log()[0].Thread
+}

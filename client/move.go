@@ -46,7 +46,9 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
-	Pages     int    `json:"pages,omitempty"`  // of an SQLite database: how many differ
+	// WhileCommand reports that a turn changed it while a command ran, and that no tool named it.
+	WhileCommand bool `json:"while_command,omitempty"`
+	Pages        int  `json:"pages,omitempty"` // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 }

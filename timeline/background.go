@@ -124,6 +124,13 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]tim
 	return ends
 }
 
+// allTaskEnds is taskEnds for all tasks that the turn started, while it is open: no event reports the end of
+// some of them.
+func (t *OpenTurn) allTaskEnds(entries []segno.Entry, now time.Time) map[string]time.Time {
+	all := OpenTurn{Tasks: slices.Concat(startedTasks(entries), t.Tasks)}
+	return all.taskEnds(entries, now)
+}
+
 // workedUntil returns the end of calls and tasks of a turn that did not report their ends: now
 // if the agent still runs, else zero for not known.
 func (tx *txn) workedUntil(t *OpenTurn) time.Time {
@@ -340,7 +347,8 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	if err != nil {
 		return nil, err
 	}
-	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, tx.Now(), nil), Root: tx.Workspace.Root()}
+	now := tx.Now()
+	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
 	background := tx.background(t, entries, tx.workedUntil(t))
 	// A turn that certainly made the change gets it if the other turn is not certain, too. If
 	// both turns may have made it, it is in doubt: for example, a command of each ran at that

@@ -76,8 +76,8 @@ func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	if err != nil {
 		return OpenTurn{}, err
 	}
-	state, err := tx.workspaceState(ctx)
-	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: state.Snapshot}, err
+	before, err := tx.knownState(ctx)
+	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}, err
 }
 
 // turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].

@@ -101,6 +101,6 @@ func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) 
 	if c.Exact {
 		end = c.End
 	}
-	c.Calls = tx.calls(entries, t.Source.Dir, end, t.taskEnds(entries, time.Time{}))
+	c.Calls = tx.calls(entries, t.Source.Dir, end, t.allTaskEnds(entries, time.Time{}))
 	return c, nil
 }

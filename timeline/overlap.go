@@ -97,9 +97,9 @@ type timeSpan struct {
 // newSpan returns the span of a turn with entries, in a session in dir. end is the end of calls without
 // a result, or zero for not known.
 func (tx *txn) newSpan(entries []segno.Entry, dir string, end time.Time) *timeSpan {
-	tasks := OpenTurn{Tasks: startedTasks(entries)}
+	var t OpenTurn
 	s := &timeSpan{doubt: listedPaths(entries, segno.EntryDoubt), others: listedPaths(entries, segno.EntryOthers)}
-	s.Calls, s.Root = tx.calls(entries, dir, end, tasks.taskEnds(entries, time.Time{})), tx.Workspace.Root()
+	s.Calls, s.Root = tx.calls(entries, dir, end, t.allTaskEnds(entries, time.Time{})), tx.Workspace.Root()
 	return s
 }
 

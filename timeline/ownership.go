@@ -17,6 +17,7 @@ import (
 // The reasons why a turn owns every change that was made while it ran. The user reads them.
 const (
 	whyNoCalls = "the tool calls of this turn were not reported with their times, so every change while it ran counts as its own, also yours"
+	whyUnseen  = "the beginning and the tool calls of this turn were not reported, so every change since the state before counts as its own, also yours"
 	whyClocks  = "the clock of the files is not that of this machine, or it was set back, so every change while this turn ran counts as its own, also yours"
 )
 
@@ -68,23 +69,16 @@ func (tx *txn) evidenceOf(ctx context.Context, w *turnEnd) (*ownership.Evidence,
 		return nil, err
 	}
 	now := tx.Now()
-	tasks := map[string]time.Time{} // one that does not run any more may have ended just now
-	for _, task := range append(startedTasks(entries), w.Tasks...) {
-		tasks[task.ID] = now
-	}
-	for _, e := range entries {
-		if isTaskEnd(e) && e.ID != "" {
-			tasks[e.ID] = e.Time
-		}
-	}
-	in := tx.callContext(entries, w.turn.Source.Dir, now, tasks)
+	in := tx.callContext(entries, w.turn.Source.Dir, now, w.turn.allTaskEnds(entries, now))
 	in.Left, in.Resolved = now, w.turn.Owner == "" && !w.Interrupted && agenttool.HasAllResults(w.turn.Agent)
 	if w.turn.Owner != "" {
 		in.Delay = messageDelay
 	}
 	e := &ownership.Evidence{Calls: ownership.Calls(entries, in), Start: w.turn.Start, End: now, Root: tx.Workspace.Root()}
 	switch {
-	case w.turn.Start.IsZero(), !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
+	case w.turn.Start.IsZero():
+		e.Whole, w.whole = true, whyUnseen
+	case !agenttool.ReportsCalls(w.turn.Agent) && !slices.ContainsFunc(entries, isIntent):
 		e.Whole, w.whole = true, whyNoCalls
 	case wasClockSetBack(entries, w.turn.Start, now):
 		e.Whole, w.whole = true, whyClocks

@@ -180,8 +180,15 @@ func join(parts ...map[string]Tool) map[string]Tool {
 	return all
 }
 
-// Patch returns the patch in the input of a tool that applies one, or "".
-func (t Tool) text(input map[string]json.RawMessage) (texts []string) {
+// SubjectFields returns the fields of a call's input that can name its subject, the most telling first:
+// those of the tool, and then those that tools have in general.
+func SubjectFields(name string) []string {
+	general := []string{"command", "cmd", "file_path", "filePath", "notebook_path", "path", "abs_path", "url", "uri", "pattern", "query"}
+	return slices.Concat(Of(name).Subject, general)
+}
+
+// texts returns the texts of the fields that name the subject of a call.
+func (t Tool) texts(input map[string]json.RawMessage) (texts []string) {
 	for _, field := range t.Subject {
 		var text string
 		if json.Unmarshal(input[field], &text) == nil && text != "" {
@@ -198,7 +205,7 @@ func (t Tool) Files(input json.RawMessage) (files []string) {
 	if t.Effect != Writes || json.Unmarshal(input, &in) != nil {
 		return nil
 	}
-	for _, text := range t.text(in) {
+	for _, text := range t.texts(in) {
 		if strings.Contains(text, PatchBegin) {
 			files = append(files, PatchFiles(text)...)
 		} else if !strings.Contains(text, "\n") {

@@ -21,6 +21,9 @@ back to and including TURN: the changes of their tools and commands to the files
 conversation. With paths after --, it undoes only the changes of the turns to these paths,
 and the conversation stays.
 
+What you save, make or delete while the agent works is not undone. Files that changed while
+a command ran, and that no tool named, are listed apart: nothing shows whose they are.
+
 A file that was changed after the turn is merged by lines. If both changed the same lines,
 or the file is binary, the path is a conflict: undo lists it with the difference, leaves
 it alone and exits with code 4. --force overwrites conflicts. Right after an undo of whole

@@ -311,7 +311,7 @@ func (w *world) reverted(t *simTurn, before, after map[string]string, p *timelin
 			fail("its bytes stay, and that is not listed")
 		case now.last == byEither && !untouched && !right:
 			fail("it is neither what was there nor what the turn found")
-		case clear && !now.others && listed:
+		case clear && !now.others && !now.hidden && listed:
 			fail("no other wrote it, and it is a conflict")
 		case clear && !now.others && now.last == byEither && now.claimed && !found:
 			fail("the user wrote it while a command ran, and it stays")
@@ -357,6 +357,7 @@ type authorship struct {
 	own     string // and the turn
 	mixed   bool   // the turn did, and another did later
 	claimed bool   // of byEither: the turn gets what the user wrote
+	hidden  bool   // the turn deleted it, and another changed names in the directory later
 }
 
 func (w *world) authors(path string, t *simTurn) (a authorship) {
@@ -373,9 +374,10 @@ func (w *world) authors(path string, t *simTurn) (a authorship) {
 		gone := c.content == ""
 		switch {
 		case c.path != path || c.undone:
+			a.hidden = a.hidden || a.last == byTurn && a.own == "" && c.during[t.key]
 			continue
 		case c.author == t.key:
-			a.last, a.own, a.mixed, wrote, named = byTurn, c.content, false, true, named || c.named
+			a.last, a.own, a.mixed, a.hidden, wrote, named = byTurn, c.content, false, false, true, named || c.named
 		case c.claimed[t.key] && !gone:
 			a.last, a.claimed, a.mixed = byEither, true, false
 		case gone && c.during[t.key] && t.ran:

@@ -106,7 +106,7 @@ func (b *Builder) describe(tool string, body json.RawMessage) *call {
 	if c.isReadOnly {
 		c.verb = verbOf("read")
 	}
-	subject, rest := splitInput(c.verb, input)
+	subject, rest := splitInput(tool, c.verb, input)
 	if c.isOfFile() && subject == "" {
 		subject = plain(path, maxDetail)
 	}

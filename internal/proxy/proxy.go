@@ -56,7 +56,7 @@ type Config struct {
 
 	Place      local.Place
 	NoPlace    error // why there is no Place; nil if there is one
-	BestEffort bool // continue with a turn that cannot be recorded
+	BestEffort bool  // continue with a turn that cannot be recorded
 
 	cancelWait time.Duration // 0 means the constant cancelWait
 	strayWait  time.Duration // 0 means the constant answerWait

@@ -4,6 +4,7 @@ import (
 	"context"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dalsegno/segno"
@@ -40,6 +41,12 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		}
 		delete(differs, s.Path)
 		switch isRefused := notWritten[s.Path]; {
+		case isBelowProtected(s.Path, since):
+			if isRefused {
+				continue
+			}
+			// A rule protects it by now, so that the present does not show what is there.
+			others = append(others, segno.Change{Path: s.Path, From: s.From, To: s.To})
 		case isRefused && now == s.From:
 			continue
 		case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:
@@ -66,6 +73,14 @@ func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, 
 		base = before // without modification times
 	}
 	return tx.withChanges(ctx, present, *base, others)
+}
+
+// isBelowProtected reports whether a directory above a path has become protected, so that the changes do
+// not list what is in it.
+func isBelowProtected(name string, changes []segno.Change) bool {
+	return slices.ContainsFunc(changes, func(c segno.Change) bool {
+		return c.To.Type == segno.EntityProtected && strings.HasPrefix(name, c.Path+"/")
+	})
 }
 
 // withChanges is [segno.Workspace.WithChanges].
@@ -228,7 +243,21 @@ func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change)
 // movedPaths are the paths that one move of a thread wrote.
 type movedPaths struct {
 	at    time.Time
-	paths map[string]bool // nil if they are not known any more
+	paths map[string]bool // nil if they are not known any more; true for one that was protected on one side
+}
+
+// has reports whether the move wrote a path, or may have: nothing is known about what is below a protected
+// directory.
+func (m *movedPaths) has(name string) bool {
+	if _, ok := m.paths[name]; ok || m.paths == nil {
+		return true
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if m.paths[dir] {
+			return true
+		}
+	}
+	return false
 }
 
 // movesSince returns the moves of the thread since a time.
@@ -253,7 +282,7 @@ func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPat
 		}
 		m := movedPaths{op.Time, make(map[string]bool, len(changes))}
 		for _, c := range changes {
-			m.paths[c.Path] = true
+			m.paths[c.Path] = c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected
 		}
 		all = append(all, m)
 	}

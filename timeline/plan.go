@@ -451,7 +451,7 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 		}
 		if endsTurn(c) {
 			wrote := func(path string) bool {
-				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && (m.paths == nil || m.paths[path]) })
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && m.has(path) })
 			}
 			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err

@@ -28,10 +28,11 @@ const (
 	EntryInterrupt EntryKind = "interrupt"
 	EntryDecision  EntryKind = "decision"
 	EntryNote      EntryKind = "note"
-	EntryState     EntryKind = "state" // a value of a Go agent's state: Name is its key, no Body deletes it
-	EntryKeep      EntryKind = "keep"  // of the messages so far only the first Body count from here on
-	EntryUsage     EntryKind = "usage" // the cost of a model call
-	EntryDoubt     EntryKind = "doubt" // paths of a turn that another author may have changed: Body lists them, as bytes
+	EntryState     EntryKind = "state"  // a value of a Go agent's state: Name is its key, no Body deletes it
+	EntryKeep      EntryKind = "keep"   // of the messages so far only the first Body count from here on
+	EntryUsage     EntryKind = "usage"  // the cost of a model call
+	EntryDoubt     EntryKind = "doubt"  // paths of a turn that another author may have changed: Body lists them, as bytes
+	EntryOthers    EntryKind = "others" // paths that others changed while a turn ran beside another one: Body lists them, as bytes
 )
 
 // NotStarted is the body of a result that withdraws its intent: the call was cancelled

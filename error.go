@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Error is every error a person or a program is meant to act on.
@@ -125,12 +126,16 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
-// HintOf returns the first hint in err's chain, or "".
+// HintOf returns the first hint in err's chain, or "". Without one, an error of a full disk gets its
+// own, because any write can fail so.
 func HintOf(err error) string {
 	for e := range errorsIn(err) {
 		if e.Hint != "" {
 			return e.Hint
 		}
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return "free some space on the disk, then run the command again"
 	}
 	return ""
 }

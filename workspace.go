@@ -41,6 +41,9 @@ type Workspace interface {
 	Merge(base, ours, theirs []byte) (merged []byte, conflict string)
 	// Compose returns a copy of onto in which each of paths is as in base.
 	Compose(ctx context.Context, b Batch, onto, base Snapshot, paths []string) (Snapshot, error)
+	// WithChanges returns a copy of onto in which each change is made. Modification times come from
+	// base.
+	WithChanges(ctx context.Context, b Batch, onto, base Snapshot, changes []Change) (Snapshot, error)
 	// Apply writes each change's To to its path if the path still equals its From, and
 	// returns the changes that it could not make. A path that equals To already is not an
 	// error, so that an interrupted Apply can be repeated. times, which may be zero, is

@@ -17,7 +17,10 @@ type Move struct {
 
 	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
-	Force bool `json:"force,omitempty"` // undo, redo, restore, op-undo: overwrite conflicts, and move under an open turn
+	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
+	// WhileRunning is for undo, redo, restore and op-undo: move although a turn is open, or another
+	// program has a database open.
+	WhileRunning bool `json:"while_running,omitempty"`
 
 	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
 	Scope string         `json:"scope,omitempty"` // restore: both (""), chat or files; fork: chat makes a thread on the same files
@@ -43,7 +46,9 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // it keeps a change made since, merged by lines
-	Pages     int    `json:"pages,omitempty"`  // of an SQLite database: how many differ
+	// WhileCommand reports that a turn changed it while a command ran, and that no tool named it.
+	WhileCommand bool `json:"while_command,omitempty"`
+	Pages        int  `json:"pages,omitempty"` // of an SQLite database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is why the change of an attached database is not known: one of its states was not saved.

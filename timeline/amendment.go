@@ -119,7 +119,7 @@ func (tx *txn) moveToAmendment(ctx context.Context, a amendment, now map[segno.C
 func (tx *txn) amendTurn(cp *segno.Checkpoint, entries []segno.Entry, a amendment) []segno.Entry {
 	entries = dedupe(append(entries, a.entries...))
 	if len(a.doubt) > 0 {
-		entries = append(entries, doubtEntry(a.doubt, a.turn.Source.Session, tx.Now()))
+		entries = append(entries, pathsEntry(segno.EntryDoubt, a.doubt, a.turn.Source.Session, tx.Now()))
 	}
 	if a.session != nil {
 		cp.Session = a.session

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/internal/ownership"
 )
 
 // Task is work that a turn started and that continues after the turn has ended, for example a
@@ -93,9 +95,9 @@ func startedTasks(entries []segno.Entry) (tasks []Task) {
 		if e.Kind == segno.EntryIntent {
 			names[e.ID] = e.Name
 		}
-		if id := startedTask(e.Body); e.Kind == segno.EntryResult && id != "" {
+		if id := ownership.StartedTask(e.Body); e.Kind == segno.EntryResult && id != "" {
 			task := Task{ID: id, Kind: "subagent"}
-			if isShell(names[e.ID]) {
+			if agenttool.IsShell(names[e.ID]) {
 				task.Kind = TaskShell
 			}
 			tasks = append(tasks, task)
@@ -120,6 +122,13 @@ func (t *OpenTurn) taskEnds(entries []segno.Entry, now time.Time) map[string]tim
 		}
 	}
 	return ends
+}
+
+// allTaskEnds is taskEnds for all tasks that the turn started, while it is open: no event reports the end of
+// some of them.
+func (t *OpenTurn) allTaskEnds(entries []segno.Entry, now time.Time) map[string]time.Time {
+	all := OpenTurn{Tasks: slices.Concat(startedTasks(entries), t.Tasks)}
+	return all.taskEnds(entries, now)
 }
 
 // workedUntil returns the end of calls and tasks of a turn that did not report their ends: now
@@ -157,11 +166,36 @@ func (tx *txn) endFinishedTasks(ctx context.Context, t *OpenTurn) error {
 		return err
 	}
 	until := tx.workedUntil(t)
-	known := activity{calls: toolCalls(entries, until, t.taskEnds(entries, until)), root: tx.Workspace.Root()}
-	if _, err := tx.attribute(ctx, t, entries, nil, known.ownerOf); err != nil {
+	known := tx.background(t, entries, until)
+	if _, err := tx.attribute(ctx, t, entries, nil, nil, inDoubtIfRan(known.Owner)); err != nil {
 		return fmt.Errorf("record background work: %w", err)
 	}
 	return nil
+}
+
+// background returns what is known about the tasks of a turn. until is when tasks and calls without an
+// end worked, or zero for not known.
+func (tx *txn) background(t *OpenTurn, entries []segno.Entry, until time.Time) *ownership.Evidence {
+	return &ownership.Evidence{Calls: tx.calls(entries, t.Source.Dir, until, t.taskEnds(entries, until)), Root: tx.Workspace.Root()}
+}
+
+// inDoubtIfRan returns the owners of changes after a turn's end. The user is at work then: that a task
+// was running does not make a change the task's.
+func inDoubtIfRan(of ownership.Func) ownership.Func {
+	return func(c segno.Change, t ownership.Touch) ownership.Owner {
+		if owner := of(c, t); owner != ownership.Ran {
+			return owner
+		}
+		return ownership.Doubt
+	}
+}
+
+// ownerWhileAwake returns the owners of changes while the agent answered the report of a task.
+func (tx *txn) ownerWhileAwake(t *OpenTurn, entries []segno.Entry) ownership.Func {
+	if !agenttool.ReportsCalls(t.Agent) {
+		return func(segno.Change, ownership.Touch) ownership.Owner { return ownership.Turn }
+	}
+	return tx.background(t, entries, tx.Now()).Owner
 }
 
 // checkBackground is endFinishedTasks for a turn that is closed once no task of it
@@ -267,7 +301,7 @@ func (tx *txn) endAgain(ctx context.Context, e TurnEnd, t OpenTurn) error {
 	if err != nil {
 		return err
 	}
-	if _, err := tx.attribute(ctx, &t, entries, nil, func(segno.Change, time.Time) owner { return ownTurn }); err != nil {
+	if _, err := tx.attribute(ctx, &t, entries, nil, nil, tx.ownerWhileAwake(&t, entries)); err != nil {
 		return fmt.Errorf("record the turn again: %w", err)
 	}
 	t.Awake = false
@@ -313,20 +347,25 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 	if err != nil {
 		return nil, err
 	}
-	root, now := tx.Workspace.Root(), tx.Now()
-	running := activity{calls: toolCalls(noted, now, nil), root: root}
-	background := activity{calls: toolCalls(entries, now, t.taskEnds(entries, tx.workedUntil(t))), root: root}
+	now := tx.Now()
+	running := &ownership.Evidence{Calls: tx.calls(noted, turn.Source.Dir, now, turn.allTaskEnds(noted, now)), Root: tx.Workspace.Root()}
+	background := tx.background(t, entries, tx.workedUntil(t))
 	// A turn that certainly made the change gets it if the other turn is not certain, too. If
 	// both turns may have made it, it is in doubt: for example, a command of each ran at that
-	// time, and neither command named the path.
-	doubt, err := tx.attribute(ctx, t, entries, turn, func(c segno.Change, at time.Time) owner {
-		switch mine, theirs := running.ownerOf(c, at), background.ownerOf(c, at); {
-		case theirs == ownTurn && mine != ownTurn:
-			return ownTurn
-		case theirs == ownOther, theirs == ownDoubt && mine == ownTurn:
-			return ownOther
+	// time, and neither command named the path. If only a task may have made it, the turn of the
+	// task gets it, as one that the user may have made.
+	unsure := map[string]bool{}
+	doubt, err := tx.attribute(ctx, t, entries, turn, unsure, func(c segno.Change, at ownership.Touch) ownership.Owner {
+		switch mine, theirs := running.Owner(c, at), background.Owner(c, at); {
+		case theirs == ownership.Turn && mine != ownership.Turn:
+			return ownership.Turn
+		case theirs == ownership.Other, theirs != ownership.Turn && mine == ownership.Turn:
+			return ownership.Other
+		case mine == ownership.Other:
+			unsure[c.Path] = true
+			return ownership.Turn
 		}
-		return ownDoubt
+		return ownership.Doubt
 	})
 	if err != nil {
 		return nil, fmt.Errorf("record background work: %w", err)
@@ -338,8 +377,8 @@ func (tx *txn) attributeToTurn(ctx context.Context, t, turn *OpenTurn) ([]string
 // turn's checkpoint and those above it with the same paths, so that each still differs
 // from its parent by its own changes only. of decides which changes belong to the turn. If
 // another turn runs, that turn begins from the result. Doubtful changes stay with it and
-// are returned. Otherwise they stay with t.
-func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, of ownerFunc) (doubt []string, err error) {
+// are returned. Otherwise they stay with t. The paths in unsure are doubtful changes of t.
+func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry, running *OpenTurn, unsure map[string]bool, of ownership.Func) (doubt []string, err error) {
 	if tx.deferred {
 		return nil, nil
 	}
@@ -356,7 +395,7 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 	if err != nil {
 		return nil, fmt.Errorf("snapshot workspace: %w", err)
 	}
-	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, of)
+	mine, doubt, err := tx.ownChanges(ctx, line, present, running == nil, unsure, of)
 	if err != nil {
 		return nil, err
 	}
@@ -368,7 +407,9 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 		}
 		return doubt, tx.keepStaged(ctx, staged)
 	}
-	if running == nil {
+	if running != nil {
+		a.doubt = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !unsure[p] })
+	} else {
 		a.doubt = doubt
 		if len(line) == 1 {
 			if a.session, err = tx.positionOf(ctx, *t, batch); err != nil {
@@ -389,8 +430,9 @@ func (tx *txn) attribute(ctx context.Context, t *OpenTurn, entries []segno.Entry
 // ownChanges returns the paths that changed since the newest checkpoint of a line because of
 // the turn of its oldest checkpoint, and those in doubt. Paths that a checkpoint above the
 // turn's changed are neither. alone is set if no other turn runs. The turn then gets the
-// doubtful paths, too, except those for which its checkpoint has a certain state.
-func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, of ownerFunc) (mine, doubt []string, err error) {
+// doubtful paths, too. It gets no doubtful path, also of unsure, for which its checkpoint has a certain
+// state.
+func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present segno.Snapshot, alone bool, unsure map[string]bool, of ownership.Func) (mine, doubt []string, err error) {
 	turn := ownOf(line)
 	changes, err := tx.diff(ctx, line[0].Tree(), present.Tree)
 	if err != nil {
@@ -406,23 +448,27 @@ func (tx *txn) ownChanges(ctx context.Context, line []*segno.Checkpoint, present
 	}
 	// The start of the turn does not matter here: only the calls make a change the turn's, and
 	// they have times.
-	parts := divide(changes, times, time.Time{}, of)
-	mine = parts.turn
+	parts := ownership.Divide(changes, times, time.Time{}, of)
+	isUnsure := func(p string) bool { return unsure[p] }
+	mine, doubtful := parts.Turn, parts.Doubt
 	if alone {
-		mine = append(mine, parts.dirs...)
-		if len(parts.doubt) > 0 {
-			below, err := tx.checkpoint(ctx, turn.Parent)
-			if err != nil {
-				return nil, nil, err
-			}
-			own, err := tx.diff(ctx, below.Tree(), turn.Tree())
-			if err != nil {
-				return nil, nil, err
-			}
-			mine = append(mine, withoutChanged(parts.doubt, own)...)
-		}
+		mine = append(mine, parts.Dirs...)
+	} else {
+		doubtful = slices.DeleteFunc(slices.Clone(mine), func(p string) bool { return !isUnsure(p) })
+		mine = slices.DeleteFunc(mine, isUnsure)
 	}
-	return withParents(withoutChanged(mine, later), changes), parts.doubt, nil
+	if len(doubtful) > 0 {
+		below, err := tx.checkpoint(ctx, turn.Parent)
+		if err != nil {
+			return nil, nil, err
+		}
+		own, err := tx.diff(ctx, below.Tree(), turn.Tree())
+		if err != nil {
+			return nil, nil, err
+		}
+		mine = append(mine, withoutChanged(doubtful, own)...)
+	}
+	return withParents(withoutChanged(mine, later), changes), parts.Doubt, nil
 }
 
 // positionOf captures the present end of a turn's conversation.

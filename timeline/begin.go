@@ -55,12 +55,13 @@ func (tl *Timeline) BeginTurn(ctx context.Context, p Prompt) (TurnStart, error) 
 	if err != nil {
 		return TurnStart{}, err
 	}
+	start := tx.Now() // a change after it may be in the snapshot, and one before it is
 	snap, staged, err := tx.snapshot(ctx)
 	if err != nil {
 		return TurnStart{}, err
 	}
 	turn := OpenTurn{Key: p.Key, Agent: p.Agent, Source: p.Source, Workspace: tx.Workspace.ID(), Thread: p.Thread,
-		Prompt: p.Text, Before: &snap, Start: tx.Now(), Queued: p.Queued, Owner: p.Owner, Process: p.Process}
+		Prompt: p.Text, Before: &snap, Start: start, Queued: p.Queued, Owner: p.Owner, Process: p.Process}
 	begun := TurnStart{Key: p.Key}
 	isShared, err := tx.beginOnThread(ctx, &turn, staged, &begun)
 	if err != nil {

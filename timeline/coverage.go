@@ -24,6 +24,33 @@ func (tl *Timeline) Snapshot(ctx context.Context) (segno.Snapshot, error) {
 	return snap, err
 }
 
+// SnapshotBase is Snapshot for a workspace in which an agent is enabled. A turn of which only the end
+// will be reported begins with this state if nothing is recorded before.
+func (tl *Timeline) SnapshotBase(ctx context.Context) (segno.Snapshot, error) {
+	snap, err := tl.Snapshot(ctx)
+	if err != nil {
+		return snap, err
+	}
+	return snap, tl.Spool.KeepBase(ctx, Base{Snapshot: snap, Time: tl.Now()})
+}
+
+// knownState returns the newest known state of the workspace: that of the newest commit about it, or of
+// a later base. It is nil if there is none.
+func (tx *txn) knownState(ctx context.Context) (*segno.Snapshot, error) {
+	state, err := tx.workspaceState(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := tx.Spool.Base(ctx, tx.Workspace.ID())
+	if err != nil || base == nil || state.Snapshot != nil && !base.Time.After(state.Time) {
+		return state.Snapshot, err
+	}
+	if kept, err := tx.Store.Objects().Has(ctx, base.Snapshot.Tree); !kept || err != nil {
+		return state.Snapshot, err
+	}
+	return &base.Snapshot, nil
+}
+
 // coverTurns makes the workspace keep saving the paths that it saved when its open turns began,
 // or, if no turn is open, the paths of the newest commit about it. The agent may have written a
 // rule that appears while a turn is open, so such a rule removes nothing from the turn's

@@ -164,7 +164,7 @@ func (tx *txn) unreadWarning(ctx context.Context, s, known *segno.Snapshot) stri
 // content, but a program may hold rows in memory that the move has replaced.
 func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) error {
 	ws, ok := tx.Workspace.(databases)
-	if !ok || ask.Force {
+	if !ok || ask.WhileRunning {
 		return nil
 	}
 	for _, step := range p.Steps {
@@ -178,7 +178,7 @@ func (tx *txn) refuseClients(ctx context.Context, ask MoveRequest, p *Plan) erro
 		}
 		if len(all) > 0 {
 			return segno.Errorf(segno.KindRefused, string(ask.Verb), name, "the database is open in %s", strings.Join(all, ", ")).
-				WithHint("end the program, or use --force")
+				WithHint("end the program, or use --while-running")
 		}
 	}
 	return nil
@@ -219,7 +219,7 @@ func (r *reverter) reverseOperation(ctx context.Context, op *segno.Operation) er
 	if err != nil {
 		return err
 	}
-	return r.reverse(ctx, after, before, nil)
+	return r.reverse(ctx, after, before, nil, nil)
 }
 
 // OnlyDatabases reports whether a plan's steps write no files.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ownership"
 )
 
 // TurnEnd is the end of a turn.
@@ -75,8 +76,8 @@ func (tx *txn) turnToEnd(ctx context.Context, e TurnEnd) (OpenTurn, error) {
 	if err != nil {
 		return OpenTurn{}, err
 	}
-	state, err := tx.workspaceState(ctx)
-	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: state.Snapshot}, err
+	before, err := tx.knownState(ctx)
+	return OpenTurn{Key: e.Key, Agent: e.Agent, Source: e.Source, Workspace: tx.Workspace.ID(), Thread: thread, Before: before}, err
 }
 
 // turnEnd is the end of a turn while it is recorded. Its stages run in the order of [txn.end].
@@ -90,6 +91,8 @@ type turnEnd struct {
 	after   segno.Snapshot  // the workspace at the end of the turn
 	present segno.Snapshot  // the workspace now, with changes made after the turn
 	doubt   []string        // paths of the turn that another author may have changed
+	others  []string        // paths that others changed while a turn of another thread ran, too
+	whole   string          // why changes of others cannot be told from the turn's, or ""
 	prev    *segno.Position // where the newest capture of the session ended
 	got     segno.Captured
 	staged  segno.Staged
@@ -201,17 +204,23 @@ func (tx *txn) attributeBesideTurn(ctx context.Context, w *turnEnd) error {
 	return tx.followAmendment(ctx, &w.turn)
 }
 
-// snapshotAfterTurn saves the workspace. For a turn that ended some time ago it leaves out
-// later changes.
+// snapshotAfterTurn saves the workspace. The state that the turn left is without the changes of others.
 func (tx *txn) snapshotAfterTurn(ctx context.Context, w *turnEnd) (err error) {
 	if w.present, err = tx.Workspace.Snapshot(ctx, w.batch); err != nil {
 		return fmt.Errorf("snapshot workspace: %w", err)
 	}
 	w.after = w.present
-	if !w.Late || w.turn.Before == nil || w.turn.Start.IsZero() {
+	if w.turn.Before == nil {
 		return nil
 	}
-	known, err := tx.activityOf(ctx, w.turn, w.Ended)
+	var known *ownership.Evidence
+	if w.Late && !w.turn.Start.IsZero() {
+		if known, err = tx.evidenceOfLate(ctx, w.turn, w.Ended); err == nil && known.Whole {
+			w.whole = whyNoCalls
+		}
+	} else {
+		known, err = tx.evidenceOf(ctx, w)
+	}
 	if err != nil {
 		return err
 	}
@@ -258,7 +267,7 @@ func (tx *txn) collectEntries(ctx context.Context, w *turnEnd) (err error) {
 	return err
 }
 
-// commitLaterChanges commits the changes that others made after a turn ended. The turn's
+// commitLaterChanges commits the changes that others made while a turn ran, or after it ended. The turn's
 // checkpoint does not have them.
 func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.Checkpoint) error {
 	s, err := tx.threadState(ctx, made.Thread)
@@ -266,7 +275,7 @@ func (tx *txn) commitLaterChanges(ctx context.Context, w *turnEnd, made *segno.C
 		return err // the turn is on another line than the present is
 	}
 	if _, err := tx.commitExternal(ctx, s, w.present, segno.Staged{}, w.turn.Key); err != nil {
-		return fmt.Errorf("commit changes after the turn: %w", err)
+		return fmt.Errorf("commit changes of others: %w", err)
 	}
 	return nil
 }
@@ -351,14 +360,4 @@ func (tx *txn) newLink(t OpenTurn, reason string, at segno.CommitID) *segno.Link
 // It is not known of an agent that the caller observes by other means.
 func (t *OpenTurn) hasAllResults(end *segno.Checkpoint) bool {
 	return t.Owner == "" && !end.Interrupted
-}
-
-// isShell reports whether a tool runs commands: by the names that Claude Code, Codex, Gemini
-// CLI and OpenCode give it, or by the kind that the Agent Client Protocol does.
-func isShell(tool string) bool {
-	switch tool {
-	case "Bash", "exec_command", "run_shell_command", "bash", "shell", "execute":
-		return true
-	}
-	return false
 }

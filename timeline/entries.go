@@ -39,7 +39,13 @@ func (tx *txn) turnLog(ctx context.Context, w *turnEnd) ([]segno.Entry, error) {
 	}
 	es = dedupe(es)
 	if len(w.doubt) > 0 {
-		es = append(es, doubtEntry(w.doubt, w.turn.Source.Session, tx.Now()))
+		es = append(es, pathsEntry(segno.EntryDoubt, w.doubt, w.turn.Source.Session, tx.Now()))
+	}
+	if len(w.others) > 0 {
+		es = append(es, pathsEntry(segno.EntryOthers, w.others, w.turn.Source.Session, tx.Now()))
+	}
+	if w.whole != "" {
+		es = append(es, tx.noteEntry(w, w.whole))
 	}
 	if strings.TrimSpace(w.Message) != "" {
 		es = append(es, tx.messageEntry(w, "agent", w.Message))

@@ -36,13 +36,16 @@ func (tl *Timeline) Fork(ctx context.Context, ask MoveRequest) (*ForkResult, err
 		return nil, err
 	}
 	if _, err := tx.Store.Head(ctx, x.Thread); err != nil {
-		return nil, err // the thread was deleted by an undo of the fork
+		return nil, err // the thread was deleted
 	}
 	f := &ForkResult{From: x, Thread: segno.ThreadID(segno.NewID()), Report: segno.ForkReport{Root: tx.Workspace.Root(), How: "none"}, Link: ask.Link}
 	if err := tx.forkTiers(ctx, ask, f); err != nil {
 		return nil, err
 	}
-	if err := tx.commitFork(ctx, ask, f); err != nil {
+	source := segno.Pointers{Head: x.ID, Tip: x.ID, Tree: x.Tree()}
+	op := &segno.Operation{ID: ask.operation(), Workspace: tx.Workspace.ID(), Thread: x.Thread, Verb: segno.VerbFork,
+		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: source, After: source, Forked: f.Thread}
+	if err := tx.commitFork(ctx, ask, f, op, ask.Dir != ""); err != nil {
 		return nil, err
 	}
 	if f.Link != nil && tx.Transcripts[f.Link.Agent] != nil {
@@ -65,6 +68,12 @@ func (tx *txn) forkTiers(ctx context.Context, ask MoveRequest, f *ForkResult) (e
 			return err
 		}
 	}
+	return tx.forkSession(ctx, ask, f)
+}
+
+// forkSession cuts the conversation of a fork.
+func (tx *txn) forkSession(ctx context.Context, ask MoveRequest, f *ForkResult) (err error) {
+	x := f.From
 	if f.Dir, err = tx.sessionDir(ctx, x, f.Report.Root); err != nil || f.Link != nil || x.Session == nil || x.Session.Agent == "" {
 		return err
 	}
@@ -86,8 +95,8 @@ func ForkNote(from, to string) string {
 	return fmt.Sprintf("Note from segno: you are now working in a fork of this project at %s. Paths under %s in the conversation so far mean the same files under %s; do not touch the original.", to, from, to)
 }
 
-// commitFork makes the thread of a fork.
-func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) error {
+// commitFork makes the thread of a fork. With takesDir it is the thread that works in its directory.
+func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult, op *segno.Operation, takesDir bool) error {
 	ws, err := tx.Register(ctx, f.Report.Root)
 	if err != nil {
 		return err
@@ -102,7 +111,7 @@ func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) e
 	if c.Workspace != nil {
 		c.Workspace.Workspace = ws.ID
 	}
-	if ask.Dir == "" {
+	if !takesDir {
 		c.Workspace = nil // the state of the workspace does not change
 	}
 	c.Checkpoint.Session, c.Checkpoint.Turn = f.From.Session, f.From.Turn
@@ -117,9 +126,7 @@ func (tx *txn) commitFork(ctx context.Context, ask MoveRequest, f *ForkResult) e
 		}
 		c.Link = f.Link
 	}
-	source := segno.Pointers{Head: f.From.ID, Tip: f.From.ID, Tree: f.From.Tree()}
-	c.Operation = &segno.Operation{ID: ask.operation(), Workspace: tx.Workspace.ID(), Thread: f.From.Thread, Verb: segno.VerbFork,
-		Args: strings.TrimSuffix(fmt.Sprintf("%s --to %s", ask.name(), ask.Dir), " --to "), Time: tx.Now(), Before: source, After: source, Forked: f.Thread}
+	c.Operation = op
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
 		return fmt.Errorf("commit fork: %w", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
+	"github.com/dalsegno/segno/internal/ownership"
 )
 
 // sessionObserver is the ability of a [segno.Transcript] to observe the session of an agent that
@@ -64,41 +66,41 @@ func (tx *txn) endedAtQuestion(ctx context.Context, t OpenTurn) bool {
 	return err == nil && at
 }
 
-// activityOf returns the evidence about a turn that ended some time ago without an event:
+// evidenceOfLate returns what is known about a turn that ended some time ago without an event:
 // the user interrupted it, or its agent was killed.
 //
 // If the agent recorded the interruption, the turn and all its calls ended then. Otherwise
 // the turn ended no earlier than its last entry, and a call without a result may have
 // worked longer.
-func (tx *txn) activityOf(ctx context.Context, t OpenTurn, ended time.Time) (activity, error) {
+func (tx *txn) evidenceOfLate(ctx context.Context, t OpenTurn, ended time.Time) (*ownership.Evidence, error) {
 	entries, _, err := tx.Spool.Entries(ctx, t.Key)
 	if err != nil {
-		return activity{}, err
+		return nil, err
 	}
-	c := activity{start: t.Start, until: t.Start, blind: true, root: tx.Workspace.Root()}
+	c := &ownership.Evidence{Start: t.Start, End: t.Start, Whole: !agenttool.ReportsCalls(t.Agent), Root: tx.Workspace.Root()}
 	for _, e := range entries {
-		if e.Time.After(c.until) {
-			c.until = e.Time
+		if e.Time.After(c.End) {
+			c.End = e.Time
 		}
-		c.blind = c.blind && e.Kind != segno.EntryIntent
+		c.Whole = c.Whole && e.Kind != segno.EntryIntent
 	}
 	if o, ok := tx.observer(t.Agent); ok {
 		last, marked, err := o.LastOf(ctx, t.Source, t.newestKey(), ended.IsZero() && !tx.isGone(t))
 		if err == nil && !last.IsZero() {
-			c.blind = false // the transcript and the hooks name all calls
-			c.exact = marked
-			if marked || last.After(c.until) {
-				c.until = last
+			c.Whole = false // the transcript and the hooks name all calls
+			c.Exact = marked
+			if marked || last.After(c.End) {
+				c.End = last
 			}
 		}
 	}
-	if !c.exact && !ended.IsZero() {
-		c.until, c.exact = ended, true
+	if !c.Exact && !ended.IsZero() {
+		c.End, c.Exact = ended, true
 	}
 	var end time.Time // of calls without a result
-	if c.exact {
-		end = c.until
+	if c.Exact {
+		end = c.End
 	}
-	c.calls = toolCalls(entries, end, t.taskEnds(entries, time.Time{}))
+	c.Calls = tx.calls(entries, t.Source.Dir, end, t.allTaskEnds(entries, time.Time{}))
 	return c, nil
 }

@@ -17,6 +17,7 @@ const (
 	whyMode      = "its mode was changed, too"
 	whyXattrs    = "its extended attributes were changed, too"
 	whyLarge     = "the file is too large to merge"
+	whyInTheWay  = "in a directory that was made at the path of a file since"
 )
 
 // mergeEntities merges two versions of an entity, both made from base. Kind, content, mode

@@ -60,11 +60,11 @@ func (tl *Timeline) Move(ctx context.Context, ask MoveRequest, seen *Plan) (*Mov
 	if err := tx.journalPlan(ctx, p); err != nil {
 		return nil, err
 	}
-	// No other change is possible since the present was saved, so the written paths suffice.
+	// Other changes since the present was saved are not the move's. So the written paths suffice.
 	rescan := func(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
 		return tx.Workspace.SnapshotAt(ctx, b, slices.Sorted(maps.Keys(entities(p.Steps))))
 	}
-	if moved.Head, err = tx.execute(ctx, p, rescan); err != nil {
+	if moved.Head, err = tx.execute(ctx, p, p.Steps, rescan); err != nil {
 		return moved, err
 	}
 	moved.Files = len(p.Steps)
@@ -152,7 +152,7 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	// The commit that moves the thread also puts the operation into the log.
 	done, err := tx.operationByID(ctx, p.Operation)
 	if done != nil {
-		_, err = tx.finishMove(ctx, p)
+		_, err = tx.finishMove(ctx, p, done)
 	}
 	if err != nil || done != nil {
 		return err
@@ -162,10 +162,15 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if exists {
-		_, err = tx.execute(ctx, p, tx.Workspace.Snapshot) // anything may have happened in between
-	} else if err = tx.writeSteps(ctx, p); err == nil {
-		err = tx.Spool.ClearPlan(ctx, p.Workspace) // the thread was deleted; its files stay in the directory
+	steps, err := tx.mergeSince(ctx, p)
+	switch {
+	case err != nil:
+	case exists:
+		_, err = tx.execute(ctx, p, steps, nil)
+	default: // the thread was deleted; its files stay in the directory
+		if _, err = tx.writeSteps(ctx, p, steps); err == nil {
+			err = tx.Spool.ClearPlan(ctx, p.Workspace)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("complete the interrupted %s: %w", p.Verb, err)
@@ -173,10 +178,10 @@ func (tx *txn) completeMove(ctx context.Context) error {
 	return nil
 }
 
-// finishMove completes a move that is committed. Open turns that a forced move ignored begin
-// from the result of the move, because its changes are not their own. The plan is deleted
-// last, so that the next operation does all of this again after a crash.
-func (tx *txn) finishMove(ctx context.Context, p *Plan) (*segno.Checkpoint, error) {
+// finishMove completes a move that is committed. The changes of the move are not those of the turns
+// that were open meanwhile. The plan is deleted last, so that the next operation does all of this
+// again after a crash.
+func (tx *txn) finishMove(ctx context.Context, p *Plan, op *segno.Operation) (*segno.Checkpoint, error) {
 	s, err := tx.threadState(ctx, p.Thread)
 	if err == nil {
 		err = tx.loadTurns(ctx) // a turn may have ended while the files were written
@@ -185,13 +190,10 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan) (*segno.Checkpoint, erro
 		return nil, err
 	}
 	for _, t := range tx.turns {
-		if t.Workspace != p.Workspace || s.at.Workspace == nil {
+		if t.Workspace != p.Workspace {
 			continue
 		}
-		if t.Before = s.at.Workspace; t.Thread == p.Thread {
-			t.Parent = s.at.ID
-		}
-		if err := tx.saveTurn(ctx, t); err != nil {
+		if err := tx.moveTurn(ctx, t, op, s.at); err != nil {
 			return nil, err
 		}
 	}
@@ -201,7 +203,7 @@ func (tx *txn) finishMove(ctx context.Context, p *Plan) (*segno.Checkpoint, erro
 // landOnNewer changes the plan of an interrupted move if a checkpoint was recorded on its thread since:
 // by a program without the workspace, such as a saver, or by a hook, which records a turn even
 // if the move cannot be completed yet. The plan then only writes files, and the thread stays
-// where it is. A path that was changed since is a conflict, and not written. landOnNewer reports
+// where it is. A file that was changed since is merged, or not written. landOnNewer reports
 // whether the thread still exists.
 func (tx *txn) landOnNewer(ctx context.Context, p *Plan) (exists bool, err error) {
 	now, err := tx.threadState(ctx, p.Thread)
@@ -220,6 +222,9 @@ func (tx *txn) landOnNewer(ctx context.Context, p *Plan) (exists bool, err error
 		return true, err
 	}
 	if state.Snapshot != nil {
+		if err := tx.rebase(ctx, p, state.Snapshot); err != nil {
+			return true, err
+		}
 		p.Before.Tree = state.Snapshot.Tree
 	}
 	p.Before.Head, p.Before.Tip, p.Before.Session = now.head.Head, now.head.Tip, now.head.Link.Session
@@ -242,59 +247,71 @@ func (tx *txn) dropLost(ctx context.Context, p *Plan) {
 	p.Steps = kept
 }
 
-// execute writes a plan's steps, commits the result and deletes the plan.
-// snapshot saves the workspace in between.
-func (tx *txn) execute(ctx context.Context, p *Plan, snapshot snapshotFunc) (*segno.Checkpoint, error) {
+// execute writes steps, commits the plan's result and deletes the plan. rescan saves the
+// written paths. It is nil for a move that was interrupted.
+func (tx *txn) execute(ctx context.Context, p *Plan, steps []segno.Change, rescan snapshotFunc) (*segno.Checkpoint, error) {
 	landing, err := tx.treeAt(ctx, p.Target)
 	if err != nil {
 		return nil, err
 	}
 	tx.Workspace.Cover(segno.Coverage{Tree: p.Before.Tree, Strict: true}, segno.Coverage{Tree: landing, Strict: true})
-	if err := tx.writeSteps(ctx, p); err != nil {
+	refused, err := tx.writeSteps(ctx, p, steps)
+	if err != nil {
 		return nil, fmt.Errorf("write files: %w", err)
 	}
+	p.Conflicts = append(p.Conflicts, refused...)
 	tx.Workspace.Cover(segno.Coverage{Tree: landing})
 	p.sortPaths()
-	result, staged, err := tx.snapshotWith(ctx, snapshot)
+	late := rescan == nil
+	if late {
+		rescan = tx.Workspace.Snapshot // anything may have happened in between
+	}
+	present, staged, err := tx.snapshotWith(ctx, rescan)
 	if err != nil {
 		return nil, err
 	}
-	if err := tx.commitMove(ctx, p, result, staged); err != nil {
+	result, more, err := tx.ownState(ctx, p, refused, late, present)
+	if err != nil {
 		return nil, err
 	}
-	return tx.finishMove(ctx, p)
+	op, err := tx.commitMove(ctx, p, result, joinStaged(staged, more))
+	if err != nil {
+		return nil, err
+	}
+	return tx.finishMove(ctx, p, op)
 }
 
-// writeSteps writes a plan's steps. A merged file is newer than the checkpoint that the move
-// lands on. It gets the present as its modification time, so that build tools see it.
-func (tx *txn) writeSteps(ctx context.Context, p *Plan) error {
+// writeSteps writes steps, and returns those that it could not. A merged file is newer than the
+// checkpoint that the move lands on. It gets the present as its modification time, so that build
+// tools see it.
+func (tx *txn) writeSteps(ctx context.Context, p *Plan, steps []segno.Change) ([]segno.Conflict, error) {
 	var plain, merged []segno.Change
-	for _, step := range p.Steps {
+	for _, step := range steps {
 		if step.Merged {
 			merged = append(merged, step)
 		} else {
 			plain = append(plain, step)
 		}
 	}
-	conflicts, err := tx.Workspace.Apply(ctx, plain, p.Times)
-	p.Conflicts = append(p.Conflicts, conflicts...)
+	refused, err := tx.Workspace.Apply(ctx, plain, p.Times)
 	if err == nil && len(merged) > 0 {
-		conflicts, err = tx.Workspace.Apply(ctx, merged, segno.Hash{})
-		p.Conflicts = append(p.Conflicts, conflicts...)
+		var more []segno.Conflict
+		more, err = tx.Workspace.Apply(ctx, merged, segno.Hash{})
+		refused = append(refused, more...)
 	}
-	return err
+	return refused, err
 }
 
 // commitMove moves the thread. If the files differ from those of the checkpoint it lands on,
 // because the user's own changes were kept, it adds an external checkpoint.
-func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) error {
+func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, staged segno.Staged) (*segno.Operation, error) {
 	landing, err := tx.checkpoint(ctx, p.Target)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	head, err := tx.Store.Head(ctx, p.Thread)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := segno.CommitID(segno.DerivedID("move", string(p.Operation)))
 	op := &segno.Operation{ID: p.Operation, Workspace: p.Workspace, Thread: p.Thread, Verb: p.Verb, Args: p.Args,
@@ -308,7 +325,7 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 	}
 	if p.Restore || (landing.Workspace != nil && !landing.Workspace.Equals(&result)) {
 		if c.Checkpoint, err = tx.saveDifference(ctx, p, landing, result); err != nil {
-			return err
+			return nil, err
 		}
 		c.Parent, c.Move.Head, op.After.Head = p.Target, segno.Self, id
 		if p.Tip == segno.Self {
@@ -318,9 +335,9 @@ func (tx *txn) commitMove(ctx context.Context, p *Plan, result segno.Snapshot, s
 		c.Move.Tip, op.After.Tip = p.Target, p.Target
 	}
 	if _, err := tx.commitRetryingCAS(ctx, c); err != nil {
-		return fmt.Errorf("commit %s: %w", p.Verb, err)
+		return nil, fmt.Errorf("commit %s: %w", p.Verb, err)
 	}
-	return nil
+	return op, nil
 }
 
 // saveDifference returns the checkpoint for the result of a move that no checkpoint has yet.

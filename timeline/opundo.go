@@ -2,7 +2,6 @@ package timeline
 
 import (
 	"context"
-	"slices"
 
 	"github.com/dalsegno/segno"
 )
@@ -81,46 +80,12 @@ func (tl *Timeline) FindOperation(ctx context.Context, id segno.OperationID) (se
 	return segno.Operation{}, segno.Errorf(segno.KindNotFound, "op undo", string(id), "no operation to undo").WithHint("run 'segno op log'")
 }
 
-// UndoOperation undoes an operation that moved no files. A pin gets its previous name. The
-// thread of a fork is deleted, unless it has new turns, and its directory stays.
+// UndoOperation undoes an operation that moved no files: a pin, a fork, or the undo of one of them.
 func (tl *Timeline) UndoOperation(ctx context.Context, op segno.Operation) error {
-	tx := tl.unlocked()
 	if op.Pin != nil {
-		return tx.unpinBack(ctx, op)
+		return tl.unpinBack(ctx, op)
 	}
-	if op.Verb == segno.VerbOpUndo {
-		return refuseUndo(op, "an undone fork cannot be restored").WithHint("run 'segno fork' again")
-	}
-	head, err := tx.Store.Head(ctx, op.Forked)
-	if err != nil {
-		return err
-	}
-	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Thread: op.Forked}) {
-		if err != nil {
-			return err
-		}
-		if c.Kind == segno.CheckpointTurn {
-			return refuseUndo(op, "the fork has new turns, the last is t%d", head.Turn)
-		}
-	}
-	if err := tx.loadTurns(ctx); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(tx.turns, func(t OpenTurn) bool { return t.Thread == op.Forked }) {
-		return refuseUndo(op, "a turn of the fork is open")
-	}
-	source, err := tx.Store.Head(ctx, op.Thread)
-	if err != nil {
-		return err
-	}
-	c := newCommit(source)
-	c.Operation = &segno.Operation{ID: segno.OperationID(segno.NewID()), Workspace: op.Workspace, Thread: op.Thread, Verb: segno.VerbOpUndo,
-		Args: shortID(op.ID), Time: tx.Now(), Before: op.After, After: op.Before, Undoes: op.ID, Forked: op.Forked}
-	if err := tx.Store.Delete(ctx, op.Forked); err != nil {
-		return err
-	}
-	_, err = tx.commitRetryingCAS(ctx, c)
-	return err
+	return tl.undoFork(ctx, op)
 }
 
 func refuseUndo(op segno.Operation, format string, args ...any) *segno.Error {

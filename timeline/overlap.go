@@ -6,33 +6,41 @@ import (
 	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ownership"
 )
 
 // The reasons why a path of a turn may not be its own.
 const (
 	whyDoubt      = "changed after the turn, or by a concurrent turn"
+	whyDoubtAlone = "changed after the turn, or by a move or by background work while it ran"
+	whyDoubtEnd   = "changed around the time at which the turn was interrupted, by it or after it"
 	whyOnlyShared = "another thread was active, and this turn's tools did not name the path"
 	whyNamedToo   = "tools of a concurrent turn of another thread name the path, too"
 	whyRanToo     = "a concurrent turn of another thread ran a command, which may have changed the path, too"
 )
 
 // contestedPaths returns a function that returns why a path that changed in a turn may have
-// changes of another author, or "". changes are the turn's.
-func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) (func(path string) string, error) {
-	entries, err := tx.turnEntries(ctx, turn)
-	if err != nil {
-		return nil, err
-	}
-	doubt := doubtfulPaths(entries)
+// changes of another author, or "". changes are the turn's, and entries its entries.
+func (tx *txn) contestedPaths(ctx context.Context, turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (func(path string) string, error) {
+	doubt := listedPaths(entries, segno.EntryDoubt)
 	overlapped := func(string) string { return "" }
 	if turn.Shared {
+		var err error
 		if overlapped, err = tx.overlapped(ctx, turn, changes); err != nil {
 			return nil, err
 		}
 	}
+	inDoubt := whyDoubt
+	switch {
+	case turn.Shared:
+	case turn.Interrupted:
+		inDoubt = whyDoubtEnd
+	default:
+		inDoubt = whyDoubtAlone
+	}
 	return func(path string) string {
 		if doubt[path] {
-			return whyDoubt
+			return inDoubt
 		}
 		return overlapped(path)
 	}, nil
@@ -61,15 +69,15 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 			if !r.mayHaveChanged(path) {
 				continue
 			}
-			if alone = false; r.names(path) {
+			if alone = false; r.Named(path) {
 				return whyNamedToo
 			}
-			since, sure := own.wrote(path, left[path].Hash)
-			if own.names(path) && r.overlaps(own, since, sure) {
+			since, sure := own.Since(path, left[path].Hash)
+			if own.Named(path) && r.overlaps(own, since, sure) {
 				return whyRanToo
 			}
 		}
-		if !alone && !own.names(path) {
+		if !alone && !own.Named(path) {
 			return whyOnlyShared
 		}
 		return ""
@@ -80,35 +88,27 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 type timeSpan struct {
 	start, end    time.Time
 	before, after segno.Hash // the files
-	calls         []toolCall
-	doubt         map[string]bool // paths that it may have changed
-	root          string
-	changed       map[string]bool // of another turn: paths that changed while both were at work; nil for not known
+	ownership.Evidence
+	doubt   map[string]bool // paths that it may have changed
+	others  map[string]bool // paths that others changed meanwhile; its tools may have, before
+	changed map[string]bool // of another turn: paths that changed while both were at work; nil for not known
 }
 
-// names reports whether the turn's tools named a path: the input of one of them contains it,
-// or a directory above it. Tools that only read do not count.
-func (s *timeSpan) names(path string) bool {
-	return slices.ContainsFunc(s.calls, func(c toolCall) bool { return mentions(c.text, s.root, path) })
+// newSpan returns the span of a turn with entries, in a session in dir. end is the end of calls without
+// a result, or zero for not known.
+func (tx *txn) newSpan(entries []segno.Entry, dir string, end time.Time) *timeSpan {
+	var t OpenTurn
+	s := &timeSpan{doubt: listedPaths(entries, segno.EntryDoubt), others: listedPaths(entries, segno.EntryOthers)}
+	s.Calls, s.Root = tx.calls(entries, dir, end, t.allTaskEnds(entries, time.Time{})), tx.Workspace.Root()
+	return s
 }
 
-// newSpan returns the span of a turn with entries. end is the end of calls without a result, or
-// zero for not known.
-func (tx *txn) newSpan(entries []segno.Entry, end time.Time) *timeSpan {
-	tasks := OpenTurn{Tasks: startedTasks(entries)}
-	return &timeSpan{root: tx.Workspace.Root(), doubt: doubtfulPaths(entries), calls: toolCalls(entries, end, tasks.taskEnds(entries, time.Time{}))}
-}
-
-// wrote returns since when a path has the state that the turn's tools gave it: the
-// beginning of the newest call that named it. It is sure that no other author changed the path
-// since if that call had the content that the turn left.
-func (s *timeSpan) wrote(path string, left segno.Hash) (since time.Time, sure bool) {
-	for _, c := range s.calls {
-		if c.text != "" && mentions(c.text, s.root, path) {
-			since, sure = c.from, !c.content.IsZero() && c.content == left
-		}
+// dirOf returns the directory of a turn's session, or "".
+func dirOf(turn *segno.Checkpoint) string {
+	if turn.Session == nil {
+		return ""
 	}
-	return since, sure
+	return turn.Session.Dir
 }
 
 // isKnown reports whether the span has all data for a comparison of files.
@@ -126,7 +126,7 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 	if err != nil {
 		return nil, err
 	}
-	s := tx.newSpan(entries, turn.Time)
+	s := tx.newSpan(entries, dirOf(turn), turn.Time)
 	s.start, s.end = turn.Time, turn.Time
 	s.before, s.after = newestTree(line[1+countParts(turn, line[1:]):]), turn.Tree()
 	for _, e := range entries {
@@ -141,14 +141,14 @@ func (tx *txn) spanOf(ctx context.Context, turn *segno.Checkpoint) (*timeSpan, e
 // the turn own was at work. If it is sure that nothing changed the file since a time,
 // commands that began later do not count.
 func (r *timeSpan) overlaps(own *timeSpan, since time.Time, sure bool) bool {
-	return slices.ContainsFunc(r.calls, func(c toolCall) bool {
-		return !c.confined && (c.lost || !c.to.Before(own.start)) && !(sure && !c.from.Before(since))
+	return slices.ContainsFunc(r.Calls, func(c ownership.Call) bool {
+		return !c.Confined && (c.Lost || !c.To.Before(own.start)) && !(sure && !c.From.Before(since))
 	})
 }
 
 // mayHaveChanged reports whether a turn may have changed a path while both were at work.
 func (r *timeSpan) mayHaveChanged(path string) bool {
-	return r.changed == nil || r.changed[path] || r.doubt[path]
+	return r.changed == nil || r.changed[path] || r.doubt[path] || r.others[path]
 }
 
 // turnIdentity is the thread in which a turn is recorded and the agent's session it ran in.
@@ -214,7 +214,7 @@ func (tx *txn) openOverlappingTurns(ctx context.Context, turn *segno.Checkpoint,
 		if err != nil {
 			return nil, err
 		}
-		s := tx.newSpan(entries, time.Time{})
+		s := tx.newSpan(entries, t.Source.Dir, time.Time{})
 		s.start, s.end, s.before, s.after = t.Start, tx.Now(), t.Before.Tree, own.after
 		open = append(open, s)
 	}

@@ -3,8 +3,10 @@ package timeline
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
 )
 
 // permissionPrefix begins the entry ID of a request for permission. The ID of the call
@@ -67,28 +69,43 @@ func PermissionOf(request, answer json.RawMessage) Permission {
 	return PermissionGiven
 }
 
-// shellCalls counts the commands that a turn with these entries ran. A command that the
-// user did not permit was not run. If resolved is set, every call that was made has a
-// result, so that a command without a result was not run either.
-func shellCalls(entries []segno.Entry, resolved bool) (n int) {
-	requests := map[string]json.RawMessage{} // open ones, by the call's ID
-	refused, ended := map[string]bool{}, endedCalls(entries)
+// permissions are the answers to the requests for permission of a turn, by the ids of the calls.
+type permissions struct {
+	refused map[string]bool // calls that were not made
+	given   map[string]time.Time
+	open    map[string]bool // requests without an answer
+}
+
+func permissionsOf(entries []segno.Entry) permissions {
+	p := permissions{refused: map[string]bool{}, given: map[string]time.Time{}, open: map[string]bool{}}
+	requests := map[string]json.RawMessage{}
 	for _, e := range entries {
 		call, ok := PermissionCall(e.ID)
 		switch {
 		case e.Kind == segno.EntryInterrupt && ok:
-			requests[call] = e.Body
+			requests[call], p.open[call] = e.Body, true
 		case e.Kind == segno.EntryDecision && ok:
 			answer := PermissionOf(requests[call], e.Body)
-			refused[call] = answer == PermissionRejected || answer == PermissionWithdrawn
-			delete(requests, call)
+			p.refused[call] = answer == PermissionRejected || answer == PermissionWithdrawn
+			if answer == PermissionGiven {
+				p.given[call] = e.Time
+			}
+			delete(p.open, call)
 		}
 	}
+	return p
+}
+
+// shellCalls counts the commands that a turn with these entries ran. A command that the
+// user did not permit was not run. If resolved is set, every call that was made has a
+// result, so that a command without a result was not run either.
+func shellCalls(entries []segno.Entry, resolved bool) (n int) {
+	p, ended := permissionsOf(entries), endedCalls(entries)
 	for _, e := range entries {
-		if e.Kind != segno.EntryIntent || !isShell(e.Name) || refused[e.ID] {
+		if e.Kind != segno.EntryIntent || !agenttool.IsShell(e.Name) || p.refused[e.ID] {
 			continue
 		}
-		if _, asked := requests[e.ID]; ended[e.ID] || !asked && !resolved {
+		if ended[e.ID] || !p.open[e.ID] && !resolved {
 			n++
 		}
 	}

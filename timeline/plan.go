@@ -27,7 +27,9 @@ type MoveRequest struct {
 	Link   *segno.Link       // fork: a session that already ends there; nil cuts one
 	NoNote bool              // fork: do not send the agent a note about the directory
 	Op     segno.OperationID // op undo: which; "" is the newest
-	Force  bool              // override conflicts and open turns
+	Force  bool              // overwrite conflicts
+	// WhileRunning makes the move although a turn is open, or another program has a database open.
+	WhileRunning bool
 	// Operation is the id that the move gets in the operation log. A move is made once under an
 	// id. "" makes an id.
 	Operation segno.OperationID
@@ -53,6 +55,10 @@ type Plan struct {
 	Made      time.Time         `json:"made"`
 	Before    segno.Pointers    `json:"before"`
 	Turns     []int             `json:"turns,omitempty"` // undone or redone
+	// Several reports that other threads work in the directory, too, so that the user should be told
+	// whose turns these are. Prompt is that of the first of Turns.
+	Several bool   `json:"several,omitempty"`
+	Prompt  string `json:"prompt,omitempty"`
 	// Landing is the thread's next head, and Tip its next tip. With Restore, the next
 	// head is a new checkpoint on the present one.
 	Target  segno.CommitID `json:"landing"`
@@ -80,6 +86,8 @@ type FilePlan struct {
 	Forced    []segno.Change   `json:"forced,omitempty"`    // the writes that force would make instead of conflicts, by path
 	Kept      []segno.Conflict `json:"kept,omitempty"`      // paths that stay because they are protected
 	Lost      bool             `json:"lost,omitempty"`      // one of them is gone and not stored: it cannot be brought back
+	// Unnamed are the paths that changed while a command of an undone turn ran, and that no tool named.
+	Unnamed []string `json:"unnamed,omitempty"`
 
 	goals   []segno.Hash // the trees that the steps come from
 	gitThen *segno.Git   // at the snapshot that the files come from; nil if there was no repository
@@ -131,8 +139,23 @@ func (tx *txn) plan(ctx context.Context, ask MoveRequest) (*Plan, currentState, 
 	if err != nil {
 		return p, now, err
 	}
+	if p.Several, err = tx.hasSeveralThreads(ctx); err != nil {
+		return p, now, err
+	}
 	tx.setGitCommand(ctx, p)
 	return p, now, tx.refuseClients(ctx, ask, p)
+}
+
+// hasSeveralThreads reports whether several threads began in the workspace.
+func (tx *txn) hasSeveralThreads(ctx context.Context) (bool, error) {
+	n := 0
+	for _, err := range tx.Store.Threads(ctx, segno.ThreadQuery{Workspace: tx.Workspace.ID(), TopLevel: true, Limit: 2}) {
+		if err != nil {
+			return false, err
+		}
+		n++
+	}
+	return n > 1, nil
 }
 
 // planFrom works a move out from one state of the workspace.
@@ -218,6 +241,10 @@ func (tx *txn) closeOrRefuse(ctx context.Context, ask MoveRequest) error {
 	return nil
 }
 
+// hintRunning is the hint of a move that is refused because an agent works. What --while-running
+// does, it does to nothing that the user was not told of: conflicts stay conflicts.
+const hintRunning = "wait for it to end, or use --while-running"
+
 // closeTurnOrRefuse is closeOrRefuse for a turn that runs.
 func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveRequest) error {
 	if ended, err := tx.completeEnd(ctx, t, ask); ended || err != nil {
@@ -226,11 +253,11 @@ func (tx *txn) closeTurnOrRefuse(ctx context.Context, t OpenTurn, ask MoveReques
 	switch {
 	case tx.isGone(t) || tx.isOver(ctx, t):
 		return tx.closeInterrupted(ctx, t)
-	case ask.Force:
+	case ask.WhileRunning:
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "a turn of %s (%s, pid %d) is open", t.Agent, t.describe(), t.PID).
-		WithHint("wait for it to end, or use --force")
+		WithHint(hintRunning)
 }
 
 // completeEnd completes the end of a turn whose process died after it committed the turn and
@@ -276,11 +303,11 @@ func (tx *txn) refuseTasks(t OpenTurn, entries []segno.Entry, ask MoveRequest) e
 	for _, task := range t.RunningTasks(entries) {
 		names = append(names, strings.TrimSpace(task.Kind+" "+task.ID))
 	}
-	if len(names) == 0 || tx.isGone(t) || ask.Force {
+	if len(names) == 0 || tx.isGone(t) || ask.WhileRunning {
 		return nil
 	}
 	return segno.Errorf(segno.KindRefused, string(ask.Verb), tx.Workspace.Root(), "background work of a turn of %s (%s, pid %d) is running: %s",
-		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint("wait for it to end, or use --force")
+		t.Agent, t.describe(), t.PID, strings.Join(names, ", ")).WithHint(hintRunning)
 }
 
 // describe names an open turn's thread, and its session if it has one.
@@ -319,6 +346,9 @@ func (tx *txn) planUndo(ctx context.Context, ask MoveRequest, now currentState, 
 		return err
 	}
 	p.Args = fmt.Sprint(len(p.Turns)) + ask.force()
+	if len(legs[0].parts) > 0 {
+		p.Prompt = legs[0].parts[0].Prompt
+	}
 	switch {
 	case tx.Workspace == nil:
 		return nil
@@ -387,6 +417,9 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	if tx.Workspace == nil {
 		return nil
 	}
+	if i := slices.IndexFunc(line[1:], func(c *segno.Checkpoint) bool { return endsTurn(c) && c.Turn == p.Turns[0] }); i >= 0 {
+		p.Prompt = line[1+i].Prompt
+	}
 	again := tx.newReverter(&ask, now)
 	undone, err := tx.lastWholeUndo(ctx, len(p.Turns), now)
 	if err != nil {
@@ -403,8 +436,14 @@ func (tx *txn) planRedo(ctx context.Context, ask MoveRequest, now currentState, 
 	return p.setSteps(ctx, again)
 }
 
-// redo adds the changes of the turns on a line, oldest first, since its first checkpoint.
+// redo adds the changes of the turns on a line, oldest first, since its first checkpoint: those that
+// moves of the thread have taken back. Another change of a turn that is gone was taken back by
+// another author, before the undo, and does not return.
 func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
+	moved, err := r.movesSince(ctx, line[min(1, len(line)-1)].Time)
+	if err != nil {
+		return err
+	}
 	before, err := r.stateAt(ctx, line[0].ID)
 	if err != nil {
 		return err
@@ -414,7 +453,10 @@ func (r *reverter) redo(ctx context.Context, line []*segno.Checkpoint) error {
 			continue
 		}
 		if endsTurn(c) {
-			if err := r.reverse(ctx, before, c.Workspace, nil); err != nil {
+			wrote := func(path string) bool {
+				return slices.ContainsFunc(moved, func(m movedPaths) bool { return !m.at.Before(c.Time) && m.has(path) })
+			}
+			if err := r.reverse(ctx, before, c.Workspace, nil, wrote); err != nil {
 				return err
 			}
 		}
@@ -434,12 +476,12 @@ func (r *reverter) reverseTurn(ctx context.Context, l leg) error {
 		if c.Kind != segno.CheckpointExternal {
 			continue
 		}
-		if err := r.reverse(ctx, left, c.Workspace, l.parts[0]); err != nil {
+		if err := r.reverse(ctx, left, c.Workspace, l.parts[0], nil); err != nil {
 			return err
 		}
 		left = newestState(slices.Concat(l.parts[i+1:], l.below))
 	}
-	return r.reverse(ctx, left, newestState(l.below), l.parts[0])
+	return r.reverse(ctx, left, newestState(l.below), l.parts[0], nil)
 }
 
 // newestTree returns the newest tree of a line, newest first, or zero.

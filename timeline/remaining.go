@@ -22,7 +22,7 @@ func (tl *Timeline) Remaining(ctx context.Context, thread segno.ThreadID) (*Plan
 		return nil, err
 	}
 	defer tx.unlock()
-	now, err := tx.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, Force: true})
+	now, err := tx.readCurrent(ctx, MoveRequest{Verb: "diff", Thread: thread, WhileRunning: true})
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +98,9 @@ func (tx *txn) lastWholeUndo(ctx context.Context, turns int, now currentState) (
 		}
 		if seen++; seen > most {
 			break
+		}
+		if op.Thread == now.head.Thread && op.MovesFiles() && strings.HasSuffix(op.Args, forced) {
+			return nil, nil // it may have overwritten what an earlier undo left
 		}
 		if op.Thread != now.head.Thread || op.Verb != segno.VerbUndo || op.Args != strconv.Itoa(turns) || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
 			continue

@@ -19,7 +19,9 @@ type reverter struct {
 	force   bool // conflicts are overwritten
 	files   map[string]*reversal
 	hidden  map[string]bool // paths that were saved, and are protected in the present
+	since   []segno.Change  // the changes since the states that the turns left
 	targets []segno.Hash    // the trees that the changes lead to
+	unnamed []string        // see [FilePlan]
 	// merge merges two versions of an entity that were made from base. contents has the merged
 	// contents that are not in the store yet.
 	merge    func(ctx context.Context, base, ours, theirs segno.Entity) (merged segno.Entity, conflict string, err error)
@@ -32,7 +34,10 @@ type reversal struct {
 	want     segno.Entity // the state after the write
 	forced   segno.Entity // the state after the write if force were set
 	merged   bool         // want has changes of both sides
+	replaced bool         // a directory that someone made there since is in the way of forced
 	conflict string       // why the path stays as it is, or ""
+
+	forcedOver bool // force overwrote a conflict
 }
 
 func (tx *txn) newReverter(ask *MoveRequest, now currentState) *reverter {
@@ -52,7 +57,7 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 			if !differs {
 				cur = c.To
 			}
-			f = &reversal{present: cur, want: cur}
+			f = &reversal{present: cur, want: cur, replaced: cur.Type == segno.EntityDir && c.To.Type != segno.EntityDir}
 			r.files[c.Path] = f
 		}
 		f.forced = c.From
@@ -75,7 +80,7 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 			f.merged = f.want != c.To && want != c.From
 			f.want = want
 		case r.force:
-			f.want, f.merged = c.From, false
+			f.want, f.merged, f.forcedOver = c.From, false, true
 		default:
 			f.conflict = why
 		}
@@ -84,8 +89,8 @@ func (r *reverter) add(ctx context.Context, changes []segno.Change, present map[
 }
 
 // reverse adds the changes that lead from the state left to target, which undo or redo a turn. turn is
-// the undone checkpoint, nil in a redo.
-func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint) error {
+// the undone checkpoint, nil in a redo. only, if not nil, limits the changes to some paths.
+func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, turn *segno.Checkpoint, only func(path string) bool) error {
 	if !hasTree(left) || !hasTree(target) {
 		return nil // a turn from before segno: its files were not recorded
 	}
@@ -93,20 +98,28 @@ func (r *reverter) reverse(ctx context.Context, left, target *segno.Snapshot, tu
 	if err != nil {
 		return err
 	}
+	if only != nil {
+		changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return !only(c.Path) })
+	}
 	since, err := r.diffStates(ctx, left, &r.now.snap)
 	if err != nil {
 		return err
 	}
 	var contested func(string) string
 	if turn != nil {
-		if contested, err = r.contestedPaths(ctx, turn, changes); err != nil {
+		entries, err := r.turnEntries(ctx, turn)
+		if err != nil {
 			return err
 		}
+		if contested, err = r.contestedPaths(ctx, turn, entries, changes); err != nil {
+			return err
+		}
+		r.unnamed = append(r.unnamed, r.txn.unnamed(turn, entries, changes)...)
 	}
 	if err := r.add(ctx, changes, entities(since), contested); err != nil {
 		return err
 	}
-	r.targets = append(r.targets, target.Tree)
+	r.targets, r.since = append(r.targets, target.Tree), append(r.since, since...)
 	for _, c := range since {
 		if isSaved(c.From) && c.To.Type == segno.EntityProtected {
 			r.hidden[c.Path] = true
@@ -142,55 +155,6 @@ func (tx *txn) turnEntries(ctx context.Context, turn *segno.Checkpoint) (entries
 	return entries, nil
 }
 
-// mentions reports whether text names a path or a directory above it: absolute, or relative to
-// root, and not as a part of another path.
-func mentions(text, root, p string) bool {
-	for ; p != "."; p = path.Dir(p) {
-		if containsWord(text, root+"/"+p) || containsWord(text, p) || containsWord(text, "./"+p) {
-			return true
-		}
-	}
-	return false
-}
-
-// containsWord reports whether text has word without other characters of a path around it.
-func containsWord(text, word string) bool {
-	const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
-	for from := 0; ; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		i += from
-		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
-		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
-		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
-		if before && after {
-			return true
-		}
-		from = i + 1
-	}
-}
-
-// collectStrings writes every string of a JSON value.
-func collectStrings(to *strings.Builder, v any) {
-	switch v := v.(type) {
-	case string:
-		to.WriteString(v)
-		to.WriteByte('\n')
-	case []any:
-		for _, x := range v {
-			collectStrings(to, x)
-		}
-	case map[string]any:
-		for key, x := range v {
-			if key != "description" { // prose also names files that the call does not change
-				collectStrings(to, x)
-			}
-		}
-	}
-}
-
 // setSteps makes a reversal's result the plan's steps.
 func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 	var changes []segno.Change
@@ -204,9 +168,49 @@ func (p *FilePlan) setSteps(ctx context.Context, r *reverter) error {
 			p.Forced = append(p.Forced, segno.Change{Path: name, From: f.present, To: f.forced})
 		}
 	}
+	for name, f := range r.files {
+		switch in := r.inTheWay(name, f); {
+		case f.conflict != "":
+			for _, c := range in {
+				p.Conflicts = append(p.Conflicts, segno.Conflict{Path: c.Path, Why: whyInTheWay})
+			}
+			p.Forced = append(p.Forced, in...)
+		case f.forcedOver:
+			changes = append(changes, in...)
+		}
+	}
 	p.split(changes)
 	p.hide(r)
+	p.setUnnamed(r.unnamed)
 	return r.stageMerged(ctx, p.Steps)
+}
+
+// setUnnamed sets which of the steps no tool of an undone turn named.
+func (p *FilePlan) setUnnamed(paths []string) {
+	slices.Sort(paths)
+	p.Unnamed = nil
+	for _, s := range p.Steps {
+		if _, found := slices.BinarySearch(paths, s.Path); found {
+			p.Unnamed = append(p.Unnamed, s.Path)
+		}
+	}
+}
+
+// inTheWay returns the deletions of what is in a directory that someone made at a path since. Without
+// them, force could not write anything there. They are conflicts, like the path, so that force deletes
+// nothing that the plan does not list.
+func (r *reverter) inTheWay(name string, f *reversal) (gone []segno.Change) {
+	if !f.replaced || f.forced.Type == segno.EntityDir {
+		return nil
+	}
+	seen := map[string]bool{}
+	for _, c := range r.since {
+		if strings.HasPrefix(c.Path, name+"/") && c.To.Type != segno.EntityNone && r.files[c.Path] == nil && !seen[c.Path] {
+			seen[c.Path] = true
+			gone = append(gone, segno.Change{Path: c.Path, From: c.To})
+		}
+	}
+	return gone
 }
 
 // split sorts changes into steps that can be executed, and paths that stay because

@@ -74,17 +74,42 @@ func (tx *txn) threadForSave(ctx context.Context, title string, snap segno.Snaps
 
 // CurrentThread returns the thread the workspace is at, or "".
 func (tl *Timeline) CurrentThread(ctx context.Context) (segno.ThreadID, error) {
-	state, err := tl.unlocked().workspaceState(ctx)
-	return state.Thread, err
+	return tl.unlocked().threadAt(ctx, tl.Workspace.ID())
+}
+
+// threadAt returns the thread that a workspace is at, or "". If that was deleted, it is the one that
+// has the workspace's newest checkpoint.
+func (tx *txn) threadAt(ctx context.Context, id segno.WorkspaceID) (segno.ThreadID, error) {
+	state, err := tx.stateOf(ctx, id)
+	if err != nil || state.Thread == "" {
+		return "", err
+	}
+	_, err = tx.Store.Head(ctx, state.Thread)
+	if segno.KindOf(err) != segno.KindNotFound {
+		return state.Thread, err
+	}
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: id}) {
+		if err != nil {
+			return "", err
+		}
+		if _, err := tx.Store.Head(ctx, c.Thread); err == nil {
+			return c.Thread, nil
+		}
+	}
+	return "", nil
 }
 
 // workspaceState returns the state of the workspace after the newest commit about it.
 func (tx *txn) workspaceState(ctx context.Context) (segno.WorkspaceState, error) {
+	return tx.stateOf(ctx, tx.Workspace.ID())
+}
+
+func (tx *txn) stateOf(ctx context.Context, id segno.WorkspaceID) (segno.WorkspaceState, error) {
 	ws, ok := tx.Store.(segno.Workspaces)
 	if !ok {
 		return segno.WorkspaceState{}, nil
 	}
-	rec, err := ws.Workspace(ctx, tx.Workspace.ID())
+	rec, err := ws.Workspace(ctx, id)
 	if err != nil {
 		return segno.WorkspaceState{}, fmt.Errorf("read the state of the workspace: %w", err)
 	}

@@ -37,6 +37,11 @@ type Spool interface {
 	// those for which it returns nil. One process at a time.
 	ReplayDeferred(ctx context.Context, apply func(segno.Commit) error) error
 
+	// KeepBase makes a base durable. It replaces an older one of the workspace.
+	KeepBase(ctx context.Context, b Base) error
+	// Base returns the base of a workspace, or nil.
+	Base(ctx context.Context, id segno.WorkspaceID) (*Base, error)
+
 	// Lock makes the caller the only one that snapshots or moves a workspace,
 	// until unlock. It waits until ctx ends, then returns [segno.KindBusy].
 	Lock(ctx context.Context, id segno.WorkspaceID) (unlock func(), err error)
@@ -47,6 +52,13 @@ type Spool interface {
 	ReadPlan(ctx context.Context, id segno.WorkspaceID) (json.RawMessage, error)
 	// ClearPlan deletes the plan.
 	ClearPlan(ctx context.Context, id segno.WorkspaceID) error
+}
+
+// Base is a state of a workspace that no commit has: that of the moment at which an agent was enabled
+// there.
+type Base struct {
+	Snapshot segno.Snapshot `json:"snapshot"`
+	Time     time.Time      `json:"time"`
 }
 
 // Process is the process of an open turn. The end of the process ends the turn.
@@ -86,6 +98,8 @@ type OpenTurn struct {
 	Awake bool            `json:"awake,omitempty"`
 	Also  []segno.TurnKey `json:"also,omitempty"`
 	Noted int             `json:"noted,omitempty"`
+	// Moved is the newest move that was made under the turn and that Before has.
+	Moved segno.OperationID `json:"moved,omitempty"`
 	// Queued is set if the turn's prompt waited in the agent's queue when the turn before
 	// ended. The events of the turn do not have its key: they have the key of the turn before,
 	// or one that the agent chooses later.

@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"os"
+	"path"
 	"slices"
 	"testing"
 	"time"
@@ -87,6 +88,62 @@ func TestComposeTakesPathsFromAnotherSnapshot(t *testing.T) {
 		}
 		if diff := cmp.Diff(took, got); diff != "" {
 			t.Errorf("taken are other paths than named (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestWithChanges makes some of the changes between two trees: the result has these and no others. All
+// changes together give the other tree.
+func TestWithChanges(t *testing.T) {
+	names := []string{"a", "b", "d/a", "d/b", "d/e/a", "e/a", "e/b"}
+	rapid.Check(t, func(rt *rapid.T) {
+		p := newFixture(t)
+		state := func(label string) segno.Snapshot {
+			for _, name := range names {
+				must(t, os.RemoveAll(p.path(name)))
+				if content := rapid.SampledFrom([]string{"", "1", "22"}).Draw(rt, label+name); content != "" {
+					p.write(name, content)
+				}
+			}
+			for _, dir := range []string{"d/e", "d", "e"} {
+				if err := os.Remove(p.path(dir)); err == nil && rapid.Bool().Draw(rt, label+"keep "+dir) {
+					must(t, os.MkdirAll(p.path(dir), 0o755))
+				}
+			}
+			return p.save()
+		}
+		base, onto := state("base "), state("onto ")
+		with := func(changes []segno.Change) segno.Snapshot {
+			b := p.store.Batch()
+			defer b.Close()
+			s, err := p.dir.WithChanges(ctx(t), b, onto, base, changes)
+			must(t, err)
+			_, err = b.Stage(ctx(t))
+			must(t, err)
+			return s
+		}
+		all := p.diff(onto, base)
+		if whole := with(all); whole.Tree != base.Tree || whole.Files != base.Files || whole.Bytes != base.Bytes {
+			t.Errorf("all changes give %+v, want %+v", whole, base)
+		}
+		var some []segno.Change
+		for _, c := range all {
+			if c.From.Type != segno.EntityDir && c.To.Type != segno.EntityDir && rapid.Bool().Draw(rt, "make "+c.Path) {
+				some = append(some, c)
+			}
+		}
+		made := p.diff(onto, with(some))
+		for _, c := range some {
+			// A change below a directory that does not exist is not made.
+			parent := slices.ContainsFunc(all, func(d segno.Change) bool { return d.Path == path.Dir(c.Path) && d.From.Type != segno.EntityDir })
+			if slices.Contains(made, c) == parent {
+				t.Errorf("%s: made %v, and its directory is missing: %v", c.Path, !parent, parent)
+			}
+		}
+		for _, c := range made {
+			if !slices.Contains(some, c) {
+				t.Errorf("%s was changed, too: %+v", c.Path, c)
+			}
 		}
 	})
 }

@@ -32,7 +32,9 @@ type project struct {
 }
 
 // newProject returns a project with a new database.
-func newProject(t testing.TB, statements string) *project { return newProjectIn(t, t.TempDir(), statements) }
+func newProject(t testing.TB, statements string) *project {
+	return newProjectIn(t, t.TempDir(), statements)
+}
 
 func newProjectIn(t testing.TB, base, statements string) *project {
 	p := &project{TB: t, dir: filepath.Join(base, "project"), home: filepath.Join(base, "home"), session: segno.NewID()}
@@ -409,13 +411,13 @@ func TestPostgresIsRefused(t *testing.T) {
 	if _, err := (postgresConn{client}).Exec(t.Context(), `BEGIN; SELECT * FROM t`); err != nil {
 		t.Fatal(err)
 	}
-	fails("locked", 4, "undo", "-y", "--force")
+	fails("locked", 4, "undo", "-y", "--while-running")
 	p.want("the database while it is locked", p.sql(`SELECT x FROM t`), "2")
 	if _, err := (postgresConn{client}).Exec(t.Context(), `COMMIT`); err != nil {
 		t.Fatal(err)
 	}
-	p.segno("redo", "-y", "--force")
-	p.segno("undo", "-y", "--force")
+	p.segno("redo", "-y", "--while-running")
+	p.segno("undo", "-y", "--while-running")
 	rows, err := (postgresConn{client}).Exec(t.Context(), `SELECT x FROM t`)
 	if err != nil || len(rows) != 1 || rows[0][0] != "1" {
 		t.Errorf("the client sees %v, %v", rows, err)

@@ -117,7 +117,8 @@ func (c *Chat) Command(ctx context.Context, line string) (Reply, error) {
 // hintCommands replaces the shell commands in an error's hint by the commands of a chat.
 func hintCommands(err error) error {
 	hint := segno.HintOf(err)
-	own := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints").Replace(hint)
+	own := strings.NewReplacer("'segno undo", "'/undo", "'segno redo", "'/redo", "'segno restore", "'/restore", "'segno log", "'/checkpoints",
+		"use --while-running", "move in a shell with --while-running").Replace(hint)
 	if own == hint {
 		return err
 	}

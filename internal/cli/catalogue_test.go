@@ -28,17 +28,9 @@ The texts that segno shows to users: results, errors and hints of commands, the 
 so that one person can review them; docs/cli.md has the help. "…" is a value that the program inserts, and so are the
 verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes this page.
 `)
-	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure", "internal/moves", "internal/patch",
-		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy",
-		"internal/sessionfile", "internal/spool", "internal/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
-		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, dir := range dirs {
-			if texts := messagesOf(t, dir); len(texts) > 0 {
-				fmt.Fprintf(&b, "\n## %s\n\n```\n%s\n```\n", strings.TrimPrefix(filepath.ToSlash(dir), "../../"), strings.Join(texts, "\n"))
-			}
+	for _, dir := range messageDirs(t) {
+		if texts := messagesOf(t, dir); len(texts) > 0 {
+			fmt.Fprintf(&b, "\n## %s\n\n```\n%s\n```\n", strings.TrimPrefix(filepath.ToSlash(dir), "../../"), strings.Join(texts, "\n"))
 		}
 	}
 	want := b.String()
@@ -53,6 +45,75 @@ verbs of fmt such as %s. 'go test ./internal/cli -run Catalogue -update' writes 
 	}
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("docs/messages.md is stale; run 'go test ./internal/cli -run Catalogue -update'\n%s", diff)
+	}
+}
+
+// messageDirs returns the directories of the packages whose texts users can see.
+func messageDirs(t *testing.T) (all []string) {
+	t.Helper()
+	for _, pkg := range []string{"agent", "archive", "internal/acpagent", "internal/chat", "internal/cli", "internal/event", "internal/failure", "internal/moves", "internal/patch",
+		"internal/hook", "internal/idprefix", "internal/local", "internal/pack", "internal/preamble", "internal/proxy",
+		"internal/sessionfile", "internal/spool", "internal/tui", "saver", "store/*", "store/*/*", "timeline", "transcript", "transcript/*", "workspace", "internal/worlds", "world", "world/*"} {
+		dirs, err := filepath.Glob(filepath.Join("../..", pkg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, dirs...)
+	}
+	return all
+}
+
+// TestHintsOverwriteNothing reads the hints of all errors. A refusal lists no conflicts, so none of
+// them may name the flag that overwrites conflicts: a user who follows it would lose lines that
+// nobody mentioned.
+func TestHintsOverwriteNothing(t *testing.T) {
+	hints := 0
+	for _, dir := range messageDirs(t) {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		consts, used := map[string]string{}, map[string]string{}
+		for _, name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.ValueSpec:
+					for i, v := range n.Values {
+						if text, ok := textOf(v); ok {
+							consts[n.Names[i].Name] = text
+						}
+					}
+				case *ast.CallExpr:
+					if f, ok := n.Fun.(*ast.SelectorExpr); ok && f.Sel.Name == "WithHint" && !strings.HasSuffix(name, "_test.go") {
+						ast.Inspect(n.Args[0], func(n ast.Node) bool {
+							switch n := n.(type) {
+							case *ast.Ident:
+								used[n.Name] = ""
+							case *ast.BasicLit:
+								used[n.Value] = n.Value
+							}
+							return true
+						})
+					}
+				}
+				return true
+			})
+		}
+		for name, text := range used {
+			if text == "" {
+				text = consts[name]
+			}
+			if hints++; strings.Contains(text, "force") {
+				t.Errorf("a hint of %s names a flag that overwrites: %q", dir, text)
+			}
+		}
+	}
+	if hints < 100 {
+		t.Errorf("only %d hints were found", hints)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/dalsegno/segno/agent"
 	"github.com/dalsegno/segno/internal/database"
 	"github.com/dalsegno/segno/internal/local"
+	"github.com/dalsegno/segno/timeline"
 )
 
 // Env is everything the command takes from its process.
@@ -160,9 +161,15 @@ func (a *app) writeFlags(c *cobra.Command) {
 }
 
 // moveFlags adds the flags of verbs that move the thread.
-func (a *app) moveFlags(c *cobra.Command) {
+func (a *app) moveFlags(c *cobra.Command, ask *timeline.MoveRequest) {
 	a.writeFlags(c)
 	c.Flags().BoolVar(&a.verbose, "verbose", false, "list every path")
+	c.Flags().BoolVar(&ask.WhileRunning, "while-running", false, "also while a turn is open, or a program has an attached database open")
+}
+
+// forceFlag adds the flag of moves that can have conflicts.
+func forceFlag(c *cobra.Command, ask *timeline.MoveRequest) {
+	c.Flags().BoolVar(&ask.Force, "force", false, "overwrite the conflicts that the move lists; the present content is saved first")
 }
 
 func (a *app) place() (local.Place, error) {

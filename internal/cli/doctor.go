@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -178,6 +179,8 @@ func (r *doctorResult) readStore(ctx context.Context, place local.Place) error {
 	}
 	slices.Sort(r.Others)
 	switch {
+	case err == nil && store.Full():
+		err = segno.NewError(segno.KindIO, "write store", place.Store, syscall.ENOSPC)
 	case err == nil && store.ReadOnly():
 		err = errors.New("it is read-only")
 	case err == nil:

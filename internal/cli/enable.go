@@ -268,7 +268,7 @@ func (a *app) firstSnapshot(ctx context.Context, res *enableResult, trust bool) 
 		return err
 	}
 	defer d.Close()
-	snap, err := d.timeline.Snapshot(ctx)
+	snap, err := d.timeline.SnapshotBase(ctx)
 	if err != nil {
 		return err
 	}

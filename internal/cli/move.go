@@ -23,11 +23,12 @@ func (a *app) move(ctx context.Context, d *openWorkspace, ask timeline.MoveReque
 		}
 		ask.Thread = t.ID
 	}
-	plan, err := d.timeline.Preview(ctx, ask)
-	if err != nil {
-		return err
-	}
+	var plan *timeline.Plan // that the user agreed to; with -y it is the one of the moment
 	if a.dryRun || !a.yes {
+		var err error
+		if plan, err = d.timeline.Preview(ctx, ask); err != nil {
+			return err
+		}
 		res, err := moves.NewResult(ctx, d.timeline, plan, nil)
 		if err != nil {
 			return err
@@ -96,7 +97,7 @@ func (a *app) writePlan(p *printer, d *openWorkspace, plan *timeline.Plan, res m
 // writeMoved shows the result of a move and the command that continues the conversation.
 func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	plan := m.Plan
-	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+moves.Turns(plan)), label(m.Head), writtenCounts(plan))
+	p.linef("%s: now at %s, %s", strings.TrimSpace(string(plan.Verb)+" "+moves.Turns(plan))+moves.Whose(plan), label(m.Head), writtenCounts(plan))
 	text := a.moveText(p)
 	text.Summary(moves.Merged(res.Changes))
 	text.Changes(writtenDatabases(res))
@@ -107,10 +108,14 @@ func (a *app) writeMoved(p *printer, m *timeline.MoveResult, res moves.Result) {
 	}
 	text.Unwritten(res, 0)
 	p.lines(text.Lines())
-	if n := plural(len(plan.Forced), "conflict"); len(plan.Forced) > 0 && moves.Paths(plan) != "" {
-		a.notef("%s not overwritten: the same command with --force before -- overwrites", n)
+	n, them := plural(len(plan.Conflicts), "conflict"), ""
+	if len(plan.Forced) < len(plan.Conflicts) {
+		them = fmt.Sprintf(" %d of them", len(plan.Forced))
+	}
+	if len(plan.Forced) > 0 && moves.Paths(plan) != "" {
+		a.notef("%s not overwritten: the same command with --force before -- overwrites%s", n, them)
 	} else if len(plan.Forced) > 0 {
-		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites", n, plan.Verb)
+		a.notef("%s not overwritten: 'segno diff --conflicts' shows the differences, 'segno %s --force' overwrites%s", n, plan.Verb, them)
 	}
 	switch {
 	case m.Link != nil && m.Live != 0:

@@ -34,12 +34,62 @@ func (a *app) opLog() *cobra.Command {
 				}
 				ops = append(ops, op)
 			}
-			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops) })
+			whose, err := whoseTurns(ctx, d, ops)
+			if err != nil {
+				return err
+			}
+			return a.printLong(history.Operations(ops), func(p *printer) { a.writeOps(p, ops, whose) })
 		}),
 	}
 }
 
-func (a *app) writeOps(p *printer, ops []segno.Operation) {
+// whoseTurns names the thread that each operation moved, and the newest turn that it undid or redid,
+// if the operations are about several threads.
+func whoseTurns(ctx context.Context, d *openWorkspace, ops []segno.Operation) (map[segno.OperationID]string, error) {
+	threads := map[segno.ThreadID]bool{}
+	for _, op := range ops {
+		threads[op.Thread] = true
+	}
+	whose := map[segno.OperationID]string{}
+	if len(threads) < 2 {
+		return whose, nil
+	}
+	for _, op := range ops {
+		text := "thread " + short(op.Thread)
+		top := op.Before.Head
+		if op.Verb == segno.VerbRedo {
+			top = op.After.Head
+		}
+		if op.Verb == segno.VerbUndo || op.Verb == segno.VerbRedo {
+			prompt, err := newestPrompt(ctx, d, top)
+			if err != nil {
+				return nil, err
+			}
+			if prompt != "" {
+				text += " (" + quote(fit(prompt, 40)) + ")"
+			}
+		}
+		whose[op.ID] = text
+	}
+	return whose, nil
+}
+
+// newestPrompt returns the title of the newest turn at or below a checkpoint, or "".
+func newestPrompt(ctx context.Context, d *openWorkspace, at segno.CommitID) (string, error) {
+	for n, err := range segno.Ancestors(ctx, d.store, at, segno.Window{Last: 4}) {
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound: // it was collected
+			return "", nil
+		case err != nil:
+			return "", err
+		case n.Checkpoint != nil && n.Checkpoint.Kind == segno.CheckpointTurn:
+			return timeline.Title(n.Checkpoint.Prompt), nil
+		}
+	}
+	return "", nil
+}
+
+func (a *app) writeOps(p *printer, ops []segno.Operation, whose map[segno.OperationID]string) {
 	undone := map[segno.OperationID]bool{}
 	for _, op := range ops { // newest first
 		undone[op.Undoes] = true
@@ -50,29 +100,34 @@ func (a *app) writeOps(p *printer, ops []segno.Operation) {
 		if undone[op.ID] {
 			notes += p.dim("  (undone)")
 		}
+		if text := whose[op.ID]; text != "" {
+			notes += "  " + p.dim(text)
+		}
 		p.linef("%s %s %s%s", a.lead(p.paint, short(op.ID), op.Time), pad(string(op.Verb), 7), clean(op.Args), notes)
 	}
 }
 
 func (a *app) opUndo() *cobra.Command {
-	var force bool
+	var ask timeline.MoveRequest
 	c := &cobra.Command{
 		Use: "undo [OPERATION]", Short: "undo an operation, by default the newest",
 		Long: `Moves the thread, the files and the conversation back to their state before an operation.
-Later changes by other authors stay. It is refused after newer turns.`,
+Changes by other authors stay, also those made while the operation ran. It is refused after
+newer turns. To undo a fork forgets its thread, and keeps a fork that has anything of its
+own; its directory stays.`,
 		Example: "  segno op undo\n  segno op undo k3xq2a -y",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeInWorkspace(1, operationNames),
 		RunE: a.inWorkspace(func(ctx context.Context, d *openWorkspace, args []string) error {
-			return a.runOpUndo(ctx, d, args, force)
+			return a.runOpUndo(ctx, d, ask, args)
 		}),
 	}
-	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts; the present content is saved first")
+	a.moveFlags(c, &ask)
+	forceFlag(c, &ask)
 	return c
 }
 
-func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, args []string, force bool) error {
-	ask := timeline.MoveRequest{Verb: segno.VerbOpUndo, Force: force}
+func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, ask timeline.MoveRequest, args []string) error {
+	ask.Verb = segno.VerbOpUndo
 	if len(args) > 0 && args[0] != "" {
 		query := idprefix.Query{What: "operation", Name: args[0], Hint: "run 'segno op log'"}
 		op, err := idprefix.Find(query, d.store.Operations(ctx, d.rec.ID), func(op segno.Operation) string { return string(op.ID) })
@@ -88,6 +143,30 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, args []string, fo
 	if op.MovesFiles() {
 		return a.move(ctx, d, ask)
 	}
+	about := ""
+	if op.Forked != "" {
+		again, err := d.timeline.MakesFork(ctx, op)
+		if err != nil {
+			return err
+		}
+		if about = "the fork's thread is forgotten; its directory is kept"; again {
+			about = "the fork gets a new thread; its directory is as it is now"
+		}
+	}
+	if !a.dryRun && !a.yes {
+		a.bar.erase()
+		p := a.printer(a.Stderr)
+		p.linef("undo %s %s", op.Verb, clean(op.Args))
+		if about != "" {
+			p.linef("  %s", about)
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err := a.confirm("op undo"); err != nil {
+			return err
+		}
+	}
 	text := fmt.Sprintf("op undo %s: undid %s %s", short(op.ID), op.Verb, clean(op.Args))
 	if a.dryRun {
 		text = "would undo: " + string(op.Verb) + " " + clean(op.Args)
@@ -96,8 +175,8 @@ func (a *app) runOpUndo(ctx context.Context, d *openWorkspace, args []string, fo
 	}
 	return a.print(map[string]any{"undoes": op.ID, "verb": op.Verb, "dry_run": a.dryRun}, func(p *printer) {
 		p.linef("%s", text)
-		if op.Forked != "" {
-			p.linef("the fork's directory is kept")
+		if about != "" {
+			p.linef("%s", about)
 		}
 	})
 }

@@ -42,10 +42,9 @@ printed ("new\nline", "caf\351").`,
 			})(c, args)
 		},
 	}
-	a.moveFlags(c)
+	a.moveFlags(c, &ask)
 	c.Flags().BoolVar(&chat, "chat", false, "the conversation only")
 	c.Flags().BoolVar(&files, "files", false, "the files only")
-	c.Flags().BoolVar(&ask.Force, "force", false, "also while a turn is open")
 	return c
 }
 

@@ -64,7 +64,13 @@ func changesOf(ctx context.Context, d *openWorkspace, h *history.History, c *seg
 	if err != nil {
 		return nil, err
 	}
-	return moves.Changes(ctx, d.timeline, append(databases, diff...), true)
+	changes, err := moves.Changes(ctx, d.timeline, append(databases, diff...), true)
+	if err != nil {
+		return nil, err
+	}
+	unnamed, err := d.timeline.Unnamed(ctx, c, diff)
+	history.MarkUnnamed(changes, unnamed)
+	return changes, err
 }
 
 func (a *app) writeShown(p *printer, c *segno.Checkpoint, s history.Details) {

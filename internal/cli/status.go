@@ -33,6 +33,7 @@ type statusResult struct {
 	Held      []string          `json:"held,omitempty"`      // recorded although a rule protects them by now
 	Unread    []string          `json:"unread,omitempty"`    // files and directories that cannot be saved
 	ReadOnly  bool              `json:"read_only,omitempty"` // the store cannot be written; Changed is not known
+	Full      bool              `json:"full,omitempty"`      // because its disk is full
 	Open      []openItem        `json:"open"`                // turns under way
 	Waiting   int               `json:"waiting"`             // commits that wait for the store
 	Moving    bool              `json:"moving"`              // a move was interrupted; the next command that moves or records completes it
@@ -71,7 +72,7 @@ func newOpenItem(t timeline.OpenTurn) openItem {
 
 func (a *app) runStatus(ctx context.Context, d *openWorkspace, _ []string) error {
 	place := d.store.Place()
-	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(), Sealed: d.store.Sealed(),
+	s := statusResult{Workspace: d.rec.ID, Dir: d.rec.Path, Store: place.Store, Open: []openItem{}, ReadOnly: d.store.ReadOnly(), Full: d.store.Full(), Sealed: d.store.Sealed(),
 		DirBytes: segno.PathBytes(d.rec.Path), StoreBytes: segno.PathBytes(place.Store)}
 	if err := s.readSpool(ctx, d); err != nil {
 		return err
@@ -183,7 +184,9 @@ func writeStatus(p *printer, s statusResult) {
 	if s.Sealed != nil {
 		p.linef("           sealed; its key is in %s", quotePath(s.Sealed.KeyFile))
 	}
-	if s.ReadOnly {
+	if s.Full {
+		p.linef("           its disk is full: segno records nothing and moves nothing until there is space")
+	} else if s.ReadOnly {
 		p.linef("           read-only: segno records nothing and moves nothing")
 	}
 	if s.Head == nil {

@@ -21,6 +21,9 @@ back to and including TURN: the changes of their tools and commands to the files
 conversation. With paths after --, it undoes only the changes of the turns to these paths,
 and the conversation stays.
 
+What you save, make or delete while the agent works is not undone. Files that changed while
+a command ran, and that no tool named, are listed apart: nothing shows whose they are.
+
 A file that was changed after the turn is merged by lines. If both changed the same lines,
 or the file is binary, the path is a conflict: undo lists it with the difference, leaves
 it alone and exits with code 4. --force overwrites conflicts. Right after an undo of whole
@@ -39,7 +42,7 @@ were changed since are merged, or they are conflicts, as in 'segno undo'.`)
 // step returns the command of undo or redo, which differ only in their texts and in the paths that
 // undo accepts.
 func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
-	var force bool
+	ask := timeline.MoveRequest{Verb: verb}
 	c := &cobra.Command{
 		Use: string(verb) + " " + args, Short: summary, Long: long,
 		Example: "  segno " + string(verb) + "\n  segno " + string(verb) + " 3 -y\n  segno " + string(verb) + " t3",
@@ -49,7 +52,7 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			if dash := c.ArgsLenAtDash(); dash >= 0 && verb == segno.VerbUndo {
 				args, paths = args[:dash:dash], args[dash:]
 			}
-			ask := timeline.MoveRequest{Verb: verb, Force: force}
+			ask := ask
 			if err := parseTurns(&ask, args); err != nil {
 				return err
 			}
@@ -58,8 +61,8 @@ func (a *app) step(verb segno.Verb, args, summary, long string) *cobra.Command {
 			})(c, nil)
 		},
 	}
-	a.moveFlags(c)
-	c.Flags().BoolVar(&force, "force", false, "overwrite conflicts, and move under an open turn; the present content is saved first")
+	a.moveFlags(c, &ask)
+	forceFlag(c, &ask)
 	if verb == segno.VerbUndo {
 		c.Example += "\n  segno undo t3 -- src/a.go"
 	}

@@ -23,7 +23,7 @@ A change costs the space of the changed pages. Snapshots of the workspace no lon
 contain the files of the database.
 
 A move of the database is one transaction of SQLite. It is refused while another process has
-the database open, unless --force is set. The copy of a fork is at the same place in its
+the database open, unless --while-running is set. The copy of a fork is at the same place in its
 directory, or beside the directory if the database is outside the workspace.
 
 A PostgreSQL database is saved with pg_dump and COPY, in the version of the server or a newer

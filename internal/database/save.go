@@ -24,15 +24,21 @@ func (w *Attached) save(ctx context.Context, b segno.Batch, all []Attachment) (*
 	if !maps.Equal(cached, before) { // a write waits for the disk
 		w.options.Cache.write(cached)
 	}
+	put, err := w.putDocument(ctx, b, &doc)
+	return &doc, put, err
+}
+
+// putDocument adds a document to a batch.
+func (w *Attached) putDocument(ctx context.Context, b segno.Batch, doc *document) (*segno.Document, error) {
 	data, err := json.Marshal(doc)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	h, err := w.recent.put(ctx, b, data)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &doc, &segno.Document{Type: Format, Data: h}, nil
+	return &segno.Document{Type: Format, Data: h}, nil
 }
 
 // saveOne saves one database, or returns its newest state if it did not change since.

@@ -168,6 +168,42 @@ func (w *Attached) Apply(ctx context.Context, steps []segno.Change, times segno.
 	return append(conflicts, more...), err
 }
 
+// WithChanges is [segno.Workspace.WithChanges]. A changed database is as base describes it, if that
+// is the state of the change, else as onto does.
+func (w *Attached) WithChanges(ctx context.Context, b segno.Batch, onto, base segno.Snapshot, changes []segno.Change) (segno.Snapshot, error) {
+	var files []segno.Change
+	to := map[string]segno.Entity{}
+	for _, c := range changes {
+		if name, ok := segno.DatabaseName(c.Path); ok {
+			to[name] = c.To
+		} else {
+			files = append(files, c)
+		}
+	}
+	out, err := w.Workspace.WithChanges(ctx, b, onto, base, files)
+	if err != nil || len(to) == 0 || onto.World == nil || onto.World.Type != Format {
+		return out, err
+	}
+	doc, err := readDocument(ctx, w.recent, onto.World)
+	if err != nil {
+		return out, err
+	}
+	other, err := readDocument(ctx, w.recent, base.World)
+	if err != nil {
+		return out, err
+	}
+	for i := range doc.Databases {
+		s := &doc.Databases[i]
+		if e, changes := to[s.Name]; changes {
+			if o := other.find(s.Name); o != nil && o.entity() == e {
+				*s = *o
+			}
+		}
+	}
+	out.World, err = w.putDocument(ctx, b, doc)
+	return out, err
+}
+
 // lockName returns what Lock locks for a database.
 func (w *Attached) lockName(at Attachment) string {
 	if at.Kind == KindPostgres {

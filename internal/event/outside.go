@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
 )
 
 // Bounds are the directories that decide which paths are outside the recorded workspace.
@@ -28,12 +29,12 @@ func (b Bounds) Outside(tool string, input json.RawMessage) []string {
 	switch {
 	case json.Unmarshal(input, &in) != nil:
 		return nil
-	case isShell(tool):
+	case agenttool.IsShell(tool):
 		// The event does not have the directory of the command, so only absolute paths of a patch count.
-		patched := slices.DeleteFunc(patchTargets(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
+		patched := slices.DeleteFunc(agenttool.PatchFiles(in.command()), func(p string) bool { return !filepath.IsAbs(p) })
 		named = slices.DeleteFunc(append(shellTargets(in.command()), patched...), b.isScratch)
-	case tool == applyPatch:
-		named = patchTargets(in.command())
+	case tool == agenttool.ApplyPatch:
+		named = agenttool.PatchFiles(in.command())
 	case writesFiles(tool):
 		named = []string{in.FilePath, in.OpenCodePath, in.NotebookPath, in.Path, in.Source, in.Destination}
 	}
@@ -78,15 +79,10 @@ func (f fields) command() string {
 	return ""
 }
 
-func isShell(tool string) bool {
-	return slices.Contains([]string{"Bash", "exec_command", "run_shell_command", "bash", "shell", "execute"}, tool)
-}
-
 // writesFiles reports whether a tool writes the files that its input names: the tools of
-// Claude Code, Gemini CLI and OpenCode and kinds of the Agent Client Protocol by name, tools
-// of MCP servers by the verbs in their names.
+// agents by their table, tools of MCP servers by the verbs in their names.
 func writesFiles(tool string) bool {
-	if slices.Contains([]string{"Write", "Edit", "MultiEdit", "NotebookEdit", "write_file", "replace", "write", "edit", "delete", "move"}, tool) {
+	if agenttool.Of(tool).Effect == agenttool.Writes {
 		return true
 	}
 	if !strings.HasPrefix(tool, "mcp__") {
@@ -166,8 +162,8 @@ func clipInput(raw json.RawMessage) json.RawMessage {
 	if json.Unmarshal(raw, &in) != nil || json.Unmarshal(clipped, &out) != nil {
 		return clipped
 	}
-	if headers := patchHeaders(fields{Command: in["command"]}.command()); headers != nil {
-		out["command"], _ = json.Marshal(patchBegin + strings.Join(headers, "")) // a string always encodes
+	if headers := agenttool.PatchHeaders(fields{Command: in["command"]}.command()); headers != nil {
+		out["command"], _ = json.Marshal(agenttool.PatchBegin + strings.Join(headers, "")) // a string always encodes
 	}
 	for _, name := range []string{"file_path", "filePath", "notebook_path", "path"} {
 		if v := in[name]; len(v) > 0 && len(v) <= maxPath && v[0] == '"' {

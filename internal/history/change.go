@@ -16,7 +16,9 @@ type Change struct {
 	Sign      string `json:"sign"`                 // "+", "~", "-"
 	Type      string `json:"type"`
 	Merged    bool   `json:"merged,omitempty"` // of a move: it keeps a change made since, merged by lines
-	Pages     int    `json:"pages,omitempty"`  // of an attached database: how many differ
+	// WhileCommand is set if the path changed while a command of the turn ran, and no tool named it.
+	WhileCommand bool `json:"while_command,omitempty"`
+	Pages        int  `json:"pages,omitempty"` // of an attached database: how many differ
 	// Tables are the tables of an attached database that differ.
 	Tables []segno.TableChange `json:"tables,omitempty"`
 	// Unread is why the change of an attached database is not known: one of its states was not saved.
@@ -80,6 +82,17 @@ func Signed(diff []segno.Change) []Change {
 		}
 	}
 	return out
+}
+
+// MarkUnnamed marks the changes of paths that changed while a command ran, and that no tool named.
+func MarkUnnamed(changes []Change, paths []string) {
+	unnamed := make(map[string]bool, len(paths))
+	for _, p := range paths {
+		unnamed[p] = true
+	}
+	for i := range changes {
+		changes[i].WhileCommand = unnamed[changes[i].Path] && changes[i].Type != string(segno.EntityDatabase)
+	}
 }
 
 // PathsBytes returns the bytes of all paths if one of them is not valid UTF-8, else nil. JSON has

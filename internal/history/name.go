@@ -21,6 +21,9 @@ var turnName = regexp.MustCompile(`^t([0-9]+)$`)
 func (h *History) Find(name string) (*segno.Checkpoint, error) {
 	base := strings.TrimRight(name, "-")
 	c, err := h.byName(base)
+	if segno.KindOf(err) == segno.KindNotFound && base != name {
+		err = segno.NewError(segno.KindNotFound, "find checkpoint", name, nil).WithHint(segno.HintOf(err))
+	}
 	if err != nil {
 		return nil, err
 	}

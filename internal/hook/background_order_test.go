@@ -136,7 +136,7 @@ func TestForcedUndoBesideARunningTurn(t *testing.T) {
 	c := newBackgroundScene(t)
 	c.asks("p2", "two")
 	c.changesFiles()
-	if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true}); err != nil {
+	if _, err := c.moves(timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, WhileRunning: true}); err != nil {
 		t.Fatal(err)
 	}
 	c.wantFiles("a=0 code=2 gen=2")
@@ -289,7 +289,7 @@ func (c *scene) previewsUndo() {
 	c.Helper()
 	c.as(segno.Lease{}, func(ctx context.Context, _ *local.Store, r *timeline.Timeline) error {
 		m := r
-		_, err := m.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		_, err := m.Preview(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, WhileRunning: true})
 		return err
 	})
 }

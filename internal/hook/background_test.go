@@ -87,8 +87,8 @@ func TestBackgroundWorkBelongsToItsTurn(t *testing.T) {
 	}
 }
 
-// TestBackgroundWorkBesideAnotherTurn lets a subagent write while the next turn runs. Each undo
-// reverts the changes of one turn.
+// TestBackgroundWorkBesideAnotherTurn lets a subagent and the user write while the next turn runs. Each
+// undo reverts the changes of one turn, and none of them that of the user.
 func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c := startSubagent(t)
 	c.asks("p2", "two")
@@ -101,12 +101,12 @@ func TestBackgroundWorkBesideAnotherTurn(t *testing.T) {
 	c.wantOpen("p1", "p2")
 	c.stops("p2")
 	c.wantOpen("p1") // until something shows that no report of it is to come
-	c.wantHistory("base, 1 one, 2 two")
+	c.wantHistory("base, 1 one, 2 two, external")
 	c.wantConflicts(c.undo(1))
 	c.wantOpen()
-	c.wantFiles("a=1 notes=0 sub=by the subagent")
+	c.wantFiles("a=1 made=2 notes=0 sub=by the subagent")
 	c.wantConflicts(c.undo(1))
-	c.wantFiles("a=0 notes=0")
+	c.wantFiles("a=0 made=2 notes=0")
 	moved, err := c.moves(timeline.MoveRequest{Verb: segno.VerbRedo, Turns: 2})
 	if err != nil || len(moved.Plan.Conflicts) > 0 {
 		t.Fatal(moved, err)

@@ -33,15 +33,18 @@ type world struct {
 	project string
 	agents  []*simAgent
 	writes  []write // oldest first
+	event   bool    // an agent had an event since the newest write
 	n       int     // makes contents, ids and keys unique
 }
 
 // write is one change of a file; content "" deletes it.
 type write struct {
 	path, content string
-	author        string   // the key of the turn that wrote, or user
-	during        []string // for a write of the user: the turns in the foreground then
-	undone        bool     // an undo reverted it
+	author        string          // the key of the turn that wrote, or user
+	named         bool            // a turn wrote it with a tool that named the path
+	during        map[string]bool // for a write of the user: the turns in the foreground then
+	claimed       map[string]bool // and those of them whose windows it was in
+	undone        bool            // an undo reverted it
 }
 
 // user is the author of writes that no turn made.
@@ -76,6 +79,9 @@ type simTurn struct {
 	tasked  bool              // it left work in the background
 	told    map[string]bool   // paths that another turn of the agent had in doubt
 	id      string            // of the newest prompt in it
+	ran     bool              // a command of it ran
+	running bool              // one runs now
+	gap     string            // the path that its newest call named, until the next call
 }
 
 // simTask is background work of a turn.
@@ -138,18 +144,57 @@ func (w *world) change(p, author string) {
 	if rapid.IntRange(0, 3).Draw(w.T, "way") > 0 {
 		content = w.unique(author)
 	}
-	w.put(p, content, author)
+	w.put(p, content, author, false)
+}
+
+// rename lets the user rename a file, over another one if that exists.
+func (w *world) rename(from, to string) {
+	w.Helper()
+	content, exists := w.files()[from]
+	if !exists || from == to {
+		return
+	}
+	w.separate(user)
+	w.must(os.Rename(filepath.Join(w.project, from), filepath.Join(w.project, to)))
+	w.remember(write{path: from, author: user})
+	w.remember(write{path: to, author: user, content: content})
+}
+
+// separate waits until a write of an author is not within the grain of the file system's clock of one
+// of another author, and one of the user not within that of an event.
+func (w *world) separate(author string) {
+	w.Helper()
+	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author || author == user && w.event {
+		w.waitForClock()
+	}
+}
+
+// remember adds a write. A write of the user is in the window of a turn if a command of it runs, or if
+// the newest call of the turn named the path: until the turn goes on, nothing tells the user from a
+// formatter.
+func (w *world) remember(c write) {
+	w.Helper()
+	if c.author == user {
+		c.during, c.claimed = map[string]bool{}, map[string]bool{}
+		for _, a := range w.agents {
+			for _, t := range a.turns {
+				shell := slices.ContainsFunc(t.tasks, func(task simTask) bool { return task.shell })
+				c.during[t.key] = t.open
+				c.claimed[t.key] = t.running || t.open && (shell || t.gap == c.path)
+			}
+		}
+	}
+	w.writes, w.event = append(w.writes, c), false
+	w.Logf("%s writes %s = %q", c.author, c.path, c.content)
 }
 
 // put writes content to a path, or deletes the file if the content is empty. An editor replaces a
 // file by renaming. A shell writes in place.
-func (w *world) put(p, content, author string) {
+// named is set if a tool named the path.
+func (w *world) put(p, content, author string, named bool) {
 	w.Helper()
-	c := write{path: p, author: author, content: content}
 	name := filepath.Join(w.project, p)
-	if i := len(w.writes) - 1; i >= 0 && w.writes[i].author != author {
-		w.waitForClock() // two authors are not within the grain of the file system's clock
-	}
+	w.separate(author)
 	switch {
 	case content == "":
 		if err := os.Remove(name); errors.Is(err, fs.ErrNotExist) {
@@ -163,15 +208,7 @@ func (w *world) put(p, content, author string) {
 	default:
 		w.must(os.WriteFile(name, []byte(content), 0o644))
 	}
-	if author == user {
-		for _, a := range w.agents {
-			if t := a.front(); t != nil {
-				c.during = append(c.during, t.key)
-			}
-		}
-	}
-	w.writes = append(w.writes, c)
-	w.Logf("%s writes %s = %q", author, p, content)
+	w.remember(write{path: p, author: author, content: content, named: named})
 }
 
 // front returns the turn that the agent works on in the foreground, or nil.
@@ -256,6 +293,7 @@ func (a *simAgent) stopped() {
 // hook fires an event of the session.
 func (a *simAgent) hook(name string, more map[string]any) {
 	a.Helper()
+	a.event = true
 	p := map[string]any{"hook_event_name": name, "session_id": a.session, "cwd": a.project, "transcript_path": a.path}
 	for k, v := range more {
 		p[k] = v
@@ -332,6 +370,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 	content := a.unique(t.key)
 	var name string
 	var input map[string]any
+	named := true
 	switch rapid.IntRange(0, 4).Draw(a.T, "tool") {
 	case 0, 1:
 		name, input = "Write", map[string]any{"file_path": file, "content": content}
@@ -342,7 +381,7 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 		if _, err := os.Lstat(file); err == nil && rapid.IntRange(0, 2).Draw(a.T, "deletes") == 0 {
 			command, content = "make clean", ""
 		}
-		if rapid.Bool().Draw(a.T, "names") {
+		if named = rapid.Bool().Draw(a.T, "names"); named {
 			command = "echo > " + path
 			if content == "" {
 				command = "rm " + path
@@ -355,10 +394,34 @@ func (a *simAgent) tool(t *simTurn, path, agentID string) {
 		call["agent_id"], call["agent_type"] = agentID, "general-purpose"
 	}
 	a.Logf("%s calls %s %v for %s", t.key, name, input["command"], path)
+	a.separate(t.key)
 	a.hook("PreToolUse", call)
-	a.put(path, content, t.key)
+	t.gap, t.running = "", name == "Bash"
+	t.ran = t.ran || t.running
+	userBefore := t.running && rapid.IntRange(0, 5).Draw(a.T, "the user before") == 0
+	if userBefore {
+		a.userWrites()
+	}
+	a.put(path, content, t.key, named)
+	if t.running && rapid.IntRange(0, 5).Draw(a.T, "the user after") == 0 {
+		a.userWrites()
+	}
 	call["tool_response"] = "ok"
 	a.hook("PostToolUse", call)
+	if t.running = false; named {
+		t.gap = path
+	}
+}
+
+// userWrites lets the user change, make, delete or rename a file.
+func (w *world) userWrites() {
+	w.Helper()
+	path := rapid.SampledFrom(worldPaths()).Draw(w.T, "the user's path")
+	if rapid.IntRange(0, 4).Draw(w.T, "the user renames") == 0 {
+		w.rename(path, rapid.SampledFrom(worldPaths()).Draw(w.T, "to"))
+		return
+	}
+	w.change(path, user)
 }
 
 // stop ends the turn with a Stop event.
@@ -413,6 +476,8 @@ func (w *world) waitForClock() {
 			first = fi.ModTime()
 		case fi.ModTime().Sub(first) > 20*time.Millisecond:
 			return
+		default:
+			time.Sleep(time.Millisecond) // other processes need the processor
 		}
 	}
 }

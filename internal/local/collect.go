@@ -33,7 +33,7 @@ func (s *Store) collectLocked(ctx context.Context, p segno.CollectPolicy,
 		}
 		defer unlock()
 	}
-	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepCutSessions(ctx, &p)); err != nil {
+	if err := errors.Join(s.keepOpenTurns(ctx, &p), s.keepBases(ctx, &p), s.keepCutSessions(ctx, &p)); err != nil {
 		return none, err
 	}
 	if !p.DryRun {
@@ -144,6 +144,28 @@ func (s *Store) keepOpenTurns(ctx context.Context, p *segno.CollectPolicy) error
 			return fmt.Errorf("keep the objects of an open turn: %w", err)
 		}
 		p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: t.Before})
+	}
+	return nil
+}
+
+// keepBases adds the bases to the policy that are newer than the newest commit about their workspace, and
+// removes the others.
+func (s *Store) keepBases(ctx context.Context, p *segno.CollectPolicy) error {
+	bases, err := s.Spool().Bases(ctx)
+	if err != nil {
+		return err
+	}
+	for _, b := range bases {
+		rec, err := s.Workspace(ctx, b.Snapshot.Workspace)
+		switch {
+		case segno.KindOf(err) == segno.KindNotFound, err == nil && rec.State.Snapshot != nil && !b.Time.After(rec.State.Time):
+			err = s.Spool().RemoveBase(b.Snapshot.Workspace)
+		case err == nil:
+			p.Checkpoints = append(p.Checkpoints, segno.Checkpoint{Workspace: &b.Snapshot})
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ import (
 const convertingDir = "converting"
 
 // filesDirs are the directories of files that are sealed one by one. The files of turns are sealed line by line.
-var filesDirs = [...]string{"deferred", "journal", "unrecorded", "runners", "paused", "acp", "index", "databases"}
+var filesDirs = [...]string{"bases", "deferred", "journal", "unrecorded", "runners", "paused", "acp", "index", "databases"}
 
 // convertedNames are the files and directories that a conversion replaces.
 func convertedNames() []string {

@@ -20,6 +20,7 @@ type fixture struct {
 	testing.TB
 	place   local.Place
 	project string
+	n       int // makes ids unique
 }
 
 func newFixture(t testing.TB) *fixture {

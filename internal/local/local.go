@@ -24,6 +24,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -126,7 +127,7 @@ func (p Place) CodexTranscripts() *codex.Transcripts {
 }
 
 // Open opens the store, and creates it if it does not exist. It reads the key of a sealed store. A store that this process cannot write
-// is opened for reading; see [Store.ReadOnly].
+// is opened for reading, also on a full disk; see [Store.ReadOnly].
 func (p Place) Open(ctx context.Context) (*Store, error) {
 	if err := p.CheckOwner(); err != nil {
 		return nil, err
@@ -142,10 +143,16 @@ func (p Place) Open(ctx context.Context) (*Store, error) {
 		return nil, err
 	}
 	db, err := p.openDatabase(ctx, h.keys.Store, readOnly)
+	isFull := errors.Is(err, syscall.ENOSPC) && p.Exists()
+	if isFull {
+		if full, fullErr := sqlite.Open(ctx, filepath.Join(p.Store, DatabaseFile), p.fullOptions(h.keys.Store)); fullErr == nil {
+			db, err, readOnly = full, nil, true
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, h.lock.Release())
 	}
-	return &Store{Store: db, place: p, hold: h, readOnly: readOnly}, nil
+	return &Store{Store: db, place: p, hold: h, readOnly: readOnly, full: isFull}, nil
 }
 
 // readOnly reports whether there is a store that this process may not write.
@@ -205,10 +212,14 @@ type Store struct {
 	place    Place
 	hold     *hold
 	readOnly bool
+	full     bool
 }
 
 // ReadOnly reports whether the store can only be read. Every write then fails.
 func (s *Store) ReadOnly() bool { return s.readOnly }
+
+// Full reports whether that is so because its disk is full.
+func (s *Store) Full() bool { return s.full }
 
 // readOnlyWorkspaces are the workspaces of a read-only store. PutWorkspace does nothing, so the new
 // path of a moved workspace is not stored.

@@ -120,7 +120,7 @@ func TestAForcedMoveUnderAnOpenTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.write("b", "B")
-	g.undo(timeline.MoveRequest{Force: true})
+	g.undo(timeline.MoveRequest{WhileRunning: true})
 	if err := g.end(nil, "B"); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestAForcedMoveThatIsCompletedUnderAnOpenTurn(t *testing.T) {
 		g.write("b", "B")
 		faults := faultfs.FailAt(n)
 		faults.Forever = true
-		_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, Force: true})
+		_, err := g.move(faults.Wrap(vfs.OS), timeline.MoveRequest{Verb: segno.VerbUndo, Turns: 1, WhileRunning: true})
 		if done = !faults.Fired(); done && err != nil {
 			t.Fatal(err)
 		}

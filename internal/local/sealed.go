@@ -181,6 +181,13 @@ func (p Place) openDatabase(ctx context.Context, key []byte, readOnly bool) (*sq
 	return db, err
 }
 
+// fullOptions are the options of a database on a full disk.
+func (p Place) fullOptions(key []byte) sqlite.Options {
+	o := p.databaseOptions(p.Store, key, true)
+	o.Full = true
+	return o
+}
+
 func (p Place) databaseOptions(dir string, key []byte, readOnly bool) sqlite.Options {
 	return sqlite.Options{Packs: filepath.Join(dir, packsDir), BusyTimeout: p.StoreWait, Clock: p.Now, FS: p.FS, ReadOnly: readOnly, Key: key}
 }

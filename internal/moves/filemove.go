@@ -20,6 +20,7 @@ type fileMove struct {
 	plan    *timeline.Plan
 	forced  *timeline.Plan   // the plan with force, if the plan has conflicts
 	other   *segno.Operation // the operation that an op undo undoes, if that moves no files
+	about   string           // what that does, if it is about a fork
 }
 
 func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
@@ -48,7 +49,7 @@ func (m *fileMove) describe(ctx context.Context, p *Preview) (err error) {
 // ready makes the request to the timeline.
 func (m *fileMove) ready(ctx context.Context) error {
 	r := &m.request
-	m.ask = timeline.MoveRequest{Verb: segno.Verb(r.Verb), Thread: m.head.Thread, Turns: r.Turns, Turn: r.Turn, Paths: r.paths(), Force: r.Force}
+	m.ask = timeline.MoveRequest{Verb: segno.Verb(r.Verb), Thread: m.head.Thread, Turns: r.Turns, Turn: r.Turn, Paths: r.paths(), Force: r.Force, WhileRunning: r.WhileRunning}
 	switch r.Verb {
 	case verbOpUndo:
 		if m.root == "" {
@@ -83,11 +84,11 @@ func (m *fileMove) ready(ctx context.Context) error {
 // refuseRunning refuses a move of pointers while a run or a turn of the thread is under way. The timeline
 // of a workspace does this with its open turns.
 func (m *fileMove) refuseRunning(ctx context.Context) error {
-	if m.root != "" || m.request.Force {
+	if m.root != "" || m.request.WhileRunning {
 		return nil
 	}
 	refuse := func(why string) error {
-		return segno.Errorf(segno.KindRefused, m.request.Verb, string(m.head.Thread), "%s", why).WithHint("wait for it to end, or use force")
+		return segno.Errorf(segno.KindRefused, m.request.Verb, string(m.head.Thread), "%s", why).WithHint("wait for it to end, or use --while-running")
 	}
 	if leaser, ok := m.Store.(segno.Leaser); ok {
 		l, err := leaser.LeaseOf(ctx, m.head.Thread)
@@ -159,8 +160,8 @@ func (m *fileMove) apply(ctx context.Context, id segno.OperationID, force bool, 
 	ask.Operation = id
 	if force && !ask.Force && m.forced != nil {
 		if m.forced.Finishes != "" || !slices.Equal(m.forced.Turns, seen.Turns) {
-			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "with force it is another move").
-				WithHint("preview it with force")
+			return segno.Errorf(segno.KindRefused, string(ask.Verb), string(m.head.Thread), "to overwrite its conflicts is another move").
+				WithHint("preview that move")
 		}
 		ask.Force, seen = true, m.forced
 	}
@@ -221,8 +222,15 @@ func (m *fileMove) describeOpUndo(ctx context.Context, p *Preview) (bool, error)
 	m.other = &op
 	p.Summary = []string{fmt.Sprintf("undo %s %s", op.Verb, printable.Clean(op.Args))}
 	if op.Forked != "" {
-		p.Summary = append(p.Summary, "  the thread of the fork is deleted; its directory is kept")
-		p.Final = true
+		again, err := m.timeline.MakesFork(ctx, op)
+		if err != nil {
+			return false, err
+		}
+		m.about = "the fork's thread is forgotten; its directory is kept"
+		if again {
+			m.about = "the fork gets a new thread; its directory is as it is now"
+		}
+		p.Summary = append(p.Summary, "  "+m.about)
 	}
 	return true, nil
 }
@@ -245,10 +253,7 @@ func (m *fileMove) applyOpUndo(ctx context.Context, o *Outcome) error {
 			break
 		}
 	}
-	if op.Forked != "" {
-		o.Notice = "the directory of the fork is kept"
-		return nil
-	}
+	o.Notice = m.about
 	o.Undo = &Request{Verb: verbOpUndo, Thread: m.head.Thread, Operation: o.Operation}
 	return nil
 }

@@ -33,7 +33,10 @@ type Request struct {
 
 	Turns int  `json:"turns,omitempty"` // undo, redo: how many turns; 0 is 1
 	Turn  int  `json:"turn,omitempty"`  // undo, redo: the last turn to move over, instead of Turns
-	Force bool `json:"force,omitempty"` // undo, redo, restore, op-undo: overwrite conflicts, and move under an open turn
+	Force bool `json:"force,omitempty"` // undo, redo, op-undo: overwrite conflicts
+	// WhileRunning is for undo, redo, restore and op-undo: move although a turn is open, or another
+	// program has a database open.
+	WhileRunning bool `json:"while_running,omitempty"`
 
 	To    segno.CommitID `json:"to,omitempty"`    // restore, fork, pin, unpin: the checkpoint; of a fork "" is the head
 	Scope timeline.Scope `json:"scope,omitempty"` // restore: the tiers, "" is both; fork: "chat" makes a thread on the same files
@@ -57,15 +60,15 @@ type Request struct {
 func (r *Request) fields() (names string, ok bool) {
 	switch r.Verb {
 	case verbUndo:
-		return "turns turn force paths", true
+		return "turns turn force while_running paths", true
 	case verbRedo:
-		return "turns turn force", true
+		return "turns turn force while_running", true
 	case verbRestore:
-		return "to scope paths force", true
+		return "to scope paths while_running", true
 	case verbFork:
 		return "to scope dir title", true
 	case verbOpUndo:
-		return "operation force", true
+		return "operation force while_running", true
 	case verbPin, verbUnpin:
 		return "to name", true
 	case verbRename:
@@ -91,7 +94,7 @@ func (r *Request) check() error {
 		name string
 		set  bool
 	}{
-		{"turns", r.Turns != 0}, {"turn", r.Turn != 0}, {"force", r.Force}, {"to", r.To != ""}, {"scope", r.Scope != ""},
+		{"turns", r.Turns != 0}, {"turn", r.Turn != 0}, {"force", r.Force}, {"while_running", r.WhileRunning}, {"to", r.To != ""}, {"scope", r.Scope != ""},
 		{"paths", len(r.Paths)+len(r.PathBytes) > 0}, {"dir", r.Dir != ""}, {"title", r.Title != ""}, {"name", r.Name != ""},
 		{"operation", r.Operation != ""}, {"interrupt", r.Interrupt != ""}, {"decision", r.Decision != ""},
 		{"message", r.Message != ""}, {"input", r.Input != nil},

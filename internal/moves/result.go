@@ -34,6 +34,7 @@ func NewResult(ctx context.Context, tl *timeline.Timeline, p *timeline.Plan, mov
 	if r.Changes, err = Changes(ctx, tl, p.Steps, false); err != nil {
 		return r, err
 	}
+	history.MarkUnnamed(r.Changes, p.Unnamed)
 	read := patch.FromStore(tl.Store.Objects())
 	if r.Conflicts, err = UnwrittenPaths(ctx, read, p.Conflicts, p.Forced); err != nil {
 		return r, err

@@ -42,6 +42,9 @@ func (t *Text) Changes(changes []history.Change) {
 		if x.Merged {
 			line += "  merged"
 		}
+		if x.WhileCommand {
+			line += "  while a command ran"
+		}
 		switch x.Sign {
 		case "+":
 			line = t.paint(Added, line)
@@ -119,6 +122,19 @@ func (g group) merged() string {
 		return fmt.Sprintf("  %d merged", n)
 	}
 	return ""
+}
+
+// byName separates the changes that a tool named from those that were made while a command ran.
+func byName(changes []history.Change) (named, unnamed []history.Change) {
+	for _, c := range changes {
+		if c.WhileCommand {
+			c.WhileCommand = false // the heading tells it
+			unnamed = append(unnamed, c)
+		} else {
+			named = append(named, c)
+		}
+	}
+	return named, unnamed
 }
 
 // Merged returns the changes that keep lines of another author.

@@ -48,18 +48,36 @@ func (t *Text) paint(r Role, s string) string {
 
 // Plan writes what a move in the directory root would change.
 func (t *Text) Plan(root string, plan *timeline.Plan, res Result) {
-	t.linef("%s %s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), segno.QuotePath(root))
+	t.linef("%s %s%s in %s", t.paint(Bold, string(plan.Verb)), Turns(plan), Whose(plan), segno.QuotePath(root))
 	if plan.Finishes != "" {
 		t.linef("  this overwrites the conflicts of the last %s", plan.Verb)
 	}
 	if timeline.OnlyDatabases(plan.Steps) {
 		t.linef("%s", t.paint(Dim, "  no files to write"))
 	}
-	t.Summary(res.Changes)
+	named, unnamed := byName(res.Changes)
+	t.Summary(named)
+	if len(unnamed) > 0 {
+		t.linef("%s", t.paint(Dim, "  changed while a command ran, and named by no tool:"))
+		t.Summary(unnamed)
+	}
 	t.Unwritten(res, planLines)
 	if plan.Session != nil && plan.Session.Leaf != "" {
 		t.linef("%s", t.paint(Dim, "  the conversation moves too"))
 	}
+}
+
+// Whose names the thread that a plan moves, and the prompt of its first turn, if several threads work
+// in the directory.
+func Whose(p *timeline.Plan) string {
+	if !p.Several {
+		return ""
+	}
+	text := " of thread " + printable.Short(p.Thread)
+	if title := timeline.Title(p.Prompt); title != "" {
+		text += fmt.Sprintf(" (%q)", printable.Inline(title))
+	}
+	return text
 }
 
 // planLines is the number of lines of a conflict's difference in a plan.

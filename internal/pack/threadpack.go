@@ -258,7 +258,7 @@ func (w *threadWriter) writeCommit(ctx context.Context, out *bufio.Writer, id se
 		return err
 	}
 	for _, e := range from.Entries {
-		if !w.omitsWords() || e.Kind == segno.EntryDoubt {
+		if !w.omitsWords() || e.Kind == segno.EntryDoubt || e.Kind == segno.EntryOthers {
 			n.Entries = append(n.Entries, packEntry(e))
 		}
 	}

@@ -3,6 +3,8 @@ package preamble
 import (
 	"encoding/json"
 	"strings"
+
+	"github.com/dalsegno/segno/internal/agenttool"
 )
 
 // call is one call of a tool. Its texts are plain.
@@ -75,27 +77,13 @@ func verbOf(kind string) verb {
 // announced as a thought. Otherwise it is the announced kind. An unknown tool may have done
 // anything.
 func kindOf(tool, announced string) string {
-	switch tool = strings.ToLower(tool); tool {
-	case "bash", "shell", "exec_command", "local_shell", "run_shell_command":
-		if announced == "" {
-			return kindExecute
-		}
-	case "write", "write_file", "create_file", "fs/write_text_file":
-		return kindWrite
-	case "multiedit", "notebookedit", "replace", "str_replace", "apply_patch":
-		return kindEdit
-	case "task", "agent":
-		return kindOther
-	case "grep", "glob", "ls", "read_file", "read_many_files", "list_directory", "fs/read_text_file", "notebookread", "bashoutput",
-		"toolsearch", "websearch", "webfetch", "web_search", "web_fetch", "google_web_search":
-		return kindSearch
-	case "todowrite", "todoread", "update_plan", "write_todos", "exitplanmode", "enterplanmode":
-		return kindThink
-	}
-	if announced != "" {
+	switch t := agenttool.Of(tool); {
+	case t.Kind != "" && (t.Effect != agenttool.Runs || announced == ""):
+		return t.Kind
+	case announced != "":
 		return announced
 	}
-	return tool
+	return strings.ToLower(tool)
 }
 
 // The lengths of the texts that a call keeps.
@@ -118,7 +106,7 @@ func (b *Builder) describe(tool string, body json.RawMessage) *call {
 	if c.isReadOnly {
 		c.verb = verbOf("read")
 	}
-	subject, rest := splitInput(c.verb, input)
+	subject, rest := splitInput(tool, c.verb, input)
 	if c.isOfFile() && subject == "" {
 		subject = plain(path, maxDetail)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dalsegno/segno/internal/agenttool"
 )
 
 // readIntent reads an intent's body in the shape of the proxy. Any other body is a tool's
@@ -25,7 +27,7 @@ func readIntent(body json.RawMessage) (title, kind string, input json.RawMessage
 }
 
 // splitInput splits a tool's input into the subject of the call and the rest.
-func splitInput(v verb, input json.RawMessage) (subject, rest string) {
+func splitInput(tool string, v verb, input json.RawMessage) (subject, rest string) {
 	ms := members(input)
 	if v == verbOf(kindOther) || len(ms) == 0 {
 		text := TextOf(input)
@@ -39,7 +41,7 @@ func splitInput(v verb, input json.RawMessage) (subject, rest string) {
 	}
 	// The last three change nothing in what the call does.
 	ignored := []string{"", "description", "timeout", "run_in_background"}
-	for _, key := range []string{"command", "cmd", "file_path", "notebook_path", "path", "abs_path", "filePath", "url", "uri", "pattern", "query"} {
+	for _, key := range agenttool.SubjectFields(tool) {
 		if v := get(ms, key); v != nil {
 			ignored[0], subject = key, commandText(v)
 			break

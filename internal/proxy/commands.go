@@ -37,7 +37,11 @@ type arguments struct {
 	Turn   int    `json:"turn"`
 	Name   string `json:"name"`
 	Thread string `json:"thread"`
-	Force  bool   `json:"force"`
+	Force  bool   `json:"force"` // overwrite the conflicts
+	// WhileRunning moves although a turn of another agent in the directory is open.
+	WhileRunning bool `json:"while_running"`
+	// Incomplete moves although the agent then lacks the turns from before segno.
+	Incomplete bool `json:"incomplete"`
 	// Preview has restore only list what it replaces.
 	Preview bool `json:"preview"`
 }
@@ -52,10 +56,10 @@ type reply struct {
 func commands() []command {
 	return []command{
 		{"checkpoints", "", "list this conversation's checkpoints", parseName, (*session).listCheckpoints},
-		{"undo", "number of turns, --force", "undo the newest turns: files and conversation",
+		{"undo", "number of turns, --force, --while-running", "undo the newest turns: files and conversation",
 			parseTurns(segno.VerbUndo), undoOrRedo(segno.VerbUndo)},
-		{"redo", "number of turns, --force", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
-		{"restore", "checkpoint, --force", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
+		{"redo", "number of turns, --force, --while-running", "redo undone turns", parseTurns(segno.VerbRedo), undoOrRedo(segno.VerbRedo)},
+		{"restore", "checkpoint, --while-running", "go to a checkpoint: files and conversation", parseCheckpoint, (*session).restore},
 		{"fork", "name", "continue in a fork of this conversation; the original does not change", parseName, (*session).forkCommand},
 		{"switch", "thread", "continue with another thread of this directory; without one, list them", parseName, (*session).switchCommand},
 		{"edit", "turn, new text", "undo a turn and all later ones, and send the new text", parseEdit, (*session).editCommand},
@@ -173,14 +177,22 @@ func (s *session) runCommand(m acp.Message, c *command, text string) error {
 // parseName reads a text as the name of a fork or of a thread.
 func parseName(text string) (arguments, error) { return arguments{Name: text, Thread: text}, nil }
 
-// parseCheckpoint reads the name of a checkpoint and --force.
+// parseCheckpoint reads the name of a checkpoint and flags.
 func parseCheckpoint(text string) (arguments, error) {
 	words := strings.Fields(text)
-	rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == "--force" })
-	return arguments{To: strings.Join(rest, " "), Force: len(rest) < len(words)}, nil
+	var args arguments
+	flags := map[string]*bool{"--force": &args.Force, "--while-running": &args.WhileRunning, "--incomplete": &args.Incomplete}
+	args.To = strings.Join(slices.DeleteFunc(words, func(w string) bool {
+		flag := flags[w]
+		if flag != nil {
+			*flag = true
+		}
+		return flag != nil
+	}), " ")
+	return args, nil
 }
 
-// parseTurns reads a number of turns and --force.
+// parseTurns reads a number of turns and flags.
 func parseTurns(verb segno.Verb) func(string) (arguments, error) {
 	return func(text string) (arguments, error) {
 		args, err := parseCheckpoint(text)
@@ -302,7 +314,7 @@ func table[T any](list []T, row func(T) (isCurrent bool, text string)) string {
 
 func undoOrRedo(verb segno.Verb) func(*session, context.Context, arguments) (reply, error) {
 	return func(s *session, ctx context.Context, args arguments) (reply, error) {
-		r, moved, err := s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns, Force: args.Force}, nil)
+		r, moved, err := s.move(ctx, timeline.MoveRequest{Verb: verb, Turns: args.Turns}, args, nil)
 		if err == nil && len(moved.Plan.Conflicts) > 0 {
 			r.text += fmt.Sprintf("\nTo overwrite the files in conflict, type /%s --force.", verb)
 		}

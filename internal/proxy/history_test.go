@@ -139,7 +139,7 @@ func TestEarlierTurnsThatAreNotReplayed(t *testing.T) {
 	}
 	r.say(c, s, "delta")
 	r.wantSeen([]string{"alpha", "beta", "gamma", "delta"})
-	if _, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s, "turns": 2, "force": true}); err != nil {
+	if _, err := c.Call(r.ctx, "_segno/undo", map[string]any{"sessionId": s, "turns": 2, "incomplete": true}); err != nil {
 		t.Error(err)
 	}
 	r.files(map[string]string{"ledger": "alpha-line\nbeta-line\n"})

@@ -14,25 +14,25 @@ import (
 
 const noCheckpoint = "this conversation has no checkpoint yet"
 
-// moveTimeline returns the timeline for a move on the session's thread, or the reason why the thread
-// cannot move.
-func (s *session) moveTimeline(ctx context.Context, ask *timeline.MoveRequest) (*timeline.Timeline, error) {
+// moveTimeline completes a move on the session's thread with the flags of the arguments, and returns its
+// timeline, or the reason why the thread cannot move.
+func (s *session) moveTimeline(ctx context.Context, ask *timeline.MoveRequest, args arguments) (*timeline.Timeline, error) {
 	if s.record.Thread == "" {
 		return nil, segno.Errorf(segno.KindNotFound, "find checkpoint", "", noCheckpoint).WithHint("The first prompt makes one.")
 	}
-	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !ask.Force {
+	if s.record.IncompleteHistory && ask.Verb != segno.VerbRedo && !args.Incomplete {
 		return nil, segno.Errorf(segno.KindRefused, string(ask.Verb), "",
 			"the agent does not replay the turns from before segno: a rebuilt session would lack them").
-			WithHint("Use --force to go back without them.")
+			WithHint("Use --incomplete to go back without them.")
 	}
-	ask.Thread = s.record.Thread
+	ask.Thread, ask.Force, ask.WhileRunning = s.record.Thread, args.Force, args.WhileRunning
 	return s.timeline(ctx)
 }
 
 // move makes a move on the session's thread. seen is the plan that the user was shown, or nil. The
 // agent's session follows at the next prompt.
-func (s *session) move(ctx context.Context, ask timeline.MoveRequest, seen *timeline.Plan) (reply, *timeline.MoveResult, error) {
-	tl, err := s.moveTimeline(ctx, &ask)
+func (s *session) move(ctx context.Context, ask timeline.MoveRequest, args arguments, seen *timeline.Plan) (reply, *timeline.MoveResult, error) {
+	tl, err := s.moveTimeline(ctx, &ask, args)
 	if err != nil {
 		return reply{}, nil, err
 	}
@@ -67,8 +67,8 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ask := timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args.To, Scope: timeline.ScopeBoth, Force: args.Force}
-	tl, err := s.moveTimeline(ctx, &ask)
+	ask := timeline.MoveRequest{Verb: segno.VerbRestore, To: c.ID, Name: args.To, Scope: timeline.ScopeBoth}
+	tl, err := s.moveTimeline(ctx, &ask, args)
 	if err != nil {
 		return reply{}, err
 	}
@@ -82,7 +82,7 @@ func (s *session) restore(ctx context.Context, args arguments) (reply, error) {
 			if len(replaced) > 0 {
 				s.say(describeReplaced(replaced) + "\n\n")
 			}
-			r, moved, err = s.move(ctx, ask, plan)
+			r, moved, err = s.move(ctx, ask, args, plan)
 		}
 		if _, isOutdated := errors.AsType[*timeline.OutdatedError](err); isOutdated && n < maxRestorePlans {
 			continue
@@ -125,7 +125,7 @@ func (s *session) editCommand(ctx context.Context, args arguments) (reply, error
 	if err := s.checkOnLine(ctx, turn, name); err != nil {
 		return reply{}, err
 	}
-	r, _, err := s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turn: turn.Turn, Force: args.Force}, nil)
+	r, _, err := s.move(ctx, timeline.MoveRequest{Verb: segno.VerbUndo, Turn: turn.Turn}, args, nil)
 	return r, err
 }
 

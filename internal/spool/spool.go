@@ -6,6 +6,7 @@
 //
 //	turns/<id>.jsonl     {"open": OpenTurn} once or more, the last counts; {"entry": Entry} …
 //	deferred/<n>.json    one list of commits each, in order of n
+//	bases/<id>.json      the state of a workspace when an agent was enabled there
 //	journal/<id>.json    the plan of a move under way
 //	unrecorded/<id>.json a session that is not recorded, and why
 //	runners/<id>.json    a process of segno that runs an agent, and the threads of that agent

@@ -232,12 +232,12 @@ func TestMovesUnderAnOpenTurn(t *testing.T) {
 	r.refused(r.post("/previews", "", body+`}`), http.StatusForbidden, "refused", "thread "+string(r.thread))
 	r.refused(r.apply(p, ""), http.StatusForbidden, "refused", "is open")
 	r.refused(r.post("/previews", "", `{"verb":"delete","thread":"`+string(r.thread)+`"}`), http.StatusCreated, "", "")
-	forced := r.post("/previews", "", body+`,"force":true}`)
+	forced := r.post("/previews", "", body+`,"while_running":true}`)
 	if forced.status != http.StatusCreated {
-		t.Fatalf("with force the preview returns %s", forced.raw)
+		t.Fatalf("while it runs the preview returns %s", forced.raw)
 	}
 	if a := r.apply(forced, ""); a.status != http.StatusOK {
-		t.Errorf("with force the move returns %s", a.raw)
+		t.Errorf("while it runs the move returns %s", a.raw)
 	}
 	r.file("a.txt", "2")
 }

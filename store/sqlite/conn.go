@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 
 	"github.com/dalsegno/segno"
 	"github.com/dalsegno/segno/internal/record"
@@ -190,6 +191,9 @@ func (s *Store) write(ctx context.Context, op, name string, f func(tx *tx) error
 // withWriter calls f with the writing connection. A process has only one, so its writers wait for each other on
 // the channel, where their contexts can end the wait. SQLite's busy handler would poll.
 func (s *Store) withWriter(ctx context.Context, op, name string, f func(ctx context.Context, c *conn) error) error {
+	if s.options.Full {
+		return fail(op, name, syscall.ENOSPC)
+	}
 	if s.options.ReadOnly {
 		return segno.Errorf(segno.KindRefused, op, name, "the store is read-only").WithHint("make it writable, or use another store")
 	}

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -30,8 +31,8 @@ func fail(op, name string, err error) error {
 		return err
 	}
 	var db *sqlite.Error
-	if errors.As(err, &db) && db.Code()&primaryCode == sqlite3.SQLITE_FULL {
-		err = sqlstore.WithCause(err, syscall.ENOSPC)
+	if errors.As(err, &db) && isFull(db.Code()) {
+		err = fmt.Errorf("%w: %w", syscall.ENOSPC, err)
 	}
 	out := segno.NewError(kindOf(err), op, name, err)
 	switch out.Kind {
@@ -41,6 +42,12 @@ func fail(op, name string, err error) error {
 		out.Hint = "run 'segno check' to list all damage"
 	}
 	return out
+}
+
+// isFull reports whether a result code means a full disk. SQLite's index of its log has a fixed size, so
+// to set that size fails only for want of space.
+func isFull(code int) bool {
+	return code&primaryCode == sqlite3.SQLITE_FULL || code == sqlite3.SQLITE_IOERR_SHMSIZE
 }
 
 // failCtx is fail for a call with a context. If SQLite reports that it was interrupted, the error wraps the

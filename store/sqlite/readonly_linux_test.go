@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -114,5 +115,28 @@ func TestAStoreOnAReadOnlyMedium(t *testing.T) {
 				t.Errorf("an erasure fails with %v", err)
 			}
 		})
+	}
+}
+
+// TestAStoreOnAFullDisk opens a store without making a file beside its database. Every write is the error of
+// a full disk.
+func TestAStoreOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	head := seed(t, dir)
+	before, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openIn(t, dir, Options{Full: true})
+	defer closeStore(t, s)
+	if got, err := s.Head(t.Context(), "thread"); err != nil || got.Head != head.Head {
+		t.Errorf("the head is %q, %v, want %q", got.Head, err, head.Head)
+	}
+	if err := s.Delete(t.Context(), "thread"); segno.KindOf(err) != segno.KindIO || !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("a write fails with %v of kind %q", err, segno.KindOf(err))
+	}
+	after, err := os.ReadDir(dir)
+	if err != nil || len(after) != len(before) {
+		t.Errorf("the directory had %v and has %v, %v", before, after, err)
 	}
 }

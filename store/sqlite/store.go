@@ -76,6 +76,9 @@ type Options struct {
 	// ReadOnly makes Open return [segno.KindNotFound] instead of creating a store, and every write
 	// [segno.KindRefused]. It also opens a store on a medium or in a directory that cannot be written.
 	ReadOnly bool
+	// Full opens a store on a full disk for reading: SQLite creates no file beside the database. Every
+	// write is [segno.KindIO] with ENOSPC. The store must have been closed cleanly.
+	Full bool
 	// Key, if not nil, seals the store with AES-256. It is 32 random bytes, the same for all
 	// processes. A file is sealed from its creation or never, see [Store.Convert]; a wrong key is
 	// [segno.KindRefused]. A record that was changed or moved to another row is
@@ -99,6 +102,7 @@ func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.OS
 	}
+	o.ReadOnly = o.ReadOnly || o.Full
 	return o
 }
 
@@ -240,7 +244,7 @@ func (s *Store) dataSource() string {
 		"_synchronous":  {"FULL"},
 		"vfs":           {checksumvfs.Name},
 	}
-	if s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
+	if s.options.Full || s.options.ReadOnly && (unix.Access(s.dir, unix.W_OK) != nil || unix.Access(s.file, unix.W_OK) != nil) {
 		// SQLite creates files beside a database in WAL mode, also to read it. They protect the
 		// log, so without a log they are not needed.
 		query.Set("mode", "ro")

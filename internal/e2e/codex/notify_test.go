@@ -61,7 +61,7 @@ func TestNotify(t *testing.T) {
 		if got, want := e2erig.Prompts(turns), []string{"alpha", "beta", "gamma"}; !slices.Equal(got, want) {
 			s.Fatalf("turns %q, want %q", got, want)
 		}
-		for i, want := range []int{0, 2, 0} { // the beginning of the first turn is not known
+		for i, want := range []int{1, 2, 0} { // the first turn begins with the snapshot of enable
 			if c := turns[i]; c.Session != session || c.Agent != "codex" || c.Interrupted || c.Partial || c.Thread != turns[0].Thread || c.Files.Added+c.Files.Modified != want {
 				s.Errorf("turn %d is %+v, want %d files", i+1, c, want)
 			}
@@ -97,6 +97,18 @@ func TestNotify(t *testing.T) {
 		turns = s.Turns()
 		if last := turns[len(turns)-1]; last.Session != moved.Session || last.Parent == nil || *last.Parent != turns[0].ID {
 			s.Errorf("the new turn is %+v, want one on %s", last, turns[0].ID)
+		}
+	})
+}
+
+// TestFirstTurnWithoutHooks undoes the first turn after enable, which deletes a file.
+func TestFirstTurnWithoutHooks(t *testing.T) {
+	withoutHooks(t, func(s *e2erig.Stage, agent *agentrig.Codex, _, _ string) {
+		execTurn(s, agent, "alpha", "rm a.txt")
+		waitForTurns(s, 1)
+		s.Segno("undo", "-y")
+		if s.Read("a.txt") != "0\n" {
+			s.Errorf("undo left\n%s", s.Tree())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 )
 
@@ -86,7 +87,7 @@ func (s *Server) serveMessages(w http.ResponseWriter, r *http.Request, req Reque
 		writeJSON(w, http.StatusBadRequest, anthropicError("invalid_request_error", err.Error()))
 		return
 	}
-	if !pause(r, st.delay()) {
+	if !pause(r, st) {
 		return
 	}
 	if st.Error != 0 {
@@ -108,20 +109,29 @@ func (s *Server) serveMessages(w http.ResponseWriter, r *http.Request, req Reque
 	}
 }
 
-// pause waits for d and reports whether the client is still there.
-func pause(r *http.Request, d time.Duration) bool {
-	if d <= 0 {
-		return true
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-r.Context().Done():
-		return false
+// pause waits until a step may be answered, and reports whether the client is still there.
+func pause(r *http.Request, st step) bool {
+	for {
+		wait := st.delay()
+		if st.delay() <= 0 {
+			if _, err := os.Lstat(st.Until); st.Until == "" || err == nil {
+				return true
+			}
+			wait = untilEvery
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+			st.Delay = 0
+		case <-r.Context().Done():
+			t.Stop()
+			return false
+		}
 	}
 }
+
+// untilEvery is how often a server looks for the file of a step.
+const untilEvery = 10 * time.Millisecond
 
 func (s step) message() string {
 	if s.Message != "" {

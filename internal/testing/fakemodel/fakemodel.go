@@ -22,6 +22,7 @@
 //	{"tools":[{"tool":"Read","input":{…}},{"tool":"Bash","input":{…}}]}   calls in parallel
 //	{"thinking":"…","text":"…"}
 //	{"text":"…","delay":0.5}                    seconds before the first byte
+//	{"text":"…","until":"/dir/file"}            not before the file exists
 //	{"text":"…","stop":"max_tokens"}            another stop reason
 //	{"raw":[…]}                                 content blocks (or output items) as they are
 //	{"empty":true}                              an answer with no content

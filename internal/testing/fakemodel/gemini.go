@@ -91,7 +91,7 @@ func (s *Server) serveGemini(w http.ResponseWriter, r *http.Request, req Request
 		return
 	}
 	switch {
-	case !pause(r, st.delay()):
+	case !pause(r, st):
 		return
 	case st.Error != 0:
 		writeJSON(w, st.Error, geminiError(st.Error, st.message()))

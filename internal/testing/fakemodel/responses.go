@@ -123,7 +123,7 @@ func (s *Server) serveResponses(w http.ResponseWriter, r *http.Request, req Requ
 		writeJSON(w, http.StatusBadRequest, openaiError("invalid_request_error", err.Error()))
 		return
 	}
-	if !pause(r, st.delay()) {
+	if !pause(r, st) {
 		return
 	}
 	if st.Error != 0 {

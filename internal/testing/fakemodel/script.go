@@ -27,6 +27,7 @@ type step struct {
 	Raw      []json.RawMessage `json:"raw"`
 	Stop     string            `json:"stop"`
 	Delay    float64           `json:"delay"`
+	Until    string            `json:"until"`
 	Error    int               `json:"error"`
 	Message  string            `json:"message"`
 	Times    int               `json:"times"`

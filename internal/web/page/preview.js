@@ -65,14 +65,14 @@ class PreviewDialog {
       if (number !== this.#asked) return;
       this.plan = null;
       this.apply.disabled = true;
-      fill(this.planPlace, refusal(err), this.#forceBox(err));
+      fill(this.planPlace, refusal(err), this.#runningBox(err));
     }
   }
 
-  // forceBox offers to override a refusal that the command line overrides with --force.
-  #forceBox(err) {
-    if (this.body.force || !/--force/.test(`${err.message} ${err.hint}`)) return null;
-    return h("label", { class: "check warn" }, h("input", { type: "checkbox", onchange: () => this.#change({ force: true }) }), "Do it anyway");
+  // runningBox offers to override a refusal that the command line overrides with --while-running.
+  #runningBox(err) {
+    if (this.body.while_running || !/--while-running/.test(`${err.message} ${err.hint}`)) return null;
+    return h("label", { class: "check warn" }, h("input", { type: "checkbox", onchange: () => this.#change({ while_running: true }) }), "Do it while it runs");
   }
 
   #show(plan) {

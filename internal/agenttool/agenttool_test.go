@@ -1,0 +1,59 @@
+package agenttool
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+)
+
+// TestToolsThatOnlyRead has the tools of each agent that change no file: a turn that only uses these
+// changed nothing.
+func TestToolsThatOnlyRead(t *testing.T) {
+	for agent, names := range map[string][]string{
+		"Claude Code": {"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoWrite", "TaskCreate", "AskUserQuestion", "Agent", "Task"},
+		"Codex":       {"update_plan", "web_search", "view_image"},
+		"Gemini CLI":  {"read_file", "read_many_files", "list_directory", "search_file_content", "google_web_search", "web_fetch", "write_todos"},
+		"OpenCode":    {"read", "grep", "glob", "list", "webfetch", "todowrite", "todoread"},
+		"ACP":         {"read", "search", "fetch", "think", "switch_mode"},
+	} {
+		for _, name := range names {
+			if Of(name).ChangesFiles() {
+				t.Errorf("%s: %s can change files", agent, name)
+			}
+		}
+	}
+	for _, name := range []string{"Bash", "exec_command", "run_shell_command", "bash", "execute", "Write", "Edit", "apply_patch", "replace", "write_file",
+		"edit", "delete", "move", "mcp__files__read", "a tool of tomorrow", ""} {
+		if !Of(name).ChangesFiles() {
+			t.Errorf("%s changes no files", name)
+		}
+	}
+}
+
+// TestFilesOfACall reads the files that a call names from the field in which its agent puts them.
+func TestFilesOfACall(t *testing.T) {
+	const patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-0\n+1\n*** Add File: c\n+x\n*** End Patch\n"
+	for _, tc := range []struct {
+		tool  string
+		input map[string]any
+		want  []string
+	}{
+		{"Write", map[string]any{"file_path": "/p/a", "content": "see /p/b"}, []string{"/p/a"}},
+		{"edit", map[string]any{"filePath": "/p/a", "oldString": "b"}, []string{"/p/a"}},
+		{"NotebookEdit", map[string]any{"notebook_path": "/p/a.ipynb"}, []string{"/p/a.ipynb"}},
+		{"replace", map[string]any{"file_path": "/p/a", "instruction": "like /p/b"}, []string{"/p/a"}},
+		{"move", map[string]any{"source": "a", "destination": "b"}, []string{"a", "b"}},
+		{"apply_patch", map[string]any{"command": patch}, []string{"a", "b", "c"}},
+		{"Bash", map[string]any{"command": "rm a"}, nil},
+		{"Read", map[string]any{"file_path": "/p/a"}, nil},
+		{"Write", map[string]any{}, nil},
+	} {
+		input, err := json.Marshal(tc.input)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Of(tc.tool).Files(input); fmt.Sprint(got) != fmt.Sprint(tc.want) {
+			t.Errorf("%s names %q, want %q", tc.tool, got, tc.want)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package claude_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dalsegno/segno/internal/testing/e2erig"
+)
+
+// TestAUserWorksWhileTheAgentDoes lets a user save, make and delete files while a turn reads, edits and
+// writes other files. None of the three is the turn's, and an undo leaves them as they are.
+func TestAUserWorksWhileTheAgentDoes(t *testing.T) {
+	files := map[string]string{"a.txt": "zero\n", "mine.txt": "0\n", "doomed.txt": "0\n"}
+	e2erig.Scenario(t, files, func(s *e2erig.Stage) {
+		written := filepath.Join(t.TempDir(), "written")
+		last := s.Writes("made.txt", "by the agent\n")
+		last["until"] = written
+		prompt := e2erig.Prompt("work", map[string]any{"tool": "Read", "input": map[string]string{"file_path": s.Path("a.txt")}},
+			map[string]any{"tool": "Edit", "input": map[string]string{"file_path": s.Path("a.txt"), "old_string": "zero", "new_string": "one"}},
+			last, "done")
+		agent, err := s.Rig.StartPrint(s.Ctx, prompt)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Poll("the model to be called after the edit", func() bool { return len(s.Model.Calls()) == 3 })
+		s.Write("mine.txt", "mine\n")
+		s.Write("new.txt", "mine\n")
+		if err := os.Remove(s.Path("doomed.txt")); err != nil {
+			s.Fatal(err)
+		}
+		if err := os.WriteFile(written, nil, 0o600); err != nil {
+			s.Fatal(err)
+		}
+		res, err := agent.Result(s.Ctx)
+		if err != nil {
+			s.Fatal(err)
+		}
+		if _, err := res.Must(); err != nil {
+			s.Fatal(err)
+		}
+		show := s.Segno("show", "t1")
+		for name, isTurns := range map[string]bool{"~ a.txt": true, "+ made.txt": true, "mine.txt": false, "new.txt": false, "doomed.txt": false} {
+			if strings.Contains(show, name) != isTurns {
+				s.Errorf("%s: %v in\n%s", name, !isTurns, show)
+			}
+		}
+		s.Segno("undo", "-y")
+		if s.Read("a.txt") != "zero\n" || s.Exists("made.txt") {
+			s.Errorf("undo left of the turn:\n%s", s.Tree())
+		}
+		if s.Read("mine.txt") != "mine\n" || s.Read("new.txt") != "mine\n" || s.Exists("doomed.txt") {
+			s.Errorf("undo left of the user:\n%s", s.Tree())
+		}
+	})
+}

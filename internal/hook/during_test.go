@@ -1,0 +1,217 @@
+package hook
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// edits makes a complete call of the tool that replaces text in a file.
+func (c *scene) edits(key, id, name, old, text string) {
+	c.Helper()
+	input := map[string]any{"file_path": filepath.Join(c.project, name), "old_string": old, "new_string": text}
+	c.begins(key, id, "Edit", input)
+	data, err := os.ReadFile(filepath.Join(c.project, name))
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.write(name, strings.Replace(string(data), old, text, 1))
+	c.ends(key, id, "Edit", input)
+}
+
+// TestAUserWorksDuringATurn lets the user save a file, make one and delete one while the turn's tools
+// work on other files. All three stay in an undo, and they are not in the turn's checkpoint.
+func TestAUserWorksDuringATurn(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0", "b": "0", "mine": "0", "doomed": "0"})
+	c.asks("p1", "one")
+	c.waitForClock()
+	c.write("mine", "1")
+	c.waitForClock()
+	c.writes("p1", "t1", "a", "1")
+	c.waitForClock()
+	c.write("new", "1")
+	c.remove("doomed")
+	c.waitForClock()
+	c.edits("p1", "t2", "b", "0", "1")
+	c.runs("p1", "t3", "cat mine", func() {})
+	c.stops("p1")
+	c.wantHistory("base, 1 one, external")
+	if n := c.line()[1].Checkpoint.Files; n.Added != 0 || n.Deleted != 0 || n.Modified != 2 {
+		t.Errorf("the turn changed %+v", n)
+	}
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0 b=0 mine=1 new=1")
+	c.wantNoFailures()
+}
+
+// TestAUserWorksWhileACommandRuns counts a change during a command as the turn's: nothing shows which
+// process made it. Changes before and after the command are the user's.
+func TestAUserWorksWhileACommandRuns(t *testing.T) {
+	c := newScene(t, map[string]string{"before": "0", "during": "0", "after": "0"})
+	c.asks("p1", "one")
+	c.waitForClock()
+	c.write("before", "1")
+	c.waitForClock()
+	c.runs("p1", "t1", "make", func() { c.write("made", "1"); c.write("during", "1") })
+	c.waitForClock()
+	c.write("after", "1")
+	c.stops("p1")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("after=1 before=1 during=0")
+	c.wantNoFailures()
+}
+
+// TestAUserWorksBesideAProcessThatACommandLeft counts a change as the turn's while a process of a
+// command may still run.
+func TestAUserWorksBesideAProcessThatACommandLeft(t *testing.T) {
+	c := newScene(t, map[string]string{"a": "0"})
+	c.asks("p1", "one")
+	c.runs("p1", "t1", "(sleep 1; echo 1 > a) &", func() {})
+	c.waitForClock()
+	c.write("a", "1")
+	c.stops("p1")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a=0")
+	c.wantNoFailures()
+}
+
+// TestLinesOfATurnAndOfAUser lets the user and the turn change different lines of a file, in any order.
+// Undo reverts those of the turn. Where both changed a line, the file is a conflict.
+func TestLinesOfATurnAndOfAUser(t *testing.T) {
+	lines := func(changed ...string) string {
+		return strings.NewReplacer(changed...).Replace("one\n2\n3\n4\n5\n6\n7\neight\n")
+	}
+	for name, tc := range map[string]struct {
+		before, after string // of the user, beside the tool
+		left          string
+		conflicts     []string
+	}{
+		"before the tool":      {before: "one", left: lines("one", "one mine")},
+		"after the tool":       {after: "one", left: lines("one", "one mine")},
+		"before and after":     {before: "one", after: "4", left: lines("one", "one mine", "4", "4 mine")},
+		"the line of the tool": {after: "EIGHT", left: lines("eight", "EIGHT mine"), conflicts: []string{"doc"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newScene(t, map[string]string{"doc": lines()})
+			user := func(line string) {
+				if line != "" {
+					data, err := os.ReadFile(filepath.Join(c.project, "doc"))
+					if err != nil {
+						t.Fatal(err)
+					}
+					c.waitForClock()
+					c.write("doc", strings.Replace(string(data), line+"\n", line+" mine\n", 1))
+					c.waitForClock()
+				}
+			}
+			c.asks("p1", "one")
+			user(tc.before)
+			c.edits("p1", "t1", "doc", "eight", "EIGHT")
+			c.waitForClock()
+			c.begins("p1", "t2", "Read", map[string]any{"file_path": filepath.Join(c.project, "doc")})
+			c.ends("p1", "t2", "Read", nil)
+			user(tc.after)
+			c.stops("p1")
+			c.wantConflicts(c.undo(1), tc.conflicts...)
+			c.wantFiles("doc=" + tc.left)
+			c.wantNoFailures()
+		})
+	}
+}
+
+// TestAFormatterRunsAfterATool gives a turn what a hook of the user makes of a file that a tool wrote: it
+// runs after the tool, and before the agent goes on.
+func TestAFormatterRunsAfterATool(t *testing.T) {
+	c := newScene(t, map[string]string{"a.go": "package  a\n", "b.go": "package  b\n"})
+	c.asks("p1", "one")
+	c.writes("p1", "t1", "a.go", "package   a // new\n")
+	c.waitForClock()
+	c.write("a.go", "package a // new\n")
+	c.waitForClock()
+	c.edits("p1", "t2", "b.go", "package  b", "package   b // new")
+	c.waitForClock()
+	c.write("b.go", "package b // new\n")
+	c.waitForClock()
+	c.stops("p1")
+	c.wantHistory("base, 1 one")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("a.go=package  a\n b.go=package  b\n")
+	c.wantNoFailures()
+}
+
+// TestAToolNamesAFileByAnotherPath writes a file of the project through a symlink.
+func TestAToolNamesAFileByAnotherPath(t *testing.T) {
+	c := newScene(t, map[string]string{"real/a": "0"})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Join(c.project, "real"), link); err != nil {
+		t.Fatal(err)
+	}
+	c.asks("p1", "one")
+	input := map[string]any{"file_path": filepath.Join(link, "a"), "content": "1"}
+	c.begins("p1", "t1", "Write", input)
+	c.write("real/a", "1")
+	c.ends("p1", "t1", "Write", input)
+	c.stops("p1")
+	c.wantHistory("base, 1 one")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("real/a=0")
+	c.wantNoFailures()
+}
+
+// TestAnUndoLeavesTheWorkOfAnEarlierTask undoes a turn beside which a task of an earlier, interrupted
+// turn wrote a file that the user had deleted before.
+func TestAnUndoLeavesTheWorkOfAnEarlierTask(t *testing.T) {
+	c := newScene(t, map[string]string{"e": "0"})
+	c.asks("p1", "one")
+	c.waitForClock()
+	c.remove("e")
+	c.begins("p1", "t1", "Agent", map[string]any{"prompt": "do it"})
+	c.sendEvent("PostToolUse", "prompt_id", "p1", "tool_name", "Agent", "tool_use_id", "t1", "tool_response", map[string]any{"isAsync": true, "agentId": "a9"})
+	c.waitForClock()
+	c.interrupt("p1")
+	c.waitForClock()
+	c.write("n", "mine") // the directory is newer than the interruption
+	c.asks("p2", "two")
+	c.writes("p2", "s1", "e", "by the task", "agent_id", "a9", "agent_type", "general-purpose")
+	c.stops("p2")
+	c.subagentStops("p2")
+	c.wantConflicts(c.undo(1))
+	c.wantFiles("e=by the task n=mine")
+	c.wantNoFailures()
+}
+
+// TestAnotherThreadOverwritesACommandsChange lets a command delete a file that a turn of another thread,
+// which began since, makes again. Undo of both lists the file: the turn that ran the command may have
+// deleted it.
+func TestAnotherThreadOverwritesACommandsChange(t *testing.T) {
+	for _, how := range []string{"stops", "is interrupted"} {
+		t.Run("the turn "+how, func(t *testing.T) {
+			c := newScene(t, map[string]string{"a": "0", "c": "0"})
+			c.asks("p1", "one")
+			c.runs("p1", "t1", "make clean", func() { c.remove("c") })
+			c.waitForClock()
+			c.sendEventOfOther("UserPromptSubmit", "prompt_id", "q1", "prompt", "two")
+			if how == "is interrupted" {
+				c.interrupt("p1")
+			}
+			c.waitForClock()
+			input := map[string]any{"file_path": filepath.Join(c.project, "c"), "content": "by the other"}
+			call := []any{"prompt_id", "q1", "tool_name", "Write", "tool_use_id", "u1", "tool_input", input}
+			c.sendEventOfOther("PreToolUse", call...)
+			c.write("c", "by the other")
+			c.sendEventOfOther("PostToolUse", append(call, "tool_response", "ok")...)
+			c.sendEventOfOther("Stop", "prompt_id", "q1")
+			if how == "stops" {
+				c.stops("p1")
+			} else {
+				c.sendEvent("SessionEnd", "reason", "other")
+			}
+			c.wantConflicts(c.undoOf(otherSession))
+			c.wantFiles("a=0")
+			c.wantConflicts(c.undoOf(session), "c")
+			c.wantFiles("a=0")
+			c.wantNoFailures()
+		})
+	}
+}

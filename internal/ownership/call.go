@@ -1,0 +1,258 @@
+package ownership
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/agenttool"
+)
+
+// Call is one tool call that can change files, and the time in which it worked.
+type Call struct {
+	Tool string
+	// From is when the call began, and To when it ended. Next is when the turn went on after it: hooks of
+	// the agent's own, such as formatters, run between To and Next on the files that the tool wrote.
+	From, To, Next time.Time
+	Lost           bool       // its end is not known, so that To is no bound
+	Confined       bool       // the tool writes only the paths that it names
+	Failed         bool       // the agent reported an error
+	Content        segno.Hash // of the file that it wrote, if the input holds all of it
+
+	text  string // names the paths, one in a line if the call is confined
+	edits []edit // what it did to the one file that it names; nil if the input does not show it
+}
+
+// Context is what the entries of a turn do not show.
+type Context struct {
+	// End is when calls without a result ended, or zero for not known.
+	End time.Time
+	// Left is the end of the turn. Processes that commands left behind count until then, and hooks of the
+	// agent's own after the newest call. It is zero if they do not count.
+	Left time.Time
+	// Resolved is set if each call that was made has a result: one without a result was not made.
+	Resolved bool
+	// Tasks has the ends of background tasks, by their ids. A zero time is not known.
+	Tasks map[string]time.Time
+	// Delay is how long before its entry a call may have begun. An agent waits for a hook, but not for the
+	// reader of its messages.
+	Delay time.Duration
+	// Refused has the calls that the user did not permit, and Permitted when the user permitted a call.
+	Refused   map[string]bool
+	Permitted map[string]time.Time
+	// Dir is the directory of the session, in which relative paths begin.
+	Dir string
+	// Resolve returns a path without symlinks. It may be nil.
+	Resolve func(path string) string
+}
+
+// Calls reads the tool calls of entries that can change files.
+func Calls(entries []segno.Entry, in Context) []Call {
+	r := callReader{Context: in, at: map[string]int{}, ended: map[string]bool{}}
+	for i := range entries {
+		switch e := &entries[i]; e.Kind {
+		case segno.EntryIntent:
+			r.readIntent(e)
+		case segno.EntryResult:
+			r.readResult(e)
+		}
+	}
+	var calls []Call
+	for i, c := range r.calls {
+		id := r.ids[i]
+		if r.Refused[id] || r.Resolved && id != "" && !r.ended[id] {
+			continue // it was not made
+		}
+		if at, ok := r.Permitted[id]; ok && at.After(c.From) {
+			c.From = at
+		} else {
+			c.From = c.From.Add(-r.Delay)
+		}
+		c.Next = r.Left
+		for j := range entries {
+			if e := &entries[j]; e.Kind == segno.EntryIntent && e.Time.After(c.To) {
+				c.Next = e.Time
+				break
+			}
+		}
+		calls = append(calls, c)
+	}
+	return calls
+}
+
+// callReader reads calls from entries.
+type callReader struct {
+	Context
+	calls []Call
+	ids   []string       // of the calls
+	at    map[string]int // the index of a call by its id
+	ended map[string]bool
+}
+
+// readIntent reads the beginning of a call. An agent may announce a call before it knows the input.
+func (r *callReader) readIntent(e *segno.Entry) {
+	tool := agenttool.Of(e.Name)
+	if !tool.ChangesFiles() {
+		return
+	}
+	i, again := r.at[e.ID]
+	if !again || e.ID == "" {
+		i = len(r.calls)
+		r.at[e.ID] = i
+		r.calls, r.ids = append(r.calls, Call{Tool: e.Name, From: e.Time, To: r.End, Lost: r.End.IsZero()}), append(r.ids, e.ID)
+	}
+	c := &r.calls[i]
+	input, locations := inputOf(e.Body)
+	files := tool.Files(input)
+	if tool.Effect == agenttool.Writes && len(files) == 0 {
+		files = locations
+	}
+	// A tool that writes named files may have written any if its input does not name one.
+	if c.Confined = len(files) > 0; !c.Confined {
+		c.addText(e.Body)
+		return
+	}
+	c.text, c.edits = "", nil
+	for _, file := range files {
+		r.addFile(c, file)
+	}
+	if len(files) == 1 {
+		c.edits = editsOf(tool, input)
+	}
+	if len(c.edits) == 1 && c.edits[0].whole {
+		c.Content = segno.HashOf([]byte(c.edits[0].after))
+	}
+}
+
+// addText adds all that the input of a call has: any part of it may be a path.
+func (c *Call) addText(body json.RawMessage) {
+	var all any
+	if json.Unmarshal(body, &all) == nil {
+		var text strings.Builder
+		collectStrings(&text, all)
+		c.text += text.String()
+	}
+}
+
+// addFile adds a file that the input of a call names.
+func (r *callReader) addFile(c *Call, file string) {
+	if !filepath.IsAbs(file) && r.Dir != "" {
+		file = filepath.Join(r.Dir, file)
+	}
+	c.text += file + "\n"
+	if r.Resolve == nil || !filepath.IsAbs(file) {
+		return
+	}
+	if real := r.Resolve(file); real != file {
+		c.text += real + "\n"
+	}
+}
+
+// hookDelay is the longest time between the end of a call and the moment that its hook records.
+const hookDelay = 5 * time.Second
+
+// readResult reads the end of a call.
+func (r *callReader) readResult(e *segno.Entry) {
+	i, ok := r.at[e.ID]
+	if !ok || e.ID == "" {
+		return
+	}
+	c := &r.calls[i]
+	var body struct {
+		Error     json.RawMessage `json:"error"`
+		Status    string          `json:"status"`
+		Interrupt bool            `json:"interrupt"`
+		Duration  float64         `json:"duration_ms"`
+	}
+	_ = json.Unmarshal(e.Body, &body) // it need not have them
+	r.ended[e.ID] = true
+	c.To, c.Lost = e.Time, false
+	c.Failed = len(body.Error) > 0 && string(body.Error) != "null" || body.Interrupt || body.Status == "failed"
+	// The hook at the beginning of a call runs before the agent asks the user for permission.
+	if took := time.Duration(body.Duration * float64(time.Millisecond)); took > 0 {
+		if began := e.Time.Add(-took - hookDelay); began.After(c.From) {
+			c.From = began
+		}
+	}
+	if until, ok := r.Tasks[StartedTask(e.Body)]; ok {
+		c.To, c.Lost = until, until.IsZero()
+	} else if r.Left.After(c.To) && agenttool.IsShell(c.Tool) && leavesProcess(c.text) {
+		c.To = r.Left
+	}
+}
+
+// keeps reports whether the paths that the call names exist afterwards.
+func (c *Call) keeps() bool { return c.Confined && !agenttool.Of(c.Tool).Removes }
+
+// deletes reports whether the call can have removed a path that it names.
+func (c *Call) deletes() bool {
+	if c.Confined {
+		return agenttool.Of(c.Tool).Removes
+	}
+	for _, word := range []string{"rm", "mv", "unlink", "rmdir", "git", "find", "del", "trash", "shred"} {
+		if containsWord(c.text, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// leavesProcess reports whether a command may leave a process behind that goes on.
+func leavesProcess(command string) bool {
+	for _, word := range []string{"nohup", "setsid", "disown", "daemonize", "tmux", "screen"} {
+		if containsWord(command, word) {
+			return true
+		}
+	}
+	for i := range len(command) {
+		if command[i] != '&' || i > 0 && strings.IndexByte("&><|\\", command[i-1]) >= 0 {
+			continue
+		}
+		if i+1 == len(command) || strings.IndexByte(" \t\n;)", command[i+1]) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// StartedTask returns the background task that a call started, according to its result, or "".
+func StartedTask(result json.RawMessage) string {
+	var r struct {
+		Response struct {
+			Task  string `json:"backgroundTaskId"`
+			Agent string `json:"agentId"`
+			Async bool   `json:"isAsync"`
+		} `json:"response"`
+	}
+	if json.Unmarshal(result, &r) != nil {
+		return ""
+	}
+	if r.Response.Task == "" && r.Response.Async {
+		return r.Response.Agent
+	}
+	return r.Response.Task
+}
+
+// inputOf returns the input of a call from the body of its intent, and the files that the agent
+// announces that the call is about. An intent of the Agent Client Protocol has both as fields.
+func inputOf(body json.RawMessage) (input json.RawMessage, files []string) {
+	var in struct {
+		Title     string          `json:"title"`
+		Kind      string          `json:"kind"`
+		Input     json.RawMessage `json:"input"`
+		Locations []struct {
+			Path string `json:"path"`
+		} `json:"locations"`
+	}
+	if json.Unmarshal(body, &in) != nil || in.Title == "" && in.Kind == "" && len(in.Locations) == 0 {
+		return body, nil
+	}
+	for _, l := range in.Locations {
+		if l.Path != "" {
+			files = append(files, l.Path)
+		}
+	}
+	return in.Input, files
+}

@@ -1,0 +1,100 @@
+package ownership
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// inPath are the characters that a path in a command has. Other characters end it.
+const inPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/~"
+
+// index finds the calls of a turn that name a path.
+type index struct {
+	texts []string         // of the calls, with paths below the root as relative ones
+	words map[string][]int // the calls by the words of their texts
+}
+
+func newIndex(calls []Call, root string) *index {
+	x := &index{words: map[string][]int{}}
+	for i := range calls {
+		text := strings.ReplaceAll(calls[i].text, root+"/", "./")
+		x.texts = append(x.texts, text)
+		for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return !strings.ContainsRune(inPath, r) }) {
+			x.add(word, i)
+			// A directory may be written with a slash, and a path may end a sentence.
+			word = strings.TrimSuffix(word, ".")
+			x.add(word, i)
+			x.add(strings.TrimSuffix(word, "/"), i)
+		}
+	}
+	return x
+}
+
+func (x *index) add(word string, call int) {
+	if calls := x.words[word]; len(calls) == 0 || calls[len(calls)-1] != call {
+		x.words[word] = append(calls, call)
+	}
+}
+
+// naming returns the calls whose texts name a path or a directory above it: absolute, or relative to the
+// root, and not as a part of another path.
+func (x *index) naming(p string) (calls []int) {
+	for ; p != "."; p = path.Dir(p) {
+		for _, name := range []string{p, "./" + p} {
+			if strings.Trim(name, inPath) == "" {
+				calls = append(calls, x.words[name]...)
+				continue
+			}
+			for i, text := range x.texts {
+				if containsWord(text, name) {
+					calls = append(calls, i)
+				}
+			}
+		}
+	}
+	slices.Sort(calls)
+	return slices.Compact(calls)
+}
+
+// mentions reports whether text names a path or a directory above it.
+func mentions(text, root, p string) bool {
+	return len(newIndex([]Call{{text: text}}, root).naming(p)) > 0
+}
+
+// containsWord reports whether text has word without other characters of a path around it.
+func containsWord(text, word string) bool {
+	for from := 0; ; {
+		i := strings.Index(text[from:], word)
+		if i < 0 {
+			return false
+		}
+		i += from
+		end := strings.TrimPrefix(text[i+len(word):], "/") // a directory may be written with one
+		before := i == 0 || !strings.Contains(inPath, text[i-1:i])
+		after := end == "" || !strings.Contains(inPath, end[:1]) || (end[0] == '.' && (len(end) == 1 || !strings.Contains(inPath, end[1:2])))
+		if before && after {
+			return true
+		}
+		from = i + 1
+	}
+}
+
+// collectStrings writes every string of a JSON value.
+func collectStrings(to *strings.Builder, v any) {
+	switch v := v.(type) {
+	case string:
+		to.WriteString(v)
+		to.WriteByte('\n')
+	case []any:
+		for _, x := range v {
+			collectStrings(to, x)
+		}
+	case map[string]any:
+		for key, x := range v {
+			if key != "description" { // prose also names files that the call does not change
+				collectStrings(to, x)
+			}
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package ownership
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// at is a time of a test, in seconds.
+func at(seconds float64) time.Time {
+	return time.Unix(1e9, int64(seconds*float64(time.Second)))
+}
+
+func hash(text string) segno.Hash { return segno.HashOf([]byte(text)) }
+
+// changed is a change of a file to a content. removed is its deletion.
+func changed(path, content string) segno.Change {
+	c := segno.Change{Path: path}
+	c.From.Type, c.From.Hash = segno.EntityFile, hash("before")
+	c.To.Type, c.To.Hash = segno.EntityFile, hash(content)
+	return c
+}
+
+func removed(path string) segno.Change {
+	c := changed(path, "")
+	c.To = segno.Entity{}
+	return c
+}
+
+// call returns the entries of a call from a time to another one.
+func call(id, tool string, from, to float64, input map[string]any) []segno.Entry {
+	body, err := json.Marshal(input)
+	if err != nil {
+		panic(err)
+	}
+	return []segno.Entry{
+		{Kind: segno.EntryIntent, ID: id, Name: tool, Time: at(from), Body: body},
+		{Kind: segno.EntryResult, ID: id, Name: tool, Time: at(to), Body: json.RawMessage(`{"response":"ok"}`)},
+	}
+}
+
+func file(name string) map[string]any { return map[string]any{"file_path": "/p/" + name} }
+
+func command(text string) map[string]any { return map[string]any{"command": text} }
+
+// TestOwnerOfAChange is the table of the rule. Each turn works from 0 to 100.
+func TestOwnerOfAChange(t *testing.T) {
+	written := map[string]any{"file_path": "/p/a", "content": "by the tool"}
+	for name, tc := range map[string]struct {
+		entries []segno.Entry
+		in      Context
+		change  segno.Change
+		touched float64
+		moved   bool
+		want    Owner
+	}{
+		"no calls":                              {change: changed("a", "x"), touched: 50, want: Other},
+		"no time":                               {change: changed("a", "x"), touched: -1e9, want: Doubt},
+		"named, during the call":                {entries: call("1", "Edit", 10, 12, file("a")), change: changed("a", "x"), touched: 11, want: Turn},
+		"named, at the kernel's tick before":    {entries: call("1", "Edit", 10, 12, file("a")), change: changed("a", "x"), touched: 9.995, want: Turn},
+		"named, before the call":                {entries: call("1", "Edit", 10, 12, file("a")), change: changed("a", "x"), touched: 9, want: Other},
+		"named, after the call":                 {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 30, want: Doubt},
+		"named, until the turn goes on":         {entries: append(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 15, want: Turn},
+		"named, with the content of the tool":   {entries: append(call("1", "Write", 10, 12, written), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "by the tool"), touched: 30, want: Turn},
+		"another file, during the call":         {entries: call("1", "Edit", 10, 12, file("a")), change: changed("b", "x"), touched: 11, want: Other},
+		"a file of the same name elsewhere":     {entries: call("1", "Edit", 10, 12, file("sub/a")), change: changed("a", "x"), touched: 11, want: Other},
+		"content that mentions another file":    {entries: call("1", "Write", 10, 12, map[string]any{"file_path": "/p/a", "content": "see b"}), change: changed("b", "x"), touched: 50, want: Other},
+		"read, during the call":                 {entries: call("1", "Read", 10, 12, file("a")), change: changed("a", "x"), touched: 11, want: Other},
+		"listed by OpenCode":                    {entries: call("1", "list", 10, 12, map[string]any{"path": "/p"}), change: changed("a", "x"), touched: 11, want: Other},
+		"searched by OpenCode":                  {entries: call("1", "grep", 10, 12, map[string]any{"path": "/p/a"}), change: changed("a", "x"), touched: 50, want: Other},
+		"read by Gemini CLI":                    {entries: call("1", "read_file", 10, 12, file("a")), change: changed("a", "x"), touched: 11, want: Other},
+		"a command, during it":                  {entries: call("1", "Bash", 10, 12, command("make")), change: changed("a", "x"), touched: 11, want: Ran},
+		"a command, before it":                  {entries: call("1", "Bash", 10, 12, command("make")), change: changed("a", "x"), touched: 9, want: Other},
+		"a command, after it":                   {entries: call("1", "Bash", 10, 12, command("make")), change: changed("a", "x"), touched: 13, want: Other},
+		"a command that names it, after it":     {entries: append(call("1", "Bash", 10, 12, command("sed -i s/x/y/ a")), call("2", "Read", 20, 21, file("b"))...), change: changed("a", "x"), touched: 30, want: Doubt},
+		"an MCP call, during it":                {entries: call("1", "mcp__files__get", 10, 12, nil), change: changed("a", "x"), touched: 11, want: Ran},
+		"an unknown tool, during it":            {entries: call("1", "frobnicate", 10, 12, nil), change: changed("a", "x"), touched: 11, want: Ran},
+		"a tool that names no file":             {entries: call("1", "edit", 10, 12, map[string]any{"title": "Edit"}), change: changed("a", "x"), touched: 11, want: Ran},
+		"gone, with tools that keep files":      {entries: call("1", "Edit", 10, 12, file("a")), change: removed("a"), touched: 11, want: Other},
+		"gone, during a command":                {entries: call("1", "Bash", 10, 12, command("make clean")), change: removed("a"), touched: 11, want: Ran},
+		"gone, after a command":                 {entries: call("1", "Bash", 10, 12, command("make")), change: removed("a"), touched: 50, want: Doubt},
+		"gone, before a command":                {entries: call("1", "Bash", 10, 12, command("make")), change: removed("a"), touched: 5, want: Other},
+		"gone, named by a command that deletes": {entries: call("1", "Bash", 10, 12, command("rm a")), change: removed("a"), touched: 50, want: Turn},
+		"gone, by a patch":                      {entries: call("1", "apply_patch", 10, 12, command("*** Begin Patch\n*** Delete File: a\n*** End Patch")), change: removed("a"), touched: 50, want: Turn},
+		"a killed command, before the end":      {entries: call("1", "Bash", 10, 12, command("make"))[:1], in: Context{}, change: changed("a", "x"), touched: 50, want: Ran},
+		"a killed command, after the end":       {entries: call("1", "Bash", 10, 12, command("make"))[:1], in: Context{}, change: changed("a", "x"), touched: 101, want: Doubt},
+		"a denied command":                      {entries: call("1", "Bash", 10, 12, command("make"))[:1], in: Context{Resolved: true}, change: changed("a", "x"), touched: 11, want: Other},
+		"a refused command":                     {entries: call("1", "Bash", 10, 12, command("make")), in: Context{Refused: map[string]bool{"1": true}}, change: changed("a", "x"), touched: 11, want: Other},
+		"before the user permitted it":          {entries: call("1", "Bash", 10, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(50)}}, change: changed("a", "x"), touched: 30, want: Other},
+		"after the user permitted it":           {entries: call("1", "Bash", 10, 60, command("make")), in: Context{Permitted: map[string]time.Time{"1": at(50)}}, change: changed("a", "x"), touched: 55, want: Ran},
+		"a message on its way":                  {entries: call("1", "execute", 10, 12, command("make")), in: Context{Delay: 2 * time.Second}, change: changed("a", "x"), touched: 9, want: Ran},
+		"a process that goes on":                {entries: call("1", "Bash", 10, 12, command("npm start &")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Ran},
+		"the newest call, until the end":        {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Turn},
+		"the newest call, after the end":        {entries: call("1", "Edit", 10, 12, file("a")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 101, want: Doubt},
+		"gone, after a command that names it":   {entries: call("1", "Bash", 10, 12, command("cat a")), in: Context{Left: at(100)}, change: removed("a"), touched: 50, want: Doubt},
+		"two commands in a row":                 {entries: call("1", "Bash", 10, 12, command("cd x && make 2>&1")), in: Context{Left: at(100)}, change: changed("a", "x"), touched: 50, want: Other},
+		"in a directory that was renamed":       {entries: call("1", "Write", 10, 12, file("d/a")), change: changed("e/a", "x"), touched: 11, moved: true, want: Turn},
+		"a failed edit, after it":               {entries: failed(call("1", "Edit", 10, 12, file("a")), call("2", "Read", 20, 21, file("b"))), change: changed("a", "x"), touched: 30, want: Other},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if tc.in.End.IsZero() && (len(tc.entries) != 1 || tc.in.Resolved) {
+				tc.in.End = at(100)
+			}
+			e := Evidence{Calls: Calls(tc.entries, tc.in), Start: at(0), End: at(100), Root: "/p"}
+			touch := Touch{At: at(tc.touched), Moved: tc.moved}
+			if tc.touched == -1e9 {
+				touch.At = time.Time{}
+			}
+			if got := e.Owner(tc.change, touch); got != tc.want {
+				t.Errorf("the owner is %s, want %s", ownerName(got), ownerName(tc.want))
+			}
+		})
+	}
+}
+
+func failed(call []segno.Entry, rest []segno.Entry) []segno.Entry {
+	call[1].Body = json.RawMessage(`{"error":"File has been modified since read"}`)
+	return append(call, rest...)
+}
+
+func ownerName(o Owner) string {
+	return []string{"the turn", "the turn, while a command ran", "in doubt", "another author"}[o]
+}
+
+// TestWithoutCalls counts all changes until the end as the turn's if its calls are not known.
+func TestWithoutCalls(t *testing.T) {
+	e := Evidence{Whole: true, Start: at(0), End: at(100), Root: "/p"}
+	for touched, want := range map[float64]Owner{1: Turn, 99.999: Turn, 101: Doubt} {
+		if got := e.Owner(changed("a", "x"), Touch{At: at(touched)}); got != want {
+			t.Errorf("touched at %v: %s, want %s", touched, ownerName(got), ownerName(want))
+		}
+	}
+	e.Exact = true
+	if got := e.Owner(changed("a", "x"), Touch{At: at(99.999)}); got != Doubt {
+		t.Errorf("at the end: %s", ownerName(got))
+	}
+}
+
+// TestPermissionIsNoWork begins a call of a hook when it can have begun, by the time that it took: the
+// user may have thought about the permission for long.
+func TestPermissionIsNoWork(t *testing.T) {
+	entries := call("1", "Bash", 10, 60, command("make"))
+	entries[1].Body = json.RawMessage(`{"response":"ok","duration_ms":2000}`)
+	e := Evidence{Calls: Calls(entries, Context{End: at(100)}), End: at(100), Root: "/p"}
+	for touched, want := range map[float64]Owner{20: Other, 58: Ran, 60: Ran} {
+		if got := e.Owner(changed("a", "x"), Touch{At: at(touched)}); got != want {
+			t.Errorf("touched at %v: %s, want %s", touched, ownerName(got), ownerName(want))
+		}
+	}
+}
+
+// TestReplay applies the inputs of calls to a file.
+func TestReplay(t *testing.T) {
+	edit := func(old, text string, more ...any) map[string]any {
+		in := map[string]any{"file_path": "/p/a", "old_string": old, "new_string": text}
+		for i := 0; i < len(more); i += 2 {
+			in[more[i].(string)] = more[i+1]
+		}
+		return in
+	}
+	for name, tc := range map[string]struct {
+		tools []string
+		input []map[string]any
+		want  string // "" if the inputs do not show it
+	}{
+		"an edit":                    {[]string{"Edit"}, []map[string]any{edit("one", "1")}, "1 two two\n"},
+		"two edits":                  {[]string{"Edit", "Edit"}, []map[string]any{edit("one", "1"), edit("1 two", "2")}, "2 two\n"},
+		"an edit at two places":      {[]string{"Edit"}, []map[string]any{edit("two", "2")}, ""},
+		"an edit at all places":      {[]string{"Edit"}, []map[string]any{edit("two", "2", "replace_all", true)}, "one 2 2\n"},
+		"an edit that does not fit":  {[]string{"Edit"}, []map[string]any{edit("three", "3")}, ""},
+		"a write, and an edit":       {[]string{"Write", "Edit"}, []map[string]any{{"file_path": "/p/a", "content": "new one"}, edit("one", "1")}, "new 1"},
+		"several edits":              {[]string{"MultiEdit"}, []map[string]any{{"file_path": "/p/a", "edits": []any{edit("one", "1"), edit("1 two", "x")}}}, "x two\n"},
+		"of OpenCode":                {[]string{"edit"}, []map[string]any{{"filePath": "/p/a", "oldString": "one", "newString": "1"}}, "1 two two\n"},
+		"of Gemini CLI":              {[]string{"replace"}, []map[string]any{edit("two", "2", "expected_replacements", 2)}, "one 2 2\n"},
+		"of the protocol":            {[]string{"Edit"}, []map[string]any{{"title": "Edit a", "kind": "edit", "input": edit("one", "1")}}, "1 two two\n"},
+		"a command that names it":    {[]string{"Edit", "Bash"}, []map[string]any{edit("one", "1"), command("gofmt -w a")}, ""},
+		"a notebook":                 {[]string{"NotebookEdit"}, []map[string]any{{"notebook_path": "/p/a", "new_source": "x"}}, ""},
+		"an input that was too long": {[]string{"Write"}, []map[string]any{{"file_path": "/p/a", "clipped": map[string]any{"head": "x"}}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var entries []segno.Entry
+			for i, tool := range tc.tools {
+				entries = append(entries, call(fmt.Sprint(i), tool, float64(10*i), float64(10*i+1), tc.input[i])...)
+			}
+			e := Evidence{Calls: Calls(entries, Context{End: at(100)}), Root: "/p"}
+			got := ""
+			if e.CanReplay("a") {
+				if after, ok := e.Replay("a", []byte("one two two\n")); ok {
+					got = string(after)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("the file is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestClocks compares times of the file system with those of a turn.
+func TestClocks(t *testing.T) {
+	e := Evidence{Calls: Calls(call("1", "Write", 10, 12, map[string]any{"file_path": "/p/a", "content": "x"}), Context{End: at(100)}), Start: at(0), Root: "/p"}
+	for name, tc := range map[string]struct {
+		path, content string
+		times         Times
+		want          bool
+	}{
+		"in time":              {"a", "x", Times{"a": at(11), ".": at(11)}, false},
+		"behind":               {"b", "x", Times{"b": at(-5), ".": at(-5)}, true},
+		"ahead":                {"b", "x", Times{"b": at(101), ".": at(101)}, true},
+		"written before":       {"a", "x", Times{"a": at(5), ".": at(5)}, true},
+		"moved here":           {"d/b", "x", Times{"d/b": at(-50), "d": at(20), ".": at(-5)}, false},
+		"without a time":       {"b", "x", Times{"b": {}, ".": at(-5)}, false},
+		"a tick before begins": {"b", "x", Times{"b": at(-0.005), ".": at(-5)}, false},
+	} {
+		if got := e.ClocksDiffer([]segno.Change{changed(tc.path, tc.content)}, tc.times, at(100)); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package timeline
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ownership"
+)
+
+// findOverwritten looks for changes of a turn that another author has overwritten or reverted since: the
+// newest change of a path shows nothing of them. A turn of another thread that began or ended meanwhile
+// recorded the files at that moment. If a path differs there from both ends, and a command of the turn ran
+// before, the turn may have made the earlier change. Then the path is in doubt, and the turn left it as
+// it was at that moment. others are the paths that others changed last.
+func (tx *txn) findOverwritten(ctx context.Context, e *ownership.Evidence, w *turnEnd, changes []segno.Change, others []string) (own []segno.Change, err error) {
+	isOther := make(map[string]bool, len(others))
+	for _, p := range others {
+		isOther[p] = true
+	}
+	newest := make(map[string]segno.Change, len(others))
+	for _, x := range changes {
+		if isOther[x.Path] && !isDirChange(x) {
+			newest[x.Path] = x
+		}
+	}
+	moments, err := tx.statesSince(ctx, w, e.End)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range moments {
+		if !e.RanBefore(m.at) {
+			continue
+		}
+		then, err := tx.diff(ctx, w.turn.Before.Tree, m.tree)
+		if segno.KindOf(err) == segno.KindNotFound {
+			continue // a collection dropped it, or its commit is deferred
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, x := range then {
+			now, ok := newest[x.Path]
+			if !ok || x.To == now.To || isDirChange(x) {
+				continue
+			}
+			own = append(own, segno.Change{Path: x.Path, From: x.From, To: x.To})
+			delete(newest, x.Path)
+		}
+	}
+	return own, nil
+}
+
+func isDirChange(x segno.Change) bool {
+	return x.From.Type == segno.EntityDir || x.To.Type == segno.EntityDir
+}
+
+// moment is the state of the files at a time.
+type moment struct {
+	at   time.Time
+	tree segno.Hash
+}
+
+// statesSince returns the states of the files that turns of other threads recorded between the beginning
+// of a turn and its end, newest first.
+func (tx *txn) statesSince(ctx context.Context, w *turnEnd, end time.Time) (all []moment, err error) {
+	const most = 64 // checkpoints to examine
+	add := func(at time.Time, s *segno.Snapshot) {
+		if hasTree(s) && at.After(w.turn.Start) && !at.After(end) {
+			all = append(all, moment{at, s.Tree})
+		}
+	}
+	for _, t := range tx.turns {
+		if t.Workspace == tx.Workspace.ID() && t.Key != w.turn.Key {
+			add(t.Start, t.Before)
+		}
+	}
+	seen := 0
+	for c, err := range tx.Store.Checkpoints(ctx, segno.CheckpointQuery{Workspace: tx.Workspace.ID()}) {
+		if err != nil {
+			return nil, err
+		}
+		if seen++; seen > most || c.Time.Before(w.turn.Start) {
+			break
+		}
+		// The checkpoint of a turn is without the changes of others, so that it was never the state.
+		if c.Kind == segno.CheckpointBase || c.Kind == segno.CheckpointExternal && c.Label == "" {
+			add(c.Time, c.Workspace)
+		}
+	}
+	slices.SortFunc(all, func(a, b moment) int { return b.at.Compare(a.at) })
+	return all, nil
+}

@@ -1,0 +1,303 @@
+package timeline
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dalsegno/segno"
+)
+
+// ownState returns the state that a move alone left: the state before it, with its steps. Other
+// processes may have changed files while it worked, and of an interrupted move anything may have
+// happened before its completion: present, the state now, has these changes, too. They are not the
+// move's, so that its reversal does not touch them. refused are the paths that were not written;
+// with late, the move may have written them before it was interrupted. The steps that were not made are
+// removed from the plan.
+func (tx *txn) ownState(ctx context.Context, p *Plan, refused []segno.Conflict, late bool, present segno.Snapshot) (segno.Snapshot, segno.Staged, error) {
+	before, err := tx.operationState(ctx, p.Before)
+	if err != nil {
+		return present, segno.Staged{}, err
+	}
+	since, err := tx.diffStates(ctx, before, &present)
+	if err != nil {
+		return present, segno.Staged{}, err
+	}
+	differs := make(map[string]segno.Change, len(since))
+	for _, c := range since {
+		differs[c.Path] = c
+	}
+	notWritten := make(map[string]bool, len(refused))
+	for _, c := range refused {
+		notWritten[c.Path] = true
+	}
+	var others, made []segno.Change // others lead from the present to the state that the move left
+	for _, s := range p.Steps {
+		now := s.From
+		if c, ok := differs[s.Path]; ok {
+			now = c.To
+		}
+		delete(differs, s.Path)
+		switch isRefused := notWritten[s.Path]; {
+		case isBelowProtected(s.Path, since):
+			if isRefused {
+				continue
+			}
+			// A rule protects it by now, so that the present does not show what is there.
+			others = append(others, segno.Change{Path: s.Path, From: s.From, To: s.To})
+		case isRefused && now == s.From:
+			continue
+		case now == s.From, now == s.To, now.HasContent() && s.To.HasContent() && now.Hash == s.To.Hash:
+		case isRefused && !late, now.Type == segno.EntityProtected:
+			others = append(others, segno.Change{Path: s.Path, From: now, To: s.From})
+			continue
+		default: // it was changed after the move had written it, or merged in the completion
+			others = append(others, segno.Change{Path: s.Path, From: now, To: s.To})
+		}
+		made = append(made, s)
+	}
+	p.Steps = made
+	for _, c := range differs {
+		others = append(others, segno.Change{Path: c.Path, From: c.To, To: c.From})
+	}
+	if len(others) == 0 {
+		return present, segno.Staged{}, nil
+	}
+	base, err := tx.stateAt(ctx, p.Before.Head)
+	if err != nil {
+		return present, segno.Staged{}, err
+	}
+	if base == nil || base.Tree != p.Before.Tree {
+		base = before // without modification times
+	}
+	return tx.withChanges(ctx, present, *base, others)
+}
+
+// isBelowProtected reports whether a directory above a path has become protected, so that the changes do
+// not list what is in it.
+func isBelowProtected(name string, changes []segno.Change) bool {
+	return slices.ContainsFunc(changes, func(c segno.Change) bool {
+		return c.To.Type == segno.EntityProtected && strings.HasPrefix(name, c.Path+"/")
+	})
+}
+
+// withChanges is [segno.Workspace.WithChanges].
+func (tx *txn) withChanges(ctx context.Context, onto, base segno.Snapshot, changes []segno.Change) (segno.Snapshot, segno.Staged, error) {
+	return tx.snapshotWith(ctx, func(ctx context.Context, b segno.Batch) (segno.Snapshot, error) {
+		return tx.Workspace.WithChanges(ctx, b, onto, base, changes)
+	})
+}
+
+// mergeSince returns the steps of an interrupted move as they are to be written now. A file that was
+// changed since is merged by lines, like one that was changed since a turn: it keeps the new lines
+// whether the move had written it or not. Files that cannot be merged stay as they are.
+func (tx *txn) mergeSince(ctx context.Context, p *Plan) ([]segno.Change, error) {
+	var now currentState
+	var err error
+	if now.snap, now.staged, err = tx.snapshot(ctx); err != nil {
+		return nil, err
+	}
+	merged, _, err := tx.mergeSteps(ctx, p, now)
+	return merged, err
+}
+
+// rebase makes the steps of an interrupted move steps from a state that was recorded since.
+func (tx *txn) rebase(ctx context.Context, p *Plan, onto *segno.Snapshot) error {
+	steps, left, err := tx.mergeSteps(ctx, p, currentState{snap: *onto})
+	p.Conflicts = append(p.Conflicts, left...)
+	isLeft := func(s segno.Change) bool {
+		return s.From == s.To || slices.ContainsFunc(left, func(c segno.Conflict) bool { return c.Path == s.Path })
+	}
+	p.Steps = slices.DeleteFunc(steps, isLeft)
+	return err
+}
+
+// mergeSteps returns the steps of a plan from the state now instead of the one that the plan was made
+// for, and the paths that cannot be merged. Their steps stay as they are.
+func (tx *txn) mergeSteps(ctx context.Context, p *Plan, now currentState) (steps []segno.Change, left []segno.Conflict, err error) {
+	before, err := tx.operationState(ctx, p.Before)
+	if err != nil {
+		return nil, nil, err
+	}
+	since, err := tx.diffStates(ctx, before, &now.snap)
+	if err != nil {
+		return nil, nil, err
+	}
+	present := entities(since)
+	r := tx.newReverter(&MoveRequest{}, now)
+	steps = slices.Clone(p.Steps)
+	for i, s := range steps {
+		e, changed := present[s.Path]
+		if !changed || e == s.From {
+			continue
+		}
+		if e == s.To {
+			steps[i].From = e
+			continue
+		}
+		merged, conflict, err := r.merge(ctx, s.From, e, s.To)
+		if err != nil {
+			return nil, nil, err
+		}
+		if conflict != "" {
+			left = append(left, segno.Conflict{Path: s.Path, Why: conflict})
+			continue
+		}
+		steps[i] = segno.Change{Path: s.Path, From: e, To: merged, Merged: true}
+	}
+	if err := r.stageMerged(ctx, steps); err != nil {
+		return nil, nil, err
+	}
+	return steps, left, tx.keepStaged(ctx, r.now.staged)
+}
+
+// moveTurn makes a move that was made under an open turn a part of the state that the turn began
+// with. What the turn had written before the move stays the turn's. A path that both wrote is in
+// doubt, unless the two changes can be merged. at is the thread's new head.
+func (tx *txn) moveTurn(ctx context.Context, t OpenTurn, op *segno.Operation, at *segno.Checkpoint) error {
+	if t.Thread == op.Thread {
+		t.Parent = at.ID
+	}
+	if t.Moved == op.ID || t.Before == nil {
+		return tx.saveTurn(ctx, t)
+	}
+	before, err := tx.operationState(ctx, op.Before)
+	if err != nil {
+		return err
+	}
+	changes, err := tx.changesOf(ctx, op)
+	if err != nil {
+		return err
+	}
+	wrote, err := tx.diffStates(ctx, t.Before, before)
+	if err != nil {
+		return err
+	}
+	entries, _, err := tx.Spool.Entries(ctx, t.Key)
+	if err != nil {
+		return err
+	}
+	// A path in doubt stays so: a move may bring back what an earlier one took from the turn.
+	known := listedPaths(entries, segno.EntryDoubt)
+	changes = slices.DeleteFunc(changes, func(c segno.Change) bool { return known[c.Path] })
+	next, doubt, err := tx.changesOfMove(ctx, changes, wrote)
+	if err != nil {
+		return err
+	}
+	var times segno.Snapshot
+	if at.Workspace != nil {
+		times = *at.Workspace
+	}
+	state, staged, err := tx.withChanges(ctx, *t.Before, times, next)
+	if err == nil {
+		err = tx.keepStaged(ctx, staged)
+	}
+	if err == nil && len(doubt) > 0 {
+		err = tx.Spool.AppendEntry(ctx, t.Key, pathsEntry(segno.EntryDoubt, doubt, t.Source.Session, tx.Now()))
+	}
+	if err != nil {
+		return err
+	}
+	t.Before, t.Moved = &state, op.ID
+	return tx.saveTurn(ctx, t)
+}
+
+// changesOfMove returns the changes of a move as changes of the state that an open turn began with.
+// wrote are the changes between that state and the move: those of the turn, and of others.
+func (tx *txn) changesOfMove(ctx context.Context, changes, wrote []segno.Change) (next []segno.Change, doubt []string, err error) {
+	of := make(map[string]segno.Change, len(wrote))
+	for _, w := range wrote {
+		of[w.Path] = w
+	}
+	r := tx.newReverter(&MoveRequest{}, currentState{})
+	need := map[string]bool{} // directories that the turn made and in which the move wrote
+	for _, c := range changes {
+		w, changed := of[c.Path]
+		if changed {
+			merged, conflict, err := r.merge(ctx, c.From, w.From, c.To)
+			if w.From == c.To {
+				conflict = whyChanged // the move took the turn's change back
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			if conflict != "" {
+				doubt = append(doubt, c.Path)
+				continue
+			}
+			c.To = merged
+		}
+		next = append(next, c)
+		for dir := path.Dir(c.Path); dir != "." && c.To.Type != segno.EntityNone && !need[dir]; dir = path.Dir(dir) {
+			if d, ok := of[dir]; ok && d.From.Type != segno.EntityDir && d.To.Type == segno.EntityDir {
+				need[dir] = true
+				next = append(next, segno.Change{Path: dir, From: d.From, To: d.To})
+			}
+		}
+	}
+	return next, doubt, r.stageMerged(ctx, next)
+}
+
+// movedPaths are the paths that one move of a thread wrote.
+type movedPaths struct {
+	at    time.Time
+	paths map[string]bool // nil if they are not known any more; true for one that was protected on one side
+}
+
+// has reports whether the move wrote a path, or may have: nothing is known about what is below a protected
+// directory.
+func (m *movedPaths) has(name string) bool {
+	if _, ok := m.paths[name]; ok || m.paths == nil {
+		return true
+	}
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		if m.paths[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// movesSince returns the moves of the thread since a time.
+func (r *reverter) movesSince(ctx context.Context, at time.Time) (all []movedPaths, err error) {
+	for op, err := range r.operations(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if op.Time.Before(at) {
+			break
+		}
+		if op.Thread != r.now.head.Thread || !op.MovesFiles() || op.Before.Tree.IsZero() || op.After.Tree.IsZero() {
+			continue
+		}
+		changes, err := r.changesOf(ctx, &op)
+		if segno.KindOf(err) == segno.KindNotFound { // a collection has dropped its states
+			all = append(all, movedPaths{at: op.Time})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		m := movedPaths{op.Time, make(map[string]bool, len(changes))}
+		for _, c := range changes {
+			m.paths[c.Path] = c.From.Type == segno.EntityProtected || c.To.Type == segno.EntityProtected
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// changesOf returns the changes that an operation made.
+func (tx *txn) changesOf(ctx context.Context, op *segno.Operation) ([]segno.Change, error) {
+	before, err := tx.operationState(ctx, op.Before)
+	if err != nil {
+		return nil, err
+	}
+	after, err := tx.operationState(ctx, op.After)
+	if err != nil {
+		return nil, err
+	}
+	return tx.diffStates(ctx, before, after)
+}

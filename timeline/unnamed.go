@@ -1,0 +1,37 @@
+package timeline
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dalsegno/segno"
+	"github.com/dalsegno/segno/internal/ownership"
+)
+
+// Unnamed returns those of the changes of a turn that were made while a command of it ran, or another
+// call that can write anything, to files that no tool named. The user may have made them: nothing
+// shows which process did.
+func (tl *Timeline) Unnamed(ctx context.Context, turn *segno.Checkpoint, changes []segno.Change) ([]string, error) {
+	tx := tl.unlocked()
+	if turn.Kind != segno.CheckpointTurn || turn.Session == nil || len(changes) == 0 {
+		return nil, nil
+	}
+	entries, err := tx.turnEntries(ctx, turn)
+	if err != nil {
+		return nil, err
+	}
+	return tx.unnamed(turn, entries, changes), nil
+}
+
+func (tx *txn) unnamed(turn *segno.Checkpoint, entries []segno.Entry, changes []segno.Change) (paths []string) {
+	e := ownership.Evidence{Calls: tx.calls(entries, dirOf(turn), turn.Time, nil), Root: tx.Workspace.Root()}
+	if !slices.ContainsFunc(e.Calls, func(c ownership.Call) bool { return !c.Confined }) {
+		return nil
+	}
+	for _, x := range changes {
+		if _, isDatabase := segno.DatabaseName(x.Path); !isDatabase && !isDirChange(x) && !e.Named(x.Path) {
+			paths = append(paths, x.Path)
+		}
+	}
+	return paths
+}

@@ -66,10 +66,12 @@ func (tx *txn) overlapped(ctx context.Context, turn *segno.Checkpoint, changes [
 	return func(path string) string {
 		alone := len(rivals) > 0
 		for _, r := range rivals {
-			if !r.mayHaveChanged(path) {
+			// The checkpoint of a turn that was answered again lacks what newer checkpoints changed, too.
+			names := r.NamedBetween(path, own.start, own.end)
+			if !r.mayHaveChanged(path) && !names {
 				continue
 			}
-			if alone = false; r.Named(path) {
+			if alone = false; names {
 				return whyNamedToo
 			}
 			since, sure := own.Since(path, left[path].Hash)
@@ -180,7 +182,8 @@ func (tx *txn) overlappingTurns(ctx context.Context, turn *segno.Checkpoint, own
 		if err != nil {
 			return nil, err
 		}
-		if c.Thread == turn.Thread || !c.Shared || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
+		// A turn that was amended worked on after it ended, so that it may not be marked.
+		if c.Thread == turn.Thread || !c.Shared && c.Amends == "" || !endsTurn(&c) || c.Time.Before(own.start) || identityOf(turn).sameAs(identityOf(&c)) {
 			continue
 		}
 		s, err := tx.spanOf(ctx, &c)
